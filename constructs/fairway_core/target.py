@@ -15,7 +15,7 @@ from pydantic import AfterValidator, Field, model_validator
 from fairway_core.documents import FieldError, Model
 from fairway_core.reach import Reach
 
-Engine = Literal["local", "ssh", "slurm", "batch"]
+Engine = Literal["local", "ssh", "slurm", "batch", "kubernetes"]
 
 
 def _printable(value: str) -> str:
@@ -58,7 +58,17 @@ def _region(value: str) -> str:
     return value
 
 
+def _label(value: str) -> str:
+    if not re.fullmatch(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", value):
+        raise FieldError(
+            "this is not a name of Kubernetes",
+            "small letters, digits, hyphens and points, with a letter or digit at both ends",
+        )
+    return value
+
+
 Text = Annotated[str, AfterValidator(_printable)]
+Label = Annotated[str, AfterValidator(_label)]
 Word = Annotated[str, AfterValidator(_word)]
 Folder = Annotated[str, AfterValidator(_folder)]
 Name = Annotated[str, AfterValidator(_name)]
@@ -146,6 +156,32 @@ class BatchAccess(Model):
     task_slots: int | None = Field(default=None, ge=2, le=256)
 
 
+class KubernetesAccess(Model):
+    """How the `kubernetes` engine reaches a cluster, by kubectl, and what its pods are.
+
+    `volumes` maps the name of a mount to the claim that has it, and `shared` is a folder below one
+    of these. `image` is that of jobs that name no container. `selector` are labels of the nodes
+    that pods may have, `tolerations` are keys of their taints beside those of GPUs and Spot.
+    `resources` is what a whole node offers to a pod, where that does not follow from `vm_size`;
+    `rdma` is the name under which its InfiniBand adapters are offered, if at all. `queue` is a
+    LocalQueue of Kueue's, if the cluster has that.
+    """
+
+    context: Text = ""
+    namespace: Label = "default"
+    image: Word
+    shared: Folder
+    volumes: dict[Label, Label] = Field(min_length=1)
+    selector: dict[Word, Text] = Field(default_factory=dict)
+    tolerations: tuple[Word, ...] = ()
+    resources: dict[Word, Word] | None = None
+    rdma: Word = ""
+    queue: Label | None = None
+    service_account: Label = "fairway-task"
+    head: Label = "fairway-head"
+    head_image: Word = "python:3.12-slim"
+
+
 class Gateway(Model):
     """A host inside of the network that ssh leads to: storage and Batch are reached through it
     from machines to which they are closed.
@@ -186,10 +222,16 @@ class Target(Model):
     slurm: SlurmAccess | None = None
     ssh: SshAccess | None = None
     batch: BatchAccess | None = None
+    kubernetes: KubernetesAccess | None = None
 
     @model_validator(mode="after")
     def _section_of_its_engine(self) -> Self:
-        sections = {"slurm": self.slurm, "ssh": self.ssh, "batch": self.batch}
+        sections = {
+            "slurm": self.slurm,
+            "ssh": self.ssh,
+            "batch": self.batch,
+            "kubernetes": self.kubernetes,
+        }
         for engine, section in sections.items():
             if section is not None and engine != self.engine:
                 raise FieldError(
@@ -211,6 +253,27 @@ class Target(Model):
                 f"`reach:` is for targets that ssh leads to, and not for engine `{self.engine}`",
                 "leave it out",
                 ("reach",),
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _volumes_are_mounts(self) -> Self:
+        if self.kubernetes is None:
+            return self
+        for name in self.kubernetes.volumes:
+            if name not in self.mounts:
+                raise FieldError(
+                    f"there is no mount `{name}`",
+                    f"say where pods have it, with `mounts: {{{name}: /{name}}}`",
+                    ("kubernetes", "volumes", name),
+                )
+        paths = [self.mounts[name].rstrip("/") for name in self.kubernetes.volumes]
+        shared = self.kubernetes.shared
+        if not any(shared == path or shared.startswith(f"{path}/") for path in paths):
+            raise FieldError(
+                "this is below none of the `volumes`",
+                f"a folder of one of them, for example {paths[0]}/fairway",
+                ("kubernetes", "shared"),
             )
         return self
 

@@ -78,7 +78,7 @@ def test_local_always_exists_and_needs_no_section() -> None:
         ({"ssh": SSH["ssh"]}, "no `ssh:` section"),
         ({"nodes": {"min": 3, "max": 2}}, "min 3 is above max 2"),
         ({"nodes": {"min": 0, "max": 0}}, "greater than or equal to 1"),
-        ({"engine": "kubernetes"}, "'local', 'ssh', 'slurm' or 'batch'"),
+        ({"engine": "pbs"}, "'slurm', 'batch' or 'kubernetes'"),
         ({"version": 2}, "Input should be 1"),
         ({"partition": "nd"}, "Extra inputs are not permitted"),
         ({"region": "South Central US"}, "not an Azure region's name"),

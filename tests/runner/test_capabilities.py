@@ -18,10 +18,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 HERE = {"version": 1, "name": "nd", "vm_size": "Standard_D2s_v6", "nodes": {"min": 0, "max": 4}}
+HERE |= {"mounts": {"data": "/data"}}
 SECTIONS = {
     "ssh": {"host": "192.0.2.1", "user": "me", "shared": "/data/fairway"},
     "slurm": {"host": "192.0.2.1", "user": "me", "partition": "nd", "shared": "/data/fairway"},
     "batch": {"endpoint": "https://a.b.batch.azure.com", "pool": "nd", "identity": "/x"},
+    "kubernetes": {"image": "train:1", "shared": "/data/fairway", "volumes": {"data": "claim"}},
 }
 ACTIONS = ("drain", "resume", "reboot", "reimage")
 
@@ -236,13 +238,16 @@ def test_a_part_of_a_node(name: str, tmp_path: Path) -> None:
     nd = target(name)
     if nd.batch is not None:
         nd = nd.model_copy(update={"batch": nd.batch.model_copy(update={"task_slots": 2})})
-    assert capabilities(name).shares
-    require_share(job, nd, job_file.document)
+    if capabilities(name).shares:
+        require_share(job, nd, job_file.document)
     elsewhere = nd.model_copy(update={"engine": "pbs"})
+    if not capabilities(name).shares:
+        elsewhere = nd
     with pytest.raises(UserError) as raised:
         require_share(job, elsewhere, job_file.document)
     [finding] = raised.value.findings
-    assert finding.message == f"`{nd.name}` gives each task whole nodes: its engine is `pbs`"
+    said = f"`{nd.name}` gives each task whole nodes: its engine is `{elsewhere.engine}`"
+    assert finding.message == said
     assert "use a target with `local` or `ssh` or `slurm` or `batch`" in finding.hint
     assert finding.location is not None
     assert finding.location.line == 3

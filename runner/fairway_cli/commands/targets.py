@@ -92,3 +92,26 @@ def sync(
 
         print_targets(target_facts([KnownTarget(target, str(file)) for target in found], ask=False))
     warn_of_unready(found)
+
+
+@app.command()
+def prepare(
+    target: Annotated[str, typer.Argument(help="The target.")],
+    print_: Annotated[
+        bool, typer.Option("--print", help="Print what would be made, for kubectl apply -f.")
+    ] = False,
+    apply: Annotated[bool, typer.Option("--apply", help="Make it, with your own rights.")] = False,
+) -> None:
+    """Make what a Kubernetes cluster needs before jobs run there.
+
+    It is the head pod, its account and its rights in the namespace, and nothing else.
+    """
+    from fairway_core.findings import UserError
+    from fairway_runner.engines.engine import preparing
+    from fairway_runner.targets.lookup import find_target
+
+    if print_ == apply:
+        hint = f"fairway targets prepare {target} --print"
+        raise UserError.of("bad-option", "say either --print or --apply", hint)
+    engine = preparing(find_target(target))
+    print(engine.manifests() if print_ else engine.prepare().rstrip())

@@ -7,9 +7,9 @@ _HEAD = """# Engines
 <!-- Made by bin/docs from runner/fairway_runner/engines/capabilities.py: change it there. -->
 
 A target's engine starts its jobs: `local` is this machine, `ssh` a
-[cluster of plain hosts](ssh.md), `slurm` a [Slurm partition](slurm-jobs.md) and `batch` a
-[pool of Azure Batch](batch.md). One job file runs on each of them. What an engine cannot do is
-refused when the job is submitted.
+[cluster of plain hosts](ssh.md), `slurm` a [Slurm partition](slurm-jobs.md), `batch` a
+[pool of Azure Batch](batch.md) and `kubernetes` a [namespace of a cluster](kubernetes.md). One job
+file runs on each of them. What an engine cannot do is refused when the job is submitted.
 
 """
 

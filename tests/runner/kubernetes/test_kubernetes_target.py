@@ -1,0 +1,276 @@
+"""A target of a Kubernetes cluster: what it may say, what is refused, and what is made for it."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pytest
+from kubernetes_validate import validate
+from pydantic import ValidationError
+from ruamel.yaml import YAML
+
+from fairway_agent.kubernetes.reports import Health, NodeReport, NodesReport
+from fairway_core.documents import FieldError
+from fairway_core.findings import UserError
+from fairway_core.target import Target
+from fairway_runner.engines.engine import preparing
+from fairway_runner.engines.kubernetes.engine import KubernetesEngine
+from fairway_runner.engines.kubernetes.exec import Exec
+from fairway_runner.engines.kubernetes.health import findings_of
+from fairway_runner.engines.kubernetes.preparation import objects
+from fairway_runner.engines.kubernetes.resources import of_node
+from fairway_runner.engines.remote.connection import Ended
+from fairway_runner.jobs.job import Job
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from conftest import RunFairway
+
+    from fairway_core.findings import Finding
+
+ACCESS: dict[str, Any] = {
+    "context": "lab",
+    "namespace": "training",
+    "image": "myregistry.azurecr.io/train:1",
+    "shared": "/data/fairway",
+    "volumes": {"data": "data-claim"},
+    "selector": {"agentpool": "nd"},
+    "rdma": "rdma/ib",
+    "queue": "nd",
+}
+TARGET: dict[str, Any] = {
+    "name": "nd",
+    "engine": "kubernetes",
+    "vm_size": "Standard_ND96isr_H100_v5",
+    "nodes": {"min": 0, "max": 4},
+    "mounts": {"data": "/data", "home": "/home"},
+    "kubernetes": ACCESS,
+}
+
+
+def target(changes: Mapping[str, Any] | None = None, **access: Any) -> Target:
+    facts = {**TARGET, **(changes or {}), "kubernetes": {**ACCESS, **access}}
+    return Target.model_validate(facts)
+
+
+def test_it_is_written_and_read_as_it_is() -> None:
+    found = target()
+    assert Target.model_validate(json.loads(json.dumps(found.record()))) == found
+    assert found.access is None
+
+
+@pytest.mark.parametrize(
+    ("access", "said"),
+    [
+        ({"volumes": {}}, "at least 1 item"),
+        ({"volumes": {"other": "claim"}}, "there is no mount `other`"),
+        ({"shared": "/home/fairway"}, "this is below none of the `volumes`"),
+        ({"shared": "/database"}, "this is below none of the `volumes`"),
+        ({"shared": "relative"}, "this is below none of the `volumes`"),
+        ({"namespace": "Training"}, "this is not a name of Kubernetes"),
+        ({"namespace": "--all"}, "this is not a name of Kubernetes"),
+        ({"queue": "a b"}, "this is not a name of Kubernetes"),
+        ({"image": "-x"}, "begins with `-`"),
+        ({"context": "lab\n"}, "control character"),
+        ({"volumes": {"data": "a/b"}}, "this is not a name of Kubernetes"),
+        ({"pool": "nd"}, "Extra inputs"),
+    ],
+)
+def test_what_cannot_be_is_refused(access: dict[str, Any], said: str) -> None:
+    with pytest.raises((ValidationError, FieldError), match=said):
+        target(**access)
+
+
+def test_a_node_is_taken_with_all_that_it_has() -> None:
+    assert of_node(target()) == {
+        "cpu": "86",
+        "memory": "1710Gi",
+        "nvidia.com/gpu": "8",
+        "rdma/ib": "8",
+    }
+    assert "rdma/ib" not in of_node(target(rdma=""))
+    own = {"cpu": "4", "amd.com/gpu": "1"}
+    assert of_node(target({"vm_size": ""}, resources=own)) == own
+    with pytest.raises(UserError, match="neither its `vm_size` nor its `resources`"):
+        of_node(target({"vm_size": ""}))
+
+
+@pytest.mark.parametrize(
+    ("job", "said"),
+    [
+        ({"nodes": 5}, "the job wants 5 nodes, and `nd` has 4"),
+        (
+            {"container": {"image": "own:1", "options": ["--cap-add=SYS_PTRACE"]}},
+            "`nd` takes no options of Docker's: --cap-add=SYS_PTRACE",
+        ),
+    ],
+)
+def test_a_job_that_can_never_run_is_refused(job: dict[str, Any], said: str) -> None:
+    facts = {"name": "train", "command": "true", "processes_per_node": 1, **job}
+    with pytest.raises(UserError, match=said):
+        KubernetesEngine(target()).require(Job.model_validate(facts), [])
+
+
+def test_containers_over_several_nodes_are_its_pods() -> None:
+    facts = {"name": "train", "command": "true", "processes_per_node": 1, "nodes": 4}
+    facts["container"] = {"image": "own:1"}
+    KubernetesEngine(target()).require(Job.model_validate(facts), [])
+
+
+class TestPreparing:
+    """What is made in a cluster that somebody else runs."""
+
+    @pytest.mark.parametrize("version", ["1.33", "1.37"])
+    def test_each_object_is_one_that_the_server_takes(self, version: str) -> None:
+        for found in objects(target()):
+            validate(found, version, strict=True)
+
+    def test_the_head_may_do_what_it_is_asked_for_and_no_more(self) -> None:
+        found = {each["kind"]: each for each in objects(target())}
+        rules = {
+            (group, resource): rule["verbs"]
+            for rule in [*found["Role"]["rules"], *found["ClusterRole"]["rules"]]
+            for group in rule["apiGroups"]
+            for resource in rule["resources"]
+        }
+        assert ("", "secrets") not in rules
+        assert ("", "pods/exec") not in rules
+        assert rules["batch", "jobs"] == ["get", "list", "create", "delete"]
+        assert all("*" not in (*key, *verbs) for key, verbs in rules.items())
+        bindings = [found["RoleBinding"], found["ClusterRoleBinding"]]
+        heads = [{"kind": "ServiceAccount", "name": "fairway-head", "namespace": "training"}]
+        assert [each["subjects"] for each in bindings] == [heads, heads]
+
+    def test_names_of_two_namespaces_do_not_meet(self) -> None:
+        kinds = ("ClusterRole", "ClusterRoleBinding")
+        names = [
+            each["metadata"]["name"]
+            for space in ("one", "two")
+            for each in objects(target(namespace=space))
+            if each["kind"] in kinds
+        ]
+        assert len(set(names)) == 2
+
+    def test_what_kubernetes_refuses_is_somebody_elses_to_make(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        said = "Error from server (Forbidden): roles is forbidden"
+        given: list[tuple[Any, ...]] = []
+
+        def ask(_: Exec, *words: str, data: bytes) -> Ended:
+            given.append((words, data))
+            return Ended(1, b"", said)
+
+        monkeypatch.setattr(Exec, "ask", ask)
+        with pytest.raises(UserError, match="Kubernetes does not make it: Error from") as raised:
+            preparing(target()).prepare()
+        assert "--print" in (raised.value.findings[0].hint or "")
+        [(words, data)] = given
+        assert words == ("apply", "-f", "-")
+        assert [each["kind"] for each in YAML(typ="safe").load_all(data.decode())] == [
+            each["kind"] for each in objects(target())
+        ]
+
+    def test_one_of_two_things_is_wanted(self, fairway: RunFairway, tmp_path: Path) -> None:
+        for words in ((), ("--print", "--apply")):
+            code, _, err = fairway(tmp_path, "targets", "prepare", "nd", *words)
+            assert code == 2
+            assert "say either --print or --apply" in err
+
+    def test_a_target_that_needs_nothing_says_so(self) -> None:
+        with pytest.raises(UserError, match="`local` cannot be prepared"):
+            preparing(Target.local())
+
+
+NODE = NodeReport("nd-1", "ready", adapters="8")
+FIT = Health({"data-claim": ""}, free=1 << 40, time=0.0)
+
+
+def told(health: Mapping[str, Any], nodes: tuple[NodeReport, ...], nd: Target) -> list[Finding]:
+    now = time.time()
+    return findings_of(NodesReport(nodes, replace(FIT, time=now, **health)), nd, now, now)
+
+
+@pytest.mark.parametrize(
+    ("health", "node", "said"),
+    [
+        ({}, {}, []),
+        (
+            {"claims": {"data-claim": "it is Pending"}},
+            {},
+            ["the claim data-claim cannot be used: it is Pending"],
+        ),
+        (
+            {"queue": "there is none of that name"},
+            {},
+            ["nothing starts from the queue nd: there is none of that name"],
+        ),
+        ({"fault": "Permission denied"}, {}, ["the shared folder /data/fairway cannot be used"]),
+        (
+            {},
+            {"state": "not ready", "reason": "kubelet stopped posting"},
+            ["the node nd-1 is not ready: kubelet stopped posting"],
+        ),
+        ({}, {"adapters": ""}, ["the node nd-1 offers none of 8 rdma/ib"]),
+    ],
+)
+def test_what_is_wrong_is_told(
+    health: dict[str, Any], node: dict[str, Any], said: list[str]
+) -> None:
+    found = told(health, (replace(NODE, **node),), target())
+    assert len(found) == len(said)
+    assert all(part in each.message for part, each in zip(said, found, strict=True))
+    assert all(each.hint for each in found)
+
+
+class TestPods:
+    """What is behind the name of a node."""
+
+    NODES: ClassVar = (replace(NODE, pod="job-a-0-0-0-abcde"), replace(NODE, name="nd-2"))
+
+    @pytest.fixture
+    def entered(self, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, tuple[str, ...], str]]:
+        found: list[tuple[str, tuple[str, ...], str]] = []
+
+        def enter(_: Exec, pod: str, words: Sequence[str], *, forward: str = "") -> int:
+            found.append((pod, tuple(words), forward))
+            return 7
+
+        monkeypatch.setattr(Exec, "enter", enter)
+        monkeypatch.setattr(KubernetesEngine, "_look", lambda _: NodesReport(self.NODES))
+        return found
+
+    def test_a_shell_is_in_a_pod_there(
+        self, entered: list[tuple[str, tuple[str, ...], str]]
+    ) -> None:
+        engine = KubernetesEngine(target())
+        assert engine.shell("nd-1", ["nvidia-smi"]) == 7
+        assert engine.shell("job-b-0-0-0-fghij", forward="1:localhost:2") == 7
+        assert engine.shell(None) == 7
+        assert entered == [
+            ("job-a-0-0-0-abcde", ("nvidia-smi",), ""),
+            ("job-b-0-0-0-fghij", (), "1:localhost:2"),
+            ("deploy/fairway-head", (), ""),
+        ]
+
+    @pytest.mark.usefixtures("entered")
+    def test_where_there_is_none_there_is_no_shell(self) -> None:
+        with pytest.raises(UserError, match="no run has a pod on nd-2") as raised:
+            KubernetesEngine(target()).shell("nd-2")
+        assert "kubectl debug node/nd-2" in (raised.value.findings[0].hint or "")
+
+    @pytest.mark.usefixtures("entered")
+    def test_an_unknown_node_is_not_drained(self) -> None:
+        with pytest.raises(UserError, match="`nd` has no node `nd-3`"):
+            KubernetesEngine(target()).act_on_node("drain", "nd-3")
+
+
+def test_a_target_that_has_nodes_always_lacks_them() -> None:
+    assert told({}, (), target()) == []
+    [found] = told({}, (), target({"nodes": {"min": 2, "max": 2}}))
+    assert found.message == "no node has the labels agentpool=nd"
