@@ -46,6 +46,11 @@ class Receiver:
     seen: int = 0
     taken: queue.Queue[dict[str, Any]] = field(default_factory=queue.Queue)
 
+    @property
+    def port(self) -> int:
+        """At which it listens."""
+        return int(self.url.split(":")[2].partition("/")[0])
+
     def next(self) -> dict[str, Any]:
         """The next message that was taken."""
         return self.taken.get(timeout=_PATIENCE)

@@ -5,8 +5,17 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 if TYPE_CHECKING:
     from conftest import Batch, Gate, Pipe, Receiver
+
+
+@pytest.fixture
+def receiver(batch: Batch, receiver: Receiver) -> Receiver:
+    """Where nodes find it."""
+    batch.service.lead_nodes_to(receiver.port)
+    return receiver
 
 
 def test_of_a_sweep_one_word_is_sent(batch: Batch, receiver: Receiver) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from conftest import Fairway
 
@@ -30,6 +30,8 @@ class Place:
     project: str = ""
     environment: dict[str, str] = field(default_factory=dict)
     has_mpi: bool = True
+    lead_to: Callable[[int], None] = lambda _: None
+    """Lets its nodes reach what listens at that port of this machine."""
 
     @staticmethod
     def new_id(name: str) -> str:
@@ -90,7 +92,15 @@ def batch(folder: Path) -> Iterator[Place]:
     }
     try:
         project = json.dumps({"targets": [target]})
-        yield Place("pool", "batch", 3, project, service.environment(), has_mpi=os.geteuid() == 0)
+        yield Place(
+            "pool",
+            "batch",
+            3,
+            project,
+            service.environment(),
+            has_mpi=os.geteuid() == 0,
+            lead_to=service.lead_nodes_to,
+        )
     finally:
         service.stop()
 

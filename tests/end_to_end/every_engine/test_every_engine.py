@@ -278,6 +278,7 @@ class TestOneTask:
     def test_its_end_is_sent_to_a_webhook(
         self, fairway: Fairway, place: Place, receiver: Receiver
     ) -> None:
+        place.lead_to(receiver.port)
         notify = {"webhook": receiver.url, "on": ["failed"]}
         job = fairway.job("echo a-secret; exit 3", template="plain", notify=notify)
         if not capabilities(place.engine).notifies:
