@@ -258,6 +258,20 @@ def test_a_size_that_is_not_listed_is_described_by_one_that_is(
     assert {each.vcpus for each in machines_of(environment) if "HB200" in each.size} == {400}
 
 
+def test_so_is_that_of_a_file_server(written: Written) -> None:
+    """Newer generations than the catalogue's serve files as well."""
+    text = _file({"pair": "{engine: ssh, size: Standard_HB176rs_v4, nodes: 2, mounts: [data]}"})
+    server = "size: {name: Standard_D32s_v9, like: Standard_D32s_v6}"
+    text = text.replace("kind: nfs_server", f"kind: nfs_server, {server}")
+    stacks = written(text)
+    machines = stacks["data"]["resource"]["azurerm_linux_virtual_machine"]
+    assert [each["size"] for each in machines.values()] == ["Standard_D32s_v9"]
+    with pytest.raises(UserError) as raised:
+        written(text.replace("like: Standard_D32s_v6", "like: Standard_HC44rs"))
+    assert raised.value.findings[0].path == "filesystems.data.size"
+    assert "is not known" in raised.value.findings[0].message
+
+
 @pytest.mark.parametrize(
     ("size", "said"),
     [

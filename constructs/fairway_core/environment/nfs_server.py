@@ -11,7 +11,7 @@ from fairway_core.catalog.disks import disk_kind
 from fairway_core.documents import FieldError, Model
 from fairway_core.durations import Days
 from fairway_core.environment.filesystem_base import FileSystem
-from fairway_core.environment.values import offered_size
+from fairway_core.environment.values import SizeText, offered_size
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -158,8 +158,8 @@ class NfsServer(FileSystem, defer_build=True):
 
     kind: Literal["nfs_server"]
     """`nfs_server`: a VM that serves NFS."""
-    size: str = "Standard_D16s_v6"
-    """The VM size of the server."""
+    size: SizeText = "Standard_D16s_v6"
+    """The VM size of the server; one that is not listed is described by one that is."""
     disks: Disks = Field(default_factory=Disks)
     """The disks that hold the data."""
     versions: Annotated[tuple[NfsVersion, ...], AfterValidator(_versions)] = Field(
