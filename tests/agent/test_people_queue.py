@@ -19,7 +19,7 @@ from fairway_agent.allocators import hosts
 from fairway_agent.allocators.leases import Nodes
 from fairway_agent.allocators.queue import Queue, note_user, users
 from fairway_agent.devices import Devices, Gpu
-from fairway_agent.fanout import shell
+from fairway_agent.fanout import remote_exec
 from fairway_agent.faults import Fault
 from fairway_agent.share import Wanted
 from fairway_agent.shared import plans
@@ -35,7 +35,7 @@ def queue(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """What the machines make: a queue for two nodes, in a folder into which people can look."""
     if os.geteuid() != 0:
         pytest.skip("only root can be somebody else")
-    monkeypatch.setattr(shell, "unreachable", lambda _: [])
+    monkeypatch.setattr(remote_exec, "unreachable", lambda _: [])
     with TemporaryDirectory(prefix="fairway-queue-") as name:
         folder = Path(name)
         cluster = folder / "clusters" / "pair"
@@ -123,7 +123,7 @@ def test_who_was_first_is_first_whoever_it_is(queue: Path) -> None:
 def test_two_people_share_a_node(queue: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     node = Devices((Gpu(0, ()), Gpu(1, ())), (0, 1), 2)
     said = json.dumps(node.to_json())
-    monkeypatch.setattr(shell, "printed", lambda hosts, _: dict.fromkeys(hosts, said))
+    monkeypatch.setattr(remote_exec, "printed", lambda hosts, _: dict.fromkeys(hosts, said))
     monkeypatch.setattr(devices, "look", lambda: node)
 
     def part(run: str) -> Callable[[], Any]:
