@@ -62,7 +62,11 @@ class Watch:
 
     def look(self) -> str:
         """Looks, stops the machines where it is time to, and says what it found."""
-        used = self.used_by()
+        try:
+            used = self.used_by()
+        except (OSError, subprocess.SubprocessError):
+            self._tell(self._idle_for("what nobody can tell"))
+            raise
         idle = self._idle_for(used)
         self._tell(idle)
         if used:
@@ -83,9 +87,7 @@ class Watch:
         settings = self.settings
         if settings.mount and not os.path.ismount(settings.mount):
             return f"{settings.mount} is not mounted, so that nobody knows of runs"
-        place = Path(settings.folder)
-        runs = [*queue.users(place, settings.cluster).values()]
-        runs += queue.waiting(place, settings.cluster)
+        runs = queue.runs(Path(settings.folder), settings.cluster)
         return f"the run {runs[0]}" if runs else ""
 
     def _idle_for(self, used: str) -> float:
@@ -143,9 +145,9 @@ class Watch:
 def _logged_in() -> str:
     """Who is logged in, with a terminal or without."""
     if shutil.which("loginctl") is None:
-        names = [line.split()[0] for line in _said("who").splitlines() if line.strip()]
+        names = [line.split()[0] for line in _said("who", check=True).splitlines() if line.strip()]
         return f"{names[0]} is logged in" if names else ""
-    listed = _said("loginctl", "list-sessions", "--no-legend")
+    listed = _said("loginctl", "list-sessions", "--no-legend", check=True)
     ids = [line.split()[0] for line in listed.splitlines() if line.strip()]
     for session in ids:
         shown = _said(
@@ -169,9 +171,9 @@ def _working_gpu() -> str:
     return ""
 
 
-def _said(*words: str) -> str:
-    """What a program prints; what it says of a session that has just ended is not of interest."""
-    done = subprocess.run(words, capture_output=True, text=True, timeout=_PATIENCE, check=False)
+def _said(*words: str, check: bool = False) -> str:
+    """What a program prints; of a session that has just ended it may fail to say anything."""
+    done = subprocess.run(words, capture_output=True, text=True, timeout=_PATIENCE, check=check)
     return done.stdout
 
 

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent import idle_stop
+from fairway_agent import idle_stop, record
 from fairway_agent.allocators import hosts
+from fairway_agent.allocators import queue as queues
 from fairway_agent.allocators.queue import Queue
 from fairway_agent.azure import http
 from fairway_agent.azure.imds import Machine
@@ -44,12 +45,14 @@ class FakeMetadata:
 
 @dataclass
 class World:
-    """A machine and what is on it; `asked` is what Azure was asked to do."""
+    """A machine and what is on it; `broken` is the program that fails, and `asked` what Azure was
+    asked to do."""
 
     folder: Path
     now: float = 100.0
     sessions: dict[str, dict[str, str]] = field(default_factory=dict)
     who: str = ""
+    broken: str = ""
     gpus: dict[int, float | None] | None = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
     others: bool = False
@@ -67,7 +70,9 @@ class World:
         watch = Watch(settings, self.folder, FakeMetadata(self.id), lambda: self.now)  # type: ignore[arg-type]
         return watch.look()
 
-    def run(self, words: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
+    def run(self, words: list[str], **how: Any) -> subprocess.CompletedProcess[str]:
+        if words[0] == self.broken and how["check"]:
+            raise subprocess.CalledProcessError(1, words)
         if words[0] == "who":
             text = self.who
         elif words[1] == "list-sessions":
@@ -83,7 +88,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     """A machine on which nothing is."""
     found = World(tmp_path)
     found.shared.mkdir()
-    monkeypatch.setattr(idle_stop.subprocess, "run", lambda words, **_: found.run(list(words)))
+    monkeypatch.setattr(idle_stop.subprocess, "run", found.run)
     monkeypatch.setattr(idle_stop.shutil, "which", lambda _: "/bin/loginctl")
     monkeypatch.setattr(gpus, "use_now", lambda: found.gpus)
 
@@ -174,6 +179,40 @@ def test_what_cannot_be_told_counts_as_use(world: World) -> None:
     said = f"in use: {world.shared} is not mounted, so that nobody knows of runs"
     assert world.look(9 * HOUR) == said
     assert world.asked == []
+
+
+@pytest.mark.parametrize("program", ["loginctl", "who"])
+def test_a_program_that_fails_counts_as_use_too(
+    world: World, monkeypatch: pytest.MonkeyPatch, program: str
+) -> None:
+    """As loginctl does where it gets no answer: it prints nothing, as where nobody is there."""
+    monkeypatch.setattr(idle_stop.shutil, "which", lambda _: program == "loginctl" or None)
+    world.look()
+    world.broken = program
+    with pytest.raises(subprocess.CalledProcessError):
+        world.look(9 * HOUR)
+    world.broken = ""
+    assert world.look(60) == "idle for 1 of 120 minutes"
+    assert world.asked == []
+
+
+def test_no_node_takes_the_look_of_another_for_a_run(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of them holds the locks of all nodes for a moment, every minute."""
+    queue = Queue(world.shared, "box", "train")
+    queue.give_back(queue.take(1))
+    queue.rest()
+    looks, user_of = [], queues._user_of
+
+    def look(node: Path) -> str | None:
+        looks.append(node)
+        assert record.try_lock(queue.folder / "queue.lock") is None, "another could look as well"
+        return user_of(node)
+
+    monkeypatch.setattr(queues, "_user_of", look)
+    assert world.look().startswith("idle")
+    assert len(looks) == 1
 
 
 def _announce(world: World, *names: str) -> Path:

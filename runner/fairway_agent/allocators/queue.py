@@ -173,13 +173,16 @@ def users(shared: Path, cluster: str) -> dict[str, str]:
     return {path.name: run for path in paths if (run := _user_of(path)) is not None}
 
 
-def waiting(shared: Path, cluster: str) -> list[str]:
-    """The runs that wait for nodes, in their order."""
+def runs(shared: Path, cluster: str) -> list[str]:
+    """The runs that use nodes or wait for them.
+
+    Whoever looks has locks for a moment, which another would take for a run's: one at a time.
+    """
     folder = shared / "clusters" / cluster
     if not (folder / "queue").is_dir():
         return []
     with record.alone(folder / "queue.lock"):
-        return _waiting(folder / "queue")
+        return [*users(shared, cluster).values(), *_waiting(folder / "queue")]
 
 
 def _waiting(folder: Path, until: str = "~") -> list[str]:
