@@ -68,10 +68,10 @@ def last(endings: Sequence[Ending]) -> Ending:
 
 
 def state_of(endings: Sequence[Ending], tasks: int, done: Mapping[str, int]) -> RunState:
-    """The state of a run whose tasks ended so; one that has said nothing was ended before it had
-    begun, or with its node."""
+    """The state of a run whose tasks ended so; one that has said nothing of its end was ended
+    before it had begun, or with its node."""
     counts = Counter(done)
-    counts.update(each.state.state for each in endings)
+    counts.update(each.state.state for each in endings if each.state.is_final)
     if (silent := tasks - counts.total()) > 0:
         counts["cancelled"] += silent
     over = next((each for each in endings if each.limit is not None), None)

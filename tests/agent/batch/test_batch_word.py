@@ -45,6 +45,14 @@ def test_a_record_is_read_as_it_was_written() -> None:
         ([ending("0")], 3, {}, "cancelled", {"succeeded": 1, "cancelled": 2}),
         ([ending("1")], 2, {"succeeded": 1}, "succeeded", {"succeeded": 2}),
         ([ending("1")], 2, {"failed": 1}, "failed", {"failed": 1, "succeeded": 1}),
+        # Its program was killed, and had said last that it runs.
+        (
+            [ending("0", "running"), ending("1")],
+            2,
+            {},
+            "cancelled",
+            {"succeeded": 1, "cancelled": 1},
+        ),
         ([ending("0", "cancelled", limit="max_cost", why="w")], 1, {}, "failed", {"cancelled": 1}),
     ],
 )
