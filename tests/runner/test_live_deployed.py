@@ -177,6 +177,14 @@ class TestRoles:
         (found,) = _found(_lab(tmp_path, text), azure, "role-given-already")
         assert found.message.startswith(f"`{OTHER}` has the role")
         assert f"container-outputs-used-by-{OTHER}'" in found.hint
+        # What Terraform has given to others of the list says nothing of who joins it.
+        text = LAB.replace("access: {", f"access: {{researchers: [{ME}, {OTHER}], ")
+        reason = "Submits jobs; named under access.researchers"
+        azure.give(BATCH, JOBS, ME, reason)
+        given = azure.give(BATCH, JOBS, OTHER)
+        found = _found(_lab(tmp_path, text), azure, "role-given-already")
+        (jobs,) = [each for each in found if "batch-used-by" in each.hint]
+        assert f"'azurerm_role_assignment.batch-used-by-{OTHER}' {given}" in jobs.hint
         nobody = _lab(tmp_path, LAB.replace("access: {", "access: {researchers: [], "))
         assert _found(nobody, azure, "role-given-already") == []
 

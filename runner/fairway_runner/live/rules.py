@@ -194,7 +194,8 @@ def role_is_free(
     """A role that would be given, and that somebody has given by hand at the same place: Azure
     refuses a second one (RoleAssignmentExists).
 
-    What Terraform has given is known by its reason, also to another who deployed first.
+    What Terraform has given is known by its reason: to those that the file names each by itself,
+    and else to whoever deployed first.
     """
     at_scope = [
         (str(each.get("id", "")), properties)
@@ -203,10 +204,12 @@ def role_is_free(
         and str(properties.get("scope", "")).lower() == promised.scope.lower()
         and str(properties.get("roleDefinitionId", "")).lower().endswith(f"/{role_id}".lower())
     ]
-    if any(str(each.get("description") or "") == promised.reason for _, each in at_scope):
+    by_terraform = [each.get("description") == promised.reason for _, each in at_scope]
+    if not promised.path and any(by_terraform):
         return
-    for id_, properties in at_scope:
-        if str(properties.get("principalId", "")).lower() == promised.principal.lower():
+    for (id_, properties), is_own in zip(at_scope, by_terraform, strict=True):
+        is_theirs = str(properties.get("principalId", "")).lower() == promised.principal.lower()
+        if is_theirs and not is_own:
             name = promised.scope.rpartition("/")[2]
             message = (
                 f"{promised.who} has the role {promised.role} on `{name}` already, given by hand"
