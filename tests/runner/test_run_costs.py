@@ -373,6 +373,18 @@ def test_runs_of_other_machines_and_people_count(
     assert cluster.asked[-1] == 1388534400.0
 
 
+def test_a_run_counts_once_where_two_targets_are_of_the_same_nodes(
+    fairway: RunFairway, folder: Path, cluster: Cluster
+) -> None:
+    again = {**CLUSTER, "name": "nd-too"}
+    (folder / "fairway.yaml").write_text(json.dumps({"targets": [CLUSTER, again]}))
+    groups = _costs(fairway, folder, "--by", "user")["groups"]
+    assert len(cluster.asked) == 2
+    assert {each["key"]: each["node_hours"] for each in groups}["bo"] == 4.0
+    targets = {each["key"] for each in _costs(fairway, folder, "--by", "target")["groups"]}
+    assert "nd-too" not in targets
+
+
 def test_only_the_targets_of_that_environment_are_asked(
     fairway: RunFairway, folder: Path, cluster: Cluster
 ) -> None:

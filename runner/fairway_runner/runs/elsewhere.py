@@ -47,5 +47,7 @@ def look(store: RunStore, targets: Iterable[Target], since: float | None) -> Els
             hint = "what other people have run there is not counted"
             found.findings.append(Finding("no-accounts", message, hint, severity=Severity.WARNING))
     known = {run.id for run in store.unsorted()}
-    found.accounts = [each for each in found.accounts if each[1].run not in known]
+    # Two targets may be of the same nodes, of which each tells all.
+    once = {account.run: (target, account) for target, account in reversed(found.accounts)}
+    found.accounts = [each for run, each in reversed(once.items()) if run not in known]
     return found
