@@ -376,7 +376,7 @@ def test_mail_that_is_not_sent_is_said(cluster: Cluster) -> None:
     asked = ("--mail-type=BEGIN", "--mail-user=me@lab.example", "-o", "out", "-J", "train")
     cluster.ask("sbatch", "-p", "n", *asked, "--wrap", "true")
     log = cluster.folder / "lib" / "programs.log"
-    cluster.until(log.exists)
+    cluster.until(lambda: log.exists() and log.read_text().endswith("\n"))
     said = log.read_text()
     assert "no mail to me@lab.example (" in said
     assert "Name=train" in said
