@@ -114,11 +114,14 @@ class Watch:
             return ""
         known = hosts.known_hosts(Path(self.settings.folder), self.settings.cluster)
         there = sorted((each for each in known if each.is_fresh), key=hosts.by_name)
+        # Where no node has announced itself, this one is known as "localhost", and alone.
+        if not any(each.is_own and each.address != "localhost" for each in there):
+            return "it does not announce itself, so that nobody knows of the other nodes"
         now = hosts.server_time(self._told.parent)
         for host in there:
             if not self._is_idle(host.name, now):
                 return f"{host.name} has not been idle for so long"
-        if there and not there[0].is_own:
+        if not there[0].is_own:
             return f"{there[0].name} stops all nodes"
         return ""
 

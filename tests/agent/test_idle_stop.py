@@ -261,6 +261,22 @@ def test_a_node_that_is_gone_keeps_none_from_stopping(
     assert world.look(2 * HOUR).endswith(": it stops")
 
 
+def test_where_no_node_announces_itself_none_stops_the_others(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.others = True
+    monkeypatch.setattr(hosts, "own_name", lambda: "node-1")
+    world.look()
+    said = "; it does not announce itself, so that nobody knows of the other nodes"
+    assert world.look(2 * HOUR).endswith(said)
+    folder = _announce(world, "node-1", "node-2")
+    old = time.time() - hosts.FRESH - 1
+    for name in ("node-1", "node-2"):
+        os.utime(folder / "hosts" / name, (old, old))
+    assert world.look(60).endswith(said)
+    assert world.asked == []
+
+
 def test_a_run_on_another_node_is_use_of_this_one(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -109,7 +109,7 @@ def test_what_a_machine_boots_with_stops_it(written: Written, tmp_path: Path, cl
             if cluster == "pair":
                 hosts = tmp_path / "clusters" / "pair" / "hosts"
                 hosts.mkdir(parents=True)
-                (hosts / os.uname().nodename).write_text("localhost\n")
+                (hosts / os.uname().nodename).write_text("10.40.0.4\n")
             done = _run(tmp_path, settings, plane, metadata.url)
             assert done.stdout.endswith(": it stops\n"), done.stderr
             ((method, path, status),) = plane.requests
