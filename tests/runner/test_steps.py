@@ -214,3 +214,43 @@ def test_a_damaged_file_is_named(
         steps.read(run.folder)
     code, _, err = fairway(tmp_path, "wait", run.id)
     assert (code, "steps.json: damaged" in err) == (2, True)
+
+
+def test_an_id_leaves_room_for_those_of_the_steps(tmp_path: Path, fairway: RunFairway) -> None:
+    write(tmp_path, {"train": {**TRAIN, "template": "plain"}})
+    code, _, err = fairway(tmp_path, "submit", "steps.yaml", "--run-id", "a" * 58)
+    assert (code, "a --run-id of up to 57 small letters" in err) == (2, True)
+    assert f"the run of the step `train` cannot be called {'a' * 58}-train" in err
+    assert not (tmp_path / ".fairway" / "runs").exists()
+    code, out, _ = fairway(tmp_path, "submit", "steps.yaml", "--run-id", "a" * 57, "--dry-run")
+    assert (code, "1 step on local" in out) == (0, True)
+
+
+def test_no_other_run_is_taken_for_a_step(
+    tmp_path: Path, make_run: MakeRun, fairway: RunFairway
+) -> None:
+    make_run("pipe-a-train", state="succeeded")
+    write(tmp_path, {"train": {**TRAIN, "template": "plain"}})
+    code, _, err = fairway(tmp_path, "submit", "steps.yaml", "--run-id", "pipe-a")
+    assert code == 2
+    assert "the run `pipe-a-train` is there already, and is no step `train` of this one" in err
+    assert not (tmp_path / ".fairway/runs/pipe-a").exists()
+
+
+def test_very_many_tasks_of_the_steps_are_asked_about(tmp_path: Path, fairway: RunFairway) -> None:
+    sweep = {"command": "true", "sweep": {"points": {"repeat": 600}}}
+    write(tmp_path, {"a": sweep, "b": sweep}, template="plain")
+    code, _, err = fairway(tmp_path, "submit", "steps.yaml")
+    assert (code, "this starts 1,200 tasks" in err) == (2, True)
+
+
+def test_what_an_earlier_run_has_kept_is_looked_for_at_once(
+    tmp_path: Path, fairway: RunFairway
+) -> None:
+    """Not when the step begins that wants it, hours later."""
+    inputs = {**BEST, "old": {"from": "run", "run": "nothing-here"}}
+    last = {"command": "a", "after": "train", "inputs": inputs}
+    write(tmp_path, {"train": TRAIN, "last": last}, template="plain")
+    code, _, err = fairway(tmp_path, "submit", "steps.yaml", "--dry-run")
+    assert (code, "there is no run `nothing-here`" in err) == (2, True)
+    assert '"old": {' in err

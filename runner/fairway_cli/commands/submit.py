@@ -108,6 +108,7 @@ def command(
         if dry_run:
             print_prepared(whole.record, json_=json_)
             return
+        _ask(whole.tasks, yes=yes)
         run = start_steps(whole, store)
     else:
         longest = None if patience is None else span("--patience", patience)

@@ -58,13 +58,16 @@ class RunRecord:
     note: str = ""
 
 
+LONGEST_ID = 63
+
+
 def is_run_id(text: str) -> bool:
     """Whether a run can have that id, which is a folder's name too.
 
     >>> is_run_id("digits-7k2m9p"), is_run_id("../digits")
     (True, False)
     """
-    return re.fullmatch(r"[a-z][a-z0-9-]{0,62}", text) is not None
+    return len(text) <= LONGEST_ID and re.fullmatch(r"[a-z][a-z0-9-]*", text) is not None
 
 
 def settled(state: str, run_state: str) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fairway_agent.plan import Chained, Staged
 from fairway_core.findings import UserError
 from fairway_core.suggestions import did_you_mean
+from fairway_runner.engines.absence import is_away
 from fairway_runner.jobs.inputs import BestInput, KeptInput
 from fairway_runner.runs.chosen import chosen_task, task_name
 from fairway_runner.runs.kept import KeptOutput, files_of
@@ -16,13 +17,17 @@ from fairway_runner.runs.plans import read_last, read_specs
 from fairway_runner.runs.records import FINAL_STATES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from fairway_agent.task_spec import Output
     from fairway_runner.engines.engine import Engine
     from fairway_runner.jobs.job import Job
     from fairway_runner.jobs.job_file import JobFile
     from fairway_runner.runs.store import Run, RunStore
+
+
+class NotKept(UserError):
+    """The other run has ended, and has not kept what is wanted: no later try finds it."""
 
 
 @dataclass
@@ -35,11 +40,19 @@ class Chain:
     facts: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, job_file: JobFile, job: Job, engine: Engine, store: RunStore) -> Chain:
-        """Looks for them; UserError at its line for one that is not there, or not yet."""
+    def of(
+        cls,
+        job_file: JobFile,
+        job: Job,
+        engine: Engine,
+        store: RunStore,
+        coming: Collection[str] = (),
+    ) -> Chain:
+        """Looks for them, but for those of the runs that are `coming`; UserError at its line for
+        one that is not there, or not yet."""
         found = cls()
         for name, source in job.inputs.items():
-            if isinstance(source, KeptInput | BestInput):
+            if isinstance(source, KeptInput | BestInput) and _run_of(source) not in coming:
                 with _located(job_file, name):
                     found._add(name, source, engine, store)
         return found
@@ -72,7 +85,14 @@ def _located(job_file: JobFile, name: str) -> Iterator[None]:
             replace(each, path=path, location=place) if each.location is None else each
             for each in error.findings
         ]
-        raise UserError(found, exit_code=error.exit_code) from None
+        may_come = is_away(error) or error.exit_code != 2 or error.findings[0].id == "running-run"
+        kind = UserError if may_come else NotKept
+        raise kind(found, exit_code=error.exit_code) from None
+
+
+def _run_of(source: KeptInput | BestInput) -> str:
+    """The run that is named."""
+    return (source.best if isinstance(source, BestInput) else source).run
 
 
 def _ended(run: Run, *, with_logs: bool) -> Run:

@@ -20,6 +20,7 @@ from fairway_runner.engines.engine import engine_of_steps
 from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.steps import inputs_of_runs, read_steps, step_run, typed_by
 from fairway_runner.runs import steps
+from fairway_runner.runs.records import LONGEST_ID, is_run_id
 from fairway_runner.runs.steps import StepRecord
 from fairway_runner.submit import recorded
 from fairway_runner.submit import snapshot as code
@@ -41,12 +42,14 @@ if TYPE_CHECKING:
 
 @dataclass
 class PreparedSteps:
-    """A run of several steps that is ready to start; a person should hear of the `warnings`."""
+    """A run of several steps that is ready to start; a person should hear of the `warnings`. The
+    steps have so many `tasks` in all."""
 
     record: RunRecord
     files: dict[str, str]
     code: code.Code
     warnings: Sequence[Finding]
+    tasks: int
 
 
 def prepare_steps(
@@ -57,12 +60,14 @@ def prepare_steps(
     say."""
     whole = run_id or store.new_id(_name_of(job_file))
     named = read_steps(job_file.document, whole)
+    _require_ids(whole, named, store)
+    runs = {step.name: step_run(whole, step.name) for step in named}
     found: dict[str, Prepared] = {}
     errors: list[Finding] = []
     for step in named:
         try:
             own = replace(job_file, document=step.document)
-            found[step.name] = _prepared(own, step, whole, store, targets)
+            found[step.name] = _prepared(own, step, runs, store, targets)
         except UserError as error:
             errors += error.findings
     if not errors:
@@ -73,7 +78,7 @@ def prepare_steps(
     records = [
         StepRecord(
             step.name,
-            step_run(whole, step.name),
+            runs[step.name],
             found[step.name].record.target,
             {name: _plain(each) for name, each in step.after.items()},
         )
@@ -85,6 +90,7 @@ def prepare_steps(
         _files(first, job_file, whole, records),
         first.code,
         warnings,
+        sum(each.record.tasks for each in found.values()),
     )
 
 
@@ -99,8 +105,8 @@ def start_steps(prepared: PreparedSteps, store: RunStore) -> Run:
 
 
 def start_step(whole: Run, step: StepRecord, store: RunStore) -> Run:
-    """Submits the run of a step, or what was not submitted of it; UserError where that cannot
-    be."""
+    """Submits the run of a step that has none; UserError where that cannot be."""
+    _require_free(step.run, step.name, store)
     facts = recorded.facts(whole, "provenance.json")
     target = find_target(step.target)
     with code.in_use(recorded.snapshots(whole)):
@@ -136,8 +142,33 @@ def _name_of(job_file: JobFile) -> str:
     return name if isinstance(name, str) else "steps"
 
 
+def _require_ids(whole: str, named: Sequence[NamedStep], store: RunStore) -> None:
+    """UserError for a step whose run cannot be called by its ID, or where that is another run's."""
+    if not is_run_id(whole) or (store.folder / whole / "run.json").is_file():
+        return  # `earlier` says what is wrong with it, or whether it is the same
+    for step in named:
+        run = step_run(whole, step.name)
+        if not is_run_id(run):
+            message = f"the run of the step `{step.name}` cannot be called {run}"
+            longest = LONGEST_ID - len(step_run("", step.name))
+            hint = f"choose a --run-id of up to {longest} small letters, digits and hyphens"
+            raise UserError.of("bad-run-id", message, hint)
+        _require_free(run, step.name, store)
+
+
+def _require_free(run: str, step: str, store: RunStore) -> None:
+    if (store.folder / run).exists():
+        message = f"the run `{run}` is there already, and is no step `{step}` of this one"
+        hint = f"choose another --run-id, or remove it: fairway clean {run}"
+        raise UserError.of("taken-run-id", message, hint)
+
+
 def _prepared(
-    job_file: JobFile, step: NamedStep, whole: str, store: RunStore, targets: Sequence[str]
+    job_file: JobFile,
+    step: NamedStep,
+    runs: Mapping[str, str],
+    store: RunStore,
+    targets: Sequence[str],
 ) -> Prepared:
     choice = choose(job_file, targets)
     if len(choice.targets) > 1:
@@ -146,8 +177,8 @@ def _prepared(
         raise UserError(
             [Finding("one-target", message, "name one of them", "target", location=place)]
         )
-    run = step_run(whole, step.name)
-    return prepare(job_file, choice.targets[0], store, run_id=run, chains=False)
+    coming = [*runs.values()]
+    return prepare(job_file, choice.targets[0], store, run_id=runs[step.name], coming=coming)
 
 
 def _unkept(step: NamedStep, whole: str, found: Mapping[str, Prepared]) -> list[Finding]:

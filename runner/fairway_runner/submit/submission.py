@@ -32,7 +32,7 @@ from fairway_runner.submit.secret_values import require_readable, secret_values
 from fairway_runner.targets.lookup import default_notify
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
 
     from fairway_core.notifications import Notify
@@ -126,14 +126,14 @@ def prepare(
     run_id: str | None = None,
     code_folder: Path | None = None,
     asks: bool = True,
-    chains: bool = True,
+    coming: Collection[str] = (),
 ) -> Prepared:
     """Looks at all that can be wrong with a job and renders its tasks; UserError where
     something is.
 
     `run_id` is one of the caller's choice. `code_folder` holds the code in place of what the
-    job says. `asks` is whether the target's engine is asked, who may ask the target; `chains`
-    whether inputs of other runs are looked for, which may not have begun.
+    job says. `asks` is whether the target's engine is asked, who may ask the target; `coming` are
+    the runs that have not begun, whose outputs are not looked for.
     """
     tasks = job_file.tasks()
     first = next(tasks)
@@ -145,7 +145,7 @@ def prepare(
     launchers = Launchers()
     source = launchers.of(first, job).source
     folder = code_folder or _code_folder(job_file, job)
-    kept = Chain.of(job_file, job, engine, store) if chains else Chain()
+    kept = Chain.of(job_file, job, engine, store, coming)
     plan = Plan(
         run=run_id or store.new_id(job.name),
         engine=engine,
