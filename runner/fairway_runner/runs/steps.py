@@ -53,6 +53,15 @@ def has_steps(folder: Path) -> bool:
     return (folder / FILE).exists()
 
 
+def is_of(folder: Path, whole: str) -> bool:
+    """Whether the folder is that of a run, and this a step of the whole."""
+    try:
+        step = read_json(folder / "provenance.json").get("step")
+    except FileNotFoundError:
+        return False
+    return isinstance(step, dict) and step.get("of") == whole
+
+
 def text(steps: Sequence[StepRecord]) -> str:
     """As the file has them."""
     return json.dumps({"steps": [asdict(each) for each in steps]}, indent=1)

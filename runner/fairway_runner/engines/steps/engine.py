@@ -11,6 +11,7 @@ import os
 import shutil
 import time
 from collections import Counter
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
@@ -18,21 +19,23 @@ from fairway_agent import record, state_files
 from fairway_agent.run_state import RunState
 from fairway_agent.task_state import TaskState
 from fairway_core.findings import UserError
-from fairway_runner.engines.absence import Absence, is_away
+from fairway_runner.engines.absence import Absence
 from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.engines.deadline import USUAL
-from fairway_runner.engines.engine import no_progress
+from fairway_runner.engines.engine import Accounts, no_progress
+from fairway_runner.engines.refusals import Refused
 from fairway_runner.runs import steps
 from fairway_runner.runs.plans import read_retry
 from fairway_runner.runs.records import FINAL_STATES, known_state, known_task
 from fairway_runner.runs.refresh import refresh_all
 from fairway_runner.runs.store import Run, RunStore
+from fairway_runner.submit.chain import NotKept
 from fairway_runner.submit.resume import resume
 from fairway_runner.submit.retry import retry as run_again
 from fairway_runner.submit.steps import start_step
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from fairway_agent.plan import Chained, Staged
@@ -85,28 +88,19 @@ class StepsEngine:
     ) -> None:
         """Begins the steps that come after no other; in a retry, those that did not succeed."""
         os.close(lock)
-        if retry:
-            self._again(run)
-        self.go_on(run)
+        with record.alone(run.folder / steps.LOCK):
+            if retry:
+                self._again(run)
+            self._go_on(_Whole.of(run))
 
     def refresh(self, runs: Sequence[RunFolder], *, logs: bool = False) -> None:
         """Looks at the steps that were begun, and begins none."""
         for run in runs:
-            whole = _Whole.of(run)
-            away = whole.look(logs=logs)
-            whole.write()
-            _raise(away)
+            self._look(run, logs=logs, begins=False)
 
     def go_on(self, run: RunFolder, *, logs: bool = False) -> None:
-        """The same, and begins each step whose time has come, unless another command does so."""
-        lock = record.try_lock(run.folder / steps.LOCK)
-        if lock is None:
-            self.refresh([run], logs=logs)
-            return
-        try:
-            self._go_on(_Whole.of(run), logs=logs)
-        finally:
-            os.close(lock)
+        """The same, and begins each step whose time has come."""
+        self._look(run, logs=logs, begins=True)
 
     def wait(self, run: RunFolder) -> None:
         """Begins one after the other until all have ended."""
@@ -125,18 +119,17 @@ class StepsEngine:
     def bring_figures(self, run: RunFolder) -> None:
         """Does nothing: each step has its own."""
 
+    def bring_log_times(self, run: RunFolder, logs: Sequence[Path]) -> None:
+        """UserError: each step has its own."""
+        steps.require_one_job(run)
+
     def cancel(self, run: RunFolder) -> None:
         """Ends the steps that go on; no other begins."""
         if (known_state(run.folder) or RunState()).is_final:
             return
         (run.folder / steps.CANCELLED).touch()
         with record.alone(run.folder / steps.LOCK):
-            whole = _Whole.of(run)
-            for index, step in enumerate(whole.steps):
-                own = whole.run_of(step)
-                if own is not None and not whole.states[index].is_final:
-                    own.cancel()
-            self._go_on(whole)
+            self._go_on(_Whole.of(run))
 
     def remove(self, run: RunFolder) -> None:
         """Nothing lies elsewhere: the runs of its steps are removed by themselves."""
@@ -144,6 +137,10 @@ class StepsEngine:
     def adopt(self, store: RunFolders) -> Sequence[Finding]:
         """Does nothing: every such run has its folder here."""
         return ()
+
+    def accounts(self, since: float | None) -> Accounts:
+        """None: each step has a target that knows of it."""
+        return Accounts()
 
     def nodes(self) -> list[Node]:
         """None."""
@@ -173,24 +170,43 @@ class StepsEngine:
         """Nothing of its own can be broken."""
         return []
 
-    def _go_on(self, whole: _Whole, *, logs: bool = False) -> None:
-        for step in whole.steps:
-            self._complete(whole.run_of(step))
-        away = whole.look(logs=logs)
+    def _look(self, run: RunFolder, *, logs: bool, begins: bool) -> None:
+        """Where no other command does so right now: that one writes down what it sees."""
+        lock = record.try_lock(run.folder / steps.LOCK)
+        if lock is None:
+            whole = _Whole.of(run)
+            whole.bring_logs(logs=logs)
+            whole.raise_errors()
+            return
         try:
-            while whole.begin_next():
+            self._go_on(_Whole.of(run), logs=logs, begins=begins)
+        finally:
+            os.close(lock)
+
+    def _go_on(self, whole: _Whole, *, logs: bool = False, begins: bool = True) -> None:
+        for index in whole.going() if begins else ():
+            with whole.apart(index):
+                self._complete(whole, index)
+        whole.look(logs=logs)
+        try:
+            while begins and whole.begin_next():
                 pass
         finally:
             whole.write()
-        _raise(away)
+        whole.raise_errors()
 
-    def _complete(self, run: Run | None) -> None:
-        """Sends what is not sent yet of a step's run, whose submission was cut off."""
-        if run is None or run.id in self.whole_submissions:
+    def _complete(self, whole: _Whole, index: int) -> None:
+        """Sends what is not sent yet of a step's run, whose submission was cut off; ends it where
+        the whole was cancelled."""
+        own = whole.run_of(whole.steps[index])
+        if own is None or own.status.is_final:
             return
-        if not run.status.is_final:
-            resume(run)
-        self.whole_submissions.add(run.id)
+        if whole.is_cancelled:
+            own.cancel()
+        elif own.id not in self.whole_submissions:
+            with suppress(Refused):  # nothing is left of it: it begins anew, or fails
+                resume(own)
+            self.whole_submissions.add(own.id)
 
     def _again(self, run: RunFolder) -> None:
         """The steps of a retry: those that ran, again; the others are to come."""
@@ -215,6 +231,9 @@ class _Whole:
     store: RunStore
     steps: list[StepRecord]
     states: list[TaskState]
+    errors: dict[int, UserError] = field(default_factory=dict)
+    """What stands in the way of a step now, and does not have to later."""
+    away: list[Finding] = field(default_factory=list)
 
     @classmethod
     def of(cls, run: RunFolder) -> _Whole:
@@ -231,26 +250,53 @@ class _Whole:
     def run_of(self, step: StepRecord) -> Run | None:
         """The run of a step; None where it has not begun."""
         own = Run(self.store.folder / step.run)
-        return own if (own.folder / "run.json").is_file() else None
+        return own if steps.is_of(own.folder, self.run.id) else None
 
-    def look(self, *, logs: bool = False) -> list[Finding]:
-        """Brings up to date what is known of steps that go on; returns what is said of targets that
-        do not answer."""
-        runs = {i: own for i, step in enumerate(self.steps) if (own := self.run_of(step))}
-        open_ = {i: own for i, own in runs.items() if not self.states[i].is_final}
-        away = refresh_all(open_.values())
-        for own in runs.values() if logs else ():
-            if not runs_here(own.record.engine):
-                own.refresh(logs=True)
+    def going(self) -> list[int]:
+        """The steps whose end is not written down."""
+        return [index for index, state in enumerate(self.states) if not state.is_final]
+
+    @contextmanager
+    def apart(self, index: int) -> Iterator[None]:
+        """Around what one step wants: what stands in its way is in that of no other."""
+        try:
+            yield
+        except (NotKept, Refused):
+            raise
+        except UserError as error:
+            self.errors.setdefault(index, error)
+
+    def look(self, *, logs: bool = False) -> None:
+        """Brings up to date what is known of steps that go on."""
+        open_ = {i: own for i in self.going() if (own := self.run_of(self.steps[i]))}
+        self.away += refresh_all(open_.values())
+        self.bring_logs(logs=logs)
         for index, own in open_.items():
-            self._mirror(index, own)
-        return away
+            with self.apart(index):
+                self._mirror(index, own)
+
+    def bring_logs(self, *, logs: bool) -> None:
+        """Brings what all of them have printed, if wanted."""
+        for index, step in enumerate(self.steps) if logs else ():
+            own = self.run_of(step)
+            if own is not None and not runs_here(own.record.engine):
+                with self.apart(index):
+                    own.refresh(logs=True)
+
+    def raise_errors(self) -> None:
+        """UserError with what stands in the way of steps, and with what is said of targets that do
+        not answer."""
+        errors = list(self.errors.values())
+        found = list(dict.fromkeys(each for error in errors for each in error.findings))
+        found += [each for each in self.away if each not in found]
+        if found:
+            raise UserError(found, exit_code=errors[0].exit_code if errors else 5)
 
     def begin_next(self) -> bool:
         """Begins a step whose time has come, or settles that one does not begin; whether there was
         one."""
         for index, step in enumerate(self.steps):
-            if self.states[index].is_final or self.run_of(step) is not None:
+            if index in self.errors or self.states[index].is_final or self.run_of(step) is not None:
                 continue
             if self.is_cancelled:
                 self._settle(index, TaskState("cancelled", ended=time.time()))
@@ -298,15 +344,14 @@ class _Whole:
         return None
 
     def _begin(self, index: int, step: StepRecord) -> None:
+        """Only what no later try would change makes the step fail; what is wrong with this command,
+        its secrets say, or with a target can be mended."""
         try:
-            own = start_step(Run(self.run.folder), step, self.store)
-        except UserError as error:
-            if is_away(error) or error.exit_code == 5:
-                raise
+            with self.apart(index):
+                self._mirror(index, start_step(Run(self.run.folder), step, self.store))
+        except (NotKept, Refused) as error:
             reason = "; ".join(each.message for each in error.findings)
             self._settle(index, TaskState("failed", reason=reason, ended=time.time()))
-            return
-        self._mirror(index, own)
 
     def _mirror(self, index: int, own: Run) -> None:
         """Writes down where the run of a step stands."""
@@ -375,8 +420,3 @@ def _ending(state: TaskState) -> str:
     code = f" with exit code {state.exit_code}" if state.exit_code else ""
     why = f": {state.reason}" if state.reason and not state.attempts else ""
     return f"{'was ' if state.state == 'cancelled' else ''}{state.state}{code}{why}"
-
-
-def _raise(away: Sequence[Finding]) -> None:
-    if away:
-        raise UserError(away, exit_code=5)

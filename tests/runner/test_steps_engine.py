@@ -1,0 +1,183 @@
+"""What begins the steps of a run, where something stands in the way of one of them."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_agent import record
+from fairway_agent.plan import RunPlan
+from fairway_agent.task_spec import TaskSpec
+from fairway_core.findings import UserError
+from fairway_runner.engines.engine import Engine, engine_of_steps
+from fairway_runner.engines.refusals import Refused
+from fairway_runner.engines.steps import engine
+from fairway_runner.runs import steps
+from fairway_runner.runs.records import known_task
+from fairway_runner.runs.steps import StepRecord
+from fairway_runner.runs.store import Run, RunRecord, RunStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+NAMES = ("one", "two")
+
+
+@pytest.fixture
+def whole(store: RunStore) -> Run:
+    """A run of two steps that come after no other."""
+    known = [StepRecord(name, f"pipe-a-{name}", "local", {}) for name in NAMES]
+    lines = [TaskSpec(index=i, nodes=0, params={"step": n}).line() for i, n in enumerate(NAMES)]
+    files = {
+        steps.FILE: steps.text(known),
+        "plan.json": RunPlan(run="pipe-a", directory="code", tasks=2).text(),
+        "tasks.jsonl": "".join(lines),
+    }
+    return created(store, "pipe-a", files, tasks=2, engine=steps.ENGINE)
+
+
+def created(store: RunStore, run_id: str, files: dict[str, str], **facts: Any) -> Run:
+    """A run of which nothing has begun."""
+    known = {"name": "pipe", "target": "local", "created": 1e9, "job_file": "x", "fairway": "0"}
+    known |= {"tasks": 1, **facts}
+    files = {"job.json": json.dumps({"name": "pipe"}), **files}
+    run, lock = store.create(RunRecord(id=run_id, **known), files)
+    os.close(lock)
+    return run
+
+
+def step_of(store: RunStore, name: str, state: str = "queued") -> Run:
+    """The run of a step."""
+    origin = {"code": "c" * 64, "step": {"of": "pipe-a", "name": name}}
+    run = created(store, f"pipe-a-{name}", {"provenance.json": json.dumps(origin)})
+    (run.folder / "state.json").write_text(json.dumps({"state": state}))
+    return run
+
+
+def states(run: Run) -> list[str]:
+    """How each step stands."""
+    known = [known_task(run.task_folder(index)) for index in range(len(NAMES))]
+    return [each.state if each else "queued" for each in known]
+
+
+def starting(errors: dict[str, UserError]) -> Callable[[Run, StepRecord, RunStore], Run]:
+    """Begins steps that succeed at once, but for those for which there is an error."""
+
+    def start(_: Run, step: StepRecord, store: RunStore) -> Run:
+        if error := errors.get(step.name):
+            raise error
+        return step_of(store, step.name, "succeeded")
+
+    return start
+
+
+def test_it_does_what_every_engine_does() -> None:
+    made = engine_of_steps()
+    wanted = {name for name in vars(Engine) if not name.startswith("_")}
+    assert wanted - {name for name in wanted if hasattr(made, name)} == set()
+
+
+def test_what_can_be_mended_makes_no_step_fail(
+    whole: Run, store: RunStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It holds up no other step either, and is tried again."""
+    errors = {"one": UserError.of("no-secret", "the variable TOKEN is not set")}
+    monkeypatch.setattr(engine, "start_step", starting(errors))
+    with pytest.raises(UserError, match="TOKEN"):
+        whole.follow()
+    assert states(whole) == ["queued", "succeeded"]
+    assert whole.state == "running"
+    errors.clear()
+    whole.follow()
+    assert states(whole) == ["succeeded", "succeeded"]
+    assert whole.state == "succeeded"
+
+
+def test_what_is_recorded_and_not_sent_has_not_failed(
+    whole: Run, store: RunStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next command sends it; else it would run beside a whole that says it has failed."""
+
+    def cut_off(_: Run, step: StepRecord, store: RunStore) -> Run:
+        if step.name == "one":
+            locks.append(step_of(store, "one").take_lock())  # as if it were elsewhere, not lost
+            raise UserError.of("unwritable-folder", "nothing can be written there")
+        return step_of(store, step.name, "succeeded")
+
+    locks: list[int] = []
+    monkeypatch.setattr(engine, "start_step", cut_off)
+    sent: list[str] = []
+    monkeypatch.setattr(engine, "resume", lambda run: sent.append(run.id))
+    with pytest.raises(UserError, match="nothing can be written"):
+        whole.follow()
+    assert states(whole) == ["queued", "succeeded"]
+    whole.follow()
+    assert sent == ["pipe-a-one"]
+    for lock in locks:
+        os.close(lock)
+
+
+def test_what_a_target_does_not_take_has_failed(
+    whole: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = Refused.of("no-input", "the input is not there any more")
+    monkeypatch.setattr(engine, "start_step", starting({"one": refused}))
+    whole.follow()
+    assert states(whole) == ["failed", "succeeded"]
+    assert whole.status.reason == "the step one failed: the input is not there any more"
+
+
+def test_only_who_has_the_lock_removes_a_step_that_never_began(whole: Run, store: RunStore) -> None:
+    """Else it may be one that another command has just begun anew."""
+    half = step_of(store, "one")
+    lock = record.try_lock(whole.folder / steps.LOCK)
+    assert lock is not None
+    whole.refresh()
+    assert half.folder.exists()
+    os.close(lock)
+    whole.refresh()
+    assert not half.folder.exists()
+    assert states(whole) == ["queued", "queued"]
+
+
+def test_all_steps_are_cancelled_that_answer(
+    whole: Run, store: RunStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the others when they do; none is sent that was to end."""
+    going = [step_of(store, name, "running") for name in NAMES]
+    locks = [run.take_lock() for run in going]
+    away = {"pipe-a-one"}
+
+    def cancel(run: Run) -> None:
+        if run.id == whole.id:
+            engine_of_steps().cancel(run)
+        elif run.id in away:
+            raise UserError.of("no-connection", "the main host does not answer", exit_code=5)
+        else:
+            (run.folder / "state.json").write_text('{"state": "cancelled", "started": 1.0}')
+
+    def resume(run: Run) -> Run:
+        raise AssertionError(run.id)
+
+    monkeypatch.setattr(Run, "cancel", cancel)
+    monkeypatch.setattr(engine, "resume", resume)
+    with pytest.raises(UserError, match="does not answer"):
+        whole.cancel()
+    assert states(whole) == ["running", "cancelled"]
+    away.clear()
+    whole.follow()
+    assert states(whole) == ["cancelled", "cancelled"]
+    assert whole.state == "cancelled"
+    for lock in locks:
+        os.close(lock)
+
+
+def test_another_run_under_a_step_s_id_is_not_taken_for_it(whole: Run, store: RunStore) -> None:
+    step_of(store, "two", "succeeded")
+    created(store, "pipe-a-one", {"provenance.json": json.dumps({"code": "c" * 64})})
+    with pytest.raises(UserError, match="`pipe-a-one` is there already"):
+        whole.follow()
+    assert states(whole) == ["queued", "succeeded"]
