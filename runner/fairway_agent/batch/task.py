@@ -19,6 +19,7 @@ from fairway_agent.batch.tracking import Track, is_tracked, watch_of, write_endi
 from fairway_agent.devices import look
 from fairway_agent.fanout.sshd import forced_command, server
 from fairway_agent.figures.sampling import Sampling, sampler
+from fairway_agent.saying import print_line
 from fairway_agent.share import SHARE_FILE, Lent, NeverFits
 from fairway_agent.task import Task
 from fairway_agent.task_state import NODE, PREEMPTION
@@ -310,7 +311,7 @@ class BatchTask(Task):
         return Path(os.environ["AZ_BATCH_TASK_WORKING_DIR"], "logs", "figures.txt")
 
     def _say_again(self, line: str) -> None:
-        print(line, flush=True)  # noqa: T201 - what this prints is the task's log
+        print_line(line)  # what this prints is the task's log
 
     def _log(self) -> BinaryIO:
         """What Batch keeps of this program's own output."""

@@ -114,3 +114,17 @@ def test_one_that_cannot_begin_says_so(node: Path, part: str) -> None:
     assert log.startswith("fairway: the task was not started: [Errno 28] No space left on device")
     assert "Traceback" not in log
     assert "one\n" not in log
+
+
+@pytest.mark.parametrize("code", [0, 3, 127])
+def test_where_nothing_more_can_be_written_the_exit_code_stays(node: Path, code: int) -> None:
+    """The kernel takes no byte of it any more, nor of its log."""
+    plan = RunPlan("job-a", "code", sample_every=None, needs=("torchrun",))
+    (node / "prep/record/plan.json").write_text(plan.text())
+    said = "launch.sh: line 1: torchrun: command not found"
+    full = (
+        "import resource, sys; resource.prlimit(int(sys.argv[1]), resource.RLIMIT_FSIZE, (0, -1))"
+    )
+    script = f"echo {said}; {sys.executable} -c '{full}' $PPID; exit {code}"
+    found = _run(node, script, FAIRWAY_LAST="")
+    assert found == (code, f"{said}\n")
