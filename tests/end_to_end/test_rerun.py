@@ -117,15 +117,36 @@ def test_from_python(fairway: Fairway) -> None:
         "new.wait()\n"
         "print(new.log_text().strip(), new.tags)"
     )
+    assert _printed(fairway, program, run) == "2 ('second',)\n"
+
+
+def _printed(fairway: Fairway, program: str, *words: str) -> str:
+    """What a program of Python's prints in the project."""
     done = subprocess.run(
-        [sys.executable, "-c", program, run],
+        [sys.executable, "-c", program, *words],
         cwd=fairway.folder,
         capture_output=True,
         text=True,
         timeout=300,
         check=False,
     )
-    assert done.stdout == "2 ('second',)\n", done.stderr
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_job_of_python_whose_spans_have_no_units(fairway: Fairway) -> None:
+    """Nobody has written them by hand; jobs of releases before may have them as well."""
+    program = (
+        "from fairway_hpc import Job, rerun, submit\n"
+        "job = Job(name='a', template='plain', command='echo {{ params.x }}', params={'x': 1},"
+        " timeout=600)\n"
+        "first = submit(job)\n"
+        "first.wait()\n"
+        "new = rerun(first, set=['params.x=2'])\n"
+        "new.wait()\n"
+        "print(new.log_text())"
+    )
+    assert _printed(fairway, program) == "2\n\n"
 
 
 def test_what_its_launcher_needs_is_looked_for_again(

@@ -123,7 +123,8 @@ def _changed(
     with code.in_use(recorded.snapshots(run)):
         snapshot = _snapshot(run)
         parsed = parse_yaml(recorded.text(run, "job.yaml"), run.record.job_file)
-        before = Document(parsed, parsed.data).override(facts.get("set", []), Job)
+        # A job of the Python API has spans without units, and so may those of earlier releases.
+        before = Document(parsed, parsed.data, by_hand=False).override(facts.get("set", []), Job)
         after = before.override(assignments, Job)
         job_file = job_file_of(after, facts, snapshot, there)
         job_file = replace(job_file, assignments=(*facts.get("set", []), *assignments))
