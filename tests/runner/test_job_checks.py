@@ -50,6 +50,7 @@ def _write(folder: Path, **fields: Any) -> Path:
         ({"command": f"curl '{SIGNED}'"}, "command"),
         ({"setup": f"curl '{SIGNED}'"}, "setup"),
         ({"setup": {"command": f"curl '{SIGNED}'"}}, "setup.command"),
+        ({"finally": {"command": f"curl '{SIGNED}'"}}, "finally.command"),
         ({"setup": "export PASSWORD='hunter22'"}, "setup"),
         ({"env": {"DB_PASSWORD": "bm90x"}}, "env.DB_PASSWORD"),
         ({"env": {"AWS_SECRET_ACCESS_KEY": "bm90AAbb11/" * 4}}, "env.AWS_SECRET_ACCESS_KEY"),
@@ -212,6 +213,23 @@ def test_it_is_shown_at_its_own_line_of_a_long_command(tmp_path: Path, fairway: 
     errors = fairway(tmp_path, "submit", "job.yaml", "-s", command)[2]
     assert errors.startswith("command line:1:")
     assert not (tmp_path / ".fairway").exists()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"command: |\n  ./train\n  curl '{SIGNED}' >$FAIRWAY_OUTPUT_MODLE/x\n",
+        f"command: ls $FAIRWAY_OUTPUT_MODLE '{SIGNED}'\n",
+        "{command: ls $FAIRWAY_OUTPUT_MODLE, env: {DB_PASSWORD: bm90x}}",
+    ],
+)
+def test_a_line_with_a_secret_is_shown_by_no_other_check(tmp_path: Path, text: str) -> None:
+    (tmp_path / "job.yaml").write_text(text)
+    job_file = load_job(tmp_path / "job.yaml", ["name=a", "template=plain", "outputs.model={}"])
+    found = check_job(_facts(job_file), Target.local(), job_file.document)
+    assert sorted(each.id for each in found) == ["secret-in-job", "unknown-variable"]
+    shown = [each.location.text for each in found if each.location]
+    assert shown == ["(not shown)"] * 2
 
 
 def test_every_variable_of_the_manual_is_known(repository: Path, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.checks.check import Subject
+from fairway_core.checks.job.secrets import secret_in_job
 from fairway_core.checks.registry import all_checks
 from fairway_core.checks.subjects import EnvironmentSubject, JobSubject, PlanSubject
 
@@ -85,10 +86,25 @@ def check_job(
         location = _line_of(path, document) if document else None
         if location and document and within:
             location = document.part(location, within)
-        if location and finding.id == "secret-in-job":
-            location = replace(location, column=1, text="(not shown)", length=11)
         found.append(replace(finding, location=location))
-    return found
+    secret = {_line(each) for each in found if each.id == "secret-in-job"} - {None}
+    return [_without_line(each) if _may_tell(each, secret) else each for each in found]
+
+
+def _line(finding: Finding) -> tuple[str, int] | None:
+    return (finding.location.file, finding.location.line) if finding.location else None
+
+
+def _may_tell(finding: Finding, secret: Collection[tuple[str, int] | None]) -> bool:
+    """Whether its line may hold a secret: one is said to be there, or looks like it."""
+    text = finding.location.text if finding.location else ""
+    return _line(finding) in secret or next(secret_in_job(text), None) is not None
+
+
+def _without_line(finding: Finding) -> Finding:
+    assert finding.location is not None, "its line may hold a secret"
+    location = replace(finding.location, column=1, text="(not shown)", length=11)
+    return replace(finding, location=location)
 
 
 def _run(

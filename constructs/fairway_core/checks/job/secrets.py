@@ -24,7 +24,7 @@ _KEY = re.compile(
 
 
 def _texts(subject: JobSubject) -> Iterator[Occurrence]:
-    for field in ("command", "setup"):
+    for field in ("command", "setup", "finally"):
         value = subject.job.get(field)
         path, text = (
             ((field, "command"), value.get("command"))
@@ -41,7 +41,7 @@ def _texts(subject: JobSubject) -> Iterator[Occurrence]:
 
 @check("secret-in-job", Severity.ERROR, Subject.JOB, at=_texts)
 def secret_in_job(text: str) -> Iterator[Fault]:
-    """A key, a signature or a password in the command, `setup`, `env` or `params` of a job.
+    """A key, a signature or a password in a command, `env` or `params` of a job.
 
     They are kept with the run, and on a service with its task. What is under `secrets:`
     is not: nodes read it from the vault, by their identity.
