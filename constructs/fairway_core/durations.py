@@ -81,9 +81,11 @@ Days = Annotated[
 
 def _require_unit(value: object, info: ValidationInfo, units: Sequence[str]) -> None:
     """FieldError for a number alone in what a person wrote: a model's own dump has such."""
-    bare = isinstance(value, int | float) and not isinstance(value, bool) and value > 0
-    if bare and (info.context or {}).get(BY_HAND):
-        *others, last = (f"{value:g}{unit}" for unit in units)
+    if not isinstance(value, int | float) or isinstance(value, bool) or value <= 0:
+        return  # whatever else is wrong with it
+    if (info.context or {}).get(BY_HAND):
+        fit = [f"{value}{unit}" for unit in units if value * _SECONDS[unit] <= _LONGEST]
+        *others, last = fit or ["36500d or less"]
         hint = f"write {', '.join(others)} or {last}" if others else f"write {last}"
         raise FieldError(f"`{value}` has no unit", hint)
 

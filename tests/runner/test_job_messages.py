@@ -143,6 +143,13 @@ MISTAKES = [
         "write 30s, 30m or 30h",
     ),
     (
+        "max_duration: 1209600",
+        "`max_duration`: `1209600` has no unit",
+        "1209600",
+        "write 1209600s or 1209600m",
+    ),
+    ("timeout: 4000000000", "has no unit", "4000000000", "write 36500d or less"),
+    (
         "idle_gpu: {below: 5, for: 0.5}",
         "`idle_gpu.for`: `0.5` has no unit",
         "0.5",
