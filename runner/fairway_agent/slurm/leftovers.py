@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from fairway_agent import processes
 from fairway_agent.faults import Fault
 from fairway_agent.slurm import commands
+from fairway_agent.slurm.jobs import ENDED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -43,13 +44,19 @@ def end_leftovers(shared: Path, environment: Mapping[str, str]) -> None:
     own = (environment.get(_JOB, ""), environment.get(_TIMES, "0"))
     if any(job != own[0] for job, _ in found.values()):
         try:
-            listed = commands.run(["squeue", "-h", "-u", str(os.getuid()), "-o", "%A"])
+            going = _going()
         except (commands.Refused, Fault):
             going = {job for job, _ in found.values()} - {own[0]}
-        else:
-            going = set(listed.split())
     left = {pid for pid, key in found.items() if key[0] == own[0] or key[0] not in going}
     processes.end(_sessions(left), _GRACE)
+
+
+def _going() -> set[str]:
+    """This user's jobs that have not ended."""
+    # By itself squeue leaves out jobs that are suspended, and those of hidden partitions.
+    every = ["squeue", "-h", "-a", "-t", "all", "-u", str(os.getuid()), "-o", "%A|%T"]
+    listed = (line.partition("|") for line in commands.run(every).splitlines())
+    return {job for job, _, state in listed if state not in ENDED}
 
 
 def _others(shared: Path, environment: Mapping[str, str]) -> dict[int, tuple[str, str]]:

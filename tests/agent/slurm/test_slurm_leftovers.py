@@ -18,6 +18,13 @@ if TYPE_CHECKING:
 
 _PATIENCE = 300.0  # seconds; only a hang takes so long
 DAEMON = "trap 'exit 3' TERM; echo ready; while :; do sleep 0.05; done"
+# As squeue does: without `-a` those of a hidden partition are left out, and those that are
+# suspended without their state.
+LISTS = """
+echo '12|RUNNING'
+case " $* " in *" -t all "*) printf '13|SUSPENDED\n15|CANCELLED\n' ;; esac
+case " $* " in *" -a "*) echo '14|COMPLETING' ;; esac
+"""
 OWN = {"SLURM_JOB_ID": "12", "SLURM_RESTART_COUNT": "1"}
 
 
@@ -81,14 +88,15 @@ def test_what_a_job_that_is_gone_has_left_is_ended(
     daemon: Callable[..., subprocess.Popen[str]],
     squeue: Callable[[str], None],
 ) -> None:
-    squeue("printf '12\\n13\\n'")
+    squeue(LISTS)
     left, before = daemon("7"), daemon("12")  # its own job, before it was begun anew
-    going = daemon("13")
+    going, hidden = daemon("13"), daemon("14")
+    ended = daemon("15")
     own = daemon("12", SLURM_RESTART_COUNT="1")
     others = [daemon("7", "../elsewhere/runs/a/shared"), daemon(None), daemon("7", "notes")]
     leftovers.end_leftovers(shared, OWN)
-    assert (_ended(left), _ended(before)) == (3, 3)
-    assert [each.poll() for each in (going, own, *others)] == [None] * 5
+    assert (_ended(left), _ended(before), _ended(ended)) == (3, 3, 3)
+    assert [each.poll() for each in (going, hidden, own, *others)] == [None] * 6
 
 
 @pytest.mark.parametrize(
