@@ -12,21 +12,22 @@ from typing import TYPE_CHECKING
 from fairway_agent import predecessors, record, state_files
 from fairway_agent.fields import Damaged
 from fairway_agent.kubernetes import names
+from fairway_agent.kubernetes.api import BATCH
 from fairway_agent.kubernetes.judging import element_of, judge
 from fairway_agent.kubernetes.objects import condition, look
 from fairway_agent.shared import plans, submissions
 from fairway_agent.shared.settling import Settling, goes_on
+from fairway_agent.shared.verdicts import Verdict
 from fairway_agent.shared.watch import Watch
+from fairway_agent.task_state import TaskState
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fairway_agent.kubernetes.api import Api
-    from fairway_agent.kubernetes.objects import Objects
+    from fairway_agent.kubernetes.objects import Object, Objects
     from fairway_agent.plan import RunPlan
     from fairway_agent.shared.submissions import Part, Submission
-    from fairway_agent.shared.verdicts import Verdict
-    from fairway_agent.task_state import TaskState
 
 
 def settle_all(api: Api, folders: Sequence[Path]) -> dict[str, str]:
@@ -42,7 +43,7 @@ def settle_all(api: Api, folders: Sequence[Path]) -> dict[str, str]:
             with record.alone(folder / "settle.lock"):
                 known = submissions.read(folder)
                 if known is not None and known.complete and goes_on(folder):
-                    _Settling(folder, known, objects).run()
+                    _Settling(folder, known, api, objects).run()
         except Damaged as fault:
             damaged[folder.name] = str(fault)
     return damaged
@@ -51,14 +52,18 @@ def settle_all(api: Api, folders: Sequence[Path]) -> dict[str, str]:
 class _Settling(Settling):
     """One run, and what the API server says of its Jobs."""
 
-    def __init__(self, folder: Path, known: Submission, objects: Objects) -> None:
+    def __init__(self, folder: Path, known: Submission, api: Api, objects: Objects) -> None:
         super().__init__(folder, known)
+        self.api = api
         self.objects = objects
+        self.late: dict[str, Object | None] = {}
 
     def judged(self, part: Part, index: int, status: TaskState | None) -> Verdict:
         """By its Job and its pods; or by its keeper, where that is to make the Job."""
         if part.job:
             found = element_of(self.objects, part, index)
+            if found is None and not self.cancelled and self._made_since(part.job) is not None:
+                return Verdict(status or TaskState())
             return judge(status, found, cancelled=self.cancelled, now=self.now)
         cancelled = self.cancelled or bool(self.blocked)
         to_come = "" if cancelled else self._to_come(part)
@@ -82,10 +87,16 @@ class _Settling(Settling):
     def _to_come(self, part: Part) -> str:
         """What a part waits for; "" where nothing is there to start it any more."""
         name = names.job(self.folder.name, self.known.submission, "keeper")
-        keeper = self.objects.jobs.get(name)
+        keeper = self.objects.jobs.get(name) or self._made_since(name)
         if keeper is None or condition(keeper, "Failed") or condition(keeper, "Complete"):
             return ""
         return "waiting for other tasks" if part.stage != "tasks" else "waiting for its turn"
+
+    def _made_since(self, name: str) -> Object | None:
+        """A Job that was made between the list and the look at this run's folder, if it is one."""
+        if name not in self.late:
+            self.late[name] = self.api.get(BATCH, "jobs", name)
+        return self.late[name]
 
 
 def _has_failed(folder: Path) -> bool:

@@ -70,6 +70,19 @@ def test_jobs_that_somebody_deleted_are_lost(cluster: Cluster, server: Server) -
     assert state(server, folder).state == "lost"
 
 
+@pytest.mark.parametrize("last", [False, True])
+def test_jobs_that_were_made_after_the_list_are_not_lost(
+    cluster: Cluster, server: Server, monkeypatch: pytest.MonkeyPatch, last: bool
+) -> None:
+    """Somebody looks while somebody else, or the keeper, submits."""
+    folder = submitted(cluster, [1], last=last)
+    if last:
+        wrote(folder, "0", TaskState("succeeded", exit_code=0, ended=1.0))
+    monkeypatch.setattr(server, "list", lambda *_, **__: iter(()))
+    found = state(server, folder)
+    assert found.tasks == ({"succeeded": 1, "queued": 1} if last else {"queued": 1})
+
+
 def test_what_nothing_is_left_to_start_is_lost(cluster: Cluster, server: Server) -> None:
     folder = submitted(cluster, [1], last=True)
     wrote(folder, "0", TaskState("succeeded", exit_code=0, ended=1.0))
