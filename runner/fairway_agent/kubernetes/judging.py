@@ -46,9 +46,11 @@ def element_of(found: Objects, part: Part, index: int) -> Element | None:
         return None
     position = 0 if part.nodes > 1 else part.indices.index(index)
     pods = found.pods_of(part.job, position)
-    if end := _end(job, part, position):
-        return _told(job, end, pods)
     pod = next((each for each in pods if not _is_over(each)), None)
+    if end := _end(job, part, position):
+        if pod is not None and end.state == "failed" and not condition(job, "Failed"):
+            return Element("running", pod=pod["metadata"]["name"])  # it has its grace
+        return _told(job, end, pods)
     if pod is not None and pod["status"].get("phase") == "Running":
         return Element("running", _lacking(found, part), pod=pod["metadata"]["name"])
     if job["spec"].get("suspend"):
@@ -112,7 +114,9 @@ def judge(
 
 
 def _judge_ended(known: TaskState, element: Element, *, cancelled: bool, now: float) -> Verdict:
-    if now - element.ended < _LAST_WORDS and element.code == SERVICE:
+    # An index whose end has no time of its own waits for that of its Job.
+    is_fresh = now - element.ended < _LAST_WORDS if element.ended else not element.why
+    if is_fresh and element.code == SERVICE:
         return Verdict(known)
     if cancelled:
         return Verdict(ended(known, "cancelled", CANCELLED, "", element.ended or now))
@@ -136,10 +140,12 @@ def _end(job: Object, part: Part, position: int) -> Element | None:
 
 def _told(job: Object, end: Element, pods: list[Object]) -> Element:
     """The same end, with why, with which code, in which pod and when that was."""
-    over = condition(job, "Failed") or condition(job, "Complete") or {}
+    kinds = ("Failed", "Complete", "FailureTarget", "SuccessCriteriaMet")
+    over = next(filter(None, (condition(job, kind) for kind in kinds)), {})
     when = moment(over.get("lastTransitionTime"))
     pod = pods[0] if pods else None
-    if pod is None:
+    # Those that have succeeded are not listed: one that is was there before.
+    if pod is None or end.state == "succeeded":
         return replace(end, ended=when)
     status, name = pod.get("status") or {}, pod["metadata"]["name"]
     states = [(each.get("state") or {}) for each in status.get("containerStatuses") or ()]
@@ -147,8 +153,6 @@ def _told(job: Object, end: Element, pods: list[Object]) -> Element:
     terminated: Object = found[0] if found else {}
     when = moment(terminated.get("finishedAt")) or when
     told = replace(end, pod=name, ended=when)
-    if end.state == "succeeded":
-        return told
     if terminated.get("reason") == "OOMKilled":
         return replace(told, why="out of memory", code=KILLED)
     if status.get("reason") == "DeadlineExceeded":

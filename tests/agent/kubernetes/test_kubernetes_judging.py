@@ -14,6 +14,7 @@ from fairway_agent.shared.submissions import Part
 from fairway_agent.task_state import TaskState
 
 NOW = 1_700_000_000.0
+LONG_AGO = "2023-11-14T19:10:00Z"
 ENDED = "2023-11-14T20:00:00Z"
 NAME = "digits-7k2m9p-0-0"
 SWEEP = Part("tasks", 0, [0, 2, 5], 1, 1, job=NAME)
@@ -229,6 +230,24 @@ class TestEnded:
         fresh = replace(element, ended=soon - 10)
         assert verdict(RUNNING, fresh, now=soon) == RUNNING
         assert verdict(RUNNING, fresh, now=soon + 120).state == "failed"
+
+    def test_an_index_whose_end_has_no_time_waits_for_its_jobs(self) -> None:
+        """The other tasks of a sweep may go on, and those that succeeded are not listed."""
+        known = {"completedIndexes": "0"}
+        assert verdict(RUNNING, seen(SWEEP, 0, job(known))) == RUNNING
+        ended = {**known, **over("Complete", "CompletionsReached")}
+        assert verdict(RUNNING, seen(SWEEP, 0, job(ended))).state == "failed"
+
+    def test_a_success_is_as_old_as_its_jobs_and_not_as_a_pod_that_was_evicted(self) -> None:
+        evicted = pod(0, "Failed", age=50, **terminated(143, "Error", finishedAt=LONG_AGO))
+        element = seen(GANG, 3, job(over("SuccessCriteriaMet", "SuccessPolicy")), evicted)
+        assert verdict(RUNNING, element, now=moment(ENDED) + 1) == RUNNING
+
+    def test_a_first_pod_has_its_grace_where_another_has_failed(self) -> None:
+        found = seen(GANG, 3, job(over("FailureTarget", "PodFailurePolicy")), pod(0, "Running"))
+        assert verdict(RUNNING, found) == RUNNING
+        found = seen(GANG, 3, job(over("Failed", "PodFailurePolicy")), pod(0, "Running"))
+        assert verdict(RUNNING, found).state == "failed"
 
     def test_what_is_gone_is_lost_or_was_cancelled(self) -> None:
         found = verdict(RUNNING, None)
