@@ -53,7 +53,7 @@ class Member:
 @dataclass
 class Gang:
     """The pods of a task: the `folder` in which they say where they are, and how many there are to
-    be. `met` are those of the attempt that runs."""
+    be. They are waited for since `began`, and `met` are those of the attempt that runs."""
 
     folder: Path
     size: int
@@ -102,7 +102,7 @@ class Gang:
         """Whether all are there; Fault where they were waited for long enough."""
         found = self.members()
         lacking = [str(rank) for rank, member in enumerate(found) if member is None]
-        if lacking and time.monotonic() > self.began + PATIENCE:
+        if lacking and self.is_late():
             there = self.size - len(lacking)
             message = f"{there} of its {self.size} pods were there after {PATIENCE / 60:g} min"
             hint = "with a queue of Kueue's all start together: see docs/kubernetes.md"
@@ -112,10 +112,28 @@ class Gang:
     def meet(self) -> tuple[list[Host], Path]:
         """Connects to all of them: the nodes, this one first, and the configuration of ssh. OSError
         where one cannot be reached."""
-        self.met = [member for member in self.members() if member is not None]
-        self.began = time.monotonic()
-        hosts = [Host(member.node, member.address) for member in self.met]
-        return hosts, server.connect(self.meeting, [host.address for host in hosts])
+        found = [member for member in self.members() if member is not None]
+        hosts = [Host(member.node, member.address) for member in found]
+        config = server.connect(self.meeting, [host.address for host in hosts])
+        self.met = found
+        return hosts, config
+
+    def gather(self) -> tuple[list[Host], Path] | None:
+        """The same once all are there; None where one is not, or was and is to be replaced. Fault
+        or OSError where that was waited for long enough."""
+        if not self.is_whole():
+            return None
+        try:
+            return self.meet()
+        except OSError:
+            # What it has said of itself is there until the one in its place says another.
+            if self.is_late():
+                raise
+            return None
+
+    def is_late(self) -> bool:
+        """Whether they were waited for long enough."""
+        return time.monotonic() > self.began + PATIENCE
 
     def has_changed(self) -> bool:
         """Whether a pod of the attempt was replaced by another."""

@@ -42,8 +42,14 @@ class PodAttempts(Attempts):
     task: PodTask
 
     def begin(self) -> bool:
-        """Waits until its other pods are there."""
-        while self.task.gang is not None and not self.asked and not self.task.gang.is_whole():
+        """Waits until its other pods are there, and can be reached."""
+        group = self.task.gang
+        if group is not None:
+            group.began = time.monotonic()
+        while group is not None and not self.asked:
+            if found := group.gather():
+                self.task.nodes, self.task.config = found
+                break
             wakeups.wait(self.wakeup, time.monotonic() + _LOOK)
         return not self.asked
 

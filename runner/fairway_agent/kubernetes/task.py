@@ -44,8 +44,6 @@ class PodTask(ScheduledTask):
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / LOST).unlink(missing_ok=True)
         self.is_broken, self.look_at = False, time.monotonic() + _LOOK
-        if self.gang is not None:
-            self.nodes, self.config = self.gang.meet()
         super().start()
 
     @property

@@ -76,6 +76,36 @@ def test_it_is_not_waited_for_for_ever(pod: Path, monkeypatch: pytest.MonkeyPatc
     assert "Kueue" in raised.value.record["hint"]
 
 
+def test_one_that_is_gone_is_waited_for_until_another_takes_its_place(
+    pod: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After an eviction of all, the first may be back before the others."""
+    gone = {member(1).address}
+
+    def connect(_: object, hosts: list[str]) -> str:
+        if lost := gone & {*hosts}:
+            raise OSError(f"the node {lost.pop()} cannot be reached: no route")
+        return ",".join(hosts)
+
+    monkeypatch.setattr(server, "connect", connect)
+    now = SimpleNamespace(now=100.0)
+    monkeypatch.setattr(gang, "time", SimpleNamespace(monotonic=lambda: now.now))
+    group = Gang.of(pod, "3", 0, 2)
+    group.began = now.now
+    arrive(group, 0)
+    arrive(group, 1)
+    assert group.gather() is None
+    now.now += gang.PATIENCE + 1
+    with pytest.raises(OSError, match=r"10\.0\.0\.2 cannot be reached"):
+        group.gather()
+    new = Member("another", "pod-1b", "nd-9", "10.0.0.9")
+    record.write_json(group.folder / "1.json", new.__dict__)
+    found = group.gather()
+    assert found is not None
+    assert found[1] == "10.0.0.1,10.0.0.9"
+    assert not group.has_changed()
+
+
 def test_an_image_without_a_server_is_named(pod: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: Any) -> None:
         raise OSError("sshd is not on this node, or not in this image: install openssh-server")
