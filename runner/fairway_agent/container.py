@@ -80,9 +80,14 @@ def find_runtime() -> Runtime | None:
 def entry(run: Path) -> list[str]:
     """What is put before a command to run it in the container of the run's job; nothing where
     that has none."""
-    if not record.read_json(run / "job.json").get("container"):
+    if not is_wanted(run):
         return []
     return [*bundle.program(_MODULE, waits=True), str(run)]
+
+
+def is_wanted(run: Path) -> bool:
+    """Whether the run's job has a container."""
+    return bool(record.read_json(run / "job.json").get("container"))
 
 
 def words_of(

@@ -348,7 +348,8 @@ class Task:
         if code != missing.NOT_FOUND or not self.plan.needs:
             return
         if program := missing.missing_program(self.plan.needs, self._log_file()):
-            self.lacks = missing.on_nodes(program)
+            contained = self.name != "setup" and container.is_wanted(self.run_folder)
+            self.lacks = missing.on_nodes(program, contained=contained)
             self._say_again(f"fairway: {self.lacks}")
 
     def _ending(self, code: int) -> str:

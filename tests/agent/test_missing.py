@@ -58,7 +58,41 @@ def test_a_task_that_ended_for_it_says_so(
 ) -> None:
     (tmp_path / "job.json").write_text("{}")
     plan = RunPlan("job-a", str(tmp_path), needs=needs)
-    task = Task(plan, TaskSpec(0, script=script), tmp_path, tmp_path / "tasks/0")
+    reason, log = _ended(Task(plan, TaskSpec(0, script=script), tmp_path, tmp_path / "tasks/0"))
+    why = (
+        "`no-such-launcher` is not on the node's PATH: install what has no-such-launcher in the "
+        "job's `setup:`, take an image that has it, or give the job a `container:`"
+    )
+    assert reason == (why if says else None)
+    assert log.endswith(f"fairway: {why}\n") is says
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        (0, "is not on the PATH of the job's container: take an image that has it"),
+        ("setup", "is not on the node's PATH: pip install torch"),  # which runs outside
+    ],
+)
+def test_what_a_container_lacks_is_of_its_image(tmp_path: Path, name: int | str, says: str) -> None:
+    (tmp_path / "job.json").write_text('{"container": {"image": "a"}}')
+    plan = RunPlan("job-a", str(tmp_path), needs=("torchrun",))
+    script = "echo launch.sh: line 1: torchrun: command not found; exit 127"
+    task = _Inside(plan, TaskSpec(name, script=script), tmp_path, tmp_path / "task")
+    reason, log = _ended(task)
+    assert f"`torchrun` {says}" in (reason or "")
+    assert f"fairway: `torchrun` {says}" in log
+
+
+class _Inside(Task):
+    """A task that runs in its container already."""
+
+    def _inside(self) -> list[str]:
+        return []
+
+
+def _ended(task: Task) -> tuple[str | None, str]:
+    """The reason with which a task ends, and its log."""
     task.start()
     assert task.process is not None
     task.process.wait()
@@ -67,10 +101,4 @@ def test_a_task_that_ended_for_it_says_so(
     task.finish("failed", code)
     known = state_files.read_task(task.folder)
     assert known is not None
-    why = (
-        "`no-such-launcher` is not on the node's PATH: install what has no-such-launcher in the "
-        "job's `setup:`, take an image that has it, or give the job a `container:`"
-    )
-    assert known.reason == (why if says else None)
-    log = (task.folder / "log.txt").read_text()
-    assert log.endswith(f"fairway: {why}\n") is says
+    return known.reason, (task.folder / "log.txt").read_text()
