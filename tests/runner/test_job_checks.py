@@ -192,6 +192,16 @@ def test_variables_that_it_has_or_that_may_be_unset_are_fine(
     assert check_job(_facts(job_file), Target.local(), job_file.document) == []
 
 
+def test_how_to_name_one_of_an_own_template_is_said(tmp_path: Path) -> None:
+    job_file = load_job(_write(tmp_path, command="ls $FAIRWAY_TASKS"))
+    found = check_job(_facts(job_file), Target.local(), job_file.document)
+    assert [each.hint for each in found] == [
+        "did you mean `$FAIRWAY_TASK`?\nwhere your own template sets it, write `${FAIRWAY_TASKS:-}`"
+    ]
+    job_file = load_job(_write(tmp_path, command="ls ${FAIRWAY_TASKS:-}"))
+    assert check_job(_facts(job_file), Target.local(), job_file.document) == []
+
+
 def test_it_is_shown_at_its_own_line_of_a_long_command(tmp_path: Path, fairway: RunFairway) -> None:
     (tmp_path / "job.yaml").write_text(
         "name: a\ntemplate: plain\ncommand: |\n  ./train\n"

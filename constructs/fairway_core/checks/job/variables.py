@@ -90,7 +90,8 @@ def _instead(name: str, known: Collection[str]) -> str:
     kind, _, rest = name.partition("_")
     if kind not in _SECTIONS:
         near = nearest(name, known)
-        return f"did you mean `$FAIRWAY_{near}`?" if near else ""
+        own = f"where your own template sets it, write `${{FAIRWAY_{name}:-}}`"
+        return f"did you mean `$FAIRWAY_{near}`?\n{own}" if near else ""
     for other in (kind, *_SECTIONS):
         names = [each.partition("_")[2] for each in known if each.startswith(f"{other}_")]
         near = nearest(rest, names) if rest else next(iter(names), None)
