@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from fairway_agent import state_files
 from fairway_agent.ending import Ending
 from fairway_agent.limits import Over
 from fairway_agent.plan import WARN, IdleGpu, RunPlan
@@ -20,7 +21,7 @@ from fairway_agent.task_state import TaskState
 from fairway_core.findings import Finding
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.batch.endings import Endings, said
-from fairway_runner.engines.batch.poller import limited
+from fairway_runner.engines.batch.poller import limited, write_state
 from fairway_runner.engines.batch.submission import State
 from fairway_runner.runs.records import RunRecord
 from fairway_runner.runs.store import Run, RunStore
@@ -143,3 +144,15 @@ def test_a_task_whose_gpus_are_idle_is_warned_of_while_it_runs(run: Run) -> None
     service.files["0"] = json.dumps(warned.to_json()).encode()
     assert look(run, service, status)[0].reason == "idle"
     assert said(TaskState("running", attempt=2), warned).reason is None
+
+
+def test_why_a_run_ended_stays_where_the_service_does_not_know_it(run: Run) -> None:
+    """As of one that is cancelled when it is to leave its target, whose log is read later."""
+    why = RunState("cancelled", "it began when it was about to leave", started=1.0)
+    state_files.write(run.folder, why)
+    write_state(run, RunState("cancelled", started=1.0, ended=9.0))
+    assert state_files.read_run(run.folder) == replace(why, ended=9.0)
+    write_state(run, RunState("running", started=1.0))
+    assert run.status.is_final
+    write_state(run, RunState("failed", started=1.0, ended=9.0))
+    assert run.status.reason is None

@@ -96,7 +96,7 @@ class Poller:
             _say_cut_off(run)
             return
         if job is None or states.is_going(job):
-            _write_state(run, RunState("lost", "its job was deleted"))
+            write_state(run, RunState("lost", "its job was deleted"))
             return
         if brief and not logs and not states.has_ended(job):
             self._count(run, state)
@@ -120,7 +120,7 @@ class Poller:
         if known.state == "queued" or states.terminate_reason(job) == states.UNPREPARED:
             known = self._unprepared(known, job, ended=ended)
         self._write_tasks(run, found)
-        _write_state(run, known)
+        write_state(run, known)
 
     def _follow_logs(self, run: RunFolder, state: State, found: dict[int, TaskState]) -> None:
         """Copies what is new, by which more attempts may be seen than Batch tells of."""
@@ -154,7 +154,7 @@ class Poller:
         before = known_state(run.folder) or RunState()
         now = states.run_state(tasks, ended=False)
         kept = replace(before, state=now, tasks=tasks, ended=None, no_capacity=False)
-        _write_state(run, kept)
+        write_state(run, kept)
 
     def _tasks(self, run: RunFolder, job: Mapping[str, Any], state: State) -> dict[int, TaskState]:
         """The status of each task by its number; those of an earlier time stay as they are."""
@@ -240,9 +240,13 @@ def _is_older(status: TaskState, known: TaskState | None) -> bool:
     return known.attempts >= status.attempts
 
 
-def _write_state(run: RunFolder, state: RunState) -> None:
+def write_state(run: RunFolder, state: RunState) -> None:
+    """Writes where a run stands, unless another command has seen its end. Why it ended so, which
+    the service may not know, stays."""
     before = known_state(run.folder)
     has_ended = before is not None and before.is_final and not state.is_final
+    if before is not None and before.is_final and before.state == state.state:
+        state = replace(state, reason=state.reason or before.reason)
     if before != state and not has_ended:
         state_files.write(run.folder, state)
 
@@ -263,4 +267,4 @@ def _say_cut_off(run: RunFolder) -> None:
     """Says that a submission is not complete, where nobody is about to complete it."""
     reason, before = cut_off(run), known_state(run.folder) or RunState()
     if reason and not before.is_final:
-        _write_state(run, replace(before, state="queued", reason=reason))
+        write_state(run, replace(before, state="queued", reason=reason))
