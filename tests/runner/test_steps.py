@@ -117,6 +117,18 @@ REFUSED: list[tuple[Any, dict[str, Any], str, str]] = [
     ),
     ({"a": TRAIN, "b": {"after": 3}}, {}, "expected a mapping, found the number 3", ""),
     (
+        {"train": TRAIN, "b": {"after": "train", "inputs": {"m": {"from": "step"}}}},
+        {},
+        "the input `m` names no step",
+        "step: NAME",
+    ),
+    (
+        {"train": TRAIN, "b": {"after": "train", "inputs": {"m": {"step": "train", "run": "x"}}}},
+        {},
+        "the input `m` names a run and a step",
+        "step: NAME",
+    ),
+    (
         {"train": TRAIN, "b": {"command": "b", "inputs": BEST}},
         {},
         "`b` does not come after the step `train`",

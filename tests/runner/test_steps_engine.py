@@ -9,19 +9,26 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_agent import record
-from fairway_agent.plan import RunPlan
-from fairway_agent.task_spec import TaskSpec
+from fairway_agent.plan import Retry, RunPlan
+from fairway_agent.task_spec import Output, TaskSpec
 from fairway_core.findings import UserError
 from fairway_runner.engines.engine import Engine, engine_of_steps
 from fairway_runner.engines.refusals import Refused
 from fairway_runner.engines.steps import engine
+from fairway_runner.jobs.job_file import load_job
 from fairway_runner.runs import steps
+from fairway_runner.runs.clean import removable
+from fairway_runner.runs.facts import input_facts
 from fairway_runner.runs.records import known_task
 from fairway_runner.runs.steps import StepRecord
 from fairway_runner.runs.store import Run, RunRecord, RunStore
+from fairway_runner.submit.steps import prepare_steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
+
+    from conftest import MakeRun
 
 NAMES = ("one", "two")
 
@@ -181,3 +188,61 @@ def test_another_run_under_a_step_s_id_is_not_taken_for_it(whole: Run, store: Ru
     with pytest.raises(UserError, match="`pipe-a-one` is there already"):
         whole.follow()
     assert states(whole) == ["queued", "succeeded"]
+
+
+def test_the_beginning_of_its_id_is_that_of_the_whole(whole: Run, store: RunStore) -> None:
+    step_of(store, "one")
+    step_of(store, "two")
+    assert store.find("pipe").id == whole.id
+    assert store.find("pipe-a-o").id == "pipe-a-one"
+    created(store, "pipe-b", {})
+    with pytest.raises(UserError, match="it matches 4 runs"):
+        store.find("pipe")
+
+
+def test_a_retry_goes_on_where_one_step_cannot(
+    whole: Run, store: RunStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was started is looked after: it is not left to itself."""
+    errors = {"one": Refused.of("no-input", "gone"), "two": Refused.of("no-input", "gone")}
+    monkeypatch.setattr(engine, "start_step", starting(errors))
+    whole.follow()
+    assert (whole.state, states(whole)) == ("failed", ["failed", "failed"])
+    step_of(store, "one", "failed")
+
+    def again(run: Run) -> list[int]:
+        raise Refused.of("no-input", f"{run.id} has no input")
+
+    monkeypatch.setattr(engine, "run_again", again)
+    errors.clear()
+    (whole.folder / "retry.json").write_text(json.dumps(Retry(only=(0, 1)).to_json()))
+    with pytest.raises(UserError, match="pipe-a-one has no input"):
+        whole.engine.start(whole, whole.take_lock(), whole.folder, {}, retry=True)
+    assert states(whole) == ["failed", "succeeded"]
+
+
+def test_what_a_step_is_to_read_is_kept_until_it_has(
+    store: RunStore, make_run: MakeRun, tmp_path: Path
+) -> None:
+    data = make_run("data-a")
+    spec = TaskSpec(index=0, nodes=1, outputs={"images": Output("**", "success")})
+    (data.folder / "tasks.jsonl").write_text(spec.line())
+    kept = data.folder / "tasks/0/outputs/images"
+    kept.mkdir(parents=True)
+    (kept / "x").write_text("x")
+    named = {
+        "first": {"command": "true"},
+        "last": {
+            "command": "true",
+            "after": "first",
+            "inputs": {"images": {"from": "run", "run": "data-a"}},
+        },
+    }
+    job = tmp_path / "steps.yaml"
+    job.write_text(json.dumps({"name": "pipe", "template": "plain", "steps": named}))
+    prepared = prepare_steps(load_job(job), store, run_id="pipe-a")
+    run, lock = store.create(prepared.record, prepared.files)
+    os.close(lock)
+    assert input_facts(run)["last.images"] == {"run": "data-a", "task": "0", "output": "images"}
+    with pytest.raises(UserError, match="pipe-a, which has not ended, needs what data-a has kept"):
+        removable(store, ["data-a"])

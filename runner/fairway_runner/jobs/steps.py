@@ -255,16 +255,19 @@ def _input(document: Document, name: str, key: str, value: Any, run: str, before
     if not isinstance(value, dict):
         return value
     best = value.get("best")
-    if isinstance(best, dict) and "step" in best:
-        step, rest = best["step"], {k: v for k, v in best.items() if k != "step"}
-        found = {**value, "best": {**rest, "run": step_run(run, str(step))}}
-    elif value.get("from") == "step" or "step" in value:
-        step, rest = value.get("step"), {k: v for k, v in value.items() if k != "step"}
-        found = {**rest, "from": "run", "run": step_run(run, str(step))}
-    else:
+    named = best if isinstance(best, dict) else value
+    if "step" not in named and value.get("from") != "step":
         return value
+    path: DataPath = ("steps", name, "inputs", key)
+    if "run" in named or "step" not in named:
+        message = f"the input `{key}` names " + (
+            "a run and a step" if "run" in named else "no step"
+        )
+        raise UserError([_finding(document, path, message, "write `step: NAME` of one before")])
+    step = named["step"]
+    rest = {k: v for k, v in named.items() if k != "step"} | {"run": step_run(run, str(step))}
+    found = {**value, "best": rest} if named is best else {**rest, "from": "run"}
     if str(step) not in before:
-        path: DataPath = ("steps", name, "inputs", key)
         message = f"`{name}` does not come after the step `{str(step)[:60]}`"
         known = document.data["steps"]
         hint = f"add it: after: [{', '.join([*sorted(before), str(step)])}]"

@@ -62,6 +62,11 @@ def is_of(folder: Path, whole: str) -> bool:
     return isinstance(step, dict) and step.get("of") == whole
 
 
+def are_steps(whole: Path, runs: Sequence[str]) -> bool:
+    """Whether all of the runs are steps of the one in that folder."""
+    return has_steps(whole) and all(is_of(whole.with_name(run), whole.name) for run in runs)
+
+
 def text(steps: Sequence[StepRecord]) -> str:
     """As the file has them."""
     return json.dumps({"steps": [asdict(each) for each in steps]}, indent=1)

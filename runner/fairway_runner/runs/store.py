@@ -186,13 +186,17 @@ class RunStore(RunFolders):
         return sorted(self.unsorted(), key=lambda run: run.record.created)
 
     def find(self, text: str) -> Run:
-        """The run with that id, or the only one whose id begins so; UserError otherwise."""
+        """The run with that id, or the only one whose id begins so, its steps left out; UserError
+        otherwise."""
         known = [run.id for run in self.unsorted()]
         if text in known:
             return Run(self.folder / text)
         matches = sorted(run_id for run_id in known if text and run_id.startswith(text))
         if len(matches) == 1:
             return Run(self.folder / matches[0])
+        whole = matches[0] if matches else ""  # the shortest of those that begin with it
+        if whole and steps.are_steps(self.folder / whole, matches[1:]):
+            return Run(self.folder / whole)
         if matches:
             listed = ", ".join(matches[:8]) + (", …" if len(matches) > 8 else "")
             message = f"`{text}` is ambiguous: it matches {len(matches)} runs"

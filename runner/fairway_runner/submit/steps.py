@@ -87,7 +87,7 @@ def prepare_steps(
     warnings = list(dict.fromkeys(each for one in found.values() for each in one.warnings))
     return PreparedSteps(
         _record(first, job_file, whole, records),
-        _files(first, job_file, whole, records),
+        _files(first, job_file, whole, records, _inputs(found)),
         first.code,
         warnings,
         sum(each.record.tasks for each in found.values()),
@@ -231,8 +231,21 @@ def _record(
     )
 
 
+def _inputs(found: Mapping[str, Prepared]) -> dict[str, Any]:
+    """What earlier runs have kept that steps read; `clean` leaves it until the whole has ended."""
+    return {
+        f"{step}.{name}": facts
+        for step, each in found.items()
+        for name, facts in json.loads(each.files["provenance.json"]).get("inputs", {}).items()
+    }
+
+
 def _files(
-    first: Prepared, job_file: JobFile, whole: str, records: Sequence[StepRecord]
+    first: Prepared,
+    job_file: JobFile,
+    whole: str,
+    records: Sequence[StepRecord],
+    inputs: Mapping[str, Any],
 ) -> dict[str, str]:
     """The texts of its folder; the files that every run has are there too."""
     source = job_file.document.text.source
@@ -244,7 +257,7 @@ def _files(
         for index, each in enumerate(records)
     ]
     provenance = json.loads(first.files["provenance.json"])
-    provenance["set"] = list(job_file.assignments)
+    provenance |= {"set": list(job_file.assignments), "inputs": inputs}
     return {
         "job.yaml": source,
         "job.json": job.model_dump_json(indent=1, by_alias=True),

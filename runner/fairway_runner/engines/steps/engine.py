@@ -89,9 +89,10 @@ class StepsEngine:
         """Begins the steps that come after no other; in a retry, those that did not succeed."""
         os.close(lock)
         with record.alone(run.folder / steps.LOCK):
-            if retry:
-                self._again(run)
-            self._go_on(_Whole.of(run))
+            errors = self._again(run) if retry else {}
+            whole = _Whole.of(run)
+            whole.errors |= errors
+            self._go_on(whole)
 
     def refresh(self, runs: Sequence[RunFolder], *, logs: bool = False) -> None:
         """Looks at the steps that were begun, and begins none."""
@@ -208,16 +209,19 @@ class StepsEngine:
                 resume(own)
             self.whole_submissions.add(own.id)
 
-    def _again(self, run: RunFolder) -> None:
-        """The steps of a retry: those that ran, again; the others are to come."""
+    def _again(self, run: RunFolder) -> Mapping[int, UserError]:
+        """The steps of a retry: those that ran, again; the others are to come. Returns what is
+        wrong with those that stay as they are: what was started is looked after all the same."""
         (run.folder / steps.CANCELLED).unlink(missing_ok=True)
         whole = _Whole.of(run)
         for index in read_retry(run.folder).only:
-            own = whole.run_of(whole.steps[index])
-            if own is not None and own.state in FINAL_STATES and own.state != "succeeded":
-                run_again(own)
-            state_files.write(run.task_folder(index), TaskState())
+            with whole.apart(index):
+                own = whole.run_of(whole.steps[index])
+                if own is not None and own.state in FINAL_STATES and own.state != "succeeded":
+                    run_again(own)
+                state_files.write(run.task_folder(index), TaskState())
         state_files.write(run.folder, RunState())
+        return whole.errors
 
 
 ENGINE = StepsEngine
@@ -261,8 +265,6 @@ class _Whole:
         """Around what one step wants: what stands in its way is in that of no other."""
         try:
             yield
-        except (NotKept, Refused):
-            raise
         except UserError as error:
             self.errors.setdefault(index, error)
 
@@ -346,12 +348,12 @@ class _Whole:
     def _begin(self, index: int, step: StepRecord) -> None:
         """Only what no later try would change makes the step fail; what is wrong with this command,
         its secrets say, or with a target can be mended."""
-        try:
-            with self.apart(index):
+        with self.apart(index):
+            try:
                 self._mirror(index, start_step(Run(self.run.folder), step, self.store))
-        except (NotKept, Refused) as error:
-            reason = "; ".join(each.message for each in error.findings)
-            self._settle(index, TaskState("failed", reason=reason, ended=time.time()))
+            except (NotKept, Refused) as error:
+                reason = "; ".join(each.message for each in error.findings)
+                self._settle(index, TaskState("failed", reason=reason, ended=time.time()))
 
     def _mirror(self, index: int, own: Run) -> None:
         """Writes down where the run of a step stands."""
