@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fairway_simulator import mpi
 from fairway_simulator.slurm import configuration
 from fairway_simulator.slurm.cloud import CloudNodes
 from fairway_simulator.slurm.daemon import Daemon
@@ -230,17 +231,14 @@ class SlurmCluster:
         return {"PATH": SEARCH_PATH, "SLURM_CONF": str(self.conf), "HOME": str(Path.home())}
 
     def _session(self) -> dict[str, str]:
-        """What a session on the login host has, and so a job: this environment's Python and MPI,
-        and what MPI needs to know where nodes share cores and are no machines."""
+        """What a session on the login host has, and so a job: this environment's Python and MPI."""
         own = Path(sys.executable).parent
         variables = {
             # A home of its own: what the user's shell does at its start is not the cluster's.
             "HOME": str(self.folder / "home"),
             "PATH": f"{self.folder}/home/bin:{own}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
             "SLURM_CONF": str(self.conf),
-            "OMPI_MCA_mpi_yield_when_idle": "1",
-            "OMPI_MCA_pml": "ob1",
-            "PRTE_MCA_hwloc_default_binding_policy": "none",
+            **mpi.SHARED_CORES,
         }
         variables |= self.variables
         if os.geteuid() == 0:

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fairway_simulator import mpi
 from fairway_simulator.ssh.host import Host, sshd_program
 
 if TYPE_CHECKING:
@@ -27,13 +28,11 @@ if TYPE_CHECKING:
 
     from fairway_simulator.people import People
 
-# MPI between hosts that are one machine: loopback is all that they have, and they share cores.
+# MPI between hosts that are one machine: loopback is all that they have.
 _MPI = {
-    "OMPI_MCA_pml": "ob1",
+    **mpi.SHARED_CORES,
     "OMPI_MCA_btl": "self,sm,tcp",
     "OMPI_MCA_btl_tcp_if_include": "lo",
-    "OMPI_MCA_mpi_yield_when_idle": "1",
-    "PRTE_MCA_hwloc_default_binding_policy": "none",
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
 }

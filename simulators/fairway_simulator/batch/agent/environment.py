@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fairway_simulator import mpi
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -17,14 +19,6 @@ if TYPE_CHECKING:
     from fairway_simulator.batch.model.account import Account
     from fairway_simulator.batch.model.job import Job
     from fairway_simulator.batch.model.pool import Node
-
-# Ranks of all nodes share this machine's cores: none is bound to one, and one that waits lets
-# others run. Open MPI's wheel looks for fabrics for a second where it is not told of TCP.
-_MPI = {
-    "PRTE_MCA_hwloc_default_binding_policy": "none",
-    "OMPI_MCA_mpi_yield_when_idle": "1",
-    "OMPI_MCA_pml": "ob1",
-}
 
 # The port that the service keeps for itself on a multi-instance task's main node.
 MAIN_PORT = 6000
@@ -49,7 +43,7 @@ def of_node(account: Account, layout: Layout, node: Node) -> dict[str, str]:
         "AZ_BATCH_NODE_STARTUP_DIR": f"{root}/startup",
         "AZ_BATCH_NODE_STARTUP_WORKING_DIR": f"{root}/startup/wd",
         "AZ_BATCH_NODE_MOUNTS_DIR": f"{root}/fsmounts",
-        **_MPI,
+        **mpi.SHARED_CORES,
         # A node of a real pool asks the metadata service at an address of its own.
         "FAIRWAY_METADATA_URL": f"{account.url}/simulator/metadata/{node.pool.id}/{node.id}",
     }
