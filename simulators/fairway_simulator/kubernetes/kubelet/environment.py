@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fairway_simulator import mpi
 from fairway_simulator.kubernetes.quantities import parse
 
 if TYPE_CHECKING:
@@ -21,8 +22,9 @@ _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def of_image() -> dict[str, str]:
-    """What every image sets: here the programs of this machine, this Python's first."""
-    return {"PATH": f"{Path(sys.executable).parent}:{_PATH}", "HOME": "/root"}
+    """What every image sets: here the programs of this machine, this Python's first, and what its
+    MPI must know."""
+    return {"PATH": f"{Path(sys.executable).parent}:{_PATH}", "HOME": "/root", **mpi.SHARED_CORES}
 
 
 def variables(
