@@ -24,7 +24,6 @@ _PATIENCE = 60.0  # and in which the server may be away
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 5.0
 _TRANSIENT = frozenset({429, 500, 502, 503, 504})
 _PAGE = 500  # objects in one answer
-_GONE = 410
 NOT_FOUND, TAKEN, FORBIDDEN = 404, 409, 403
 
 NO_ANSWER = "no-kubernetes"  # the fault where the API server is away
@@ -64,10 +63,11 @@ class Api:
                 return ""
             raise
 
-    def get(self, base: str, kind: str, name: str) -> Any:
-        """One object; None where there is none."""
+    def get(self, base: str, kind: str, name: str, *, everywhere: bool = False) -> Any:
+        """One object, `everywhere` for one that is in no namespace; None where there is none."""
+        path = f"{base}/{kind}/{quote(name)}" if everywhere else self._path(base, kind, name)
         try:
-            return self.call("GET", self._path(base, kind, name))
+            return self.call("GET", path)
         except Refused as refused:
             if refused.status == NOT_FOUND:
                 return None

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 Manifest = dict[str, Any]
 
 CONTAINER = "task"
+QUEUE = "kueue.x-k8s.io/queue-name"
+"""The label of a Job that waits in a queue."""
 SCRATCH = "/var/tmp"  # noqa: S108 - in a pod, a volume of its own
 _SHM = "/dev/shm"  # noqa: S108
 # Of the nodes that Fairway and AKS make; what a target has beside is its own to say.
@@ -49,7 +51,9 @@ def part_job(
     the last word."""
     is_gang = part.nodes > 1
     count = part.nodes if is_gang else len(part.indices)
-    width = count if is_gang or not plan.max_parallel else min(count, plan.max_parallel)
+    # A queue admits all pods of a Job or none, and no more run at once than there are nodes.
+    most = (plan.max_parallel, settings.most if settings.queue else None)
+    width = count if is_gang else min([count, *filter(None, most)])
     fails = {"operator": "NotIn", "values": [0], "containerName": CONTAINER}
     action = "FailJob" if is_gang else "FailIndex"
     spec: Manifest = {
@@ -67,7 +71,7 @@ def part_job(
         spec["backoffLimitPerIndex"] = 0
     labels = _labels(run, submission, part.number)
     if settings.queue:
-        labels["kueue.x-k8s.io/queue-name"] = settings.queue
+        labels[QUEUE] = settings.queue
         spec["suspend"] = True  # until Kueue admits all of its pods
     return _job(names.job(run, submission, part.number), labels, spec)
 

@@ -26,7 +26,8 @@ class Settings:
     """How the pods of a run are made: their image and service account, the labels of the nodes
     that they may have and the taints that they bear, what each takes of its node, the queue of
     Kueue's in which they wait ("" for none), and the size of /dev/shm ("" for all that there is).
-    `head_image` is that of pods which run none of the job's programs."""
+    `head_image` is that of pods which run none of the job's programs, and `most` how many nodes
+    there can be, 0 for any number."""
 
     image: str
     head_image: str
@@ -38,6 +39,7 @@ class Settings:
     tolerations: tuple[str, ...] = ()
     volumes: tuple[Volume, ...] = ()
     resources: Mapping[str, str] = field(default_factory=dict)
+    most: int = 0
 
 
 def of_run(folder: Path, resources: Mapping[str, str]) -> Settings:
@@ -57,6 +59,7 @@ def of_run(folder: Path, resources: Mapping[str, str]) -> Settings:
         tolerations=tuple(access.get("tolerations") or ()),
         volumes=tuple(Volume(name, claim, mounts[name]) for name, claim in volumes.items()),
         resources=resources,
+        most=(target.get("nodes") or {}).get("max") or 0,
     )
 
 

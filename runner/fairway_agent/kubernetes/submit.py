@@ -9,11 +9,11 @@ from __future__ import annotations
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 from fairway_agent import bundle, record
 from fairway_agent.faults import Fault
-from fairway_agent.kubernetes import manifests, names, settings
+from fairway_agent.kubernetes import manifests, names, quota, settings
 from fairway_agent.kubernetes.api import BATCH, Api, Refused
 from fairway_agent.kubernetes.reconcile import settle_all
 from fairway_agent.kubernetes.reports import SubmitRequest
@@ -29,6 +29,9 @@ OBJECTS = "objects"  # in a run's folder: the manifests of its Jobs, each by its
 KEY = "fairway_key"  # by which the pods of a task reach each other
 
 _REFUSED = {
+    quota.TOO_MUCH: "ask for fewer nodes, or for fewer tasks at a time with `max_parallel`: "
+    "kubectl get clusterqueues",
+    "no queue": "see: kubectl get localqueues; or leave `queue:` out of the target",
     "exceeded quota": "ask who runs the cluster for a larger quota: kubectl describe quota",
     "forbidden": "does the head pod's account have its rights? fairway targets prepare "
     "TARGET --apply",
@@ -104,6 +107,7 @@ def _submit(api: Api, folder: Path, wanted: Submission) -> Submission:
     limited = plan.max_parallel is not None and len(wanted.parts) > 1
     at_once = [] if plan.after or limited else [p for p in wanted.parts if p.stage == "tasks"]
     try:
+        _require_quota(api, folder, wanted)
         for part in at_once:
             create(api, folder, wanted, part)
         if keeper:
@@ -127,7 +131,12 @@ def create(api: Api, folder: Path, wanted: Submission, part: Part) -> None:
 
 
 def _post(api: Api, folder: Path, name: str) -> None:
-    api.create(BATCH, "jobs", record.read_json(folder / OBJECTS / f"{name}.json"))
+    api.create(BATCH, "jobs", _manifest(folder, name))
+
+
+def _manifest(folder: Path, name: str) -> manifests.Manifest:
+    found: manifests.Manifest = record.read_json(folder / OBJECTS / f"{name}.json")
+    return found
 
 
 def _require_predecessors(api: Api, plan: RunPlan) -> None:
@@ -135,6 +144,17 @@ def _require_predecessors(api: Api, plan: RunPlan) -> None:
     folders = [Path(each) for each in plan.after]
     settle_all(api, folders)
     preparing.require_predecessors(folders)
+
+
+def _require_quota(api: Api, folder: Path, wanted: Submission) -> None:
+    """Refused where a part, of now or of later, would wait in its queue for ever."""
+    queues: dict[str, Any] = {}
+    for part in wanted.parts:
+        job = _manifest(folder, names.job(folder.name, wanted.submission, part.number))
+        if queue := job["metadata"]["labels"].get(manifests.QUEUE):
+            if queue not in queues:
+                queues[queue] = quota.cluster_queue(api, queue)
+            quota.require(queues[queue], job)
 
 
 def _withdraw(api: Api, folder: Path, wanted: Submission) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fairway_agent.kubernetes.quantities import parse
 from fairway_simulator.certificate import serve_as_localhost
 from fairway_simulator.kubernetes import kubeconfig
 from fairway_simulator.kubernetes.api.resources import (
@@ -36,7 +37,6 @@ from fairway_simulator.kubernetes.controllers.loop import Controller, Loop
 from fairway_simulator.kubernetes.controllers.scheduler import Scheduler
 from fairway_simulator.kubernetes.kubelet.kubelet import Kubelet, NodeSpec
 from fairway_simulator.kubernetes.kubelet.network import Network, network
-from fairway_simulator.kubernetes.quantities import parse
 from fairway_simulator.private_file import write_private
 
 if TYPE_CHECKING:

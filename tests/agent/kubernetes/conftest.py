@@ -29,7 +29,7 @@ class Server:
     def of(self, kind: str) -> dict[str, dict[str, Any]]:
         return self.objects.setdefault(kind, {})
 
-    def get(self, _base: str, kind: str, name: str) -> Any:
+    def get(self, _base: str, kind: str, name: str, **_: bool) -> Any:
         return self.of(kind).get(name)
 
     def list(

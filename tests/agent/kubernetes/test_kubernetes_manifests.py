@@ -76,6 +76,11 @@ def test_a_sweep_is_one_job_whose_tasks_fail_apart() -> None:
     assert "successPolicy" not in spec
     assert [rule["action"] for rule in spec["podFailurePolicy"]["rules"]] == ["Ignore", "FailIndex"]
     assert made(SWEEP, LIMITED)["spec"]["parallelism"] == 2
+    # A queue would wait for as many nodes as there are tasks.
+    assert made(SWEEP, settings=replace(QUEUED, most=2))["spec"]["parallelism"] == 2
+    assert made(SWEEP, settings=replace(QUEUED, most=8))["spec"]["parallelism"] == 3
+    assert made(SWEEP, settings=replace(SETTINGS, most=2))["spec"]["parallelism"] == 3
+    assert made(GANG, settings=replace(QUEUED, most=2))["spec"]["parallelism"] == 4
 
 
 def test_a_task_on_several_nodes_ends_with_its_first_pod() -> None:

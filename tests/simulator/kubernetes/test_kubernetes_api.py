@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from fairway_agent.kubernetes.quantities import parse
 from fairway_simulator.kubernetes import Fault, KubernetesCluster
 from fairway_simulator.kubernetes.api import patches
 from fairway_simulator.kubernetes.api.resources import PODS
 from fairway_simulator.kubernetes.client import Client, Refused
 from fairway_simulator.kubernetes.controllers.indexes import parsed, spelled
-from fairway_simulator.kubernetes.quantities import parse
 
 if TYPE_CHECKING:
     from conftest import Makers, Space

@@ -24,7 +24,10 @@ _RULES = [
     {"apiGroups": [""], "resources": ["persistentvolumeclaims"], "verbs": ["get"]},
     {"apiGroups": [_KUEUE], "resources": ["workloads", "localqueues"], "verbs": ["get", "list"]},
 ]
-_NODE_RULES = [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "patch"]}]
+_RULES_EVERYWHERE = [
+    {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "patch"]},
+    {"apiGroups": [_KUEUE], "resources": ["clusterqueues"], "verbs": ["get"]},
+]
 
 
 def text(target: Target) -> str:
@@ -41,7 +44,7 @@ def text(target: Target) -> str:
 
 def objects(target: Target) -> list[Manifest]:
     """The head pod's Deployment, its account and that of tasks, which has no rights, and the head's
-    rights: in the namespace, and to see and to drain nodes."""
+    rights: in the namespace, to see and to drain nodes, and to see quotas."""
     access = target.kubernetes
     assert access is not None, "a target with this engine has the section"
     space, head = access.namespace, access.head
@@ -55,7 +58,7 @@ def objects(target: Target) -> list[Manifest]:
         },
         {**_object(f"{_RBAC}/v1", "Role", head, space), "rules": _RULES},
         _binding("RoleBinding", head, space, head, "Role", head),
-        {**_object(f"{_RBAC}/v1", "ClusterRole", everywhere), "rules": _NODE_RULES},
+        {**_object(f"{_RBAC}/v1", "ClusterRole", everywhere), "rules": _RULES_EVERYWHERE},
         _binding("ClusterRoleBinding", everywhere, space, head, "ClusterRole", everywhere),
         {**_object("apps/v1", "Deployment", head, space), "spec": _deployment(target)},
     ]

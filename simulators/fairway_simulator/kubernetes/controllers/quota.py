@@ -6,8 +6,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from fairway_agent.kubernetes.quantities import parse
 from fairway_simulator.kubernetes.controllers.scheduler import requests_of
-from fairway_simulator.kubernetes.quantities import parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

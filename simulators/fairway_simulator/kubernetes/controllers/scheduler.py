@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from fairway_agent.kubernetes.quantities import parse
 from fairway_simulator.kubernetes.api.pods import bind
 from fairway_simulator.kubernetes.api.resources import CLAIMS, NODES, PODS
 from fairway_simulator.kubernetes.api.selectors import by_spec
 from fairway_simulator.kubernetes.conditions import with_condition
 from fairway_simulator.kubernetes.controllers.job_state import is_ended
 from fairway_simulator.kubernetes.events import Recorder
-from fairway_simulator.kubernetes.quantities import parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

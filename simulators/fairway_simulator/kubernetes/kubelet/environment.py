@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fairway_agent.kubernetes.quantities import parse
 from fairway_simulator import mpi
-from fairway_simulator.kubernetes.quantities import parse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

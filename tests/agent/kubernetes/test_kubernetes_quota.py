@@ -1,0 +1,119 @@
+"""What a queue can never admit is refused when it is submitted."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_agent.faults import Fault
+from fairway_agent.kubernetes import submit
+from fairway_agent.kubernetes.api import FORBIDDEN, Refused
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Cluster, Server
+
+
+@pytest.fixture(autouse=True)
+def reached(monkeypatch: pytest.MonkeyPatch, server: Server) -> None:
+    monkeypatch.setattr(submit, "Api", lambda: server)
+    server.kueue = "/apis/kueue.x-k8s.io/v1beta2"
+    server.of("localqueues")["team"] = {"spec": {"clusterQueue": "all"}}
+
+
+def quota(server: Server, *cpus: str, borrow: str | None = None, **spec: Any) -> None:
+    """A quota of so many processors in each of some flavors."""
+    more = {} if borrow is None else {"borrowingLimit": borrow}
+    flavors = [
+        {"name": f"f{number}", "resources": [{"name": "cpu", "nominalQuota": each, **more}]}
+        for number, each in enumerate(cpus)
+    ]
+    group = {"coveredResources": ["cpu"], "flavors": flavors}
+    server.of("clusterqueues")["all"] = {"spec": {"resourceGroups": [group], **spec}}
+
+
+def bring(cluster: Cluster, nodes: list[int], **more: Any) -> Path:
+    folder = cluster.bring("job-a", nodes, **more)
+    target = json.loads((folder / "target.json").read_text())
+    target["kubernetes"] = {**target["kubernetes"], "queue": "team"}
+    (folder / "target.json").write_text(json.dumps(target))
+    return folder
+
+
+def ask(cluster: Cluster) -> tuple[str, ...]:
+    return submit.answer(cluster.shared, cluster.request("job-a"), io.BytesIO()).jobs
+
+
+@pytest.mark.parametrize(
+    ("cpus", "more"),
+    [
+        (["12"], {}),
+        (["4", "12000m"], {}),
+        (["8"], {"cohortName": "all", "borrow": "4"}),
+        (["0"], {"cohortName": "all"}),
+        (["0"], {"cohort": "all"}),
+    ],
+)
+def test_what_fits_when_nothing_else_runs_is_taken(
+    cluster: Cluster, server: Server, cpus: list[str], more: dict[str, Any]
+) -> None:
+    quota(server, *cpus, **more)
+    bring(cluster, [3])
+    assert ask(cluster) == ("job-a-0-0",)
+
+
+@pytest.mark.parametrize(
+    ("cpus", "more"),
+    [
+        (["11"], {}),
+        (["8", "11500m"], {}),
+        (["8"], {"cohortName": "all", "borrow": "3"}),
+        (["8"], {"borrow": "100"}),
+    ],
+)
+def test_what_never_fits_is_refused(
+    cluster: Cluster, server: Server, cpus: list[str], more: dict[str, Any]
+) -> None:
+    quota(server, *cpus, **more)
+    folder = bring(cluster, [1, 3])
+    with pytest.raises(
+        Fault, match="3 pods that start together ask for more than the queue team"
+    ) as (raised):
+        ask(cluster)
+    assert "max_parallel" in raised.value.record["hint"]
+    assert server.of("jobs") == {}
+    assert not folder.exists()
+
+
+def test_a_sweep_takes_as_many_nodes_as_there_are(cluster: Cluster, server: Server) -> None:
+    quota(server, "32")
+    bring(cluster, [1] * 50)
+    ask(cluster)
+    assert server.of("jobs")["job-a-0-0"]["spec"]["parallelism"] == 8
+
+
+def test_a_queue_that_is_not_there_is_named(cluster: Cluster, server: Server) -> None:
+    server.of("localqueues").clear()
+    bring(cluster, [1])
+    with pytest.raises(Fault, match="the cluster has no queue team") as raised:
+        ask(cluster)
+    assert "kubectl get localqueues" in raised.value.record["hint"]
+
+
+def test_a_head_that_may_not_see_quotas_submits(
+    cluster: Cluster, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    get = server.get
+
+    def forbidden(base: str, kind: str, name: str, **more: bool) -> Any:
+        if kind == "clusterqueues":
+            raise Refused(FORBIDDEN, "clusterqueues is forbidden")
+        return get(base, kind, name, **more)
+
+    monkeypatch.setattr(server, "get", forbidden)
+    bring(cluster, [3])
+    assert ask(cluster) == ("job-a-0-0",)
