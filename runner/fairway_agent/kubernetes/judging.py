@@ -69,15 +69,20 @@ def why_pending(pod: Object) -> str:
         if each["type"] == "PodScheduled" and each["status"] == "False":
             said = re.sub(r"^\S+ nodes are available: ", "", each.get("message", ""))
             return f"waiting for a node: {_short(said.partition(' preemption:')[0]) or 'none fits'}"
-    for each in status.get("containerStatuses") or ():
+    return why_stuck(pod) or "its pod is starting"
+
+
+def why_stuck(pod: Object) -> str:
+    """Why a pod that has a node does not get its container; "" where it does, or did."""
+    for each in (pod.get("status") or {}).get("containerStatuses") or ():
         state = (each.get("state") or {}).get("waiting") or {}
         reason, said = state.get("reason", ""), _short(state.get("message", ""))
         if reason in _PULLING:
-            image = each.get("image", "")
+            image = _short(each.get("image", ""))
             return f"its image {image} cannot be pulled: {said or reason}"
         if reason in _BAD_CONFIG:
             return f"its container cannot be made: {said or reason}"
-    return "its pod is starting"
+    return ""
 
 
 def judge(

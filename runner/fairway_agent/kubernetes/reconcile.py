@@ -13,11 +13,12 @@ from fairway_agent import predecessors, record, state_files
 from fairway_agent.fields import Damaged
 from fairway_agent.kubernetes import names
 from fairway_agent.kubernetes.api import BATCH
+from fairway_agent.kubernetes.hopeless import Hopeless
 from fairway_agent.kubernetes.judging import element_of, judge
 from fairway_agent.kubernetes.objects import condition, look
 from fairway_agent.shared import plans, submissions
 from fairway_agent.shared.settling import Settling, goes_on
-from fairway_agent.shared.verdicts import Verdict
+from fairway_agent.shared.verdicts import SERVICE, Verdict, ended
 from fairway_agent.shared.watch import Watch
 from fairway_agent.task_state import TaskState
 
@@ -57,6 +58,9 @@ class _Settling(Settling):
         self.api = api
         self.objects = objects
         self.late: dict[str, Object | None] = {}
+        self.hopeless = Hopeless(folder, self.now)
+        if not self.cancelled:
+            self.hopeless.end(api, objects, known.parts, self.begun)
 
     def judged(self, part: Part, index: int, status: TaskState | None) -> Verdict:
         """By its Job and its pods; or by its keeper, where that is to make the Job."""
@@ -64,6 +68,9 @@ class _Settling(Settling):
             found = element_of(self.objects, part, index)
             if found is None and not self.cancelled and self._made_since(part.job) is not None:
                 return Verdict(status or TaskState())
+            why = self.hopeless.why(part, found.pod if found else "")
+            if why and (status is None or status.state == "queued"):
+                return Verdict(ended(status or TaskState(), "failed", SERVICE, why, self.now))
             return judge(status, found, cancelled=self.cancelled, now=self.now)
         cancelled = self.cancelled or bool(self.blocked)
         to_come = "" if cancelled else self._to_come(part)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import io
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from fairway_agent import state_files
 from fairway_agent.faults import Fault
-from fairway_agent.kubernetes import states, submit
+from fairway_agent.kubernetes import hopeless, states, submit
 from fairway_agent.kubernetes.api import DOWN, NO_ANSWER
+from fairway_agent.kubernetes.objects import INDEX
 from fairway_agent.kubernetes.reconcile import settle_all
 from fairway_agent.run_state import RunState
+from fairway_agent.shared import settling
 from fairway_agent.shared.reports import RunRequest, StatesRequest
 from fairway_agent.task_state import TaskState
 
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from conftest import Cluster, Server
 
 
+JOB = "batch.kubernetes.io/job-name"
 ASKED = StatesRequest({"job-a": RunRequest()})
 
 
@@ -81,6 +85,79 @@ def test_jobs_that_were_made_after_the_list_are_not_lost(
     monkeypatch.setattr(server, "list", lambda *_, **__: iter(()))
     found = state(server, folder)
     assert found.tasks == ({"succeeded": 1, "queued": 1} if last else {"queued": 1})
+
+
+class TestStuck:
+    """Pods that never get their container."""
+
+    WHY = "its image own:1 cannot be pulled: manifest unknown"
+
+    @pytest.fixture(autouse=True)
+    def clock(self, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+        now = SimpleNamespace(now=1e9)
+        monkeypatch.setattr(settling, "time", SimpleNamespace(time=lambda: now.now))
+        return now
+
+    def hold(self, server: Server, index: int, job: str = "job-a-0-0") -> None:
+        waiting = {"waiting": {"reason": "ErrImagePull", "message": "manifest unknown"}}
+        labels = {JOB: job, INDEX: str(index)}
+        name = f"{job}-{index}-abcde"
+        facts = {"name": name, "labels": labels, "creationTimestamp": "2023-11-14T19:50:00Z"}
+        status = {
+            "phase": "Pending",
+            "containerStatuses": [{"image": "own:1", "state": waiting}],
+        }
+        server.of("pods")[name] = {"metadata": facts, "status": status}
+
+    @pytest.mark.parametrize("nodes", [[1, 1, 1], [3]])
+    def test_they_end_the_run_after_a_while(
+        self, cluster: Cluster, server: Server, clock: SimpleNamespace, nodes: list[int]
+    ) -> None:
+        folder = submitted(cluster, nodes)
+        self.hold(server, 0)
+        assert (state(server, folder).state, state(server, folder).reason) == ("queued", self.WHY)
+        clock.now += hopeless.PATIENCE - 1
+        assert state(server, folder).state == "queued"
+        assert [*server.of("jobs")] == ["job-a-0-0"]
+        clock.now += 1
+        assert state(server, folder).tasks == {"failed": len(nodes)}
+        found = state_files.read_task(folder / "tasks" / "0")
+        assert found is not None
+        assert (found.state, found.reason) == ("failed", self.WHY)
+        assert server.of("jobs") == {}  # nothing of it starts later
+
+    def test_one_that_is_pulled_after_all_is_as_any_other(
+        self, cluster: Cluster, server: Server, clock: SimpleNamespace
+    ) -> None:
+        folder = submitted(cluster, [1])
+        self.hold(server, 0)
+        state(server, folder)
+        [pod] = server.of("pods").values()
+        waiting = pod["status"].pop("containerStatuses")
+        clock.now += hopeless.PATIENCE
+        state(server, folder)
+        pod["status"]["containerStatuses"] = waiting
+        assert state(server, folder).state == "queued"
+
+    def test_where_others_have_begun_one_fails_alone(
+        self, cluster: Cluster, server: Server, clock: SimpleNamespace
+    ) -> None:
+        folder = submitted(cluster, [1, 1])
+        self.hold(server, 1)
+        wrote(folder, "0", TaskState("succeeded", exit_code=0, ended=1.0))
+        state(server, folder)
+        clock.now += hopeless.PATIENCE
+        assert state(server, folder).tasks == {"succeeded": 1, "failed": 1}
+        assert (server.of("pods"), [*server.of("jobs")]) == ({}, ["job-a-0-0"])
+
+    def test_the_first_of_several_waits_for_the_others_itself(
+        self, cluster: Cluster, server: Server, clock: SimpleNamespace
+    ) -> None:
+        folder = submitted(cluster, [3])
+        self.hold(server, 2)
+        state(server, folder)
+        clock.now += hopeless.PATIENCE
+        assert state(server, folder).state == "queued"
 
 
 def test_what_nothing_is_left_to_start_is_lost(cluster: Cluster, server: Server) -> None:

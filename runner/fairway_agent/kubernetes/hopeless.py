@@ -1,0 +1,78 @@
+"""Ends pods that never get their container: the nodes that they have stay empty meanwhile. Standard
+library only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from fairway_agent import fields, record
+from fairway_agent.fields import Fields
+from fairway_agent.kubernetes.api import BATCH, CORE
+from fairway_agent.kubernetes.judging import why_stuck
+from fairway_agent.kubernetes.objects import index_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from fairway_agent.kubernetes.api import Api
+    from fairway_agent.kubernetes.objects import Objects
+    from fairway_agent.shared.submissions import Part
+
+# Seconds from the first look that sees it: registries have their bad minutes.
+PATIENCE = 300.0
+_FILE = "stuck.json"  # since when pods were seen so
+
+
+@dataclass
+class Hopeless:
+    """Of a run in this `folder`: `whys` are what was ended, Jobs and pods by their names, and
+    why."""
+
+    folder: Path
+    now: float
+    whys: dict[str, str] = field(default_factory=dict)
+
+    def end(self, api: Api, objects: Objects, parts: Sequence[Part], begun: set[str]) -> None:
+        """Ends what has been stuck for long enough, and notes what is stuck."""
+        before = fields.read(self.folder / _FILE, _times) or {}
+        since: dict[str, float] = {}
+        for part in parts:
+            for name, why in _stuck(objects, part):
+                since[name] = min(before.get(name, self.now), self.now)
+                if self.now - since[name] >= PATIENCE:
+                    self._end(api, part, name, why, begun)
+        if since != before:
+            record.write_json(self.folder / _FILE, since)
+
+    def why(self, part: Part, pod: str) -> str:
+        """Why a task was ended; "" where it was not."""
+        return self.whys.get(part.job) or self.whys.get(pod, "")
+
+    def _end(self, api: Api, part: Part, pod: str, why: str, begun: set[str]) -> None:
+        if part.job in self.whys:
+            return
+        has_begun = any(part.task_folder(self.folder, each).name in begun for each in part.indices)
+        if part.nodes == 1 and has_begun:
+            # Others of its tasks may run: its index alone fails.
+            self.whys[pod] = why
+            api.delete(CORE, "pods", pod)
+        else:
+            self.whys[part.job] = why
+            api.delete(BATCH, "jobs", part.job)
+
+
+def _stuck(objects: Objects, part: Part) -> Iterator[tuple[str, str]]:
+    """The pods of a part that are stuck, and why. For others than the first of a task on several
+    nodes its first waits, with a limit of its own."""
+    for pod in objects.pods.get(part.job, ()) if part.job else ():
+        is_main = part.nodes == 1 or index_of(pod) == 0
+        why = why_stuck(pod) if is_main and pod["status"].get("phase") == "Pending" else ""
+        if why and "deletionTimestamp" not in pod["metadata"]:
+            yield pod["metadata"]["name"], why
+
+
+def _times(facts: object) -> dict[str, float]:
+    found = Fields(facts, "the note of what is stuck")
+    return {name: found.span_or_none(name) or 0.0 for name in found.facts}
