@@ -113,6 +113,24 @@ def test_one_begins_when_others_have_ended(fairway: Fairway) -> None:
         assert why in refused.stderr
 
 
+def test_programs_submit_them_too(fairway: Fairway) -> None:
+    named = {"one": {"command": "exit 3"}, "two": {"command": "true", "after": {"one": "failed"}}}
+    program = (
+        "import sys, fairway_hpc\n"
+        "run = fairway_hpc.submit(sys.argv[1], run_id='pipe-a', tags=['night'])\n"
+        "run.wait()\n"
+        "print(run.state, run.exit_code, *run.tags, *(task.state for task in run.tasks))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, write(fairway, named)],
+        cwd=fairway.folder,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.stdout.split() == ["failed", "3", "night", "failed", "succeeded"], done.stderr
+
+
 CONDITIONS = {
     "works": {"command": "true"},
     "fails": {"command": "exit 3"},

@@ -9,6 +9,7 @@ import pytest
 
 from fairway_core.findings import UserError
 from fairway_core.target import Target
+from fairway_hpc import submit
 from fairway_runner.jobs.job_file import JobFile, load_job
 from fairway_runner.jobs.steps import read_steps
 from fairway_runner.runs import steps
@@ -191,6 +192,19 @@ def test_what_is_wrong_with_a_step_s_job_starts_nothing(
     assert message in err
     assert line in err
     assert not (tmp_path / ".fairway" / "runs").exists()
+
+
+def test_commands_for_one_job_say_so(tmp_path: Path, fairway: RunFairway) -> None:
+    write(tmp_path, {"train": TRAIN}, template="plain")
+    code, _, err = fairway(tmp_path, "render", "steps.yaml")
+    assert (code, "one job is wanted here" in err) == (2, True)
+    assert '"steps": {' in err
+
+
+def test_patience_of_programs_is_too(tmp_path: Path) -> None:
+    job = write(tmp_path, {"train": TRAIN}, template="plain")
+    with pytest.raises(UserError, match="`patience` is for a job without steps"):
+        submit(job, patience="1h")
 
 
 def test_patience_is_for_one_job(tmp_path: Path, fairway: RunFairway) -> None:

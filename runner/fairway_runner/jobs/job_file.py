@@ -17,6 +17,7 @@ from fairway_core.findings import Finding, Location, UserError
 from fairway_core.yaml_text import unfit_character
 from fairway_runner.jobs import templates, templating
 from fairway_runner.jobs.job import Job
+from fairway_runner.jobs.steps import has_steps, typed_by
 from fairway_runner.jobs.sweep.job_sweep import read_sweep
 from fairway_runner.targets.lookup import processes_per_node
 
@@ -67,6 +68,11 @@ class JobFile:
             hint = f"check it with: fairway check {self.document.file}; a job file has `command:`"
             location = self.document.location(("clusters",), of_key=True)
             raise UserError([Finding("not-a-job", message, hint, location=location)])
+        if has_steps(data):
+            location = self.document.location(("steps",), of_key=True)
+            hint = "`fairway submit` runs them all; write the job of one into a file of its own"
+            finding = Finding("several-steps", "one job is wanted here", hint, location=location)
+            raise UserError([finding])
         if not isinstance(data, dict) or not isinstance(data.get("params", {}), dict):
             return self.document.validate(Job)
         context = self._context(target)
@@ -155,8 +161,6 @@ def load_job(file: str | Path, overrides: Sequence[str] = ()) -> JobFile:
 
     >>> job = load_job("examples/digits/job.yaml", ["nodes=3"])  # doctest: +SKIP
     """
-    from fairway_runner.jobs.steps import typed_by
-
     document = read(file)
     document = document.override(overrides, typed_by(document.data))
     return JobFile(document, Path(file).resolve().parent, assignments=tuple(overrides))
