@@ -78,7 +78,7 @@ def part_job(
 
 def keeper_job(run: str, submission: int, settings: Settings, command: Sequence[str]) -> Manifest:
     """The Job of what starts parts of a run when they are due: one small pod."""
-    labels = _labels(run, submission, "keeper")
+    labels = _labels(run, submission, names.KEEPER)
     container = {
         **_container(settings, command),
         "image": settings.head_image,
@@ -97,7 +97,7 @@ def keeper_job(run: str, submission: int, settings: Settings, command: Sequence[
             },
         },
     }
-    return _job(names.job(run, submission, "keeper"), labels, spec)
+    return _job(names.job(run, submission, names.KEEPER), labels, spec)
 
 
 def _job(name: str, labels: dict[str, str], spec: Manifest) -> Manifest:

@@ -11,6 +11,8 @@ _DIGEST = 8
 
 RUN, SUBMISSION, PART = "fairway.dev/run", "fairway.dev/submission", "fairway.dev/part"
 """The labels of all that belongs to a run."""
+KEEPER = "keeper"
+"""The part of a run that starts the others."""
 
 
 def job(run: str, submission: int, part: int | str) -> str:

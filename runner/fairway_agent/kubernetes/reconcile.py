@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from fairway_agent.kubernetes.api import Api
     from fairway_agent.kubernetes.objects import Object, Objects
     from fairway_agent.plan import RunPlan
+    from fairway_agent.run_state import RunState
     from fairway_agent.shared.submissions import Part, Submission
 
 
@@ -76,6 +77,16 @@ class _Settling(Settling):
         to_come = "" if cancelled else self._to_come(part)
         return judge(status, None, cancelled=cancelled, now=self.now, to_come=to_come)
 
+    def run(self) -> tuple[RunPlan, RunState]:
+        """Also takes back what waits for nodes of a run that is over its limit: it would only begin
+        there to see that."""
+        plan, state = super().run()
+        if self.over is not None and not state.is_final and not state.tasks.get("running"):
+            for part in self.known.parts:
+                if part.job in self.objects.jobs:
+                    self.api.delete(BATCH, "jobs", part.job)
+        return plan, state
+
     @cached_property
     def blocked(self) -> list[Path]:
         """The runs that it comes after and that have not succeeded, for good."""
@@ -93,7 +104,7 @@ class _Settling(Settling):
 
     def _to_come(self, part: Part) -> str:
         """What a part waits for; "" where nothing is there to start it any more."""
-        name = names.job(self.folder.name, self.known.submission, "keeper")
+        name = names.job(self.folder.name, self.known.submission, names.KEEPER)
         keeper = self.objects.jobs.get(name) or self._made_since(name)
         if keeper is None or condition(keeper, "Failed") or condition(keeper, "Complete"):
             return ""

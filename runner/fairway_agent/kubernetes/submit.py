@@ -111,7 +111,7 @@ def _submit(api: Api, folder: Path, wanted: Submission) -> Submission:
         for part in at_once:
             create(api, folder, wanted, part)
         if keeper:
-            _post(api, folder, names.job(folder.name, wanted.submission, "keeper"))
+            _post(api, folder, names.job(folder.name, wanted.submission, names.KEEPER))
     except Refused as refused:
         _withdraw(api, folder, wanted)
         raise _refusal(refused) from None

@@ -14,8 +14,9 @@ from fairway_agent.kubernetes import hopeless, states, submit
 from fairway_agent.kubernetes.api import DOWN, NO_ANSWER
 from fairway_agent.kubernetes.objects import INDEX
 from fairway_agent.kubernetes.reconcile import settle_all
+from fairway_agent.limits import Over
 from fairway_agent.run_state import RunState
-from fairway_agent.shared import settling
+from fairway_agent.shared import settling, submissions
 from fairway_agent.shared.reports import RunRequest, StatesRequest
 from fairway_agent.task_state import TaskState
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from conftest import Cluster, Server
 
 
+ONE_EACH = {"failed": 1, "cancelled": 1}
 JOB = "batch.kubernetes.io/job-name"
 ASKED = StatesRequest({"job-a": RunRequest()})
 
@@ -85,6 +87,30 @@ def test_jobs_that_were_made_after_the_list_are_not_lost(
     monkeypatch.setattr(server, "list", lambda *_, **__: iter(()))
     found = state(server, folder)
     assert found.tasks == ({"succeeded": 1, "queued": 1} if last else {"queued": 1})
+
+
+def test_what_waits_is_taken_back_where_the_run_is_over_its_limit(
+    cluster: Cluster, server: Server
+) -> None:
+    """A cluster that grows would get nodes for it."""
+    folder = submitted(cluster, [1, 1])
+    wrote(folder, "0", TaskState("running", started=1.0))
+    server.of("pods")["p"] = {
+        "metadata": {
+            "name": "p",
+            "labels": {JOB: "job-a-0-0", INDEX: "0"},
+            "creationTimestamp": "2023-11-14T19:50:00Z",
+        },
+        "status": {"phase": "Running"},
+    }
+    submissions.limit(folder, 0, Over("max_cost", "more than 1 USD"))
+    assert state(server, folder).tasks == {"running": 1, "queued": 1}
+    assert [*server.of("jobs")] == ["job-a-0-0"]  # it has its grace
+    wrote(folder, "0", TaskState("failed", exit_code=124, ended=2.0))
+    state(server, folder)
+    assert server.of("jobs") == {}
+    found = state(server, folder)
+    assert (found.state, found.limit, found.tasks) == ("failed", "max_cost", ONE_EACH)
 
 
 class TestStuck:
