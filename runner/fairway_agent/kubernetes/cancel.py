@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import IO, TYPE_CHECKING
 
 from fairway_agent import record
+from fairway_agent.fields import Damaged
 from fairway_agent.kubernetes import names
 from fairway_agent.kubernetes.api import BATCH, CORE, Api
-from fairway_agent.shared import submissions
+from fairway_agent.shared import plans, submissions
 from fairway_agent.shared.reports import CancelRequest, Done
 
 if TYPE_CHECKING:
@@ -31,17 +32,34 @@ def answer(
     api = Api()
     with record.alone(folder / "submit.lock"):
         submissions.cancel(folder, request.submission)
-        delete(api, folder.name)
+        spared = _teller(folder)
+        delete(api, folder.name, spared)
     if request.kill:
         for pod in api.list(CORE, "pods", _of(folder.name)):
-            api.delete(CORE, "pods", pod["metadata"]["name"], at_once=True)
+            if not spared or pod["metadata"]["labels"].get(names.PART) != names.KEEPER:
+                api.delete(CORE, "pods", pod["metadata"]["name"], at_once=True)
     return Done()
 
 
-def delete(api: Api, run: str) -> None:
-    """Deletes all Jobs of a run, whose pods are told first and have their grace."""
+def delete(api: Api, run: str, spared: str = "") -> None:
+    """Deletes all Jobs of a run but the one that is `spared`; their pods are told first and have
+    their grace."""
     for job in list(api.list(BATCH, "jobs", _of(run))):
-        api.delete(BATCH, "jobs", job["metadata"]["name"])
+        if job["metadata"]["name"] != spared:
+            api.delete(BATCH, "jobs", job["metadata"]["name"])
+
+
+def _teller(folder: Path) -> str:
+    """The keeper of a run of whose end somebody wants to hear: it ends once it has told that. ""
+    where nobody does, or where the keeper would wait for ever."""
+    try:
+        known = submissions.read(folder)
+        if known is None or not known.complete:
+            return ""
+        wants = plans.read(folder, retry=known.submission > 0).notify is not None
+    except Damaged:
+        return ""
+    return names.job(folder.name, known.submission, names.KEEPER) if wants else ""
 
 
 def _of(run: str) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,7 +13,7 @@ from fairway_agent import state_files
 from fairway_agent.faults import Fault
 from fairway_agent.kubernetes import cancel, clean, keeper, submit
 from fairway_agent.run_state import RunState
-from fairway_agent.shared import plans, submissions
+from fairway_agent.shared import plans, submissions, word
 from fairway_agent.shared.reports import CancelRequest, RunsRequest
 from fairway_agent.task_state import TaskState
 
@@ -190,6 +191,38 @@ class TestWhatWaits:
         cluster.bring("job-a", [1], after=["first"])
         with pytest.raises(Fault, match=f"`after`: first {state}"):
             ask(cluster, "job-a")
+
+    @pytest.mark.parametrize("kill", [False, True])
+    def test_who_wants_to_hear_of_its_end_hears_that_it_was_cancelled(
+        self, cluster: Cluster, server: Server, monkeypatch: pytest.MonkeyPatch, kill: bool
+    ) -> None:
+        folder = cluster.bring("job-a", [1, 1], notify=RECEIVER)
+        ask(cluster, "job-a")
+        for part in ("keeper", "0"):
+            name = f"job-a-0-{part}-abcde"
+            facts = {"name": name, "labels": {"fairway.dev/part": part}}
+            server.of("pods")[name] = {"metadata": facts, "status": {"phase": "Running"}}
+        cancel.answer(cluster.shared, CancelRequest("job-a", 0, kill), io.BytesIO())
+        assert [*server.of("jobs")] == ["job-a-0-keeper"]
+        assert ("job-a-0-0-abcde" in server.of("pods")) is not kill
+        assert "job-a-0-keeper-abcde" in server.of("pods")
+        server.of("pods").clear()
+        told: list[str] = []
+        monkeypatch.setattr(word, "tell", lambda *facts, **_: told.append(facts[2].state))
+        plan = plans.read(folder)
+        assert not keeper.keep(server, folder, 0, plan)  # type: ignore[arg-type]
+        assert told == ["cancelled"]
+
+    def test_a_keeper_of_what_was_not_submitted_whole_goes_too(
+        self, cluster: Cluster, server: Server
+    ) -> None:
+        folder = cluster.bring("job-a", [1], notify=RECEIVER)
+        ask(cluster, "job-a")
+        known = submissions.read(folder)
+        assert known is not None
+        replace(known, complete=False).write(folder)
+        cancel.answer(cluster.shared, CancelRequest("job-a", 0), io.BytesIO())
+        assert server.of("jobs") == {}
 
     def test_nothing_of_a_cancelled_run_is_started(self, cluster: Cluster, server: Server) -> None:
         folder = cluster.bring("job-a", [1], last=True)
