@@ -40,7 +40,8 @@ if {daemon}:
     signal.signal(signal.SIGTERM, lambda *_: None)
     names = [w.removeprefix("--env=") for w in words if w.startswith("--env=")]
     own = {{name: os.environ[name] for name in ["PATH", *names]}}
-    sys.exit(subprocess.Popen(words[image + 1:], env=own, start_new_session=True).wait())
+    # Not sys.exit, in which Python takes its handler back: the signal may come as late as that.
+    os._exit(subprocess.Popen(words[image + 1:], env=own, start_new_session=True).wait() & 255)
 sys.exit(subprocess.call(words[image + 1:]))
 """
 
