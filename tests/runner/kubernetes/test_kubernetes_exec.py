@@ -163,6 +163,20 @@ def test_files_are_copied_both_ways(kubectl: Callable[[str], None], tmp_path: Pa
     ]
 
 
+@pytest.mark.parametrize("pod", ["--filename=https://elsewhere", "-it", "", "a b", "pod/x"])
+@pytest.mark.parametrize("forward", ["", "8080:127.0.0.1:80"])
+def test_a_pod_is_no_option(
+    pod: str, forward: str, kubectl: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may come from the record of somebody else's run."""
+    kubectl("exit 0")
+    monkeypatch.setattr(exec_, "on_terminal", lambda _: 0)
+    with pytest.raises(UserError, match="is not the name of a pod"):
+        head().enter(pod, ["true"], forward=forward)
+    assert head().enter("train-0-0-1-abcde", ["true"], forward=forward) == 0
+    assert head().enter("deploy/fairway-head", ["true"], forward=forward) == 0
+
+
 def test_a_machine_without_kubectl_is_told_where_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -45,6 +45,7 @@ cat "$said"
 rm -f "$said"
 printf '\\n%s\\n' "$mark"
 """
+_POD = re.compile(r"(deploy/)?[a-z0-9][a-z0-9.-]*")
 _PIECE = 1 << 16
 _COPY_TIMEOUT = 86_400.0  # seconds: a copy may take long
 _LOOK = 1.0
@@ -143,7 +144,12 @@ class Exec:
         return self.enter(f"deploy/{self.access.head}", words, forward=forward)
 
     def enter(self, pod: str, words: Sequence[str], *, forward: str = "") -> int:
-        """The same in any pod, `NAME` or `deploy/NAME`."""
+        """The same in any pod, `NAME` or `deploy/NAME`; UserError for what is no name, as a run's
+        record may say that somebody else wrote."""
+        if not _POD.fullmatch(pod):
+            raise UserError.of(
+                "no-pod", f"{pod!r} is not the name of a pod", "see: kubectl get pods"
+            )
         if forward:
             here, _, there = forward.partition(":")
             port = there.rpartition(":")[2]
