@@ -101,6 +101,7 @@ def prepare(
         bool, typer.Option("--print", help="Print what would be made, for kubectl apply -f.")
     ] = False,
     apply: Annotated[bool, typer.Option("--apply", help="Make it, with your own rights.")] = False,
+    _deadline: DeadlineOption = None,
 ) -> None:
     """Make what a Kubernetes cluster needs before jobs run there.
 

@@ -177,6 +177,15 @@ def test_a_pod_is_no_option(
     assert head().enter("deploy/fairway-head", ["true"], forward=forward) == 0
 
 
+def test_kubectl_itself_is_waited_for_until_the_deadline(
+    kubectl: Callable[[str], None], tmp_path: Path
+) -> None:
+    kubectl("")
+    (tmp_path / "bin" / "kubectl").write_text("#!/bin/sh\nexec sleep 600\n")
+    with pytest.raises(UserError, match=r"cannot be reached: no answer within 0.1 s"):
+        head().ask("apply", "-f", "-", deadline=0.1)
+
+
 def test_a_machine_without_kubectl_is_told_where_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

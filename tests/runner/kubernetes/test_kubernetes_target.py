@@ -162,7 +162,8 @@ class TestPreparing:
         said = "Error from server (Forbidden): roles is forbidden"
         given: list[tuple[Any, ...]] = []
 
-        def ask(_: Exec, *words: str, data: bytes) -> Ended:
+        def ask(_: Exec, *words: str, deadline: float, data: bytes) -> Ended:
+            assert deadline > 0
             given.append((words, data))
             return Ended(1, b"", said)
 

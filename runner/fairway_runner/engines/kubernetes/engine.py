@@ -181,7 +181,8 @@ class KubernetesEngine(ScheduledEngine):
 
     def prepare(self) -> str:
         """Has kubectl make them, as the person who is signed in; what that says."""
-        ended = self.connection.ask("apply", "-f", "-", data=self.manifests().encode())
+        made = self.manifests().encode()
+        ended = self.connection.ask("apply", "-f", "-", deadline=self.deadline, data=made)
         if ended.code:
             hint = "who may do it? fairway targets prepare TARGET --print, and send it to them"
             said = " ".join(ended.err.split())[:300]

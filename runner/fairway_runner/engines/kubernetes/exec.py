@@ -158,15 +158,17 @@ class Exec:
         shell = ["sh", "-c", "exec bash -l 2>/dev/null || exec sh"]
         return on_terminal(self.kubectl("exec", terminal, pod, "--", *(words or shell)))
 
-    def ask(self, *words: str, data: bytes = b"") -> Ended:
-        """What kubectl itself answers; UserError where it finds no cluster, or is not let in."""
+    def ask(self, *words: str, deadline: float, data: bytes = b"") -> Ended:
+        """What kubectl itself answers within so many seconds; UserError where it finds no cluster,
+        or is not let in."""
         line = self.kubectl(*words)
-        try:
-            done = subprocess.run(
-                line, input=data, capture_output=True, timeout=COMMAND_TIMEOUT, check=False
-            )
-        except subprocess.TimeoutExpired:
-            raise self._unreachable(f"no answer within {COMMAND_TIMEOUT:g} s") from None
+        with self.silence.watch(self.name, deadline):
+            try:
+                done = subprocess.run(
+                    line, input=data, capture_output=True, timeout=deadline, check=False
+                )
+            except subprocess.TimeoutExpired:
+                raise self._unreachable(f"no answer within {deadline:g} s") from None
         said = done.stderr.decode(errors="replace")
         if done.returncode and re.search("connect|no route|lookup|context|config", said):
             raise self._unreachable(_last_line(said))
