@@ -8,6 +8,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from ruamel.yaml import YAML
 
 from fairway_core.target import Target
 
@@ -70,9 +71,9 @@ def _mounts(stacks: dict[str, dict[str, Any]]) -> list[list[str]]:
     cluster = stacks["compute"]["resource"]["azurerm_linux_virtual_machine_scale_set"]
     encoded = re.search(r'base64decode\("([^"]+)"\)', cluster["cluster-pair"]["custom_data"])
     assert encoded
-    text = base64.b64decode(encoded[1]).decode()
-    block = text.partition("path: /etc/fairway/mounts\n")[2].partition("  #")[0]
-    return [line.split() for line in block.splitlines()[1:]]
+    files = YAML(typ="safe", pure=True).load(base64.b64decode(encoded[1]))["write_files"]
+    (mounts,) = (file["content"] for file in files if file["path"] == "/etc/fairway/mounts")
+    return [line.split() for line in mounts.splitlines()]
 
 
 def test_a_cluster_mounts_every_kind_by_name(written: Written) -> None:
