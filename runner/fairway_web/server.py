@@ -113,16 +113,22 @@ def serve(store: RunStore, address: Address, ready: Callable[[], None]) -> None:
         proxy_headers=False,
         ws="none",
     )
+    server = uvicorn.Server(config)
+    told = False
+
+    def end(_number: int, _frame: object) -> None:
+        # No exception: where Python calls it inside of a finalizer, that would be lost.
+        nonlocal told
+        told = server.should_exit = True
+
     # uvicorn ends in order, then raises the signal again: the record must go before we do.
-    signal.signal(signal.SIGTERM, _end)
+    signal.signal(signal.SIGTERM, end)
     with address.listener, _recorded(store, address):
         address.listener.listen(128)
         ready()
-        uvicorn.Server(config).run(sockets=[address.listener])
-
-
-def _end(number: int, _: object) -> None:
-    raise SystemExit(128 + number)
+        server.run(sockets=[address.listener])
+    if told:
+        raise SystemExit(128 + signal.SIGTERM)
 
 
 @contextmanager
