@@ -239,6 +239,8 @@ class SlurmCluster:
             "PATH": f"{self.folder}/home/bin:{own}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
             "SLURM_CONF": str(self.conf),
             **mpi.SHARED_CORES,
+            # Its nodes use this machine's network, where other simulators' bridges come and go.
+            "OMPI_MCA_btl_tcp_if_exclude": "127.0.0.0/8,10.244.0.0/16",
         }
         variables |= self.variables
         if os.geteuid() == 0:
