@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fairway_core.kubernetes import documents, head
 from fairway_core.target import KubernetesAccess, NodeRange, Target
-from fairway_runner.engines.kubernetes import preparation
 from fairway_simulator.kubernetes.cluster import CONTEXT
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def target() -> Target:
 def prepare(cluster: KubernetesCluster) -> None:
     """Makes the claim and the head pod, and returns when that runs."""
     cluster.claim(CLAIM)
-    cluster.kubectl("apply", "-f", "-", stdin=preparation.text(target()))
+    cluster.kubectl("apply", "-f", "-", stdin=documents.text(head.objects(target())))
     access = target().kubernetes
     assert access is not None, "a target with this engine has the section"
     cluster.kubectl("rollout", "status", f"deployment/{access.head}")

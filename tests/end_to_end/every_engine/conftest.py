@@ -108,8 +108,8 @@ def batch(folder: Path) -> Iterator[Place]:
 @contextmanager
 def kubernetes(folder: Path) -> Iterator[Place]:
     """A cluster of three nodes whose API server is a stand-in, and whose pods are processes."""
+    from fairway_core.kubernetes import documents, head
     from fairway_core.target import Target
-    from fairway_runner.engines.kubernetes.preparation import text
     from fairway_simulator.kubernetes import KubernetesCluster, missing
 
     _require(missing())
@@ -145,7 +145,9 @@ def kubernetes(folder: Path) -> Iterator[Place]:
     with KubernetesCluster(folder / "cluster", nodes=3, private=False) as cluster:
         for each in (volume, claim):
             cluster.kubectl("apply", "-f", "-", stdin=json.dumps(each))
-        cluster.kubectl("apply", "-f", "-", stdin=text(Target.model_validate(target)))
+        cluster.kubectl(
+            "apply", "-f", "-", stdin=documents.text(head.objects(Target.model_validate(target)))
+        )
         cluster.kubectl("rollout", "status", "deployment/fairway-head")
         path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
         project = json.dumps({"targets": [target]})

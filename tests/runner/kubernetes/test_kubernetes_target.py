@@ -15,13 +15,13 @@ from ruamel.yaml import YAML
 from fairway_agent.kubernetes.reports import Health, NodeReport, NodesReport
 from fairway_core.documents import FieldError
 from fairway_core.findings import UserError
+from fairway_core.kubernetes.head import objects
+from fairway_core.kubernetes.resources import of_node
 from fairway_core.target import Target
 from fairway_runner.engines.engine import preparing
 from fairway_runner.engines.kubernetes.engine import KubernetesEngine
 from fairway_runner.engines.kubernetes.exec import Exec
 from fairway_runner.engines.kubernetes.health import findings_of
-from fairway_runner.engines.kubernetes.preparation import objects
-from fairway_runner.engines.kubernetes.resources import of_node
 from fairway_runner.engines.remote.connection import Ended
 from fairway_runner.jobs.job import Job
 

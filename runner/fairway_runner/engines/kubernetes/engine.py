@@ -16,13 +16,13 @@ from fairway_agent.kubernetes.reports import (
 )
 from fairway_agent.shared.reports import RunsReport, RunsRequest
 from fairway_core.findings import UserError
+from fairway_core.kubernetes import documents, head
+from fairway_core.kubernetes.resources import of_node
 from fairway_runner.engines import beside
 from fairway_runner.engines.capabilities import capabilities
 from fairway_runner.engines.engine import Node, unsupported
-from fairway_runner.engines.kubernetes import preparation
 from fairway_runner.engines.kubernetes.exec import Exec
 from fairway_runner.engines.kubernetes.health import findings_of
-from fairway_runner.engines.kubernetes.resources import of_node
 from fairway_runner.engines.remote.remote_host import RemoteHost
 from fairway_runner.engines.remote.scheduled import ScheduledEngine
 
@@ -177,7 +177,7 @@ class KubernetesEngine(ScheduledEngine):
 
     def manifests(self) -> str:
         """Those of its head pod, as one document that kubectl takes."""
-        return preparation.text(self.target)
+        return documents.text(head.objects(self.target))
 
     def prepare(self) -> str:
         """Has kubectl make them, as the person who is signed in; what that says."""

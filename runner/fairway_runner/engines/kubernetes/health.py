@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fairway_core.findings import Finding, Severity
-from fairway_runner.engines.kubernetes.resources import of_node
+from fairway_core.kubernetes.resources import of_node
 from fairway_runner.engines.remote.health import of_clock, of_shared_folder
 
 if TYPE_CHECKING:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from io import StringIO
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ruamel.yaml import YAML
+from fairway_core.kubernetes.documents import Manifest, manifest
 
 if TYPE_CHECKING:
     from fairway_core.target import Target
-
-Manifest = dict[str, Any]
 
 _RBAC = "rbac.authorization.k8s.io"
 _KUEUE = "kueue.x-k8s.io"
@@ -30,18 +27,6 @@ _RULES_EVERYWHERE = [
 ]
 
 
-def text(target: Target) -> str:
-    """The objects as YAML, a document each."""
-    buffer = StringIO()
-    writer = YAML(typ="safe", pure=True)
-    writer.default_flow_style = False
-    writer.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
-    writer.representer.ignore_aliases = lambda _: True
-    writer.explicit_start = True
-    writer.dump_all(objects(target), buffer)
-    return buffer.getvalue()
-
-
 def objects(target: Target) -> list[Manifest]:
     """The head pod's Deployment, its account and that of tasks, which has no rights, and the head's
     rights: in the namespace, to see and to drain nodes, and to see quotas."""
@@ -51,22 +36,17 @@ def objects(target: Target) -> list[Manifest]:
     # What is no namespace's own is named after it: another may have a head of its own.
     everywhere = f"{space}-{head}"
     return [
-        _object("v1", "ServiceAccount", head, space),
+        manifest("v1", "ServiceAccount", head, space),
         {
-            **_object("v1", "ServiceAccount", access.service_account, space),
+            **manifest("v1", "ServiceAccount", access.service_account, space),
             "automountServiceAccountToken": False,
         },
-        {**_object(f"{_RBAC}/v1", "Role", head, space), "rules": _RULES},
+        {**manifest(f"{_RBAC}/v1", "Role", head, space), "rules": _RULES},
         _binding("RoleBinding", head, space, head, "Role", head),
-        {**_object(f"{_RBAC}/v1", "ClusterRole", everywhere), "rules": _RULES_EVERYWHERE},
+        {**manifest(f"{_RBAC}/v1", "ClusterRole", everywhere), "rules": _RULES_EVERYWHERE},
         _binding("ClusterRoleBinding", everywhere, space, head, "ClusterRole", everywhere),
-        {**_object("apps/v1", "Deployment", head, space), "spec": _deployment(target)},
+        {**manifest("apps/v1", "Deployment", head, space), "spec": _deployment(target)},
     ]
-
-
-def _object(version: str, kind: str, name: str, namespace: str = "") -> Manifest:
-    where = {"namespace": namespace} if namespace else {}
-    return {"apiVersion": version, "kind": kind, "metadata": {"name": name, **where}}
 
 
 def _binding(
@@ -74,7 +54,7 @@ def _binding(
 ) -> Manifest:
     where = namespace if kind == "RoleBinding" else ""
     return {
-        **_object(f"{_RBAC}/v1", kind, name, where),
+        **manifest(f"{_RBAC}/v1", kind, name, where),
         "roleRef": {"apiGroup": _RBAC, "kind": role_kind, "name": role},
         "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
     }
