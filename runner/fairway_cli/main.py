@@ -50,7 +50,7 @@ class Commands(LazyGroup):
         "fetch": "Copy the outputs and logs of a run to FOLDER/TASK/.",
         "targets": "List the targets that jobs can run on, or read them from a deployment.",
         "nodes": "List, stop, start, drain, resume, reboot, reimage or report a target's nodes.",
-        "pool": "Change the number of nodes of a target.",
+        "pool": "Change the number of nodes of a target, or evaluate its autoscale formula.",
         "ssh": "Open a shell on a node of a target, or run a command there.",
         "ssh-config": (
             "Print the `Host` blocks by which ssh, scp, rsync and VS Code reach targets."

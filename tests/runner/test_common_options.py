@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 TELL_FACTS = (
     *("submit", "sweep", "templates", "list", "show", "wait", "cancel", "retry", "rerun", "best"),
     *("compare", "tag", "note", "fetch", "targets", "targets sync", "nodes list", "pool resize"),
+    *("pool evaluate", "nodes logs"),
     *("schedule create", "schedule list", "data put", "data get", "data stage", "data ls"),
     *("clean", "check", "doctor", "cost", "review", "synth", "plan", "sizes"),
 )

@@ -142,6 +142,15 @@ ONE_HOST |= {"ssh": {"host": "h", "user": "u", "shared": "/data"}}
         # More than it has: what resizes it is told all the same, not that it may have no more.
         (["pool", "resize", "lab", "9"], "`lab` cannot be resized: its engine is `ssh`"),
         (["pool", "resize", "spot", "9"], "`spot` has 8 nodes at most"),
+        (["pool", "evaluate", "local"], "`local` cannot evaluate a formula"),
+        (["pool", "evaluate", "lab", "--formula", "no.txt"], "`lab` cannot evaluate a formula"),
+        (["pool", "evaluate", "spot", "--formula", "no.txt"], "no.txt cannot be read: No such"),
+        (
+            ["pool", "evaluate", "spot", "--formula", "fairway.lock"],
+            "fairway.lock holds no formula",
+        ),
+        (["nodes", "logs", "lab", "n1"], "`lab` cannot copy the logs of its nodes"),
+        (["nodes", "logs", "spot", "n1", "--since", "then"], "--since: `then` is neither a span"),
         (["ssh", "local"], "`local` cannot be connected to"),
         (["ssh", "local", "n1", "uptime"], "fairway ssh local n1 -- uptime"),
         (["tunnel", "nothing-1", "6006"], "there is no run `nothing-1`"),
@@ -151,6 +160,7 @@ def test_what_cannot_be_done_is_said(
     tmp_path: Path, fairway: RunFairway, words: list[str], message: str
 ) -> None:
     (tmp_path / "fairway.yaml").write_text(json.dumps({"targets": [POOL, ONE_HOST]}))
+    (tmp_path / "fairway.lock").write_text(" \n")
     code, _, err = fairway(tmp_path, *words)
     assert code == 2
     assert message in err

@@ -63,8 +63,7 @@ class NodeActions:
                 return  # somebody has done so already
             if not error.is_missing:
                 raise
-            hint = f"its nodes: fairway nodes list {self.account.target.name}"
-            raise UserError.of("unknown-node", f"the pool has no node `{node}`", hint) from None
+            raise unknown_node(self.account, node) from None
 
     def resize(self, nodes: int) -> None:
         """Asks for so many nodes, Spot ones where the target is of these."""
@@ -82,3 +81,9 @@ class NodeActions:
         options = {kind: nodes, "nodeDeallocationOption": "taskcompletion"}
         path = f"/pools/{self.account.pool}/resize"
         self.account.order(f"{nodes} nodes", "POST", path, **options)
+
+
+def unknown_node(account: Account, node: str) -> UserError:
+    """What is said of a node that the pool does not have."""
+    hint = f"its nodes: fairway nodes list {account.target.name}"
+    return UserError.of("unknown-node", f"the pool has no node `{node}`", hint)

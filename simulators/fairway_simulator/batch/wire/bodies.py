@@ -30,6 +30,7 @@ _MODELS = {
     ("POST", f"{_NODE}/reboot"): "BatchNodeRebootOptions",
     ("POST", f"{_NODE}/reimage"): "BatchNodeReimageOptions",
     ("POST", f"{_NODE}/disablescheduling"): "BatchNodeDisableSchedulingOptions",
+    ("POST", f"{_NODE}/uploadbatchservicelogs"): "UploadBatchServiceLogsOptions",
     ("POST", f"{_NODE}/users"): "BatchNodeUserCreateOptions",
     ("PUT", f"{_NODE}/users/{{userName}}"): "BatchNodeUserReplaceOptions",
     ("POST", "/jobs"): "BatchJobCreateOptions",
