@@ -87,7 +87,24 @@ MISTAKES = [
         DESCRIBED % "Standard_NC2_New_v9, like: Standard_D4s_v6, gpus: 2",
         "`Standard_D4s_v6` has no GPUs",
     ),
+    (
+        VM % "" + "access: {gateway: {size: {name: Standard_D2s_v6, like: Standard_D4s_v6}}}\n",
+        "`Standard_D2s_v6` is listed",
+    ),
+    (
+        VM % ""
+        + "access: {gateway: {size: {name: Standard_X, like: Standard_ND128isr_GB300_v6}}}\n",
+        "is an Arm size",
+    ),
     # Slurm
+    (
+        SLURM % "nd" + "slurm: {scheduler_size: {name: Standard_X, like: Standard_D4s_v66}}\n",
+        "unknown VM size `Standard_D4s_v66`",
+    ),
+    (
+        SLURM % "nd" + "slurm: {login: {size: {name: Standard_X}}}\n",
+        "is missing",
+    ),
     (SLURM % "slurm-scheduler", "`slurm-scheduler` is what the scheduler is called"),
     (
         SLURM % "slurm-login-0" + "slurm: {login: {}}\n",

@@ -55,6 +55,20 @@ def test_targets_are_listed_with_what_they_have(tmp_path: Path, fairway: RunFair
     assert fairway(tmp_path, "targets", "list", "--offline") == (0, out, "")
 
 
+def test_a_target_of_a_described_size_has_what_the_listed_one_has(
+    tmp_path: Path, fairway: RunFairway
+) -> None:
+    new = "Standard_ND96isr_New_v9 like Standard_ND96asr_v4 with gpus=4"
+    pool = {**POOL, "vm_size": new}
+    own = {**POOL, "name": "own", "vm_size": "Standard_Unheard_v1"}
+    (tmp_path / "fairway.yaml").write_text(json.dumps({"targets": [pool, own]}))
+    code, out, _ = fairway(tmp_path, "targets", "--offline", "--json")
+    assert code == 0
+    _, described, unknown = json.loads(out)
+    assert (described["gpus"], described["infiniband_gbps"]) == (4, 1600)
+    assert (unknown["gpus"], unknown["infiniband_gbps"]) == (0, None)
+
+
 def test_sync_replaces_what_was_read_before(tmp_path: Path, fairway: RunFairway) -> None:
     outputs = tmp_path / "outputs.json"
     for name in ("one", "two"):

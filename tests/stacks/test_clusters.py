@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_core.checks import Asked, check_environment, check_stack
+from fairway_core.cost.environment import parts_of
 from fairway_core.environment import load_environment
 from fairway_core.findings import UserError
 from fairway_core.target import Target
@@ -270,6 +271,31 @@ def test_so_is_that_of_a_file_server(written: Written) -> None:
         written(text.replace("like: Standard_D32s_v6", "like: Standard_HC44rs"))
     assert raised.value.findings[0].path == "filesystems.data.size"
     assert "is not known" in raised.value.findings[0].message
+
+
+def test_so_are_those_of_scheduler_login_node_and_gateway(written: Written, tmp_path: Path) -> None:
+    """They run no jobs, and yet a new generation is what a region may have left."""
+    described = "{name: Standard_D%ss_v9, like: Standard_D4s_v6, vcpus: %s}"
+    sizes = {name: described % (vcpus, vcpus) for name, vcpus in (("s", 8), ("l", 16), ("g", 2))}
+    text = _file(
+        {"nd": f"{{engine: slurm, {ND}, nodes: 2, mounts: [data]}}"},
+        f"slurm: {{scheduler_size: {sizes['s']}, login: {{size: {sizes['l']}}}}}\n",
+        access=f", gateway: {{size: {sizes['g']}}}",
+    )
+    stacks = written(text)
+    sold = {
+        name: each["size"]
+        for role in ("network", "compute")
+        for name, each in stacks[role]["resource"]["azurerm_linux_virtual_machine"].items()
+    }
+    assert sorted(sold.values()) == ["Standard_D16s_v9", "Standard_D2s_v9", "Standard_D8s_v9"], sold
+    (tmp_path / "lab.yaml").write_text(text)
+    environment = load_environment(tmp_path / "lab.yaml")
+    assert [each.id for each in check_environment(environment) if each.severity == "error"] == []
+    asked = {each.path: each.vcpus for each in machines_of(environment)}
+    assert (asked["access.gateway"], asked["slurm"]) == (2, 16)
+    meters = {part.meter for part in parts_of(environment)}
+    assert {f"vm/Standard_D{vcpus}s_v9" for vcpus in (2, 8, 16)} <= meters
 
 
 @pytest.mark.parametrize(

@@ -153,6 +153,16 @@ def described_size(name: str, like: str, changes: Mapping[str, int]) -> str:
     return f"{name} like {like}{listed and f' with {listed}'}"
 
 
+def plain_name(size: str) -> str:
+    """Azure's name of a size that is named or described, known or not.
+
+    >>> plain_name("Standard_HB200rs_v9 like Standard_HB176rs_v4 with vcpus=200")
+    'Standard_HB200rs_v9'
+    """
+    described = _DESCRIBED.fullmatch(size)
+    return described["name"] if described else size
+
+
 def _changed(name: str, like: VmSize, changes: Mapping[str, int]) -> VmSize:
     """What the near size reaches is not asked of another one, nor is its quota its own."""
     vcpus, gpus = changes.get("vcpus", like.vcpus), changes.get("gpus")

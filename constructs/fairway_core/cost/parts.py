@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from fairway_core.catalog.sizes import plain_name
 from fairway_core.cost.meters import disk_tier, included
 
 
@@ -32,7 +33,8 @@ class Part:
     """Some units of a meter that a resource has; a `meter` of None has no price.
 
     `reason` says why there is none; with `by_use` the part is paid for as it is used and
-    counts as neither known nor unknown. `cluster` is set for what nodes of a cluster cost.
+    counts as neither known nor unknown. `cluster` is set for what nodes of a cluster cost, and
+    `size` for VMs: as the file names or describes it.
     """
 
     resource: str
@@ -44,18 +46,21 @@ class Part:
     by_use: bool = False
     cluster: bool = False
     spot: bool = False
+    size: str = ""
 
 
 def nodes(resource: str, region: str, *, size: str, counts: Counts, spot: bool = False) -> Part:
     """VMs of one size, which run."""
+    name = plain_name(size)
     return Part(
         resource=resource,
-        what=f"{_number(counts)} × {size}{' (Spot)' if spot else ''}",
+        what=f"{_number(counts)} × {name}{' (Spot)' if spot else ''}",
         region=region,
-        meter=f"{'spot' if spot else 'vm'}/{size}",
+        meter=f"{'spot' if spot else 'vm'}/{name}",
         counts=counts,
         cluster=True,
         spot=spot,
+        size=size,
     )
 
 

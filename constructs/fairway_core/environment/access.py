@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from fairway_core.documents import FieldError, Model
 from fairway_core.environment.people import People
-from fairway_core.environment.values import WIDEST_RANGE, Range, x64_size
+from fairway_core.environment.values import WIDEST_RANGE, Range, SizeText, x64_size
 from fairway_core.reach import Reach
 from fairway_core.resource_ids import ObjectId, parts_of
 
@@ -30,8 +30,9 @@ def _own_range(network: IPv4Network) -> IPv4Network:
 class GatewayVm(Model, defer_build=True):
     """A small VM in the network, by which people's machines reach storage and Batch."""
 
-    size: str = _GATEWAY_SIZE
-    """The VM size; it runs no jobs, and all that is copied goes through it."""
+    size: SizeText = _GATEWAY_SIZE
+    """The VM size; it runs no jobs, and all that is copied goes through it. One that is not listed
+    is described by one that is."""
 
     @field_validator("size")
     @classmethod

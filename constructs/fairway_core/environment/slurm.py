@@ -11,7 +11,7 @@ from fairway_core.catalog import limit, vm_size
 from fairway_core.documents import FieldError, Model
 from fairway_core.durations import Span
 from fairway_core.environment.cluster import Nodes
-from fairway_core.environment.values import x64_size
+from fairway_core.environment.values import SizeText, x64_size
 from fairway_core.target import NodeRange
 
 if TYPE_CHECKING:
@@ -66,8 +66,8 @@ class LoginNodes(Model, defer_build=True):
     They run no jobs. Accounts without sudo get no shell on the scheduler then.
     """
 
-    size: str = _SIZE
-    """The VM size of each."""
+    size: SizeText = _SIZE
+    """The VM size of each; one that is not listed is described by one that is."""
     count: int = Field(default=1, ge=1, le=9)
     """How many there are: people are spread over them."""
 
@@ -88,8 +88,9 @@ class Slurm(Model, defer_build=True):
     Its jobs, and with `accounting` the history of all jobs, are on a disk that outlives it.
     """
 
-    scheduler_size: str = _SIZE
-    """The VM size of the scheduler; it runs no jobs."""
+    scheduler_size: SizeText = _SIZE
+    """The VM size of the scheduler, which runs no jobs; one that is not listed is described by one
+    that is."""
     login: LoginNodes | None = None
     """VMs to log in to; without this section that is the scheduler."""
     accounting: bool = True

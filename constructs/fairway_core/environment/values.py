@@ -128,11 +128,11 @@ def offered_size(name: str) -> VmSize:
 
 
 def x64_size(name: str, *, usual: str) -> str:
-    """The name of a size for a machine of Fairway's own; FieldError also for an Arm one."""
-    size = offered_size(name)
-    if size.architecture != "x64":
+    """The size of a machine of Fairway's own as it was named or described; FieldError also for
+    an Arm one."""
+    if offered_size(name).architecture != "x64":
         raise FieldError(f"`{name}` is an Arm size", f"take {usual} or a larger one")
-    return size.name
+    return name
 
 
 def _ip_address(value: object) -> IPv4Address:
@@ -172,7 +172,7 @@ def _size_text(value: object) -> object:
 
     size = DescribedSize.model_validate(value)
     if known := known_size(size.name):
-        raise FieldError(f"`{known.name}` is listed", f"write `size: {known.name}`", ("name",))
+        raise FieldError(f"`{known.name}` is listed", f"write `{known.name}` alone", ("name",))
     near = offered_size(size.like)
     if size.gpus and near.gpu is None:
         raise FieldError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -68,9 +69,10 @@ def print_targets(facts: Sequence[dict[str, Any]]) -> None:
 def _facts(target: Target) -> dict[str, Any]:
     size = None
     if target.vm_size:
-        from fairway_core.catalog import vm_sizes
+        from fairway_core.catalog import vm_size
 
-        size = vm_sizes().get(target.vm_size)
+        with suppress(UserError):  # a size of one's own in fairway.yaml need not be known
+            size = vm_size(target.vm_size)
     from fairway_runner.engines.engine import unready
 
     fabric = size.infiniband if size and size.rdma else None

@@ -25,9 +25,6 @@ _ALWAYS = (
     "Microsoft.Network",
     "Microsoft.Storage",
 )
-# Meters of VMs, and whether they are spare capacity.
-_VMS = {"vm": False, "spot": True}
-
 
 # Versions of the interfaces by which Azure says what is there.
 _GROUPS = "2021-04-01"
@@ -74,17 +71,16 @@ def machines_of(environment: Environment) -> list[Machines]:
     """All VMs, the most that there can be of each."""
     found = []
     for part in parts_of(environment):
-        kind, _, size = (part.meter or "").partition("/")
-        if kind not in _VMS or not size:
+        if not part.size:
             continue
         path = _path(part.resource)
         is_pool = path.removeprefix("clusters.") in environment.pools
         found.append(
             Machines(
                 path,
-                size,
+                part.size,
                 round(part.counts.maximum),
-                spot=_VMS[kind],
+                spot=part.spot,
                 pool=is_pool and not _has_own_pools(environment),
             )
         )

@@ -15,7 +15,8 @@ from fairway_core.cost import planned
 from fairway_core.cost.environment import parts_of
 from fairway_core.cost.estimate import Estimate, estimate, offers
 from fairway_core.cost.meters import meter
-from fairway_core.cost.parts import Counts, Part, nodes, provisioned_disks, tiered_disks
+from fairway_core.cost.node_price import node_price
+from fairway_core.cost.parts import Counts, Part, machine, nodes, provisioned_disks, tiered_disks
 from fairway_core.cost.planned import parts_of_resource
 from fairway_core.cost.prices import Price, PriceTable, snapshot
 from fairway_core.environment import Environment
@@ -320,3 +321,10 @@ def test_what_costs_is_all_that_is_read_of_a_resource() -> None:
     assert len(everything) > 10
     assert planned.what_costs(everything) == everything
     assert planned.what_costs({"sku": None, "tags": {}}) == {}
+
+
+def test_a_described_size_costs_what_its_own_name_costs() -> None:
+    rows = {("eastus", "vm/Standard_X_v9"): Price(5.0, "ours", DAY)}
+    size = "Standard_X_v9 like Standard_D4s_v6 with vcpus=8"
+    assert node_price(PriceTable("USD", rows), size=size, region="eastus") == 5.0
+    assert machine("scheduler", "eastus", size=size).what == "1 × Standard_X_v9"

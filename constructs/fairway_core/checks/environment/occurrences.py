@@ -21,10 +21,17 @@ def most_nodes(cluster: AnyCluster) -> int:
 
 def sizes(subject: EnvironmentSubject) -> Iterator[Occurrence]:
     """Every VM size that is named: `size`."""
+    environment, slurm = subject.environment, subject.environment.scheduler
     for section in ("clusters", "filesystems"):
-        for name, item in getattr(subject.environment, section).items():
+        for name, item in getattr(environment, section).items():
             if size := getattr(item, "size", None):
                 yield (section, name, "size"), {"size": vm_size(size)}
+    if slurm is not None:
+        yield ("slurm", "scheduler_size"), {"size": vm_size(slurm.scheduler_size)}
+        if slurm.login is not None:
+            yield ("slurm", "login", "size"), {"size": vm_size(slurm.login.size)}
+    if size := environment.access.gateway_size:
+        yield ("access", "gateway", "size"), {"size": vm_size(size)}
 
 
 def dated_sizes(subject: EnvironmentSubject) -> Iterator[Occurrence]:
