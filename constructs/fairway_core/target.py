@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import zlib
+from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
@@ -159,6 +160,7 @@ class BatchAccess(Model):
 class KubernetesAccess(Model):
     """How the `kubernetes` engine reaches a cluster, by kubectl, and what its pods are.
 
+    `kubeconfig` is the file that has the `context`, instead of kubectl's usual ones.
     `volumes` maps the name of a mount to the claim that has it, and `shared` is a folder below one
     of these. `image` is that of jobs that name no container. `selector` are labels of the nodes
     that pods may have, `tolerations` are keys of their taints beside those of GPUs and Spot.
@@ -167,6 +169,7 @@ class KubernetesAccess(Model):
     LocalQueue of Kueue's, if the cluster has that.
     """
 
+    kubeconfig: Folder = ""
     context: Text = ""
     namespace: Label = "default"
     image: Word
@@ -308,6 +311,15 @@ class Target(Model):
         if self.gateway is not None:
             changes["gateway"] = self.gateway.model_copy(update={"user": name})
         return self.model_copy(update=changes)
+
+    def written_in(self, folder: Path) -> Self:
+        """The target, whose relative paths on this machine begin in the folder of the file that
+        has it."""
+        if self.kubernetes is None or not self.kubernetes.kubeconfig:
+            return self
+        file = str(folder / Path(self.kubernetes.kubeconfig).expanduser())
+        found = self.kubernetes.model_copy(update={"kubeconfig": file})
+        return self.model_copy(update={"kubernetes": found})
 
     @classmethod
     def local(cls) -> Self:

@@ -162,9 +162,10 @@ class _Reader:
         for process in self.background:
             process.terminate()
             process.communicate()
-        for name in ("BATCH_SIMULATOR_PID", "KUBERNETES_SIMULATOR_PID"):
-            with contextlib.suppress(KeyError, ProcessLookupError):
-                os.kill(int(self.variables[name]), signal.SIGTERM)
+        with contextlib.suppress(FileNotFoundError):
+            found = re.findall(r"_SIMULATOR_PID=(\d+)", (self.root / "sim.env").read_text())
+            for process in map(int, found):
+                os.kill(process, signal.SIGTERM)
 
     def _write(self, file: _File) -> None:
         folder = (self.folder / file.path).parent

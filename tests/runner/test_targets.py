@@ -70,6 +70,34 @@ def test_it_is_found_from_a_folder_below(folder: Path, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize(
+    ("written", "found"),
+    [("lab.kubeconfig", "{folder}/lab.kubeconfig"), ("~/lab", "{home}/lab"), ("/a/b", "/a/b")],
+)
+def test_a_kubeconfig_is_looked_for_beside_the_file_that_names_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, written: str, found: str
+) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    target = {
+        "name": "lab",
+        "engine": "kubernetes",
+        "nodes": {"min": 0, "max": 1},
+        "mounts": {"data": "/data"},
+        "kubernetes": {
+            "kubeconfig": written,
+            "image": "train:1",
+            "shared": "/data/fairway",
+            "volumes": {"data": "claim"},
+        },
+    }
+    (folder / "fairway.yaml").write_text(json.dumps({"targets": [target]}))
+    (folder / "jobs").mkdir()
+    monkeypatch.chdir(folder / "jobs")
+    access = find_target("lab").kubernetes
+    assert access is not None
+    assert access.kubeconfig == found.format(folder=folder, home="/home/me")
+
+
+@pytest.mark.parametrize(
     "text", ["", "{", "[1]", '{"name": "x"}', '[{"name": "x"}]', "[" * 100_000]
 )
 def test_a_damaged_file_says_how_to_write_it_again(folder: Path, text: str) -> None:

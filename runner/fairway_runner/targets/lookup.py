@@ -100,7 +100,7 @@ def all_targets() -> dict[str, KnownTarget]:
             }
             target = Target.local().model_copy(update={"mounts": mounts, "price": entry.price})
         else:
-            target = entry
+            target = entry.written_in(folder)
         found[target.name] = KnownTarget(target, str(file))
     return found
 

@@ -25,6 +25,7 @@ from fairway_simulator.batch.agent.supervisor_client import namespaces
 from fairway_simulator.batch.azurite import AzuriteMissing
 from fairway_simulator.batch.simulator import DEFAULT_POOL
 from fairway_simulator.private_file import make_own, write_private
+from fairway_simulator.variables import published
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -87,13 +88,12 @@ def _serve(options: argparse.Namespace, ready: Callable[[], None]) -> int:
         except OSError as error:
             return _say(f"port {options.port}: {error.strerror}; choose another with --port", 2)
         try:
-            _publish(service, options.env)
-            ready()
-            ending.wait()
+            with published(service.environment(), options.env, "BATCH_SIMULATOR_PID"):
+                _say_ready(service)
+                ready()
+                ending.wait()
         finally:
             service.stop()
-            if options.env:
-                options.env.unlink(missing_ok=True)
     return 0
 
 
@@ -161,13 +161,7 @@ def _key(state: Path) -> str:
     return file.read_text()
 
 
-def _publish(service: BatchSimulator, file: Path | None) -> None:
-    variables = service.environment()
-    lines = [f"export {name}={shlex.quote(value)}\n" for name, value in variables.items()]
-    if file:
-        write_private(file, "".join([*lines, f"export BATCH_SIMULATOR_PID={os.getpid()}\n"]))
-    sys.stdout.write("".join(lines))
-    sys.stdout.flush()
+def _say_ready(service: BatchSimulator) -> None:
     sys.stderr.write(f"ready: {service.endpoint}, pool {DEFAULT_POOL}\n")
     if not namespaces():
         sys.stderr.write("note: no right to make namespaces; all nodes share one host name\n")

@@ -7,7 +7,6 @@ package or a right is missing, 5 it does not start.
 from __future__ import annotations
 
 import argparse
-import os
 import shlex
 import shutil
 import signal
@@ -17,13 +16,13 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairway_core.project_folder import find_project
 from fairway_simulator.background import in_background
-from fairway_simulator.kubernetes import KubernetesCluster, missing
+from fairway_simulator.kubernetes import KubernetesCluster, missing, prepared
 from fairway_simulator.kubernetes.api.schemas import SchemasMissing, newest
 from fairway_simulator.kubernetes.cluster import CONTEXT, kubectl_program
 from fairway_simulator.kubernetes.kubelet.network import NetworkFailed
-from fairway_simulator.kubernetes.prepared import CLAIM, prepare
-from fairway_simulator.private_file import write_private
+from fairway_simulator.variables import published
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,8 +47,8 @@ def main() -> int:
     child, code = in_background(lambda ready: _serve(options, ready))
     if code:
         return code
-    file = shlex.quote(str(options.env if options.env.is_absolute() else f"./{options.env}"))
-    sys.stdout.write(f"next: source {file}; and to end it: kill {child}\n")
+    command = f"fairway submit examples/digits/job.yaml --target {CONTEXT} --watch"
+    sys.stdout.write(f"next: {command}; and to end it: kill {child}\n")
     return 0
 
 
@@ -59,6 +58,7 @@ def _serve(options: argparse.Namespace, ready: Callable[[], None]) -> int:
     ending = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: ending.set())
+    project = find_project()[0]
     with tempfile.TemporaryDirectory(prefix="kubernetes-simulator-") as folder:
         cluster = KubernetesCluster(
             (options.state or Path(folder)).resolve(),
@@ -74,16 +74,17 @@ def _serve(options: argparse.Namespace, ready: Callable[[], None]) -> int:
         except OSError as error:
             return _say(f"port {options.port}: {error.strerror}; choose another with --port", 2)
         try:
-            prepare(cluster)
+            prepared.prepare(cluster)
             if options.kueue:
                 cluster.queue("sim", cluster.capacity())
-            _publish(cluster, options.env)
-            ready()
-            ending.wait()
+            prepared.publish(cluster, project)
+            with published(cluster.environment, options.env, "KUBERNETES_SIMULATOR_PID"):
+                _say_ready(cluster)
+                ready()
+                ending.wait()
         finally:
+            prepared.withdraw(cluster, project)
             cluster.stop()
-            if options.env:
-                options.env.unlink(missing_ok=True)
     return 0
 
 
@@ -91,8 +92,9 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="bin/kubernetes-simulator",
         description="A Kubernetes cluster on this machine: an API server for kubectl, and nodes "
-        "whose pods are processes; fairway.yaml has it as the target kubernetes-sim. It runs until "
-        "interrupted, and prints the variables to set.",
+        "whose pods are processes; fairway.yaml has it as the target kubernetes-sim, by the "
+        "kubeconfig that it keeps in .fairway. It runs until interrupted, and prints the variables "
+        "by which kubectl finds it.",
     )
     parser.add_argument(
         "--env", type=Path, metavar="FILE", help="also write the variables there, once it is ready"
@@ -123,15 +125,9 @@ def _count(text: str) -> int:
     return number
 
 
-def _publish(cluster: KubernetesCluster, file: Path | None) -> None:
-    variables = cluster.environment
-    lines = [f"export {name}={shlex.quote(value)}\n" for name, value in variables.items()]
-    if file:
-        write_private(file, "".join([*lines, f"export KUBERNETES_SIMULATOR_PID={os.getpid()}\n"]))
-    sys.stdout.write("".join(lines))
-    sys.stdout.flush()
+def _say_ready(cluster: KubernetesCluster) -> None:
     program = shlex.quote(kubectl_program())
-    sys.stderr.write(f"ready: {cluster.url}, target {CONTEXT}, claim {CLAIM}\n")
+    sys.stderr.write(f"ready: {cluster.url}, target {CONTEXT}, claim {prepared.CLAIM}\n")
     sys.stderr.write(f"with these variables set, try: {program} get nodes\n")
 
 

@@ -13,10 +13,11 @@ import sys
 import threading
 from pathlib import Path
 
-from fairway_simulator.private_file import make_own, write_private
+from fairway_simulator.private_file import make_own
 from fairway_simulator.slurm.cluster import SlurmCluster
 from fairway_simulator.slurm.daemon import DaemonFailed
 from fairway_simulator.slurm.programs import missing
+from fairway_simulator.variables import published
 
 # As the repository's fairway.yaml has it.
 SHARED = Path("/tmp/fairway-slurm-sim/shared")  # noqa: S108 - made so that it is one's own
@@ -35,13 +36,12 @@ def main() -> int:
         signal.signal(number, lambda *_: ending.set())
     try:
         with SlurmCluster(nodes=options.nodes, shared=SHARED) as cluster:
-            _publish(cluster, options.env)
-            ending.wait()
+            variables = {**cluster.environment, "SLURM_CONF": str(cluster.conf)}
+            with published(variables, options.env):
+                _say_ready(cluster, options.env)
+                ending.wait()
     except DaemonFailed as failed:
         return _say(str(failed), 5)
-    finally:
-        if options.env:
-            options.env.unlink(missing_ok=True)
     return 0
 
 
@@ -65,13 +65,7 @@ def _count(text: str) -> int:
     return number
 
 
-def _publish(cluster: SlurmCluster, file: Path | None) -> None:
-    variables = {**cluster.environment, "SLURM_CONF": str(cluster.conf)}
-    lines = [f"export {name}={shlex.quote(value)}\n" for name, value in variables.items()]
-    if file:
-        write_private(file, "".join(lines))
-    sys.stdout.write("".join(lines))
-    sys.stdout.flush()
+def _say_ready(cluster: SlurmCluster, file: Path | None) -> None:
     names = ", ".join(cluster.node_names())
     sys.stderr.write(f"ready: {names}; ssh -F {cluster.login.ssh_config} {cluster.alias}\n")
     source = f"source {shlex.quote(str(file))}" if file else "set the variables above"

@@ -41,13 +41,12 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesClus
 
 @pytest.fixture
 def cluster(
-    running: KubernetesCluster, fairway: Fairway, pipe: Pipe, monkeypatch: pytest.MonkeyPatch
+    running: KubernetesCluster, fairway: Fairway, pipe: Pipe
 ) -> Iterator[KubernetesCluster]:
     """The stand-in, declared in the test's folder; its pods find the pipe in their mount."""
     targets = {"targets": [prepared.target().record()]}
     (fairway.folder / "fairway.yaml").write_text(json.dumps(targets))
-    for name, value in running.environment.items():
-        monkeypatch.setenv(name, value)
+    prepared.publish(running, fairway.folder)
     there = running.folder / "volumes" / "default" / prepared.CLAIM / "pipe"
     os.link(pipe.path, there)
     yield running

@@ -207,3 +207,60 @@ def test_kubectl_beside_this_python_is_found(
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(exec_, "_OWN", str(own))
     assert head().kubectl("get", "pods")[0] == str(own)
+
+
+def with_file(file: Path) -> Exec:
+    return Exec("nd", ACCESS.model_copy(update={"kubeconfig": str(file)}))
+
+
+def test_a_target_may_have_a_kubeconfig_of_its_own(
+    kubectl: Callable[[str], None], tmp_path: Path
+) -> None:
+    kubectl('exec "$@"')
+    file = tmp_path / "its own"
+    file.touch(0o600)
+    assert with_file(file).run(["echo", "there"], deadline=1.0).out == b"there\n"
+    assert (tmp_path / "kubectl.log").read_text().startswith(f"--kubeconfig={file} --context=lab ")
+    kubectl('echo "error: context \\"lab\\" does not exist" >&2; exit 1')
+    with pytest.raises(UserError) as caught:
+        with_file(file).run(["true"], deadline=1.0)
+    assert caught.value.findings[0].id == "no-context"
+
+
+def test_a_kubeconfig_that_is_missing(kubectl: Callable[[str], None], tmp_path: Path) -> None:
+    kubectl('exec "$@"')
+    with pytest.raises(UserError) as caught:
+        with_file(tmp_path / "none").run(["true"], deadline=1.0)
+    [finding] = caught.value.findings
+    assert finding.message == (
+        f"the kubeconfig of `nd` cannot be read: {tmp_path}/none: No such file or directory"
+    )
+    assert "bin/kubernetes-simulator --background" in (finding.hint or "")
+    assert caught.value.exit_code == 4
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o620, 0o604])
+def test_a_kubeconfig_of_others_is_not_taken(
+    kubectl: Callable[[str], None], tmp_path: Path, mode: int
+) -> None:
+    """As one that came with a repository."""
+    kubectl('exec "$@"')
+    file = tmp_path / "kube config"
+    file.touch()
+    file.chmod(mode)
+    with pytest.raises(UserError, match="the kubeconfig of `nd` is not yours alone: ") as caught:
+        with_file(file).run(["true"], deadline=1.0)
+    assert caught.value.findings[0].hint == f"did you write it? then: chmod 600 '{file}'"
+    assert not (tmp_path / "kubectl.log").exists()
+
+
+def test_nor_is_one_that_somebody_else_owns(
+    kubectl: Callable[[str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kubectl('exec "$@"')
+    file = tmp_path / "kubeconfig"
+    file.touch(0o600)
+    me = os.getuid()
+    monkeypatch.setattr(os, "getuid", lambda: me + 1)
+    with pytest.raises(UserError, match="is not yours alone"):
+        with_file(file).run(["true"], deadline=1.0)

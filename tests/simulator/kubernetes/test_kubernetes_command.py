@@ -15,7 +15,7 @@ import pytest
 
 from fairway_core.documents import read
 from fairway_core.project import Project
-from fairway_simulator.kubernetes import __main__, missing, prepared
+from fairway_simulator.kubernetes import KubernetesCluster, __main__, missing, prepared
 from fairway_simulator.kubernetes.cluster import kubectl_program
 
 _COMMAND = [sys.executable, "-m", "fairway_simulator.kubernetes"]
@@ -60,7 +60,10 @@ def test_without_kubectl_it_says_what_to_type(
 def test_it_runs_until_interrupted(tmp_path: Path) -> None:
     env = tmp_path / "sim.env"
     words = [*_COMMAND, "--nodes", "1", "--kueue", "--env", str(env)]
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    published = tmp_path / prepared.KUBECONFIG
     assert process.stdout
     assert process.stderr
     with process.stdout, process.stderr:
@@ -72,6 +75,8 @@ def test_it_runs_until_interrupted(tmp_path: Path) -> None:
         assert name == "KUBECONFIG"
         assert env.stat().st_mode & 0o777 == 0o600
         assert _kubectl(kubeconfig, "get", "nodes", "-o", "name") == "node/sim-0\n"
+        assert published.stat().st_mode & 0o777 == 0o600
+        assert _kubectl(str(published), "get", "nodes", "-o", "name") == "node/sim-0\n"
         assert "data" in _kubectl(kubeconfig, "get", "pvc", "-o", "name")
         ready = "jsonpath={.status.readyReplicas}"
         assert _kubectl(kubeconfig, "get", "deployment/fairway-head", "-o", ready) == "1"
@@ -80,6 +85,7 @@ def test_it_runs_until_interrupted(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         assert process.wait(_PATIENCE) == 0
     assert not env.exists()
+    assert not published.exists()
     assert not Path(kubeconfig).exists()
 
 
@@ -88,7 +94,7 @@ def test_in_the_background_it_returns_when_it_is_ready(tmp_path: Path) -> None:
     done = subprocess.run(
         words, cwd=tmp_path, capture_output=True, text=True, timeout=_PATIENCE, check=True
     )
-    assert "next: source ./sim.env; and to end it: kill " in done.stdout
+    assert " --target kubernetes-sim --watch; and to end it: kill " in done.stdout
     pid = int(done.stdout.split()[-1])
     lines = (tmp_path / "sim.env").read_text().splitlines()
     variables = dict(line.removeprefix("export ").split("=", 1) for line in lines)
@@ -97,6 +103,24 @@ def test_in_the_background_it_returns_when_it_is_ready(tmp_path: Path) -> None:
     os.kill(pid, signal.SIGTERM)
     while (tmp_path / "sim.env").exists():
         time.sleep(0.05)
+
+
+def test_the_target_is_the_cluster_that_was_started_last(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    clusters = []
+    for name in ("first", "second"):
+        cluster = KubernetesCluster(tmp_path / name)
+        cluster.folder.mkdir()
+        cluster.kubeconfig.write_text(name)
+        prepared.publish(cluster, project)
+        clusters.append(cluster)
+    published = project / prepared.KUBECONFIG
+    prepared.withdraw(clusters[0], project)
+    assert published.read_text() == "second"
+    prepared.withdraw(clusters[1], project)
+    assert not published.exists()
+    prepared.withdraw(clusters[1], project)
 
 
 @pytest.mark.parametrize("words", [["--nodes", "0"], ["--nodes", "many"], ["--unknown"]])

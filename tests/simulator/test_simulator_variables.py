@@ -1,0 +1,70 @@
+"""The file in which commands find stand-ins: several of them share it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from typing import TYPE_CHECKING
+
+from fairway_simulator.variables import published
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+
+def _sourced(file: Path, *names: str) -> list[str]:
+    echo = "; ".join(f'echo "${name}"' for name in names)
+    done = subprocess.run(
+        ["bash", "-c", f'source "$1"; {echo}', "bash", file],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.splitlines()
+
+
+def test_it_is_there_while_the_stand_in_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "sim.env"
+    with published({"KEY": "a b'c"}, file, "SIM_PID"):
+        assert file.stat().st_mode & 0o777 == 0o600
+        assert _sourced(file, "KEY", "SIM_PID") == ["a b'c", str(os.getpid())]
+        assert capsys.readouterr().out == """export KEY='a b'"'"'c'\n"""
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_without_a_file_it_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    with published({"KEY": "value"}, None, "SIM_PID"):
+        assert capsys.readouterr().out == "export KEY=value\n"
+
+
+def test_each_takes_away_only_its_own_lines(tmp_path: Path) -> None:
+    file = tmp_path / "sim.env"
+    file.write_text("export MINE=1")
+    with published({"A": "a"}, file):
+        with published({"B": "b"}, file):
+            assert _sourced(file, "MINE", "A", "B") == ["1", "a", "b"]
+        assert _sourced(file, "MINE", "A", "B") == ["1", "a", ""]
+    assert file.read_text() == "export MINE=1\n"
+
+
+def test_the_newer_of_two_alike_stays(tmp_path: Path) -> None:
+    file = tmp_path / "sim.env"
+    first, second = published({"URL": "1"}, file), published({"URL": "2"}, file)
+    first.__enter__()
+    second.__enter__()
+    assert file.read_text() == "export URL=2\n"
+    first.__exit__(None, None, None)
+    assert file.read_text() == "export URL=2\n"
+    second.__exit__(None, None, None)
+    assert not file.exists()
+
+
+def test_a_file_that_was_removed_meanwhile(tmp_path: Path) -> None:
+    file = tmp_path / "sim.env"
+    with published({"A": "a"}, file):
+        file.unlink()
+    assert not file.exists()
