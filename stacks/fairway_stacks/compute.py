@@ -10,6 +10,8 @@ from fairway_constructs.cloud_init import ADMIN_USERNAME, LOCAL_FOLDER, shared_f
 from fairway_constructs.network_access import public_ranges
 from fairway_constructs.nodes import NodeSpec, sends_gpu_metrics
 from fairway_core.catalog import vm_size
+from fairway_core.environment import BatchCluster, KubernetesNodes
+from fairway_core.findings import UserError
 from fairway_core.reach import Reach
 from fairway_core.target import (
     BatchAccess,
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
     from fairway_constructs.network import Network
     from fairway_constructs.single_vm import SingleVm
     from fairway_core.environment import (
-        BatchCluster,
         Cluster,
         Environment,
         Schedule,
@@ -105,17 +106,22 @@ class ComputeStack(EnvironmentStack):
     def _targets(self, network: AnyNetwork) -> dict[str, Target]:
         """Of each cluster; pools are the last, as they may be reached through another cluster."""
         clusters = self._environment.clusters
+        for name in self._environment.node_pools:
+            raise UserError.of(
+                "no-node-pools",
+                f"cluster `{name}` is described, and nothing makes node pools of Kubernetes yet",
+                "take another engine",
+            )
         found = {
             name: self._cluster(name, cluster, network)
             for name, cluster in clusters.items()
-            if cluster.engine != "batch"
+            if not isinstance(cluster, BatchCluster | KubernetesNodes)
         }
         hosts = [target.access.host for target in found.values() if target.access]
         other_host = hosts[0] if hosts else ""
         pools = {
             name: self._pool(name, cluster, network, other_host)
-            for name, cluster in clusters.items()
-            if cluster.engine == "batch"
+            for name, cluster in self._environment.pools.items()
         }
         return found | pools
 

@@ -20,11 +20,10 @@ from fairway_constructs.placement import place_in_group
 from fairway_stacks.state import keep_state
 
 if TYPE_CHECKING:
-    from ipaddress import IPv4Network
     from pathlib import Path
 
     from fairway_constructs.placement import Placement
-    from fairway_core.environment import Environment, Network
+    from fairway_core.environment import Environment
 
 # What the stacks of an environment are called after, in the order in which they are made.
 ROLES = ("network", "data", "compute")
@@ -69,7 +68,7 @@ class EnvironmentStack(Stack):
             zone=environment.zone_number,
             tags=tags(environment),
             existing=environment.resource_group.existing if environment.resource_group else None,
-            proxy=machine_proxy(environment.network.proxy, _ranges(environment.network)),
+            proxy=machine_proxy(environment.network.proxy, environment.network.ranges),
         )
 
 
@@ -82,13 +81,6 @@ def add_provider(stack: Stack, *, deletes_deployed: bool = False) -> None:
     templates = FeaturesTemplateDeployment(delete_nested_items_during_deletion=deletes_deployed)
     features = replace(_FEATURES, template_deployment=templates)
     AzurermProvider(stack, features=features, storage_use_azuread=True)
-
-
-def _ranges(network: Network) -> list[IPv4Network]:
-    """Where the machines of an environment are."""
-    if network.existing is None:
-        return [network.address_space]
-    return [subnet.range for subnet in network.existing.subnets.by_role.values()]
 
 
 def tags(environment: Environment) -> dict[str, str]:

@@ -11,11 +11,12 @@ from fairway_core.cost.meters import never_priced, paid_by_use
 from fairway_core.cost.parts import Counts, Part
 from fairway_core.environment.batch import BatchCluster
 from fairway_core.environment.cluster import Cluster, fits_local_disk
+from fairway_core.environment.slurm import SlurmNodes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fairway_core.environment import AnyCluster, AnyFileSystem, Environment, SlurmNodes
+    from fairway_core.environment import AnyCluster, AnyFileSystem, Environment
 
 # The system of file servers, see the construct that makes them.
 _SERVER_IMAGE = "ubuntu-2404"
@@ -71,7 +72,9 @@ def _clusters(environment: Environment, region: str) -> Iterator[Part]:
         if isinstance(cluster, BatchCluster):
             what = "system disks of the nodes"
             yield make.unpriced(resource, region, what=what, reason=_BATCH_DISKS, counts=counts)
-        elif not (cluster.has_local_disk if isinstance(cluster, Cluster) else _is_local(cluster)):
+        elif not (
+            _is_local(cluster) if isinstance(cluster, SlurmNodes) else cluster.has_local_disk
+        ):
             # A stopped node keeps its disk; one that a scheduler deletes does not.
             disks = replace(counts, rest=counts.maximum) if isinstance(cluster, Cluster) else counts
             yield make.tiered_disks(

@@ -14,6 +14,7 @@ from fairway_core.environment.dns import Dns
 from fairway_core.environment.filesystems import AnyFileSystem
 from fairway_core.environment.filesystems_managed import AzureFiles, Lustre, NetApp
 from fairway_core.environment.keys import read_public_keys
+from fairway_core.environment.kubernetes import Kubernetes, KubernetesNodes
 from fairway_core.environment.loading import LoadedEnvironment, load_environment, read_environment
 from fairway_core.environment.model import Environment
 from fairway_core.environment.monitoring import Budget, Monitoring
@@ -46,6 +47,8 @@ __all__ = [
     "Environment",
     "Existing",
     "Firewall",
+    "Kubernetes",
+    "KubernetesNodes",
     "LoadedEnvironment",
     "LocalState",
     "LoginNodes",

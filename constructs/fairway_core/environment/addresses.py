@@ -6,7 +6,15 @@ from ipaddress import IPv4Network
 
 # The first half belongs to the compute nodes. The second half is cut into sixteen equal
 # blocks, and a role keeps its block for ever: a new role takes a free one and moves nobody.
-_BLOCKS = {"storage": 0, "management": 1, "endpoints": 2, "bastion": 3, "netapp": 4, "lustre": 5}
+_BLOCKS = {
+    "storage": 0,
+    "management": 1,
+    "endpoints": 2,
+    "bastion": 3,
+    "netapp": 4,
+    "lustre": 5,
+    "kubernetes": 6,
+}
 _BLOCK_BITS = 5
 
 # The smallest block must still hold Azure's largest demand on a small subnet, a /26.

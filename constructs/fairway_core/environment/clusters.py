@@ -8,6 +8,12 @@ from pydantic import Field
 
 from fairway_core.environment.batch import BatchCluster
 from fairway_core.environment.cluster import Cluster
+from fairway_core.environment.kubernetes import KubernetesNodes
 from fairway_core.environment.slurm import SlurmNodes
 
-AnyCluster = Annotated[Cluster | SlurmNodes | BatchCluster, Field(discriminator="engine")]
+AnyCluster = Annotated[
+    Cluster | SlurmNodes | BatchCluster | KubernetesNodes, Field(discriminator="engine")
+]
+
+MachineCluster = Cluster | SlurmNodes | BatchCluster
+"""Those whose nodes boot an image of the environment's choice."""

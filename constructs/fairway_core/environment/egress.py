@@ -53,7 +53,7 @@ def _needs(environment: Environment) -> Iterator[str]:
     servers = environment.scheduler is not None or environment.access.gateway
     if servers or any(each.kind == "nfs_server" for each in environment.filesystems.values()):
         yield "ubuntu"
-    for cluster in environment.clusters.values():
+    for cluster in environment.machine_clusters.values():
         # Ubuntu's package of the NFS client, or AlmaLinux's.
         is_ubuntu = cluster.chosen_image.nfs_client_package == "nfs-common"
         yield "ubuntu" if is_ubuntu else "almalinux"

@@ -11,12 +11,13 @@ from fairway_core.documents import FieldError
 from fairway_core.environment.addresses import subnet_plan
 from fairway_core.environment.batch import BatchCluster
 from fairway_core.environment.filesystems_managed import AzureFiles, Lustre, NetApp
+from fairway_core.environment.kubernetes import KubernetesNodes
 from fairway_core.environment.nfs_server import NfsServer
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from fairway_core.environment.cluster import Nodes
+    from fairway_core.environment.clusters import AnyCluster
     from fairway_core.environment.network import Network
     from fairway_core.environment.storage import Storage
 
@@ -42,7 +43,7 @@ def speaks_nfs_3(filesystems: Mapping[str, AnyFileSystem]) -> bool:
 
 def check_filesystems(
     filesystems: Mapping[str, AnyFileSystem],
-    clusters: Mapping[str, Nodes | BatchCluster],
+    clusters: Mapping[str, AnyCluster],
     storage: Storage,
     network: Network,
 ) -> None:
@@ -96,11 +97,13 @@ def _check_imports(filesystems: Mapping[str, AnyFileSystem], storage: Storage) -
 
 
 def _check_mounts(
-    filesystems: Mapping[str, AnyFileSystem], clusters: Mapping[str, Nodes | BatchCluster]
+    filesystems: Mapping[str, AnyFileSystem], clusters: Mapping[str, AnyCluster]
 ) -> None:
     for name, cluster in clusters.items():
         for index, mount in enumerate(cluster.mounts):
             filesystem, place = filesystems[mount], ("clusters", name, "mounts", index)
+            if isinstance(cluster, KubernetesNodes):
+                continue
             if filesystem.kind == "lustre" and not cluster.chosen_image.lustre_client:
                 raise FieldError(
                     f"image `{cluster.chosen_image.alias}` has no Lustre client",

@@ -12,10 +12,11 @@ from fairway_core.environment.access import Access
 from fairway_core.environment.addresses import subnet_plan
 from fairway_core.environment.batch import Batch, BatchCluster, check_batch
 from fairway_core.environment.checks import Checks
-from fairway_core.environment.clusters import AnyCluster
+from fairway_core.environment.clusters import AnyCluster, MachineCluster
 from fairway_core.environment.defaults import Defaults
 from fairway_core.environment.filesystems import AnyFileSystem, check_filesystems
 from fairway_core.environment.homes import check_people
+from fairway_core.environment.kubernetes import Kubernetes, KubernetesNodes, check_kubernetes
 from fairway_core.environment.monitoring import Budget, Monitoring, budget_contacts
 from fairway_core.environment.network import Network, check_network
 from fairway_core.environment.policies import Policies
@@ -73,6 +74,8 @@ class Environment(Model):
     """The Batch account, where a cluster has `engine: batch`."""
     slurm: Slurm | None = None
     """The scheduler, where a cluster has `engine: slurm`."""
+    kubernetes: Kubernetes | None = None
+    """The Kubernetes cluster, where a cluster has `engine: kubernetes`."""
     clusters: dict[str, AnyCluster] = Field(min_length=1)
     """The clusters, by name."""
 
@@ -180,10 +183,28 @@ class Environment(Model):
         return {n: each for n, each in self.clusters.items() if isinstance(each, BatchCluster)}
 
     @property
+    def node_pools(self) -> dict[str, KubernetesNodes]:
+        """The clusters that are node pools of Kubernetes, by name."""
+        return {n: each for n, each in self.clusters.items() if isinstance(each, KubernetesNodes)}
+
+    @property
+    def machine_clusters(self) -> dict[str, MachineCluster]:
+        """The clusters whose nodes boot an image of the environment's choice, by name: all but
+        node pools of Kubernetes, whose nodes have AKS' own."""
+        return {
+            n: each for n, each in self.clusters.items() if not isinstance(each, KubernetesNodes)
+        }
+
+    @property
+    def orchestrator(self) -> Kubernetes | None:
+        """The Kubernetes cluster of the node pools; None where there is none."""
+        return (self.kubernetes or Kubernetes()) if self.node_pools else None
+
+    @property
     def first_machine(self) -> tuple[str, str] | None:
         """The first part that is a VM or a scale set, and so takes SSH keys: section and name."""
         for name, cluster in self.clusters.items():
-            if cluster.engine != "batch":
+            if cluster.engine not in ("batch", "kubernetes"):
                 return ("clusters", name)
         for name, filesystem in self.filesystems.items():
             if filesystem.kind == "nfs_server":
@@ -245,17 +266,37 @@ class Environment(Model):
 
     @model_validator(mode="after")
     def _nodes_find_addresses(self) -> Self:
+        nodes = {"compute": sum(each.node_range.max for each in self.machine_clusters.values())}
+        if scheduler := self.scheduler:
+            nodes["compute"] += 1 + (scheduler.login.count if scheduler.login else 0)
+        if orchestrator := self.orchestrator:
+            ranges = [each.node_range for each in self.node_pools.values()]
+            ranges.append(orchestrator.system.node_range)
+            role = self.network.kubernetes_role
+            # One more each while AKS replaces nodes.
+            nodes[role] = nodes.get(role, 0) + sum(each.max + 1 for each in ranges)
+        for role, count in nodes.items():
+            self._require_addresses(role, count)
+        return self
+
+    def _require_addresses(self, role: str, nodes: int) -> None:
         existing = self.network.existing
         plan = subnet_plan(self.network.address_space)
-        subnet = existing.subnets.compute.range if existing else plan["compute"]
+        subnet = existing.subnets.by_role[role].range if existing else plan[role]
         free = subnet.num_addresses - limit("subnet_reserved_addresses")
-        nodes = sum(cluster.node_range.max for cluster in self.clusters.values())
-        if scheduler := self.scheduler:
-            nodes += 1 + (scheduler.login.count if scheduler.login else 0)
         if nodes > free:
             raise FieldError(
                 f"{nodes} nodes do not fit the {free} addresses of {subnet}",
                 "take a larger subnet" if existing else "take a larger `address_space:`",
                 ("network", "existing" if existing else "address_space"),
             )
+
+    @model_validator(mode="after")
+    def _node_pools_have_a_cluster(self) -> Self:
+        check_kubernetes(
+            self.clusters,
+            self.kubernetes,
+            network=self.network,
+            access=self.access,
+        )
         return self

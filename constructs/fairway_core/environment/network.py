@@ -78,6 +78,10 @@ class ExistingSubnets(Model, defer_build=True):
     lustre: ExistingSubnet | None = None
     """For Managed Lustre; it and nodes reach each other on ports 988 and 1019 to 1023."""
 
+    kubernetes: ExistingSubnet | None = None
+    """For nodes of Kubernetes, whose owner gives AKS the way out; without it they are in
+    `compute`."""
+
     @property
     def by_role(self) -> dict[str, ExistingSubnet]:
         """The subnets that there are, by role."""
@@ -232,6 +236,21 @@ class Network(Model, defer_build=True):
     def is_closed(self) -> bool:
         """Whether nothing of the internet can be reached."""
         return self.egress == "none" and self.proxy is None
+
+    @property
+    def ranges(self) -> list[IPv4Network]:
+        """Its addresses, as far as they are known."""
+        if self.existing is None:
+            return [self.address_space]
+        return [subnet.range for subnet in self.existing.subnets.by_role.values()]
+
+    @property
+    def kubernetes_role(self) -> str:
+        """The subnet of Kubernetes' nodes: their own, where an existing network has none theirs
+        are among the others."""
+        if self.existing is not None and self.existing.subnets.kubernetes is None:
+            return "compute"
+        return "kubernetes"
 
     @property
     def has_nat(self) -> bool:

@@ -90,7 +90,7 @@ def machines_of(environment: Environment) -> list[Machines]:
 def images_of(environment: Environment) -> dict[str, Image]:
     """The images of exact versions that clusters name or get, by the path of the cluster."""
     found = {}
-    for name, cluster in environment.clusters.items():
+    for name, cluster in environment.machine_clusters.items():
         chosen = image(cluster.image) if cluster.image else cluster.chosen_image
         if getattr(cluster, "image_id", None) is None and chosen.pinned:
             found[f"clusters.{name}"] = chosen

@@ -1,0 +1,471 @@
+"""Clusters whose jobs run on Azure Kubernetes Service: its node pools, and the service itself."""
+
+from __future__ import annotations
+
+import re
+from ipaddress import IPv4Network
+from typing import TYPE_CHECKING, Annotated, Literal, Self
+
+from pydantic import AfterValidator, Field, field_validator, model_validator
+
+from fairway_core.catalog import limit, reserved_ranges, vm_size
+from fairway_core.documents import FieldError, Model
+from fairway_core.durations import Span
+from fairway_core.environment.cluster import fits_local_disk
+from fairway_core.environment.schedule import Day, Time
+from fairway_core.environment.values import Range, SizeText, offered_size, x64_size
+from fairway_core.resource_ids import CapacityReservationId, ObjectId, PlacementGroupId
+from fairway_core.target import NodeRange, Word
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from fairway_core.environment.access import Access
+    from fairway_core.environment.network import Network
+
+# The pool of what AKS and Fairway themselves run.
+SYSTEM_POOL = "system"
+# The taint of every pool: only what is meant for it runs there. Its value is the pool's name.
+POOL_TAINT = "fairway.dev/pool"
+# Indexed Jobs end by their first pod from there on. Source: Kubernetes documentation, Job.
+_OLDEST_MINOR = 33
+_SYSTEM_SIZE = "Standard_D4s_v6"
+# Images for training are of tens of GiB each.
+_OS_GIB = 256
+# A name of a pool for Linux. Source: Azure documentation, AKS: limitations of node pools.
+_POOL_NAME = re.compile(r"[a-z][a-z0-9]{0,11}")
+_VERSION = re.compile(r"1\.([0-9]{2})")
+_LABEL_KEY = re.compile(
+    r"([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
+)
+_LABEL_VALUE = re.compile(r"([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?")
+_TAINT = re.compile(r"(?P<key>[^=:]+)(=(?P<value>[^=:]*))?:(NoSchedule|NoExecute)")
+# Labels and taints that AKS or Fairway set themselves.
+_TAKEN = ("kubernetes.azure.com/", "kubernetes.io/", "k8s.io/", "fairway.dev/")
+# What a node takes of the range of pods with the overlay network. Source: Azure documentation,
+# Azure CNI Overlay: a /24 for each node.
+_PREFIX_OF_A_NODE = 24
+_QUANTITY = re.compile(r"[0-9]+(\.[0-9]+)?([numkKMGTPE]i?)?")
+# The least and the most that a maintenance window lasts. Source: Azure documentation, AKS planned
+# maintenance.
+_WINDOW_HOURS = (4, 24)
+
+
+def _minor(text: str) -> str:
+    found = _VERSION.fullmatch(text)
+    if found is None:
+        raise FieldError(
+            f"`{text}` is not a minor version of Kubernetes",
+            'for example version: "1.34", with quotes: Azure adds the patch',
+        )
+    if int(found[1]) < _OLDEST_MINOR:
+        raise FieldError(
+            f"Kubernetes {text} is too old: jobs need 1.{_OLDEST_MINOR}",
+            f'take "1.{_OLDEST_MINOR}" or later: az aks get-versions --location REGION',
+        )
+    return text
+
+
+def _release(text: str) -> str:
+    if not re.fullmatch(r"v?[0-9]+\.[0-9]+\.[0-9]+", text):
+        raise FieldError(f"`{text}` is not an exact version", "for example v26.3.3")
+    return text
+
+
+def _namespace(text: str) -> str:
+    if not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", text):
+        raise FieldError(
+            f"`{text}` cannot be a namespace",
+            "up to 63 small letters, digits and hyphens, with a letter or digit at both ends",
+        )
+    if text == "default" or text.startswith("kube-"):
+        raise FieldError(f"`{text}` is Kubernetes' own", "choose another, for example `training`")
+    return text
+
+
+def _labels(labels: dict[str, str]) -> dict[str, str]:
+    for key, value in labels.items():
+        _require_free(key, (key,))
+        if not _LABEL_KEY.fullmatch(key) or not _LABEL_VALUE.fullmatch(value):
+            raise FieldError(
+                f"`{key}: {value}` is not a label of Kubernetes",
+                "letters, digits, points, hyphens and underscores, 63 at most",
+                (key,),
+            )
+    return labels
+
+
+def _taint(text: str) -> str:
+    found = _TAINT.fullmatch(text)
+    value = found["value"] or "" if found else ""
+    if not found or not _LABEL_KEY.fullmatch(found["key"]) or not _LABEL_VALUE.fullmatch(value):
+        raise FieldError(
+            f"`{text}` is not a taint",
+            "write key=value:NoSchedule or key=value:NoExecute",
+        )
+    _require_free(found["key"], ())
+    return text
+
+
+def _require_free(key: str, path: tuple[str, ...]) -> None:
+    domain = key.partition("/")[0] + "/" if "/" in key else ""
+    for taken in _TAKEN:
+        if domain == taken or domain.endswith(f".{taken}") or key in ("agentpool", "accelerator"):
+            raise FieldError(
+                f"`{key}` is set by Azure or by Fairway", "choose another, for example `team`", path
+            )
+
+
+def _quota(quota: dict[str, str]) -> dict[str, str]:
+    for key, value in quota.items():
+        if not re.fullmatch(r"[a-z0-9][A-Za-z0-9./-]*", key) or not _QUANTITY.fullmatch(value):
+            raise FieldError(
+                f"`{key}: {value}` is not a quota of Kubernetes",
+                'for example requests.nvidia.com/gpu: "64"',
+                (key,),
+            )
+    return quota
+
+
+def _whole_minutes(seconds: float) -> float:
+    if seconds < 60 or seconds % 60:
+        raise FieldError("pods take minutes to start", "for example `wait_for_pods: 15m`")
+    return seconds
+
+
+class SpotPool(Model, defer_build=True):
+    """What nodes of spare capacity may cost; `spot: true` is the usual way.
+
+    Azure takes such nodes away at any time. The pool then asks for new ones.
+    """
+
+    max_price: float = Field(gt=0)
+    """Maximum price per node and hour, in US dollars; by default the on-demand price. Azure fixes
+    it when it makes the pool."""
+
+
+class KubernetesNodes(Model, defer_build=True):
+    """A node pool of Azure Kubernetes Service (AKS), one a cluster: its nodes are of one size.
+
+    `nodes` is a number, or `{min, max}` between which AKS starts nodes for the pods that wait and
+    deletes idle ones. Its name has 12 small letters and digits at most.
+    """
+
+    engine: Literal["kubernetes"]
+    """`kubernetes`: jobs are pods, which Kueue queues."""
+    size: SizeText
+    """The VM size of every node; `fairway sizes` lists them. One that is not listed is described by
+    one that is: `{name: Standard_HB200rs_v9, like: Standard_HB176rs_v4, vcpus: 200}`.
+    """
+    nodes: Annotated[int, Field(ge=1)] | NodeRange
+    """How many nodes there are, or `{min, max}` between which AKS scales the pool."""
+    job_image: Word = ""
+    """The container image of jobs that name none; without it each job has to name one."""
+    spot: bool | SpotPool = False
+    """Whether nodes are spare capacity, cheap and taken away at any time."""
+    zones: Annotated[tuple[Literal[1, 2, 3], ...], Field(min_length=1)] | None = None
+    """The availability zones of the nodes; without it the environment's. Several are for sizes
+    without InfiniBand, which does not leave a zone."""
+    os_disk: Literal["local", "managed"] | None = None
+    """Where the system disk is: `local` is fast and the usual one where it has room."""
+    os_disk_gib: int = Field(default=_OS_GIB, ge=64, le=2048)
+    """The size of the system disk, on which images of containers are."""
+    mounts: tuple[str, ...] = ()
+    """Names of file systems that every pod of a job has as volumes; runs are kept on the first."""
+    infiniband: bool | None = None
+    """Whether jobs get the InfiniBand adapters of a node: by default where at least one node always
+    stays. With `min: 0` nobody has verified that AKS starts a node for them: say `true` to try."""
+    labels: Annotated[dict[str, str], AfterValidator(_labels)] = Field(default_factory=dict)
+    """Labels of every node, beside those by which jobs find their pool."""
+    taints: tuple[Annotated[str, AfterValidator(_taint)], ...] = ()
+    """Taints of every node, as `key=value:NoSchedule`; pods of jobs tolerate them."""
+    proximity_placement_group: PlacementGroupId | None = None
+    """An existing group, whose datacenter the nodes share."""
+    capacity_reservation: CapacityReservationId | None = None
+    """An existing group of reserved capacity, from which the nodes are taken."""
+
+    @field_validator("size")
+    @classmethod
+    def _can_be_had(cls, name: str) -> str:
+        offered_size(name)
+        return name
+
+    @model_validator(mode="after")
+    def _a_pool_holds_them(self) -> Self:
+        rdma = vm_size(self.size).rdma
+        most = limit("placement_group_vms" if rdma else "kubernetes_pool_nodes")
+        if self.node_range.max > most:
+            what = " with InfiniBand" if rdma else ""
+            raise FieldError(
+                f"a node pool holds at most {most} nodes{what}, not {self.node_range.max}",
+                "make several clusters for separate jobs",
+                ("nodes",) if isinstance(self.nodes, int) else ("nodes", "max"),
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _pods_share_a_folder(self) -> Self:
+        if not self.mounts:
+            raise FieldError(
+                "pods need a folder that all of them see, in which runs are kept",
+                "add `mounts: [NAME]` with a name under `filesystems:`",
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _infiniband_stays_in_a_zone(self) -> Self:
+        rdma = vm_size(self.size).rdma
+        if rdma and self.zones is not None and len(self.zones) > 1:
+            message = f"the InfiniBand of {self.size} does not leave a zone"
+            raise FieldError(message, "name one zone", ("zones",))
+        if self.infiniband and not rdma:
+            raise FieldError(f"{self.size} has no InfiniBand", "leave it out", ("infiniband",))
+        if len(set(self.zones or ())) < len(self.zones or ()):
+            raise FieldError("a zone is named twice", "name it once", ("zones",))
+        return self
+
+    @model_validator(mode="after")
+    def _the_local_disk_has_room(self) -> Self:
+        if self.os_disk == "local" and not fits_local_disk(self.size, self.os_disk_gib):
+            raise FieldError(
+                f"the local disk of {self.size} has no room for a system disk of "
+                f"{self.os_disk_gib} GiB",
+                "take `os_disk: managed`, or a smaller `os_disk_gib:`",
+                ("os_disk",),
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _capacity_can_be_reserved(self) -> Self:
+        if self.capacity_reservation is None:
+            return self
+        hint, path = "leave it out", ("capacity_reservation",)
+        if self.spot:
+            raise FieldError("Spot capacity cannot be reserved", hint, path)
+        if vm_size(self.size).rdma:
+            message = "nodes that share InfiniBand are in one placement group, which takes none"
+            raise FieldError(message, hint, path)
+        return self
+
+    @property
+    def node_range(self) -> NodeRange:
+        """The least and the largest number of nodes."""
+        if isinstance(self.nodes, int):
+            return NodeRange(min=self.nodes, max=self.nodes)
+        return self.nodes
+
+    @property
+    def nodes_of_a_job(self) -> int:
+        """The most nodes that one job can take."""
+        return self.node_range.max
+
+    @property
+    def scales(self) -> bool:
+        """Whether AKS starts and deletes nodes by itself."""
+        return self.node_range.min < self.node_range.max
+
+    @property
+    def has_local_disk(self) -> bool:
+        """Whether system disks are on the nodes themselves."""
+        if self.os_disk is not None:
+            return self.os_disk == "local"
+        return fits_local_disk(self.size, self.os_disk_gib)
+
+    @property
+    def os_gib(self) -> int:
+        """The size of the system disk in GiB."""
+        return self.os_disk_gib
+
+    @property
+    def offers_infiniband(self) -> bool:
+        """Whether jobs are given the InfiniBand adapters."""
+        if not vm_size(self.size).rdma:
+            return False
+        return self.node_range.min > 0 if self.infiniband is None else self.infiniband
+
+    @property
+    def tainted_keys(self) -> tuple[str, ...]:
+        """The keys of the taints that a pod of a job has to tolerate, beside those of Spot."""
+        return (POOL_TAINT, *(each.partition(":")[0].partition("=")[0] for each in self.taints))
+
+    def node_zones(self, zone: int | None) -> list[str] | None:
+        """The zones of the nodes, where `zone` is the environment's; None where there are none."""
+        if self.zones is not None:
+            return [str(each) for each in sorted(self.zones)]
+        return None if zone is None else [str(zone)]
+
+
+class SystemPool(Model, defer_build=True):
+    """The nodes of what AKS and Fairway run in the cluster: DNS, Flux, Kueue, operators, the pod
+    through which jobs are submitted. No job runs there.
+    """
+
+    size: str = _SYSTEM_SIZE
+    """The VM size of each."""
+    nodes: Annotated[int, Field(ge=1, le=20)] | NodeRange = 2
+    """How many nodes there are, or `{min, max}` between which AKS scales them."""
+
+    @field_validator("size")
+    @classmethod
+    def _can_be_had(cls, name: str) -> str:
+        return x64_size(name, usual=_SYSTEM_SIZE)
+
+    @model_validator(mode="after")
+    def _is_never_empty(self) -> Self:
+        if self.node_range.min < 1:
+            message = "what runs in the cluster needs a node at all times"
+            raise FieldError(message, "write `min: 1`, or more", ("nodes", "min"))
+        return self
+
+    @property
+    def node_range(self) -> NodeRange:
+        """The least and the largest number of nodes."""
+        if isinstance(self.nodes, int):
+            return NodeRange(min=self.nodes, max=self.nodes)
+        return self.nodes
+
+
+class Operators(Model, defer_build=True):
+    """Versions of what Flux installs in the cluster, from the charts of their makers."""
+
+    gpu: Annotated[str, AfterValidator(_release)] = "v26.3.3"
+    """NVIDIA's GPU operator, which brings drivers: where a pool has its GPUs."""
+    network: Annotated[str, AfterValidator(_release)] = "v26.4.0"
+    """NVIDIA's network operator, which offers InfiniBand to pods: where a pool has it."""
+    kueue: Annotated[str, AfterValidator(_release)] = "0.19.2"
+    """Kueue, which queues jobs and admits one when all of its pods have room."""
+
+
+class UpgradeWindow(Model, defer_build=True):
+    """When Azure updates Kubernetes and the system of nodes, one node after another.
+
+    What runs on a node ends when its turn comes, and starts again from its checkpoint.
+    """
+
+    day: Day = "Sunday"
+    """The day of the week."""
+    start: Time = "01:00"
+    """When it begins, in UTC."""
+    hours: int = Field(default=4, ge=_WINDOW_HOURS[0], le=_WINDOW_HOURS[1])
+    """How long it lasts at most."""
+
+
+class Kubernetes(Model, defer_build=True):
+    """The cluster of Azure Kubernetes Service, in which each cluster with `engine: kubernetes` is a
+    node pool.
+
+    People sign in with Entra ID, and there are no local accounts. What runs in the cluster is
+    described by manifests in a container of the storage account, which Flux applies.
+    """
+
+    version: Annotated[str, AfterValidator(_minor)] | None = None
+    """The minor version of Kubernetes, for example "1.34"; without it the one that Azure takes when
+    it makes the cluster."""
+    tier: Literal["Free", "Standard"] = "Standard"
+    """Whether Azure promises that the API server answers, and of what size: `Free` is for trials of
+    a few nodes."""
+    api_server: Literal["private", "allowed"] = "private"
+    """Where kubectl reaches the API server: at an address inside the network, or at a public one
+    from the public ranges of `access.allowed`."""
+    admins: tuple[ObjectId, ...] = ()
+    """Object ids of Entra groups that may do anything in the cluster."""
+    namespace: Annotated[str, AfterValidator(_namespace)] = "fairway"
+    """The namespace of jobs."""
+    quota: Annotated[dict[str, str], AfterValidator(_quota)] = Field(default_factory=dict)
+    """The most that this namespace may have, as a ResourceQuota writes it, for example
+    `requests.nvidia.com/gpu: "64"`."""
+    wait_for_pods: Annotated[Span, AfterValidator(_whole_minutes)] = 900
+    """How long an admitted job may wait for all of its pods before Kueue puts it back."""
+    operators: Operators = Field(default_factory=Operators)
+    """Versions of what is installed in the cluster."""
+    system: SystemPool = Field(default_factory=SystemPool)
+    """The nodes of what AKS and Fairway run themselves."""
+    upgrades: UpgradeWindow | None = None
+    """When Azure updates the cluster by itself; without this section you do, and it ends no job."""
+    pod_range: Range = IPv4Network("10.244.0.0/16")
+    """The addresses of pods, which nobody outside of the cluster sees: 256 a node."""
+    service_range: Range = IPv4Network("10.245.0.0/16")
+    """The addresses of services inside of the cluster."""
+
+
+def check_kubernetes(
+    clusters: Mapping[str, object],
+    kubernetes: Kubernetes | None,
+    *,
+    network: Network,
+    access: Access,
+) -> None:
+    """Raises FieldError where node pools, their cluster and the network do not go together."""
+    pools = {name: one for name, one in clusters.items() if isinstance(one, KubernetesNodes)}
+    if not pools:
+        if kubernetes is not None:
+            message = "no cluster has `engine: kubernetes`"
+            raise FieldError(message, "leave `kubernetes:` out", ("kubernetes",))
+        return
+    for name in pools:
+        if not _POOL_NAME.fullmatch(name) or name == SYSTEM_POOL:
+            raise FieldError(
+                f"`{name}` cannot be the name of a node pool",
+                "1 to 12 small letters and digits, first a letter"
+                + (f"; `{SYSTEM_POOL}` is AKS' own" if name == SYSTEM_POOL else ""),
+                ("clusters", name),
+            )
+    spec = kubernetes or Kubernetes()
+    _check_ranges(spec, network.ranges)
+    _check_room(spec, pools)
+    _check_network(spec, network, access)
+
+
+def _check_ranges(spec: Kubernetes, ranges: Sequence[IPv4Network]) -> None:
+    used = [("the network's", each) for each in ranges]
+    used += [("InfiniBand's", each) for each in reserved_ranges()]
+    for field in ("pod_range", "service_range"):
+        own: IPv4Network = getattr(spec, field)
+        for whose, other in used:
+            if own.overlaps(other):
+                raise FieldError(
+                    f"`{own}` overlaps {whose} {other}",
+                    f"write `{field}:` with a range that nothing in the network has",
+                    ("kubernetes", field),
+                )
+        used.append(("the pods'", own))
+
+
+def _check_room(spec: Kubernetes, pools: Mapping[str, KubernetesNodes]) -> None:
+    """Each node takes a part of the pods' range, and one more while it is replaced."""
+    nodes = spec.system.node_range.max + sum(each.node_range.max for each in pools.values())
+    room = 2 ** max(0, _PREFIX_OF_A_NODE - spec.pod_range.prefixlen)
+    if nodes > room:
+        raise FieldError(
+            f"the pods of {nodes} nodes do not fit `{spec.pod_range}`, which serves {room}",
+            "write a larger `pod_range:`, for example 10.244.0.0/14",
+            ("kubernetes", "pod_range"),
+        )
+
+
+def _check_network(spec: Kubernetes, network: Network, access: Access) -> None:
+    from fairway_core.public_ranges import seen_outside
+
+    if network.egress == "none" or network.proxy is not None:
+        what = "`egress: none` closes" if network.proxy is None else "`proxy:` is the way to"
+        raise FieldError(
+            f"nodes of Kubernetes fetch their system from the internet, which {what}",
+            "take another `egress:`, or another engine",
+            ("network", "proxy" if network.proxy is not None else "egress"),
+        )
+    if spec.api_server == "private":
+        return
+    place = ("kubernetes", "api_server")
+    if not seen_outside(access.allowed):
+        raise FieldError(
+            "nobody could reach the API server: `access.allowed` names no public range",
+            "name the ranges that you work from there, or leave `api_server:` out",
+            place,
+        )
+    if not network.has_nat:
+        raise FieldError(
+            "nodes could not reach the API server: it knows them by the address of the NAT "
+            "gateway, and there is none",
+            "leave `api_server:` out",
+            place,
+        )

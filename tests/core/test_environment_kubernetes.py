@@ -1,0 +1,219 @@
+"""Clusters of engine `kubernetes` and their AKS cluster: what fits and what is refused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fairway_core.environment import Environment, Kubernetes, KubernetesNodes, load_environment
+from fairway_core.environment.kubernetes import SystemPool
+from fairway_core.findings import UserError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ND = "{engine: kubernetes, size: Standard_ND96isr_H100_v5, nodes: {min: 1, max: 4}, mounts: [data]}"
+CPU = "{engine: kubernetes, size: Standard_D16s_v6, nodes: 2, mounts: [data]}"
+HOME = "network: {private_endpoints: false}\naccess: {allowed: [203.0.113.0/24]}\n"
+
+
+def _load(tmp_path: Path, cluster: str = ND, more: str = "", name: str = "nd") -> Environment:
+    file = tmp_path / "lab.yaml"
+    file.write_text(
+        f"name: lab\nlocation: westeurope\n{more}"
+        "filesystems: {data: {kind: azure_files, gib: 1024, path: /data}}\n"
+        f"clusters:\n  {name}: {cluster}\n"
+    )
+    return load_environment(file)
+
+
+def _pool(environment: Environment, name: str = "nd") -> KubernetesNodes:
+    return environment.node_pools[name]
+
+
+def test_a_pool_has_a_cluster_without_being_asked_for_one(tmp_path: Path) -> None:
+    environment = _load(tmp_path)
+    assert environment.orchestrator == Kubernetes()
+    assert environment.orchestrator.api_server == "private"
+    pool = _pool(environment)
+    assert (pool.node_range.min, pool.node_range.max, pool.nodes_of_a_job) == (1, 4, 4)
+    assert pool.scales
+    assert pool.offers_infiniband
+    assert pool.has_local_disk
+    assert pool.node_zones(2) == ["2"]
+    assert pool.node_zones(None) is None
+    assert not environment.machine_clusters
+
+
+def test_it_needs_no_ssh_key(tmp_path: Path) -> None:
+    """Nobody logs in to nodes of AKS."""
+    assert _load(tmp_path).access.ssh_keys == ()
+
+
+def test_a_cluster_without_pools_is_refused(tmp_path: Path) -> None:
+    ssh = "{engine: ssh, size: Standard_D16s_v6, nodes: 1}"
+    key = (
+        "access: {ssh_keys: ["
+        '"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"]}\n'
+    )
+    with pytest.raises(UserError, match="no cluster has `engine: kubernetes`"):
+        _load(tmp_path, ssh, key + "kubernetes: {tier: Free}\n")
+
+
+def test_infiniband_of_a_pool_that_may_be_empty_is_asked_for(tmp_path: Path) -> None:
+    """Whether AKS starts a node for it is what nobody has verified."""
+    empty = ND.replace("min: 1", "min: 0")
+    assert not _pool(_load(tmp_path, empty)).offers_infiniband
+    assert _pool(_load(tmp_path, empty[:-1] + ", infiniband: true}")).offers_infiniband
+    assert not _pool(_load(tmp_path, ND[:-1] + ", infiniband: false}")).offers_infiniband
+
+
+def test_zones_taints_and_labels_are_taken_over(tmp_path: Path) -> None:
+    pool = _pool(
+        _load(
+            tmp_path,
+            CPU[:-1] + ", zones: [3, 1], labels: {team: vision}, "
+            "taints: ['team=vision:NoSchedule', 'quiet:NoExecute']}",
+        )
+    )
+    assert pool.node_zones(1) == ["1", "3"]
+    assert pool.labels == {"team": "vision"}
+    assert pool.tainted_keys == ("fairway.dev/pool", "team", "quiet")
+    assert not pool.scales
+    assert not pool.offers_infiniband
+    assert not pool.has_local_disk
+
+
+def test_the_system_pool_is_as_it_was_described(tmp_path: Path) -> None:
+    text = "kubernetes: {system: {size: Standard_D8s_v6, nodes: {min: 2, max: 4}}}\n"
+    spec = _load(tmp_path, more=text).orchestrator
+    assert spec is not None
+    assert spec.system.size == "Standard_D8s_v6"
+    assert (spec.system.node_range.min, spec.system.node_range.max) == (2, 4)
+    assert SystemPool().node_range.min == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("size: Standard_ND96zz", "no VM size|did you mean"),
+        ("nodes: 101", "a node pool holds at most 100 nodes with InfiniBand, not 101"),
+        ("nodes: {min: 1, max: 1001}, size: Standard_D16s_v6", "at most 1000 nodes, not 1001"),
+        ("nodes: 0", "greater than or equal to 1|at least 1"),
+        ("mounts: []", "pods need a folder that all of them see"),
+        ("mounts: [dota]", "no `dota` under `filesystems:`"),
+        ("zones: [1, 2]", "does not leave a zone"),
+        ("zones: [1, 1], size: Standard_D16s_v6", "a zone is named twice"),
+        ("zones: []", "at least 1"),
+        ("infiniband: true, size: Standard_D16s_v6", "Standard_D16s_v6 has no InfiniBand"),
+        ("os_disk: local, size: Standard_D16s_v6", "has no room for a system disk of 256 GiB"),
+        ("os_disk_gib: 32", "greater than or equal to 64|at least 64"),
+        (
+            "labels: {kubernetes.azure.com/mode: user}",
+            "`kubernetes.azure.com/mode` is set by Azure or by Fairway",
+        ),
+        ("labels: {agentpool: mine}", "`agentpool` is set by Azure or by Fairway"),
+        ("labels: {team: 'a b'}", "is not a label of Kubernetes"),
+        ("labels: {'te am': a}", "is not a label of Kubernetes"),
+        ("taints: [team]", "`team` is not a taint"),
+        ("taints: ['team=a:PreferNoSchedule']", "is not a taint"),
+        ("taints: ['fairway.dev/pool=x:NoSchedule']", "is set by Azure or by Fairway"),
+        ("job_image: '--privileged'", "this begins with `-`"),
+        ("image: ubuntu-hpc-2404", "image"),
+        ("spot: {max_price: 0}", "greater than 0|above 0"),
+        ("spot: {eviction: deallocate}", "eviction"),
+        (f"capacity_reservation: {'/x'}", "capacity reservation group"),
+    ],
+)
+def test_a_pool_that_cannot_be_is_refused(tmp_path: Path, change: str, message: str) -> None:
+    fields = {
+        "size": "Standard_ND96isr_H100_v5",
+        "nodes": "{min: 1, max: 4}",
+        "mounts": "[data]",
+    }
+    own = [each for each in fields if not any(p.startswith(f"{each}:") for p in change.split(", "))]
+    rest = "".join(f", {each}: {fields[each]}" for each in own)
+    with pytest.raises(UserError, match=message):
+        _load(tmp_path, f"{{engine: kubernetes, {change}{rest}}}")
+
+
+_RESERVATION = (
+    "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/rg/providers/"
+    "Microsoft.Compute/capacityReservationGroups/ours"
+)
+
+
+@pytest.mark.parametrize(
+    ("cluster", "message"),
+    [
+        (ND, "nodes that share InfiniBand are in one placement group, which takes none"),
+        (CPU[:-1] + ", spot: true}", "Spot capacity cannot be reserved"),
+    ],
+)
+def test_capacity_is_not_reserved_for_these(tmp_path: Path, cluster: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        _load(tmp_path, f"{cluster[:-1]}, capacity_reservation: {_RESERVATION}}}")
+    assert _pool(_load(tmp_path, f"{CPU[:-1]}, capacity_reservation: {_RESERVATION}}}"))
+
+
+@pytest.mark.parametrize("name", ["nd-spot", "thirteenchars", "system"])
+def test_a_name_that_no_pool_can_have_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UserError, match="cannot be the name of a node pool"):
+        _load(tmp_path, name=name)
+
+
+@pytest.mark.parametrize(
+    ("section", "message"),
+    [
+        ('version: "1.32"', r"Kubernetes 1\.32 is too old: jobs need 1\.33"),
+        ("version: 1.34.2", "is not a minor version of Kubernetes"),
+        ("namespace: kube-system", "`kube-system` is Kubernetes' own"),
+        ("namespace: default", "`default` is Kubernetes' own"),
+        ("namespace: Team_A", "cannot be a namespace"),
+        ("quota: {requests.nvidia.com/gpu: many}", "is not a quota of Kubernetes"),
+        ("wait_for_pods: 10s", "pods take minutes to start"),
+        ("operators: {gpu: latest}", "`latest` is not an exact version"),
+        ("admins: [me]", "is not the object id of a user or a group"),
+        ("system: {size: Standard_ND128isr_NDR_GB200_v6}", "is an Arm size"),
+        ("system: {nodes: {min: 0, max: 2}}", "needs a node at all times"),
+        ("upgrades: {hours: 2}", "greater than or equal to 4|at least 4"),
+        ("pod_range: 10.40.0.0/16", r"`10\.40\.0\.0/16` overlaps the network's"),
+        ("service_range: 172.16.0.0/16", "overlaps InfiniBand's"),
+        ("service_range: 10.244.128.0/20", "overlaps the pods'"),
+        ("pod_range: 10.244.0.0/22", "the pods of 6 nodes do not fit"),
+        ("api_server: allowed", "nobody could reach the API server"),
+        ("api_server: public", "private"),
+    ],
+)
+def test_a_cluster_that_cannot_be_is_refused(tmp_path: Path, section: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        _load(tmp_path, more=f"kubernetes: {{{section}}}\n")
+
+
+def test_a_public_api_server_knows_the_nodes_by_their_nat(tmp_path: Path) -> None:
+    allowed = "kubernetes: {api_server: allowed}\n"
+    assert _load(tmp_path, more=allowed + HOME).orchestrator
+    firewall = (
+        "access: {allowed: [203.0.113.0/24]}\nnetwork:\n  egress: {next_hop: 10.0.0.4}\n"
+        "  peerings: {hub: {network: /subscriptions/00000000-0000-0000-0000-000000000000/"
+        "resourceGroups/hub/providers/Microsoft.Network/virtualNetworks/hub}}\n"
+    )
+    with pytest.raises(UserError, match="nodes could not reach the API server"):
+        _load(tmp_path, more=allowed + firewall)
+
+
+@pytest.mark.parametrize(
+    "network", ["egress: none", "proxy: {http: 'http://proxy.example.com:3128'}"]
+)
+def test_a_closed_network_is_refused(tmp_path: Path, network: str) -> None:
+    with pytest.raises(UserError, match="fetch their system from the internet, which"):
+        _load(tmp_path, more=f"network: {{{network}}}\n")
+
+
+def test_nodes_need_addresses_in_their_own_subnet(tmp_path: Path) -> None:
+    """A /21 has a subnet of 64 addresses for them, five of which are Azure's."""
+    small = "network: {address_space: 10.40.0.0/21}\n"
+    assert _load(tmp_path, CPU.replace("nodes: 2", "nodes: 55"), small)
+    with pytest.raises(UserError, match=r"60 nodes do not fit the 59 addresses of 10\.40\.5\.128"):
+        _load(tmp_path, CPU.replace("nodes: 2", "nodes: 56"), small)
