@@ -6,11 +6,16 @@ Reasons of `QuotaReserved`: apis/kueue/v1beta2/workload_types.go of 0.19.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
 from fairway_simulator.kubernetes import KubernetesCluster
+from fairway_simulator.kubernetes.api.admission import Admission
+from fairway_simulator.kubernetes.api.errors import ApiError
+from fairway_simulator.kubernetes.api.resources import CLUSTER_QUEUES, FLAVORS
+from fairway_simulator.kubernetes.api.store import Store
+from fairway_simulator.kubernetes.controllers.quota import Assignment, Refusal, assign
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -110,3 +115,64 @@ def test_a_higher_priority_takes_the_place_of_a_lower_one(queue: Space, make: An
     queue.wait(_workload(queue, "slow"), "Evicted")
     queue.wait("job/fast", "Complete")
     queue.wait("job/slow", "jsonpath={.status.ready}=2")  # and then it goes on
+
+
+class TestStrictness:
+    """What Kueue's webhooks refuse, and what its queues say of pods that cannot be anywhere."""
+
+    QUOTA: ClassVar[list[dict[str, Any]]] = [{"name": "cpu", "nominalQuota": "96"}]
+
+    @pytest.mark.parametrize(
+        ("group", "more", "said"),
+        [
+            ({"coveredResources": ["cpu", "memory"]}, {}, "the same number of resources"),
+            ({"coveredResources": ["memory"]}, {}, "must match the name in coveredResources"),
+            ({"flavors": []}, {}, "1 to 64"),
+            ({}, {"queueingStrategy": "FIFO"}, 'supported values: "StrictFIFO"'),
+            ({"flavors": [{"name": "q", "resources": [{"name": "cpu"}]}]}, {}, "Required value"),
+        ],
+    )
+    def test_a_queue_that_cannot_be(
+        self, group: dict[str, Any], more: dict[str, Any], said: str
+    ) -> None:
+        flavors = [{"name": "q", "resources": self.QUOTA}]
+        whole = {"coveredResources": ["cpu"], "flavors": flavors, **group}
+        sent = {"metadata": {"name": "q"}, "spec": {"resourceGroups": [whole], **more}}
+        with pytest.raises(ApiError, match=said) as raised:
+            Admission(Store()).new(CLUSTER_QUEUES, sent, "", "Strict")
+        assert raised.value.code == 422
+
+    def test_a_field_that_there_is_not(self) -> None:
+        sent = {"metadata": {"name": "q"}, "spec": {"nodeLabel": {}}}
+        with pytest.raises(ApiError, match=r'unknown field "spec\.nodeLabel"') as raised:
+            Admission(Store()).new(FLAVORS, sent, "", "")
+        assert raised.value.code == 400
+
+    @pytest.mark.parametrize(
+        ("spec", "said"),
+        [
+            ({"tolerations": [{"key": "pool", "operator": "Exists"}]}, ""),
+            ({"tolerations": [{"key": "other", "operator": "Exists"}]}, "untolerated taint {pool"),
+            (
+                {
+                    "tolerations": [{"operator": "Exists"}],
+                    "nodeSelector": {"agentpool": "other"},
+                },
+                "flavor q doesn't match node affinity",
+            ),
+        ],
+    )
+    def test_pods_have_to_fit_the_nodes_of_a_flavor(self, spec: dict[str, Any], said: str) -> None:
+        taint = {"key": "pool", "value": "q", "effect": "NoSchedule"}
+        flavor = {"spec": {"nodeLabels": {"agentpool": "q"}, "nodeTaints": [taint]}}
+        pods = {"containers": [{"resources": {"requests": {"cpu": "1"}}}], **spec}
+        workload = {"spec": {"podSets": [{"count": 1, "template": {"spec": pods}}]}}
+        flavors = [{"name": "q", "resources": self.QUOTA}]
+        queue = {"spec": {"resourceGroups": [{"coveredResources": ["cpu"], "flavors": flavors}]}}
+        found = assign(queue, workload, [], {"q": flavor})
+        if said:
+            assert isinstance(found, Refusal)
+            assert found.reason == "NoMatchingFlavor"
+            assert said in found.message
+        else:
+            assert isinstance(found, Assignment)

@@ -25,7 +25,7 @@ def patched(found: Any, patch: Any, form: str, resource: Resource) -> Any:
         return _by_steps(found, patch)
     if not isinstance(patch, dict):
         raise bad_request("the patch is no object")
-    if form == MERGE or (form in (STRATEGIC, APPLY) and not resource.schema):
+    if form == MERGE or (form in (STRATEGIC, APPLY) and resource.is_custom):
         return merged(found, patch)
     if form in (STRATEGIC, APPLY):
         return _strategic(found, patch, definitions()[resource.schema])

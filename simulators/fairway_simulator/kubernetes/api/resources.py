@@ -5,6 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from fairway_simulator.kubernetes.api import custom
+
+_KUEUE = "kueue.x-k8s.io"
+
 
 @dataclass(frozen=True)
 class Resource:
@@ -21,6 +25,11 @@ class Resource:
     subresources: tuple[str, ...] = ()
     schema: str = ""
     """Its definition in the published schemas; "" where these have none."""
+
+    @property
+    def is_custom(self) -> bool:
+        """Whether it is an operator's kind, and none of Kubernetes' own."""
+        return self.group == _KUEUE
 
     @property
     def qualified(self) -> str:
@@ -47,7 +56,7 @@ def _of(group: str, plural: str, kind: str, **more: Any) -> Resource:
 
 
 def _kueue(plural: str, kind: str, **more: Any) -> Resource:
-    return Resource("kueue.x-k8s.io", "v1beta2", plural, kind, **more)
+    return Resource(_KUEUE, "v1beta2", plural, kind, schema=custom.name_of(kind), **more)
 
 
 _POD_SUBRESOURCES = ("attach", "binding", "eviction", "exec", "log", "portforward")

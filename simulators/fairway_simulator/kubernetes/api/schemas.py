@@ -11,6 +11,8 @@ from importlib.util import find_spec
 from pathlib import Path as Folder
 from typing import TYPE_CHECKING, Any
 
+from fairway_simulator.kubernetes.api import custom
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -45,7 +47,7 @@ def definitions() -> dict[str, Schema]:
     """All definitions by their names."""
     file = _folder() / f"v{newest()}-local-strict" / "_definitions.json"
     found: dict[str, Schema] = json.loads(file.read_text(encoding="utf-8"))["$defs"]
-    return found
+    return found | custom.definitions()
 
 
 def resolved(schema: Schema) -> Schema:
@@ -101,6 +103,21 @@ def lacking(value: Any, schema: Schema, path: Path = ()) -> Iterator[Path]:
         known = schema.get("properties") or {}
         for name, each in value.items():
             yield from lacking(each, known.get(name) or {}, (*path, name))
+
+
+def not_among(value: Any, schema: Schema, path: Path = ()) -> Iterator[tuple[Path, list[str]]]:
+    """Where a value is none of those that its schema lists: the path, and what there is."""
+    schema = resolved(schema)
+    values = schema.get("enum")
+    if values and isinstance(value, str) and value not in values:
+        yield path, [str(each) for each in values]
+    elif isinstance(value, list):
+        for index, each in enumerate(value):
+            yield from not_among(each, schema.get("items") or {}, (*path, index))
+    elif isinstance(value, dict):
+        known = schema.get("properties") or {}
+        for name, each in value.items():
+            yield from not_among(each, known.get(name) or {}, (*path, name))
 
 
 def spelled(path: Path) -> str:

@@ -6,7 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from fairway_simulator.kubernetes.api import job_rules, pod_rules, schemas
+from fairway_simulator.kubernetes.api import job_rules, kueue_rules, pod_rules, schemas
 from fairway_simulator.kubernetes.api.errors import ApiError, conflict
 
 if TYPE_CHECKING:
@@ -40,6 +40,11 @@ def causes(resource: Resource, found: Object) -> Iterator[str]:
         yield from (f"{path}: Required value" for path in lacking)
         if lacking:
             return
+    if resource.is_custom:
+        for path, values in schemas.not_among(found, schemas.definitions()[resource.schema]):
+            known = ", ".join(f'"{each}"' for each in values)
+            yield f"{schemas.spelled(path)}: Unsupported value: supported values: {known}"
+        yield from kueue_rules.causes(resource.kind, found)
     if resource.plural == "pods":
         yield from pod_rules.causes(found["spec"], "spec")
     elif resource.plural == "jobs":
@@ -51,6 +56,8 @@ def causes(resource: Resource, found: Object) -> Iterator[str]:
 
 def immutable(resource: Resource, before: Object, found: Object) -> list[str]:
     """What of an object may not be changed, and was."""
+    if resource.is_custom:
+        return kueue_rules.immutable(resource.kind, before, found)
     if resource.plural == "jobs":
         return list(job_rules.immutable(before, found))
     if resource.plural == "pods" and not pod_rules.may_become(before["spec"], found["spec"]):

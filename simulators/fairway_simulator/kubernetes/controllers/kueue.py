@@ -126,7 +126,7 @@ class Kueue:
             return
         name = found["metadata"]["name"]
         admitted = [each for each in self._store.items(WORKLOADS) if _holds(each, name)]
-        assignment = assign(found, workload, admitted)
+        assignment = assign(found, workload, admitted, self._flavors())
         if isinstance(assignment, Refusal):
             self._preempt(found, workload, admitted, assignment)
             self._refuse(workload, assignment)
@@ -144,7 +144,19 @@ class Kueue:
             return Refusal("Misconfigured", f"ClusterQueue {name} doesn't exist")
         if found["spec"].get("stopPolicy", "None") != "None":
             return Refusal("Misconfigured", f"ClusterQueue {name} is inactive")
+        if self._missing_flavor(found):
+            return Refusal("Misconfigured", f"ClusterQueue {name} is inactive")
         return found
+
+    def _flavors(self) -> dict[str, Object]:
+        return {each["metadata"]["name"]: each for each in self._store.items(FLAVORS)}
+
+    def _missing_flavor(self, queue: Object) -> str:
+        """The first flavor that a queue names and that is not there; "" for none."""
+        known = self._flavors()
+        groups = queue["spec"].get("resourceGroups") or ()
+        named = [flavor["name"] for group in groups for flavor in group["flavors"]]
+        return next((name for name in named if name not in known), "")
 
     def _reserve(self, workload: Object, queue: str, assignment: Assignment) -> None:
         (pods,) = workload["spec"]["podSets"]
@@ -206,8 +218,13 @@ class Kueue:
     def _say_who_is_active(self) -> None:
         for queue in self._store.items(CLUSTER_QUEUES):
             stopped = queue["spec"].get("stopPolicy", "None") != "None"
-            reason = "Stopped" if stopped else "Ready"
-            said = "Can't admit new workloads" if stopped else "Can admit new workloads"
+            missing = self._missing_flavor(queue)
+            reason = "Stopped" if stopped else "FlavorNotFound" if missing else "Ready"
+            said = "Can admit new workloads"
+            if stopped:
+                said = "Can't admit new workloads"
+            elif missing:
+                said = f"Can't admit new workloads: references missing ResourceFlavor(s): {missing}"
             self._say_active(CLUSTER_QUEUES, queue, reason, said)
         for queue in self._store.items(LOCAL_QUEUES):
             known = self._store.find(CLUSTER_QUEUES, "", queue["spec"]["clusterQueue"])

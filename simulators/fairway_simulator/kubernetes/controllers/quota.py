@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent.kubernetes.quantities import parse
-from fairway_simulator.kubernetes.controllers.scheduler import requests_of
+from fairway_simulator.kubernetes.controllers.scheduler import requests_of, tolerates
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from fairway_simulator.kubernetes.api.store import Object
 
@@ -40,8 +40,11 @@ def demand(workload: Object) -> Counter[str]:
     return Counter({name: amount * pods["count"] for name, amount in one.items()})
 
 
-def assign(queue: Object, workload: Object, admitted: Iterable[Object]) -> Assignment | Refusal:
-    """Gives each resource that a queue covers its first flavor with room."""
+def assign(
+    queue: Object, workload: Object, admitted: Iterable[Object], flavors_: Mapping[str, Object]
+) -> Assignment | Refusal:
+    """Gives each resource that a queue covers its first flavor with room, on whose nodes its pods
+    may be; `flavors_` are all that there are, by name."""
     used: Counter[tuple[str, str]] = Counter()
     for other in admitted:
         (held,) = other["status"]["admission"]["podSetAssignments"]
@@ -56,7 +59,12 @@ def assign(queue: Object, workload: Object, admitted: Iterable[Object]) -> Assig
             if name == _PODS:
                 continue
             return _refused("NoMatchingFlavor", f"resource {name} unavailable in ClusterQueue")
-        found = _flavor(group, name, amount, used)
+        (pods,) = workload["spec"]["podSets"]
+        unfit = [_unfit(each["name"], flavors_, pods) for each in group["flavors"]]
+        if all(unfit):
+            return _refused("NoMatchingFlavor", unfit[0])
+        suited = [each for each, why in zip(group["flavors"], unfit, strict=True) if not why]
+        found = _flavor({**group, "flavors": suited}, name, amount, used)
         if isinstance(found, Refusal):
             return found
         flavors[name] = found
@@ -69,6 +77,22 @@ def _group(queue: Object, resource: str) -> Object | None:
         if resource in group["coveredResources"]:
             return dict(group)
     return None
+
+
+def _unfit(name: str, flavors: Mapping[str, Object], pods: Object) -> str:
+    """Why pods cannot be on the nodes of a flavor; "" where they can."""
+    flavor, spec = flavors[name].get("spec") or {}, pods["template"]["spec"]
+    bearing = [*(spec.get("tolerations") or ()), *(flavor.get("tolerations") or ())]
+    for taint in flavor.get("nodeTaints") or ():
+        if taint["effect"] == "PreferNoSchedule":
+            continue
+        if not any(tolerates(each, taint) for each in bearing):
+            said = f"{{{taint['key']} {taint.get('value', '')} {taint['effect']} <nil>}}"
+            return f"untolerated taint {said} in flavor {name}"
+    labels, wanted = flavor.get("nodeLabels") or {}, spec.get("nodeSelector") or {}
+    if any(labels.get(key, value) != value for key, value in wanted.items()):
+        return f"flavor {name} doesn't match node affinity"
+    return ""
 
 
 def _flavor(
