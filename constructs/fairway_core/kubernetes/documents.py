@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,14 @@ from ruamel.yaml import YAML
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from ruamel.yaml.nodes import ScalarNode
+    from ruamel.yaml.representer import SafeRepresenter
+
 Manifest = dict[str, Any]
+
+# What reads the text takes YAML 1.1, in which `on` and `no` are truth values and 1:30 is a number.
+_PLAIN = re.compile(r"[A-Za-z/][A-Za-z0-9._/-]*(:[A-Za-z0-9._/-]+)*")
+_NO_TEXT = frozenset({"y", "yes", "n", "no", "on", "off", "true", "false", "null"})
 
 
 def manifest(version: str, kind: str, name: str, namespace: str = "") -> Manifest:
@@ -20,12 +28,30 @@ def manifest(version: str, kind: str, name: str, namespace: str = "") -> Manifes
 
 
 def text(objects: Iterable[Manifest]) -> str:
-    """The objects as YAML, a document each."""
+    """The objects as YAML, a document each.
+
+    >>> print(text([{"kind": "Example", "answer": "no"}]), end="")
+    ---
+    kind: Example
+    answer: "no"
+    """
     buffer = StringIO()
     writer = YAML(typ="safe", pure=True)
     writer.default_flow_style = False
+    writer.width = 10_000
     writer.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
     writer.representer.ignore_aliases = lambda _: True
+    writer.representer.add_representer(str, _represent)
     writer.explicit_start = True
     writer.dump_all(list(objects), buffer)
     return buffer.getvalue()
+
+
+def _represent(representer: SafeRepresenter, value: str) -> ScalarNode:
+    if "\n" in value:
+        style = "|"
+    else:
+        is_plain = _PLAIN.fullmatch(value) and value.lower() not in _NO_TEXT
+        style = "" if is_plain else '"'
+    node: ScalarNode = representer.represent_scalar("tag:yaml.org,2002:str", value, style=style)
+    return node

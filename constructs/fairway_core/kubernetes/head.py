@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from fairway_core.kubernetes.documents import Manifest, manifest
 
 if TYPE_CHECKING:
-    from fairway_core.target import Target
+    from fairway_core.target import KubernetesAccess, Target
 
 _RBAC = "rbac.authorization.k8s.io"
 _KUEUE = "kueue.x-k8s.io"
@@ -27,9 +27,12 @@ _RULES_EVERYWHERE = [
 ]
 
 
-def objects(target: Target) -> list[Manifest]:
+def objects(target: Target, *, client_id: str = "") -> list[Manifest]:
     """The head pod's Deployment, its account and that of tasks, which has no rights, and the head's
-    rights: in the namespace, to see and to drain nodes, and to see quotas."""
+    rights: in the namespace, to see and to drain nodes, and to see quotas.
+
+    With `client_id` tasks are that identity of Azure's, where AKS' workload identity is on.
+    """
     access = target.kubernetes
     assert access is not None, "a target with this engine has the section"
     space, head = access.namespace, access.head
@@ -37,16 +40,20 @@ def objects(target: Target) -> list[Manifest]:
     everywhere = f"{space}-{head}"
     return [
         manifest("v1", "ServiceAccount", head, space),
-        {
-            **manifest("v1", "ServiceAccount", access.service_account, space),
-            "automountServiceAccountToken": False,
-        },
+        _account_of_tasks(access, client_id),
         {**manifest(f"{_RBAC}/v1", "Role", head, space), "rules": _RULES},
         _binding("RoleBinding", head, space, head, "Role", head),
         {**manifest(f"{_RBAC}/v1", "ClusterRole", everywhere), "rules": _RULES_EVERYWHERE},
         _binding("ClusterRoleBinding", everywhere, space, head, "ClusterRole", everywhere),
         {**manifest("apps/v1", "Deployment", head, space), "spec": _deployment(target)},
     ]
+
+
+def _account_of_tasks(access: KubernetesAccess, client_id: str) -> Manifest:
+    found = manifest("v1", "ServiceAccount", access.service_account, access.namespace)
+    if client_id:
+        found["metadata"]["annotations"] = {"azure.workload.identity/client-id": client_id}
+    return {**found, "automountServiceAccountToken": False}
 
 
 def _binding(

@@ -25,7 +25,8 @@ QUEUE = "kueue.x-k8s.io/queue-name"
 SCRATCH = "/var/tmp"  # noqa: S108 - in a pod, a volume of its own
 _SHM = "/dev/shm"  # noqa: S108
 # Of the nodes that Fairway and AKS make; what a target has beside is its own to say.
-_BORNE = ("nvidia.com/gpu", "sku", "fairway.dev/pool", "kubernetes.azure.com/scalesetpriority")
+TAINTS = ("nvidia.com/gpu", "sku", "fairway.dev/pool", "kubernetes.azure.com/scalesetpriority")
+"""The keys of the taints that every task's pod bears."""
 
 # Seconds that a pod has beyond its job's grace, in which the task writes its end; that its nodes'
 # preparation takes at most; and the longest time that the kubelet takes.
@@ -142,7 +143,7 @@ def _template(
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": min(math.ceil(plan.grace) + _LAST_WORDS, _LONGEST),
         "tolerations": [
-            {"key": key, "operator": "Exists"} for key in (*_BORNE, *settings.tolerations)
+            {"key": key, "operator": "Exists"} for key in (*TAINTS, *settings.tolerations)
         ],
         "containers": [container],
         "volumes": [

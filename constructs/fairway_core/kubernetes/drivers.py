@@ -1,0 +1,152 @@
+"""Drivers of nodes: GPUs, InfiniBand and Lustre, each by the operator of its maker.
+
+AKS' own images have none for InfiniBand, and its GPU driver excludes NVIDIA's operator, which is
+what loads the module for GPUDirect RDMA. Versions and settings are those that Azure tries
+together: https://github.com/Azure/aks-rdma-infiniband (commit 700dabb).
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from fairway_core.kubernetes import flux
+from fairway_core.kubernetes.documents import Manifest, manifest
+from fairway_core.kubernetes.pools import has_nvidia, offers_infiniband, tolerations
+from fairway_core.kubernetes.volumes import LUSTRE_DRIVER
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from fairway_core.target import Target
+
+RDMA = "rdma/ib"
+"""The resource that is a whole InfiniBand adapter, as the policy below offers it."""
+_NVIDIA = "https://helm.ngc.nvidia.com/nvidia"
+_GPU, _NETWORK = "gpu-operator", "network-operator"
+_MELLANOX = "nvcr.io/nvidia/mellanox"
+_DRIVER = "doca3.2.0-25.10-1.2.8.0-2"
+_PLUGIN = "network-operator-v25.10.0"
+# Of InfiniBand: nodes have another adapter of that maker, for Ethernet.
+_ADAPTERS = ["101c", "101e"]
+_PRESENT = "feature.node.kubernetes.io/pci-15b3.present"
+_LUSTRE = "https://github.com/kubernetes-sigs/azurelustre-csi-driver"
+_LUSTRE_TAG = "v0.4.0"
+
+
+def installation(
+    targets: Sequence[Target], volume_types: Collection[str], *, gpu: str, network: str
+) -> list[Manifest]:
+    """What brings the drivers that the targets' nodes and volumes need; nothing where none does."""
+    fast = [each for each in targets if offers_infiniband(each)]
+    nvidia = [each for each in targets if has_nvidia(each)]
+    found: list[Manifest] = []
+    if fast or nvidia:
+        found.append(flux.chart_repository("nvidia", _NVIDIA))
+    if fast:
+        found += [_privileged(_NETWORK), _network_operator(network, targets)]
+    if nvidia:
+        found += [_privileged(_GPU), _gpu_operator(gpu, targets, rdma=bool(fast))]
+    if "lustre" in volume_types:
+        name = LUSTRE_DRIVER.partition(".")[0]
+        found += flux.repository_files(name, _LUSTRE, _LUSTRE_TAG, "deploy", ("example",))
+    return found
+
+
+def devices(targets: Sequence[Target]) -> list[Manifest]:
+    """The policy by which pods are given InfiniBand adapters; nothing where no target has them."""
+    fast = [each for each in targets if offers_infiniband(each)]
+    return [_node_feature_rule(), _nic_cluster_policy(fast)] if fast else []
+
+
+def _privileged(name: str) -> Manifest:
+    """A namespace whose pods may load modules into nodes' kernels."""
+    found = manifest("v1", "Namespace", name)
+    found["metadata"]["labels"] = {"pod-security.kubernetes.io/enforce": "privileged"}
+    return found
+
+
+def _network_operator(version: str, targets: Sequence[Target]) -> Manifest:
+    values = {
+        "nfd": {"enabled": True, "deployNodeFeatureRules": False},
+        "node-feature-discovery": {"worker": {"tolerations": tolerations(targets)}},
+    }
+    # The chart's versions have no `v`.
+    exact = version.removeprefix("v")
+    return flux.release(_NETWORK, "nvidia", exact, values, namespace=_NETWORK)
+
+
+def _gpu_operator(version: str, targets: Sequence[Target], *, rdma: bool) -> Manifest:
+    bear = {"tolerations": tolerations(targets)}
+    off = {"enabled": False}
+    values: dict[str, Any] = {
+        # One that finds devices is enough, and the network operator has it.
+        "nfd": {"enabled": not rdma},
+        # Another driver comes with another node: an upgrade in place would end what runs there.
+        "driver": {"rdma": {"enabled": rdma}, "upgradePolicy": {"autoUpgrade": False}},
+        "daemonsets": bear,
+        "migManager": off,
+        "vgpuDeviceManager": off,
+        "vfioManager": off,
+        "sandboxDevicePlugin": off,
+    }
+    if not rdma:
+        values["node-feature-discovery"] = {"worker": bear}
+    after = (_NETWORK,) if rdma else ()
+    exact = version if version.startswith("v") else f"v{version}"
+    return flux.release(_GPU, "nvidia", exact, values, namespace=_GPU, after=after)
+
+
+def _node_feature_rule() -> Manifest:
+    rule = {
+        "name": "fairway-infiniband",
+        "labels": {_PRESENT: "true"},
+        "matchFeatures": [
+            {
+                "feature": "pci.device",
+                "matchExpressions": {"device": {"op": "In", "value": _ADAPTERS}},
+            }
+        ],
+    }
+    found = manifest("nfd.k8s-sigs.io/v1alpha1", "NodeFeatureRule", "fairway-infiniband")
+    return {**found, "spec": {"rules": [rule]}}
+
+
+def _nic_cluster_policy(targets: Sequence[Target]) -> Manifest:
+    """The only one that the operator takes, by the name that it takes."""
+    prefix, _, name = RDMA.partition("/")
+    selectors = {"vendors": ["15b3"], "linkTypes": ["infiniband"], "isRdma": True}
+    offered = {"resourcePrefix": prefix, "resourceName": name, "selectors": selectors}
+    adapters = {"key": _PRESENT, "operator": "In", "values": ["true"]}
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [adapters]}]}
+    driver = {
+        "repository": _MELLANOX,
+        "image": "doca-driver",
+        "version": _DRIVER,
+        "forcePrecompiled": False,
+        # Else the module of the node's own may be loaded first (doca-driver-build, issue 52).
+        "env": [
+            {
+                "name": "OFED_BLACKLIST_MODULES_FILE",
+                "value": "/host/etc/modprobe.d/blacklist-ofed-modules.conf",
+            }
+        ],
+        "upgradePolicy": {"autoUpgrade": False},
+        "startupProbe": {"initialDelaySeconds": 10, "periodSeconds": 20},
+        "livenessProbe": {"initialDelaySeconds": 30, "periodSeconds": 30},
+        "readinessProbe": {"initialDelaySeconds": 10, "periodSeconds": 30},
+    }
+    plugin = {
+        "repository": _MELLANOX,
+        "image": "sriov-network-device-plugin",
+        "version": _PLUGIN,
+        "config": json.dumps({"resourceList": [offered]}, indent=2) + "\n",
+    }
+    spec = {
+        "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms},
+        "tolerations": tolerations(targets),
+        "ofedDriver": driver,
+        "sriovDevicePlugin": plugin,
+    }
+    found = manifest("mellanox.com/v1alpha1", "NicClusterPolicy", "nic-cluster-policy")
+    return {**found, "spec": spec}

@@ -1,0 +1,102 @@
+"""How Flux applies what is written for it: in which order, and in whose name.
+
+The order: https://fluxcd.io/flux/components/kustomize/kustomizations/#dependencies
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fairway_core.kubernetes.documents import Manifest, manifest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+NAMESPACE = "fairway-flux"
+"""Where Flux's own objects are. AKS' extension lets none refer to another namespace.
+
+Source: Azure documentation, GitOps Flux v2 configurations, multi-tenancy."""
+_ACCOUNT = "flux-applier"  # which the extension makes there, for a configuration of the cluster
+# What needs kinds of objects, or a namespace, that another folder brings.
+_AFTER = {"queues": ("jobs", "kueue"), "devices": ("drivers",)}
+_RETRIES = {"remediation": {"retries": 3}}
+
+
+def kustomizations(paths: Iterable[str]) -> list[tuple[str, str, tuple[str, ...]]]:
+    """A name, a path and what it depends on, of each folder that has manifests.
+
+    >>> kustomizations(["queues/queues.yaml", "kueue/kueue.yaml", "jobs/head.yaml"])
+    [('jobs', './jobs', ()), ('kueue', './kueue', ()), ('queues', './queues', ('jobs', 'kueue'))]
+    """
+    folders = sorted({path.partition("/")[0] for path in paths})
+    return [
+        (name, f"./{name}", tuple(each for each in _AFTER.get(name, ()) if each in folders))
+        for name in folders
+    ]
+
+
+def chart_repository(name: str, url: str) -> Manifest:
+    """Where charts come from; the type follows from the address."""
+    spec = {"interval": "24h", "url": url}
+    if url.startswith("oci://"):
+        spec["type"] = "oci"
+    return {**_source("HelmRepository", name), "spec": spec}
+
+
+def release(
+    name: str,
+    repository: str,
+    version: str,
+    values: dict[str, Any],
+    *,
+    namespace: str,
+    after: tuple[str, ...] = (),
+) -> Manifest:
+    """A chart of an exact version, installed in a namespace; `after` are other releases."""
+    source = {"kind": "HelmRepository", "name": repository}
+    spec: dict[str, Any] = {
+        "interval": "1h",
+        "timeout": "20m",
+        "releaseName": name,
+        "targetNamespace": namespace,
+        "storageNamespace": namespace,
+        "serviceAccountName": _ACCOUNT,
+        "chart": {"spec": {"chart": name, "version": version, "sourceRef": source}},
+        "install": {"crds": "CreateReplace", **_RETRIES},
+        "upgrade": {"crds": "CreateReplace", **_RETRIES},
+        "values": values,
+    }
+    if after:
+        spec["dependsOn"] = [{"name": each} for each in after]
+    return {**manifest("helm.toolkit.fluxcd.io/v2", "HelmRelease", name, NAMESPACE), "spec": spec}
+
+
+def repository_files(
+    name: str, url: str, tag: str, folder: str, ignored: tuple[str, ...]
+) -> list[Manifest]:
+    """The manifests in a folder of a git repository, as they were at a tag."""
+    # As .gitignore has it: nothing but the folder.
+    lines = ["/*", f"!/{folder}", *(f"/{folder}/{each}" for each in ignored)]
+    source = {
+        "interval": "24h",
+        "url": url,
+        "ref": {"tag": tag},
+        "ignore": "\n".join(lines) + "\n",
+    }
+    applied = {
+        "interval": "1h",
+        "timeout": "30m",
+        "path": f"./{folder}",
+        "prune": True,
+        "serviceAccountName": _ACCOUNT,
+        "sourceRef": {"kind": "GitRepository", "name": name},
+    }
+    kustomization = manifest("kustomize.toolkit.fluxcd.io/v1", "Kustomization", name, NAMESPACE)
+    return [
+        {**_source("GitRepository", name), "spec": source},
+        {**kustomization, "spec": applied},
+    ]
+
+
+def _source(kind: str, name: str) -> Manifest:
+    return manifest("source.toolkit.fluxcd.io/v1", kind, name, NAMESPACE)

@@ -1,0 +1,49 @@
+"""The nodes of jobs, as what runs on them besides jobs has to know them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fairway_agent.kubernetes.manifests import TAINTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from fairway_core.catalog import VmSize
+    from fairway_core.target import Target
+
+
+POOL_TAINT = "fairway.dev/pool"
+"""The key of the taint that keeps others off the nodes of a pool; its value is the pool's name."""
+_SPOT = {"key": "kubernetes.azure.com/scalesetpriority", "value": "spot", "effect": "NoSchedule"}
+
+
+def taints(target: Target) -> list[dict[str, str]]:
+    """Those that an environment and AKS give the target's nodes."""
+    own = target.kubernetes.tolerations if target.kubernetes else ()
+    pool = {"key": POOL_TAINT, "value": target.name, "effect": "NoSchedule"}
+    return [pool] * (POOL_TAINT in own) + [_SPOT] * target.spot
+
+
+def tolerations(targets: Iterable[Target]) -> list[dict[str, str]]:
+    """For the taints of the targets' nodes, which a task's pods bear too."""
+    own = [key for target in targets if target.kubernetes for key in target.kubernetes.tolerations]
+    return [{"key": key, "operator": "Exists"} for key in dict.fromkeys((*TAINTS, *own))]
+
+
+def size_of(target: Target) -> VmSize | None:
+    """The VM size of its nodes; None where it says none."""
+    from fairway_core.catalog import vm_size
+
+    return vm_size(target.vm_size) if target.vm_size else None
+
+
+def has_nvidia(target: Target) -> bool:
+    """Whether its nodes have GPUs of NVIDIA's."""
+    size = size_of(target)
+    return bool(size and size.gpu and size.gpu.vendor == "nvidia")
+
+
+def offers_infiniband(target: Target) -> bool:
+    """Whether pods on its nodes are given InfiniBand adapters."""
+    return bool(target.kubernetes and target.kubernetes.rdma)

@@ -1,0 +1,104 @@
+"""Queues: Kueue, and what it may hand out of each pool.
+
+Objects: https://kueue.sigs.k8s.io/docs/reference/kueue.v1beta2/, of release 0.19.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fairway_agent.kubernetes.quantities import parse
+from fairway_core.kubernetes import documents, flux
+from fairway_core.kubernetes.documents import Manifest, manifest
+from fairway_core.kubernetes.pools import taints
+from fairway_core.kubernetes.resources import of_node
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fairway_core.target import Target
+
+NAMESPACE = "kueue-system"
+PRIORITIES = {"low": -1000, "normal": 0, "high": 1000}
+"""The classes of a job's `priority`, by the names that it has for them."""
+_VERSION = "kueue.x-k8s.io/v1beta2"
+_CHARTS = "oci://registry.k8s.io/kueue/charts"
+
+
+def installation(version: str, wait_for_pods: float) -> list[Manifest]:
+    """Kueue by its chart, for Jobs alone."""
+    patience = f"{round(wait_for_pods)}s"
+    settings: dict[str, Any] = {
+        "apiVersion": "config.kueue.x-k8s.io/v1beta2",
+        "kind": "Configuration",
+        "health": {"healthProbeBindAddress": ":8081"},
+        "metrics": {"bindAddress": ":8443"},
+        "webhook": {"port": 9443},
+        "leaderElection": {"leaderElect": True, "resourceName": "c1f6bfd2.kueue.x-k8s.io"},
+        # Quota is no promise of nodes: what does not start as a whole gives its share back.
+        "waitForPodsReady": {"timeout": patience, "recoveryTimeout": patience},
+        "integrations": {"frameworks": ["batch/job"]},
+    }
+    values = {"managerConfig": {"controllerManagerConfigYaml": documents.text([settings])}}
+    return [
+        manifest("v1", "Namespace", NAMESPACE),
+        flux.chart_repository("kueue", _CHARTS),
+        flux.release("kueue", "kueue", version, values, namespace=NAMESPACE),
+    ]
+
+
+def objects(targets: Sequence[Target]) -> list[Manifest]:
+    """A flavor, a queue of the cluster and one of the namespace for each target, with the quota of
+    all of its nodes, and the classes of priority."""
+    found = [each for target in targets for each in _queue(target)]
+    classes = [
+        {**manifest(_VERSION, "WorkloadPriorityClass", f"fairway-{name}"), "value": value}
+        for name, value in PRIORITIES.items()
+    ]
+    return found + classes
+
+
+def _queue(target: Target) -> list[Manifest]:
+    access = target.kubernetes
+    assert access is not None, "a target with this engine has the section"
+    assert access.queue is not None, "only targets with a queue are queued"
+    name, each_node = access.queue, of_node(target)
+    quotas = [
+        {"name": resource, "nominalQuota": _times(amount, target.nodes.max)}
+        for resource, amount in each_node.items()
+    ]
+    flavor = {
+        **manifest(_VERSION, "ResourceFlavor", name),
+        "spec": {"nodeLabels": dict(access.selector), "nodeTaints": taints(target)},
+    }
+    spec = {
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": access.namespace}},
+        # A long wait for many nodes holds up nobody who takes what is free; priorities order both.
+        "queueingStrategy": "BestEffortFIFO",
+        # Nobody's run is ended for another's.
+        "preemption": {"withinClusterQueue": "Never"},
+        "resourceGroups": [
+            {
+                "coveredResources": list(each_node),
+                "flavors": [{"name": name, "resources": quotas}],
+            }
+        ],
+    }
+    return [
+        flavor,
+        {**manifest(_VERSION, "ClusterQueue", name), "spec": spec},
+        {
+            **manifest(_VERSION, "LocalQueue", name, access.namespace),
+            "spec": {"clusterQueue": name},
+        },
+    ]
+
+
+def _times(quantity: str, count: int) -> str:
+    """A quantity so many times, in its own unit.
+
+    >>> _times("1710Gi", 8), _times("500m", 3), _times("1.5", 3)
+    ('13680Gi', '1500m', '4.5')
+    """
+    number = quantity.rstrip("numkKMGTPEi")
+    return f"{float(parse(number) * count):.12g}{quantity[len(number) :]}"

@@ -1,0 +1,394 @@
+"""What Flux applies in an environment's cluster: each object right by itself, and all together."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from fairway_agent.kubernetes import quota
+from fairway_agent.kubernetes.api import Refused
+from fairway_agent.kubernetes.manifests import QUEUE, TAINTS
+from fairway_core.kubernetes import documents, flux, head, queues
+from fairway_core.kubernetes.manifests import Content, manifests
+from fairway_core.kubernetes.resources import of_node
+from fairway_core.kubernetes.volumes import Volume
+from fairway_core.target import Target
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Objects = dict[str, list[dict[str, Any]]]
+
+ADDRESS = "${azurerm_network_interface.data.private_ip_address}"
+DATA = Volume(
+    name="data",
+    type="nfs",
+    source=f"{ADDRESS}:/srv/data",
+    options="rw,hard,vers=4.1,proto=tcp,nconnect=8,_netdev,noatime",
+    gib=4096,
+)
+FILES = Volume(
+    name="home",
+    type="nfs",
+    source="account.file.core.windows.net:/account/home",
+    options="vers=4,minorversion=1,sec=sys,nconnect=4,_netdev,noatime",
+    gib=1024,
+)
+LUSTRE = Volume(
+    name="fast",
+    type="lustre",
+    source="10.40.18.4@tcp0:/lustrefs",
+    options="noatime,flock,_netdev",
+    gib=48 * 1024,
+)
+
+# What YAML 1.1 takes for something else than text, or that ends a plain word.
+WORDS = (
+    *("on", "No", "y", "~", "null", "1:30", "0x1f", "1e3", "1_000", ".5", "2026-11-23", "<<", "="),
+    *("", "a: b", "#a", "- a", "é", "*a", "!a", "@a", "%a", "'", '"', " a", "a\nb\n", "a\n b"),
+    *("\n", "a \n", "\ta"),
+)
+
+
+def pool(name: str = "nd", size: str = "Standard_ND96isr_H100_v5", **changes: Any) -> Target:
+    mounts = changes.pop("mounts", {"data": "/data"})
+    access = {
+        "namespace": "training",
+        "image": "myregistry.azurecr.io/train:1",
+        "shared": "/data/fairway",
+        "volumes": {name: name for name in mounts},
+        "selector": {"agentpool": name},
+        "tolerations": ["fairway.dev/pool"],
+        "rdma": "rdma/ib",
+        "queue": name,
+        **changes.pop("kubernetes", {}),
+    }
+    facts = {"name": name, "engine": "kubernetes", "vm_size": size, "mounts": mounts}
+    facts |= {"nodes": {"min": 0, "max": 8}, **changes, "kubernetes": access}
+    return Target.model_validate(facts)
+
+
+def plain(name: str = "cpu", **changes: Any) -> Target:
+    """A pool without GPUs and InfiniBand."""
+    access = {"rdma": "", **changes.pop("kubernetes", {})}
+    return pool(name, "Standard_D64s_v6", kubernetes=access, **changes)
+
+
+def read(files: dict[str, str]) -> Objects:
+    return {path: list(YAML(typ="safe").load_all(text)) for path, text in files.items()}
+
+
+def every(found: Objects) -> list[dict[str, Any]]:
+    return [each for objects in found.values() for each in objects]
+
+
+def one(found: Objects, kind: str, name: str = "") -> dict[str, Any]:
+    [only] = [
+        each
+        for each in every(found)
+        if each["kind"] == kind and name in ("", each["metadata"]["name"])
+    ]
+    return only
+
+
+@pytest.mark.parametrize(
+    ("targets", "shared"),
+    [
+        ([pool(mounts={"data": "/data", "fast": "/fast"})], [DATA, LUSTRE]),
+        ([pool("nc", "Standard_NC24ads_A100_v4", kubernetes={"rdma": ""})], [FILES]),
+        ([plain(kubernetes={"queue": None})], [DATA]),
+        ([pool(), plain(), pool("spot", spot=True)], [DATA, FILES]),
+    ],
+    ids=["fast", "one-gpu", "no-queue", "three"],
+)
+def test_the_server_takes_every_object(
+    targets: list[Target], shared: list[Volume], faults: Callable[[dict[str, Any]], list[str]]
+) -> None:
+    content = Content(quota={"requests.nvidia.com/gpu": "64", "pods": "500"})
+    found = read(manifests(targets, shared, content, client_id="${identity.client_id}"))
+    assert {path: [faults(each) for each in objects] for path, objects in found.items()} == {
+        path: [[]] * len(objects) for path, objects in found.items()
+    }
+    names = [
+        (e["kind"], e["metadata"].get("namespace"), e["metadata"]["name"]) for e in every(found)
+    ]
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "said"),
+    [
+        ("ResourceQuota", {"limit": {}}, "1.33"),
+        ("PersistentVolume", {"nfs": {"server": "10.0.0.4"}}, "1.33"),
+        ("HelmRelease", {"targetNamspace": "x"}, "unknown: spec.targetNamspace"),
+        ("HelmRelease", {"interval": 3600}, "type: spec.interval"),
+        ("NicClusterPolicy", {"ofedDriver": {}}, "lacking: spec.ofedDriver.image"),
+        ("ClusterQueue", {"queueingStrategy": "FIFO"}, "value: spec.queueingStrategy"),
+        ("ClusterQueue", {"cohort": "all"}, "unknown: spec.cohort"),
+        (
+            "ClusterQueue",
+            {"resourceGroups": [{"coveredResources": ["cpu"], "flavors": []}]},
+            "spec.resourceGroups[0]: Invalid value",
+        ),
+        (
+            "ResourceFlavor",
+            {"nodeLabels": {f"label-{number}": "" for number in range(9)}},
+            "spec.nodeLabels: Too many: 9",
+        ),
+    ],
+)
+def test_what_is_wrong_would_be_seen(
+    kind: str,
+    change: dict[str, Any],
+    said: str,
+    faults: Callable[[dict[str, Any]], list[str]],
+) -> None:
+    """The schemas that are written here refuse as the published ones do."""
+    found = one(
+        read(manifests([pool()], [DATA], Content())), kind, "kueue" if kind == "HelmRelease" else ""
+    )
+    told = faults({**found, "spec": {**found["spec"], **change}})
+    assert any(each.startswith(said) for each in told), told
+
+
+class TestOrder:
+    """What Flux applies by itself finds what it needs."""
+
+    BROUGHT = (
+        ("kueue.x-k8s.io/", "kueue"),
+        ("mellanox.com/", "drivers"),
+        ("nfd.k8s-sigs.io/", "drivers"),
+    )
+
+    def test_kinds_and_namespaces_come_before_what_is_of_them(self) -> None:
+        files = manifests([pool(), plain()], [DATA, LUSTRE], Content())
+        found = read(files)
+        before = {name: after for name, _, after in flux.kustomizations(files)}
+        spaces = {
+            each["metadata"]["name"]: path.partition("/")[0]
+            for path, objects in found.items()
+            for each in objects
+            if each["kind"] == "Namespace"
+        }
+        for path, objects in found.items():
+            folder = path.partition("/")[0]
+            reached = (folder, *before[folder])
+            for each in objects:
+                space = each["metadata"].get("namespace", "")
+                assert space in ("", flux.NAMESPACE) or spaces[space] in reached
+                for group, bringer in self.BROUGHT:
+                    assert not each["apiVersion"].startswith(group) or bringer in before[folder]
+
+    def test_a_folder_that_is_not_there_is_waited_for_by_none(self) -> None:
+        files = manifests([plain(kubernetes={"queue": None})], [DATA], Content())
+        assert flux.kustomizations(files) == [("jobs", "./jobs", ())]
+
+    def test_all_of_flux_is_in_one_namespace_and_in_its_name(self) -> None:
+        for each in every(read(manifests([pool()], [DATA, LUSTRE], Content()))):
+            if "fluxcd.io" not in each["apiVersion"]:
+                continue
+            assert each["metadata"]["namespace"] == flux.NAMESPACE
+            assert "namespace" not in str(each["spec"].get("sourceRef", {}))
+            if each["kind"] in ("HelmRelease", "Kustomization"):
+                assert each["spec"]["serviceAccountName"] == "flux-applier"
+
+    def test_versions_are_exact(self) -> None:
+        content = Content(gpu="26.3.3", network="v26.4.0", kueue="0.19.2")
+        found = read(manifests([pool()], [DATA], content))
+        versions = {
+            each["metadata"]["name"]: each["spec"]["chart"]["spec"]["version"]
+            for each in every(found)
+            if each["kind"] == "HelmRelease"
+        }
+        assert versions == {
+            "gpu-operator": "v26.3.3",
+            "network-operator": "26.4.0",
+            "kueue": "0.19.2",
+        }
+
+
+class TestJobs:
+    """The namespace of jobs."""
+
+    def test_the_head_is_the_one_that_prepare_makes(self) -> None:
+        found = read(manifests([pool()], [DATA], Content()))
+        assert found["jobs/head.yaml"] == head.objects(pool())
+
+    def test_the_head_has_the_volumes_of_all_pools(self) -> None:
+        targets = [pool(), plain(mounts={"data": "/data", "home": "/home"})]
+        deployment = one(read(manifests(targets, [DATA, FILES], Content())), "Deployment")
+        [container] = deployment["spec"]["template"]["spec"]["containers"]
+        mounted = {each["name"]: each["mountPath"] for each in container["volumeMounts"]}
+        assert mounted == {"data": "/data", "home": "/home"}
+
+    def test_tasks_are_the_identity_and_nobody_else_is(self) -> None:
+        found = read(manifests([pool()], [DATA], Content(), client_id="0000-1"))
+        annotations = {
+            each["metadata"]["name"]: each["metadata"].get("annotations")
+            for each in every(found)
+            if each["kind"] == "ServiceAccount"
+        }
+        mark = {"azure.workload.identity/client-id": "0000-1"}
+        assert annotations == {"fairway-head": None, "fairway-task": mark}
+
+    def test_quota_keeps_jobs_from_public_addresses(self) -> None:
+        content = Content(quota={"requests.nvidia.com/gpu": "64"})
+        hard = one(read(manifests([pool()], [DATA], content)), "ResourceQuota")["spec"]["hard"]
+        assert hard == {
+            "services.loadbalancers": "0",
+            "services.nodeports": "0",
+            "requests.nvidia.com/gpu": "64",
+        }
+
+
+class TestVolumes:
+    """File systems as pods have them."""
+
+    @pytest.mark.parametrize(
+        ("volume", "where"),
+        [
+            (DATA, {"nfs": {"server": ADDRESS, "path": "/srv/data"}}),
+            (FILES, {"nfs": {"server": "account.file.core.windows.net", "path": "/account/home"}}),
+            (
+                LUSTRE,
+                {
+                    "csi": {
+                        "driver": "azurelustre.csi.azure.com",
+                        "volumeHandle": "training-fast",
+                        "volumeAttributes": {"mgs-ip-address": "10.40.18.4"},
+                    }
+                },
+            ),
+        ],
+        ids=["server", "files", "lustre"],
+    )
+    def test_volume_and_claim_are_each_others_alone(
+        self, volume: Volume, where: dict[str, Any]
+    ) -> None:
+        found = read(manifests([pool(mounts={volume.name: "/data"})], [volume], Content()))
+        given = one(found, "PersistentVolume")
+        taken = one(found, "PersistentVolumeClaim")
+        assert given["spec"].items() >= where.items()
+        assert given["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
+        assert given["spec"]["claimRef"] == {"namespace": "training", "name": volume.name}
+        assert taken["spec"]["volumeName"] == given["metadata"]["name"]
+        assert given["spec"]["storageClassName"] == taken["spec"]["storageClassName"] == ""
+        assert not {"rw", "_netdev"} & set(given["spec"]["mountOptions"])
+
+    def test_lustre_brings_its_driver_and_nothing_of_its_examples(self) -> None:
+        found = read(manifests([pool()], [DATA, LUSTRE], Content()))
+        ignored = one(found, "GitRepository")["spec"]["ignore"].splitlines()
+        assert ignored == ["/*", "!/deploy", "/deploy/example"]
+        assert one(found, "Kustomization")["spec"]["path"] == "./deploy"
+        assert "GitRepository" not in str(every(read(manifests([pool()], [DATA], Content()))))
+
+
+class TestQueues:
+    """Kueue's objects."""
+
+    @staticmethod
+    def job(target: Target, nodes: int) -> dict[str, Any]:
+        container = {"resources": {"requests": of_node(target)}}
+        spec = {"parallelism": nodes, "completions": nodes}
+        spec |= {"template": {"spec": {"containers": [container]}}}
+        assert target.kubernetes is not None
+        return {"metadata": {"labels": {QUEUE: target.kubernetes.queue}}, "spec": spec}
+
+    @pytest.mark.parametrize("target", [pool(), plain()], ids=["fast", "plain"])
+    def test_all_nodes_are_what_a_job_may_have_and_not_one_more(self, target: Target) -> None:
+        found = one(read(manifests([target], [DATA], Content())), "ClusterQueue")
+        quota.require(found, self.job(target, 8))
+        with pytest.raises(Refused, match=quota.TOO_MUCH):
+            quota.require(found, self.job(target, 9))
+
+    def test_a_flavor_is_the_nodes_of_its_pool(self) -> None:
+        spec = one(read(manifests([pool(spot=True)], [DATA], Content())), "ResourceFlavor")["spec"]
+        assert spec["nodeLabels"] == {"agentpool": "nd"}
+        assert spec["nodeTaints"] == [
+            {"key": "fairway.dev/pool", "value": "nd", "effect": "NoSchedule"},
+            {
+                "key": "kubernetes.azure.com/scalesetpriority",
+                "value": "spot",
+                "effect": "NoSchedule",
+            },
+        ]
+
+    def test_kueue_gives_back_what_does_not_start_as_a_whole(self) -> None:
+        found = one(
+            read(manifests([pool()], [DATA], Content(wait_for_pods=1200))), "HelmRelease", "kueue"
+        )
+        text = found["spec"]["values"]["managerConfig"]["controllerManagerConfigYaml"]
+        settings = YAML(typ="safe").load(text)
+        assert settings["waitForPodsReady"]["timeout"] == "1200s"
+        assert settings["integrations"]["frameworks"] == ["batch/job"]
+
+    def test_the_quota_of_a_resource_that_is_no_whole_number(self) -> None:
+        own = {"cpu": "1.5", "memory": "1536Mi", "example.com/slices": "500m"}
+        target = pool(nodes={"min": 0, "max": 3}, kubernetes={"resources": own})
+        [group] = one({"": queues.objects([target])}, "ClusterQueue")["spec"]["resourceGroups"]
+        [flavor] = group["flavors"]
+        amounts = {each["name"]: each["nominalQuota"] for each in flavor["resources"]}
+        assert amounts == {"cpu": "4.5", "memory": "4608Mi", "example.com/slices": "1500m"}
+
+
+class TestDrivers:
+    """What brings drivers to nodes."""
+
+    def test_it_bears_every_taint_that_tasks_bear(self) -> None:
+        own = {"tolerations": ["fairway.dev/pool", "team"]}
+        found = read(manifests([pool(kubernetes=own)], [DATA], Content()))
+        network = one(found, "HelmRelease", "network-operator")["spec"]["values"]
+        gpu = one(found, "HelmRelease", "gpu-operator")["spec"]["values"]
+        for bearing in (
+            network["node-feature-discovery"]["worker"]["tolerations"],
+            gpu["daemonsets"]["tolerations"],
+            one(found, "NicClusterPolicy")["spec"]["tolerations"],
+        ):
+            assert {each["key"] for each in bearing} == {*TAINTS, "team"}
+            assert {each["operator"] for each in bearing} == {"Exists"}
+
+    def test_one_and_only_one_of_them_finds_devices(self) -> None:
+        fast = read(manifests([pool()], [DATA], Content()))
+        slow = read(
+            manifests(
+                [pool("nc", "Standard_NC24ads_A100_v4", kubernetes={"rdma": ""})], [DATA], Content()
+            )
+        )
+        values = one(fast, "HelmRelease", "gpu-operator")["spec"]
+        assert not values["values"]["nfd"]["enabled"]
+        assert values["dependsOn"] == [{"name": "network-operator"}]
+        values = one(slow, "HelmRelease", "gpu-operator")["spec"]
+        assert values["values"]["nfd"]["enabled"]
+        assert not values["values"]["driver"]["rdma"]["enabled"]
+        assert "dependsOn" not in values
+        assert "network-operator" not in str(every(slow))
+
+    def test_cpus_need_none(self) -> None:
+        assert not [path for path in manifests([plain()], [DATA], Content()) if "dev" in path]
+
+    def test_the_adapters_are_offered_by_the_name_that_pods_ask_for(self) -> None:
+        policy = one(read(manifests([pool()], [DATA], Content())), "NicClusterPolicy")
+        config = YAML(typ="safe").load(policy["spec"]["sriovDevicePlugin"]["config"])
+        [offered] = config["resourceList"]
+        name = f"{offered['resourcePrefix']}/{offered['resourceName']}"
+        assert of_node(pool())[name] == "8"
+
+
+class TestText:
+    """The text of the files."""
+
+    @pytest.mark.parametrize("word", WORDS)
+    def test_a_word_stays_a_word_for_readers_of_yaml_1_1(self, word: str) -> None:
+        text = documents.text([{"key": word, "list": [word]}])
+        for version in ((1, 1), (1, 2)):
+            reader = YAML(typ="safe", pure=True)
+            reader.version = version  # type: ignore[assignment]
+            assert reader.load(text) == {"key": word, "list": [word]}
+
+    def test_terraform_finds_its_own_references_and_no_others(self) -> None:
+        files = manifests([pool()], [DATA, LUSTRE], Content(), client_id="${identity.client_id}")
+        found = re.findall(r"[$%]\{[^}]*\}", "".join(files.values()))
+        assert sorted(set(found)) == sorted([ADDRESS, "${identity.client_id}"])
