@@ -68,10 +68,16 @@ def run_task() -> int:
                 status = replace(status, state="failed", exit_code=kept, reason=_FULL)
             _say_ending(task, status)
             return kept
-        # Ending now would be a failure; a node that is taken away is none, and Batch starts
-        # the task elsewhere. Where it is not taken after all, the task goes on here.
-        say("the job has ended; this node waits to be taken away")
-        time.sleep(_HELD)
+        _wait_to_go(task)
+
+
+def _wait_to_go(task: BatchTask) -> None:
+    """Ending now would be a failure; a node that is taken away is none, and Batch starts the task
+    elsewhere. Where it is not taken after all, the task goes on here."""
+    say("the job has ended; this node waits to be taken away")
+    time.sleep(_HELD)
+    say("the node was not taken away: the task begins again here")
+    task.note_stay()
 
 
 def _keep(task: BatchTask, spec: TaskSpec, code: int) -> int:

@@ -265,6 +265,10 @@ class BatchTask(Task):
             self.record(replace(self.status("running"), stopped=True))
         self.stop()
 
+    def note_stay(self) -> None:
+        """The node is not taken away after all: the attempt that ended for it counts as nothing."""
+        self.record(self.status("queued"))
+
     def sessions(self) -> set[int]:
         """Also those of what other nodes have started here."""
         return super().sessions() | forced_command.sessions(self.folder)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_agent import limits, state_files
+from fairway_agent.batch import attempt, tracking
 from fairway_agent.batch import task as batch_task
-from fairway_agent.batch import tracking
 from fairway_agent.batch.folders import Folders
 from fairway_agent.batch.task import BatchTask
 from fairway_agent.ending import FILE
@@ -154,6 +154,30 @@ def test_a_node_may_be_lost_so_often(
     assert (found.reason if found else None) == reason
     if found is not None:
         assert (found.exit_code, task(folders, LOST).ended_before()) == (5, found)
+
+
+def test_an_eviction_that_is_not_carried_out_counts_as_nothing(
+    folders: Folders, clock: Any, monkeypatch: pytest.MonkeyPatch, capfd: Any
+) -> None:
+    """It was announced, the job has ended for it, and the node is still there."""
+    mine = task(folders, LOST)
+    mine.held = 25.0
+    running(mine, 1e9)
+    mine.process = SimpleNamespace(poll=lambda: 0)  # type: ignore[assignment]
+    mine.stop = lambda **_: None  # type: ignore[method-assign]
+    mine.give_notice("Preempt")
+    slept: list[float] = []
+    monkeypatch.setattr(attempt, "time", SimpleNamespace(sleep=slept.append))
+    attempt._wait_to_go(mine)
+    assert slept == [600.0]
+    assert "was not taken away" in capfd.readouterr().out
+    again = task(folders, LOST)
+    assert (again.refusal_now(), dict(again.ends), again.held) == (None, {}, 25.0)
+    # One that is carried out counts as ever.
+    running(again, 1e9)
+    again.process, again.stop = mine.process, mine.stop  # type: ignore[method-assign]
+    again.give_notice("Preempt")
+    assert dict(task(folders, LOST).ends) == {"preemption": 1}
 
 
 def test_a_retry_of_the_run_counts_anew(folders: Folders, clock: Any) -> None:
