@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _SLURM, _PREPARED = "fairway_agent.slurm", "fairway_agent.shared.prepared"
 
 _STRAY_GRACE = 2.0  # seconds for what an attempt has left on another node
+_STEP_PATIENCE = 120.0  # seconds for srun to end what is left, of which a node may never answer
 
 # One process a node, beside whatever else the job runs there.
 STEP = ("srun", "--overlap", "--ntasks-per-node=1", "--mpi=none", "--input=none", "--quiet")
@@ -51,10 +52,7 @@ class SlurmTask(ScheduledTask):
             return
         leftovers.end_leftovers(self.shared, os.environ)
         if words := self._on_others():
-            step = [*words, *bundle.program(f"{_SLURM}.leftovers"), str(self.shared)]
-            subprocess.call(
-                step, env=_for_step(), stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-            )
+            self._step([*words, *bundle.program(f"{_SLURM}.leftovers"), str(self.shared)])
 
     @cached_property
     def entry(self) -> container.Entry | None:
@@ -84,7 +82,11 @@ class SlurmTask(ScheduledTask):
     def leave_nodes(self, code: int) -> None:
         """With what it has told them, and with steps that a launcher left."""
         for step in self.told:
-            step.wait()
+            try:
+                step.wait(_STEP_PATIENCE)
+            except subprocess.TimeoutExpired:
+                step.kill()
+                step.wait()
         self.told.clear()
         if code and len(self.nodes) > 1:
             self._end_steps()
@@ -100,10 +102,21 @@ class SlurmTask(ScheduledTask):
             # What was told to end has had its grace.
             grace = _STRAY_GRACE if self.kill_at is None else 0.0
             names = [self.plan.run, self.name, str(grace), str(self.scratch_folder)]
-            step = [*words, *bundle.program(f"{_SLURM}.others"), "leave", *names]
+            self._step([*words, *bundle.program(f"{_SLURM}.others"), "leave", *names])
+
+    def _step(self, words: list[str]) -> None:
+        """Runs what ends something on the other nodes, and goes on where one does not answer."""
+        try:
             subprocess.call(
-                step, env=_for_step(), stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+                words,
+                env=_for_step(),
+                stdin=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                timeout=_STEP_PATIENCE,
             )
+        except subprocess.TimeoutExpired:
+            names = ", ".join(host.name for host in self.nodes[1:])
+            self._say_again(f"fairway: what was left on {names} may go on: no answer in time")
 
     def status(self, state: str) -> TaskState:
         """Also as which of Slurm's jobs it runs."""

@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from fairway_agent.allocators.hosts import Host
+from fairway_agent.plan import RunPlan
 from fairway_agent.slurm import leftovers
+from fairway_agent.slurm import task as slurm_task
+from fairway_agent.slurm.task import SlurmTask
+from fairway_agent.task_spec import TaskSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -138,3 +143,27 @@ def test_a_job_with_a_cgroup_is_known(tmp_path: Path, text: str | None, containe
         (tmp_path / "proc/self").mkdir(parents=True)
         (tmp_path / "proc/self/cgroup").write_text(text)
     assert leftovers.are_contained({"SLURM_JOB_ID": "12"}, tmp_path) is contained
+
+
+def test_a_node_that_never_answers_holds_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """srun waits for it without end; the task begins and ends all the same, and its log says why
+    something may be left."""
+    programs, run = tmp_path / "programs", tmp_path / "shared" / "runs" / "job-a"
+    programs.mkdir()
+    (programs / "srun").write_text("#!/bin/sh\nexec sleep 100000\n")
+    (programs / "srun").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    monkeypatch.setenv("SLURM_JOB_ID", "12")
+    monkeypatch.setattr(slurm_task, "_STEP_PATIENCE", 0.2)
+    nodes = [Host(name, name) for name in ("nd-1", "nd-2", "nd-3")]
+    task = SlurmTask(RunPlan("job-a", "/x"), TaskSpec(0, nodes=3), run, run, nodes=nodes)
+    task.folder.mkdir(parents=True)
+    told = subprocess.Popen(["srun"])
+    task.told.append(told)
+    task._end_leftovers()
+    task.leave_nodes(0)
+    said = (task.folder / "log.txt").read_text()
+    assert said.count("nd-2, nd-3 may go on: no answer in time") == 2
+    assert told.returncode == -9
