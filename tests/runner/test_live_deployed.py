@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from azure.core.exceptions import ClientAuthenticationError, ServiceRequestError
 
 from fairway_cli.commands import deploy as deploy_command
 from fairway_cli.commands import plan as plan_command
@@ -213,6 +214,25 @@ class TestRoles:
         credential = SimpleNamespace(get_token=lambda _: SimpleNamespace(token=token))
         azure = Management(SimpleNamespace(scope="s"), credential, "s")  # type: ignore[arg-type]
         assert azure.own_id() == found
+
+    @pytest.mark.parametrize(
+        ("error", "said", "hint"),
+        [
+            (ClientAuthenticationError("AADSTS700082: expired"), "Azure", "az login"),
+            (ServiceRequestError("no route to login"), "does not answer: no route", "try again"),
+        ],
+    )
+    def test_without_a_token_it_is_said_why(self, error: Exception, said: str, hint: str) -> None:
+        def refuse(_: str) -> None:
+            raise error
+
+        credential = SimpleNamespace(get_token=refuse)
+        azure = Management(SimpleNamespace(scope="s"), credential, "s")  # type: ignore[arg-type]
+        with pytest.raises(UserError) as raised:
+            azure.own_id()
+        (finding,) = raised.value.findings
+        assert said in finding.message
+        assert hint in finding.hint
 
 
 def _change(type_: str, address: str, actions: list[str], **values: Any) -> dict[str, Any]:

@@ -154,11 +154,19 @@ class Management:
             time.sleep(_PAUSE)
 
     def own_id(self) -> str:
-        """The object id of who is signed in; "" where the token does not say.
+        """The object id of who is signed in; "" where the token does not say. UserError where
+        there is no token.
 
         Source: Microsoft identity platform, access token claims reference (`oid`).
         """
-        payload = self.credential.get_token(self.cloud.scope).token.split(".")[1:2]
+        from azure.core.exceptions import AzureError, ClientAuthenticationError
+
+        try:
+            payload = self.credential.get_token(self.cloud.scope).token.split(".")[1:2]
+        except ClientAuthenticationError as error:
+            raise not_signed_in(error) from None
+        except AzureError as error:
+            raise _no_answer(error) from None
         try:
             text = base64.urlsafe_b64decode(f"{payload[0]}{'=' * (-len(payload[0]) % 4)}")
             return str(json.loads(text).get("oid", ""))
