@@ -109,3 +109,22 @@ def test_it_asks_first(
     code, out, _ = fairway(folder, "clean", "--yes", "--json")
     assert json.loads(out)["runs"] == ["job-a"]
     assert fairway(folder, "clean")[:2] == (0, "removed 0 runs, 0 unused copies of code, 0 B\n")
+
+
+def test_what_was_killed_half_way_goes_when_it_is_old(make_run: MakeRun, store: RunStore) -> None:
+    """Drafts of submissions, of adopted runs, and runs that were being removed."""
+    kept = make_run("job-a")
+    names = [".job-b.0a1b2c3d", ".job-c.4711", ".job-d.removed", ".job-e.99887766"]
+    for name in names:
+        (store.folder / name).mkdir()
+        (store.folder / name / "job.json").write_bytes(bytes(1000))
+    old = time.time() - 90_000
+    for name in names[:3]:
+        os.utime(store.folder / name, (old, old))
+    aside = store.base / "aside"
+    aside.mkdir()
+    (store.folder / ".link").symlink_to(aside)  # nothing of Fairway's
+    os.utime(store.folder / ".link", (old, old), follow_symlinks=False)
+    assert remove(store, []).size == 3000
+    assert sorted(each.name for each in store.folder.iterdir()) == [names[3], ".link", kept.id]
+    assert aside.is_dir()

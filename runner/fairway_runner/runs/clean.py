@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 DAMAGED = "damaged"
 
+_DRAFT_AGE = 86_400.0  # seconds
+
 
 @dataclass(frozen=True)
 class Removed:
@@ -97,7 +99,8 @@ def _end_of(run: Run) -> tuple[str, float]:
 
 
 def remove(store: RunStore, runs: Iterable[Run]) -> Removed:
-    """Removes the runs' folders, and then the snapshots of code that no run uses.
+    """Removes the runs' folders, what is left of those that were never made whole, and then the
+    snapshots of code that no run uses.
 
     A run that was started again meanwhile is left alone.
     """
@@ -127,8 +130,24 @@ def remove(store: RunStore, runs: Iterable[Run]) -> Removed:
             if lock is not None:
                 os.close(lock)
         removed.append(run.id)
+    size += _remove_drafts(store)
     snapshots, more = _remove_snapshots(store)
     return Removed(tuple(removed), snapshots, size + more)
+
+
+def _remove_drafts(store: RunStore) -> int:
+    """Removes what commands that were killed left of runs which they were making, reading or
+    removing; the size of it. None is worked on for as long as it has to be old."""
+    size = 0
+    if not store.folder.is_dir():
+        return size
+    for folder in store.folder.iterdir():
+        with suppress(OSError):  # another is removing it, too
+            is_old = time.time() - folder.lstat().st_mtime > _DRAFT_AGE
+            if is_old and folder.name.startswith(".") and folder.is_dir():
+                size += _size(folder)
+                shutil.rmtree(folder, ignore_errors=True)
+    return size
 
 
 def _remove_snapshots(store: RunStore) -> tuple[int, int]:
