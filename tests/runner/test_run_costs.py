@@ -369,8 +369,23 @@ def test_runs_of_other_machines_and_people_count(
     assert {"away", "train-v2", "score"} <= {each["key"] for each in by_name}
     late = _costs(fairway, folder, "--since", "2014-01-01T00:00:00+00:00")["groups"]
     assert [each["key"] for each in late] == ["score-ghijkl"]
-    assert cluster.asked[0] is None
     assert cluster.asked[-1] == 1388534400.0
+
+
+def test_of_others_a_year_is_asked_for(
+    fairway: RunFairway, folder: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And not the whole history of a cluster that many share."""
+    monkeypatch.setattr(elsewhere, "time", SimpleNamespace(time=lambda: 1.5e9 + 36_000))
+    facts = _costs(fairway, folder)
+    assert cluster.asked == [1.5e9 + 36_000 - 365 * 86_400]
+    assert facts["others_since"] == "2016-07-14"
+    assert "score-ghijkl" in {each["key"] for each in facts["groups"]}
+    _, out, _ = fairway(folder, "cost", "--runs", "--prices", "prices.toml")
+    assert "others have submitted, those since 2016-07-14 count: --since WHEN" in out
+    assert _costs(fairway, folder, "--since", "2014-01-01")["others_since"] is None
+    cluster.told = Accounts()
+    assert _costs(fairway, folder)["others_since"] is None
 
 
 def test_a_run_counts_once_where_two_targets_are_of_the_same_nodes(

@@ -45,7 +45,9 @@ _ByOption = Annotated[
 _SinceOption = Annotated[
     str | None,
     typer.Option(
-        "--since", metavar="WHEN", help="With --runs: those submitted since 7d, or 2026-11-01."
+        "--since",
+        metavar="WHEN",
+        help="With --runs: those submitted since 7d, or 2026-11-01; of other people's a year.",
     ),
 ]
 _CsvOption = Annotated[
@@ -136,6 +138,7 @@ def _print_runs(
         budget_facts,
         print_run_costs,
         run_cost_facts,
+        shown_day,
         write_run_costs,
     )
     from fairway_core.findings import format_finding
@@ -164,6 +167,7 @@ def _print_runs(
         if first is None or use.run.record.created >= first
     ]
     facts = run_cost_facts(grouped(found, by), total(found), by=by, currency=prices.currency)
+    facts["others_since"] = None if others.since is None else shown_day(others.since)
     if loaded is not None and loaded.budget is not None and first is None:
         facts["budget"] = budget_facts(loaded.budget, this_month(found), prices.currency)
     if json_:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 from fairway_cli.ui.columns import columns
@@ -28,6 +29,11 @@ def run_cost_facts(
         "groups": [group.facts for group in groups],
         "total": {name: value for name, value in total.facts.items() if name != "key"},
     }
+
+
+def shown_day(moment: float) -> str:
+    """The day of a moment here, such as 2026-11-01."""
+    return time.strftime("%Y-%m-%d", time.localtime(moment))
 
 
 def budget_facts(budget: Budget, month: Group, currency: str) -> dict[str, Any]:
@@ -78,6 +84,8 @@ def print_run_costs(facts: dict[str, Any]) -> None:
         )
     if facts["by"] == "tag":
         print("\na run with several tags is in each of them, and in the sum once")
+    if since := facts["others_since"]:
+        print(f"\nof runs that others have submitted, those since {since} count: --since WHEN")
     if budget := facts.get("budget"):
         print(f"\n{_budget_line(budget, facts['currency'])}")
 

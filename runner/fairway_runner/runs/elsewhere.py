@@ -3,6 +3,7 @@ projects, and other people their own accounts on the cluster."""
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -17,30 +18,38 @@ if TYPE_CHECKING:
     from fairway_runner.engines.engine import Account
     from fairway_runner.runs.store import RunStore
 
+_YEAR = 365 * 86_400.0  # seconds
+
 
 @dataclass
 class Elsewhere:
     """Accounts of runs of which there is no folder here, each with its target, and what is said of
-    targets that do not tell."""
+    targets that do not tell. `since` is the moment from which on these were asked for where
+    nobody has named one."""
 
     accounts: list[tuple[Target, Account]] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
+    since: float | None = None
 
 
 def look(store: RunStore, targets: Iterable[Target], since: float | None) -> Elsewhere:
     """Makes a folder for each run on these targets that can be read from here, and asks for the
-    accounts of the others."""
+    accounts of the others; without `since` those of a year, as a database of many may take minutes
+    for all of its history."""
     found = Elsewhere()
+    first = time.time() - _YEAR if since is None else since
     for target in targets:
         if runs_here(target.engine):
             continue
         try:
             engine = engine_for(target)
             found.findings += engine.adopt(store)
-            told = engine.accounts(since)
+            told = engine.accounts(first)
         except UserError as error:
             found.findings += error.findings
             continue
+        if told.found and since is None:
+            found.since = first
         found.accounts += [(target, account) for account in told.found]
         if told.lacking:
             message = f"`{target.name}` has no accounting: {told.lacking}"
