@@ -3,6 +3,7 @@ folders that are everybody's."""
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
@@ -23,6 +24,8 @@ from fairway_agent.fanout import remote_exec
 from fairway_agent.faults import Fault
 from fairway_agent.share import Wanted
 from fairway_agent.shared import plans
+from fairway_agent.ssh import nodes
+from fairway_agent.ssh.reports import NodesRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -211,3 +214,27 @@ def test_hosts_are_named_by_the_machines_alone(queue: Path, tmp_path: Path) -> N
         plans.queue(run)
     (run / "target.json").write_text(json.dumps({"name": "pair", "ssh": {}}))
     assert plans.queue(run) == tmp_path
+
+
+def test_a_target_that_was_read_before_the_queue_was_there_finds_it(tmp_path: Path) -> None:
+    """Two queues for the same nodes would give each of them to two runs."""
+    shared = tmp_path / "home" / "ada" / "fairway"
+    run = shared / "runs" / "run"
+    run.mkdir(parents=True)
+    (run / "target.json").write_text(json.dumps({"name": "pair", "ssh": {}}))
+    assert plans.queue(run) == shared
+    queue = tmp_path / "fairway-queue"
+    (queue / "clusters" / "other").mkdir(parents=True)
+    assert plans.queue(run) == shared, "it is another cluster's"
+    (queue / "clusters" / "pair" / "hosts").mkdir(parents=True)
+    (queue / "clusters" / "pair" / "hosts" / "n1").write_text("10.0.0.4 gpus\n")
+    assert plans.queue(run) == queue
+    answer = nodes.answer(shared, NodesRequest("pair", health=False), io.BytesIO())
+    assert "n1" in {each.name for each in answer.nodes}
+    if os.geteuid() == 0:
+        os.chown(queue, ADA, ADA)  # who may name hosts of their own there
+        assert plans.queue(run) == shared
+        os.chown(queue, 0, 0)
+    queue.rename(tmp_path / "elsewhere")
+    queue.symlink_to(tmp_path / "elsewhere")
+    assert plans.queue(run) == shared

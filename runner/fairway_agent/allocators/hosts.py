@@ -27,6 +27,9 @@ FRESH = 180.0  # seconds; the timer writes each minute
 # Accounts below this number are the machines' own; see azure/imds.py, which takes long to import.
 _PEOPLE_FROM = 2000
 
+# As the machines call the folder, beside Fairway's own on the same file system.
+_QUEUE = "fairway-queue"
+
 
 @dataclass(frozen=True)
 class Host:
@@ -78,10 +81,27 @@ def everybodys_queue(folder: str) -> Path:
             "they were made before `access.users` was there: reimage them, as `fairway plan` says"
         )
         raise Fault("no-queue", message, hint) from None
-    if not stat.S_ISDIR(found.st_mode) or os.getuid() != found.st_uid >= _PEOPLE_FROM:
+    if not _is_the_machines(found):
         message = f"{folder} is not the machines' own"
         raise Fault("no-queue", message, "remove it, then restart the nodes")
     return path
+
+
+def queue_of(named: str, shared: Path, cluster: str) -> Path:
+    """The folder in which a cluster's runs queue: the one that the target names, or that the
+    machines have made since the target was read, or else that of their own files."""
+    if named:
+        return everybodys_queue(named)
+    for place in (*shared.parents, Path("/var/lib")):
+        found = place / _QUEUE
+        if (found / "clusters" / cluster).is_dir() and _is_the_machines(found.lstat()):
+            return found
+    return shared
+
+
+def _is_the_machines(found: os.stat_result) -> bool:
+    """Whether a folder is no other person's."""
+    return stat.S_ISDIR(found.st_mode) and not os.getuid() != found.st_uid >= _PEOPLE_FROM
 
 
 def known_hosts(shared: Path, cluster: str) -> list[Host]:

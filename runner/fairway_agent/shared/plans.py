@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fairway_agent import record, run_files
-from fairway_agent.allocators.hosts import everybodys_queue
+from fairway_agent.allocators.hosts import queue_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,8 +36,7 @@ def cluster(run: Path) -> str:
 def queue(run: Path) -> Path:
     """The folder in which the run queues for nodes: that of all people, where there is one."""
     access = record.read_json(run / "target.json").get("ssh") or {}
-    folder = access.get("queue")
-    return everybodys_queue(str(folder)) if folder else run.parents[1]
+    return queue_of(str(access.get("queue") or ""), run.parents[1], cluster(run))
 
 
 def priority(run: Path) -> int:

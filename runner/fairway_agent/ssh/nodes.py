@@ -9,7 +9,7 @@ import tempfile
 import time
 from typing import IO, TYPE_CHECKING
 
-from fairway_agent.allocators.hosts import everybodys_queue, known_hosts
+from fairway_agent.allocators.hosts import known_hosts, queue_of
 from fairway_agent.allocators.queue import users
 from fairway_agent.fanout import remote_exec
 from fairway_agent.ssh.reports import NodeReport, NodesReport, NodesRequest
@@ -30,7 +30,7 @@ def answer(
 
     With `health` each node is connected to, and those that cannot be are `unreachable`.
     """
-    queue = everybodys_queue(request.queue) if request.queue else shared
+    queue = queue_of(request.queue, shared, request.cluster)
     used, known = users(queue, request.cluster), known_hosts(queue, request.cluster)
     has_ssh = shutil.which("ssh") is not None
     asked = [host.address for host in known if host.is_fresh and not host.is_near]
