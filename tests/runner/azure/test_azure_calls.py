@@ -183,6 +183,11 @@ def test_wrong_credentials_are_the_users_to_fix() -> None:
             "is closed to this machine's address",
             "access.allowed",
         ),
+        (
+            StorageErrorCode.AUTHORIZATION_FAILURE,
+            "is closed to this machine's address",
+            "`gateway: {host, user}`\nof the target",  # one by hand with a Bastion has none
+        ),
         ("AuthorizationPermissionMismatch", "knows you", "Storage Blob Data Contributor"),
     ],
 )

@@ -55,7 +55,8 @@ _KNOWN_TO_IT = {
     "AuthorizationFailure": (
         "is closed to this machine's address",
         (
-            "come from inside its network, or its VPN; or name the public range that you are in\n"
+            "come from inside its network, or its VPN, or through a host there: `gateway: {host, "
+            "user}`\nof the target, beside `reach`; or name the public range that you are in\n"
             "under `access.allowed` in the environment, and deploy it (docs/private-cluster.md)"
         ),
     ),
