@@ -64,7 +64,8 @@ class KubernetesCluster:
     `nodes` are so many of one pool, or those that are named; `namespace` is there from the start;
     `kueue` adds Kueue, with no queue yet; `images` are patterns of the names that nodes can pull;
     `backoff` and `restart_pause` are the seconds after which failed pods are replaced and
-    containers restarted; `private` gives each pod a network of its own, where root allows it.
+    containers restarted; `private` gives each pod a network of its own, where root allows it; what
+    is in `path` is found first in every container.
 
     >>> with KubernetesCluster(folder) as cluster:  # doctest: +SKIP
     ...     cluster.kubectl("get", "nodes")
@@ -78,6 +79,7 @@ class KubernetesCluster:
     backoff: float = BACKOFF
     restart_pause: float = 10.0
     private: bool = True
+    path: str = ""
     port: int = 0
     seed: int = 0
     api: ApiService = field(init=False)
@@ -242,6 +244,7 @@ class KubernetesCluster:
             images=self.images,
             restart_pause=self.restart_pause,
             api=(between.gateway, self._server.port),
+            path=self.path,
         )
         self.kubelet.start()
 

@@ -303,3 +303,24 @@ def test_completions_change_with_parallelism_alone(space: Space, jobs: Makers) -
 def test_five_thousand_tasks_are_one_object(space: Space, jobs: Makers) -> None:
     space.create(jobs.job("a", "exit 0", completions=5_000, backoffLimitPerIndex=0, suspend=True))
     assert space.get("job", "a")["spec"]["completions"] == 5_000
+
+
+def test_pods_that_like_each_other_share_a_node(space: Space) -> None:
+    """And others go to the emptiest."""
+    near = {"labelSelector": {"matchLabels": {"shares": "true"}}}
+    term = {"weight": 100, "podAffinityTerm": {**near, "topologyKey": "kubernetes.io/hostname"}}
+    liked = {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+    def node_of(name: str, **spec: Any) -> str:
+        container = {"name": "task", "image": "sim", "command": ["sleep", "infinity"]}
+        container["resources"] = {"limits": {"nvidia.com/gpu": "1"}}
+        metadata = {"name": name, "labels": {"shares": "true"} if spec else {}}
+        spec |= {"containers": [container], "terminationGracePeriodSeconds": 0}
+        space.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+        space.wait(f"pod/{name}", "jsonpath={.spec.nodeName}")
+        return str(space.get("pod", name)["spec"]["nodeName"])
+
+    first = node_of("first", affinity=liked)
+    assert node_of("second", affinity=liked) == first
+    assert node_of("third") != first
+    assert node_of("fourth", affinity=liked) == first

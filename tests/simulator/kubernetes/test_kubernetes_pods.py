@@ -461,3 +461,36 @@ def _shared(**mount: Any) -> dict[str, Any]:
     claim = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
     mounts = [{"name": "data", "mountPath": "/shared", **mount}]
     return {"volumes": [claim], "container": {"volumeMounts": mounts}}
+
+
+_LENT = "ls /dev | grep -x 'nvidia[0-9]*' | xargs; [ -c /dev/null ] && echo ok; read -r _ </go/gate"
+
+
+def test_each_container_has_devices_of_its_own(space: Space, tmp_path: Path) -> None:
+    """The files of these and no others, by the numbers of the node, which are free afterwards."""
+    gates = {}
+    volume = {"name": "go", "mountPath": "/go"}
+
+    def start(name: str, count: int) -> str:
+        folder = tmp_path / name
+        folder.mkdir()
+        os.mkfifo(folder / "gate")
+        gates[name] = folder / "gate"
+        asked = {"resources": {"limits": {"nvidia.com/gpu": str(count)}}}
+        container = {**asked, "volumeMounts": [volume]}
+        there = [{"name": "go", "hostPath": {"path": str(folder)}}]
+        chosen = {"kubernetes.io/hostname": "sim-0"}
+        made = _pod(name, _LENT, container=container, volumes=there, nodeSelector=chosen)
+        space.create(made)
+        space.wait(f"pod/{name}", "Ready")
+        return name
+
+    def end(name: str) -> list[str]:
+        gates[name].write_text("go\n")
+        assert _ended(space, name)["exitCode"] == 0
+        return space.do("logs", name).splitlines()
+
+    names = [start("a", 3), start("b", 5)]
+    assert end("a") == ["nvidia0 nvidia1 nvidia2", "ok"]
+    assert end(start("c", 2)) == ["nvidia0 nvidia1", "ok"]
+    assert end(names[1]) == ["nvidia3 nvidia4 nvidia5 nvidia6 nvidia7", "ok"]

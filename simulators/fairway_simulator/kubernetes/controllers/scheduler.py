@@ -80,7 +80,8 @@ class Scheduler:
             self._wait(pod, said, nodes, helpless)
             return
         # The emptiest first, as the real one does unless it is told otherwise.
-        chosen = min(fitting, key=lambda name: (sum(used[name].values()), name))
+        liked = self._liked(pod)
+        chosen = min(fitting, key=lambda name: (-liked[name], sum(used[name].values()), name))
         used[chosen].update(wanted)
         metadata = pod["metadata"]
         bind(self._store, metadata["namespace"], metadata["name"], chosen)
@@ -107,6 +108,21 @@ class Scheduler:
         if status != pod["status"]:
             self._store.replace(PODS, {**pod, "status": status})
             self._recorder.record(PODS, pod, "FailedScheduling", message, bad=True)
+
+    def _liked(self, pod: Object) -> Counter[str]:
+        """How much a pod would like to be on each node, for the pods that are there."""
+        found = Counter[str]()
+        affinity = (pod["spec"].get("affinity") or {}).get("podAffinity") or {}
+        for each in affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or ():
+            term = each["podAffinityTerm"]
+            if term["topologyKey"] != "kubernetes.io/hostname":
+                continue
+            is_one = by_spec(term.get("labelSelector"))
+            for other in self._store.items(PODS):
+                same = other["metadata"]["namespace"] == pod["metadata"]["namespace"]
+                if same and not is_ended(other) and is_one(other["metadata"].get("labels") or {}):
+                    found[other["spec"].get("nodeName", "")] += each["weight"]
+        return found
 
     def _lacking_claim(self, pod: Object) -> str:
         for volume in pod["spec"].get("volumes") or ():

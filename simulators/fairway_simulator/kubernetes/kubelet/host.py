@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from fairway_simulator.kubernetes.client import Client
+    from fairway_simulator.kubernetes.kubelet.devices import Devices
     from fairway_simulator.kubernetes.kubelet.network import Network
 
 PAUSE = 0.5  # seconds before a request that failed is tried again
@@ -33,6 +34,7 @@ class Host:
     address: str
     restart_pause: float
     stopped: threading.Event
+    devices: Devices
 
     def has_image(self, name: str) -> bool:
         """Whether containers can be made of an image: its name is one of those known."""

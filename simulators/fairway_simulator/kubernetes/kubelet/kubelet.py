@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from fairway_simulator.kubernetes.client import Client, Refused
+from fairway_simulator.kubernetes.kubelet.devices import GPU, Devices
+from fairway_simulator.kubernetes.kubelet.environment import of_image
 from fairway_simulator.kubernetes.kubelet.host import PAUSE, Host
 from fairway_simulator.kubernetes.kubelet.pods import PodRunner
 from fairway_simulator.kubernetes.kubelet.serving import NodeServer
@@ -50,6 +52,7 @@ class Kubelet:
         images: Sequence[str] = _IMAGES,
         restart_pause: float = 10.0,
         api: tuple[str, int] | None = None,
+        path: str = "",
     ) -> None:
         host, port = api or (client.host, client.port)
         self._client = client
@@ -59,15 +62,19 @@ class Kubelet:
         self._lock = threading.Lock()
         self._pods: dict[str, PodRunner] = {}
         self._server = NodeServer(self.pod, token, self._stopped, private=network.private)
+        environment = {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": str(port)}
+        if path:
+            environment["PATH"] = f"{path}:{of_image()['PATH']}"
         self._host = Host(
             client,
             folder,
             network,
-            {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": str(port)},
+            environment,
             images,
             "127.0.0.1",
             restart_pause,
             self._stopped,
+            Devices(folder / "devices", self._gpus),
         )
         self._thread = threading.Thread(target=self._run, name="kubelet", daemon=True)
 
@@ -123,6 +130,10 @@ class Kubelet:
                 if (metadata["namespace"], metadata["name"]) == (namespace, name):
                     return pod
         return None
+
+    def _gpus(self, node: str) -> int:
+        spec = self._nodes.get(node)
+        return int(spec.resources.get(GPU, "0")) if spec else 0
 
     def _run(self) -> None:
         while not self._stopped.is_set():

@@ -112,6 +112,7 @@ class PodRunner(threading.Thread):
                 each.signal(signal.SIGKILL)
             if self._sandbox:
                 self._sandbox.close()
+            self._host.devices.give_back(self.uid)
         if not self._lost:
             self._tell(phase)
             if self._grace is not None:
@@ -302,6 +303,9 @@ class PodRunner(threading.Thread):
             {**of_image(), "HOSTNAME": self._hostname, **self._host.environment},
             self._data,
         )
+        numbers = self._host.devices.lend(self.pod["spec"]["nodeName"], self.uid, spec)
+        if numbers is None:
+            raise NotReady("devices that it was given are still in use")
         words = [*(spec.get("command") or ()), *(spec.get("args") or ())]
         security = {**(self.pod["spec"].get("securityContext") or {})}
         security |= spec.get("securityContext") or {}
@@ -311,7 +315,11 @@ class PodRunner(threading.Thread):
             folder=spec.get("workingDir") or "/",
             root=self.folder / spec["name"],
             log=self._log(spec["name"], state.restarts),
-            mounts=[*self._mounts, *self._volumes.mounts(spec)],
+            mounts=[
+                *self._mounts,
+                *self._volumes.mounts(spec),
+                *self._host.devices.mounts(numbers),
+            ],
             user=security.get("runAsUser"),
             group=security.get("runAsGroup") or 0,
             hostname="" if is_root() else self._hostname,

@@ -14,6 +14,7 @@ import json
 import os
 import select
 import signal
+import stat
 import sys
 from typing import Any
 
@@ -149,9 +150,18 @@ def _expose(folder: str, root: str, places: list[str]) -> None:
                 _expose(path, root, places)
             else:
                 _mount(path, "", target, _MS_BIND | _MS_REC)
-        elif os.path.isfile(path):  # noqa: PTH113
+        elif _is_file(path):
             os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o644))
             _mount(path, "", target, _MS_BIND)
+
+
+def _is_file(path: str) -> bool:
+    """Whether it is one, or a device."""
+    try:
+        found = os.stat(path)  # noqa: PTH116
+    except OSError:
+        return False
+    return stat.S_ISREG(found.st_mode) or found.st_rdev != 0
 
 
 def _is_there(place: str, places: list[str]) -> bool:
