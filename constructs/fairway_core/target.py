@@ -68,10 +68,20 @@ def _label(value: str) -> str:
     return value
 
 
+def _amount(value: str) -> str:
+    if not re.fullmatch(r"\d{1,15}(\.\d{1,9})?([numkMGTPE]|[KMGTPE]i)?", value):
+        raise FieldError(
+            "this is not an amount of Kubernetes",
+            "a number, and k, M, G or Ki, Mi, Gi behind it, or m for thousandths: 64Gi, 500m",
+        )
+    return value
+
+
 Text = Annotated[str, AfterValidator(_printable)]
 Label = Annotated[str, AfterValidator(_label)]
 Word = Annotated[str, AfterValidator(_word)]
 Folder = Annotated[str, AfterValidator(_folder)]
+Amount = Annotated[str, AfterValidator(_amount)]
 Name = Annotated[str, AfterValidator(_name)]
 Region = Annotated[str, AfterValidator(_region)]
 
@@ -177,7 +187,7 @@ class KubernetesAccess(Model):
     volumes: dict[Label, Label] = Field(min_length=1)
     selector: dict[Word, Text] = Field(default_factory=dict)
     tolerations: tuple[Word, ...] = ()
-    resources: dict[Word, Word] | None = None
+    resources: dict[Word, Amount] | None = None
     rdma: Word = ""
     queue: Label | None = None
     service_account: Label = "fairway-task"

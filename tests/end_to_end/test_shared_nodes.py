@@ -22,18 +22,23 @@ if TYPE_CHECKING:
 
     from conftest import Fairway, Gate, Pipe
 
-# All GPUs but the first are busy, unless there is a file `idle` beside the program.
+# All GPUs but the first are busy, unless there is a file `idle` beside the program. In a container
+# that has files of some devices these are all, and are counted anew.
 SMI = """#!/bin/sh
-case "$*" in
-*index,pci.bus_id*)
-    for n in 0 1 2 3 4 5 6 7; do echo "$n, 0000ff0$n:00:00.0"; done ;;
-*index,utilization.gpu,*)
-    test -e "${0%/*}/idle" && busy=4 || busy=97
-    echo "0, 0, 10, 80000, 60.5"
-    for n in 1 2 3 4 5 6 7; do echo "$n, $busy, 10, 80000, 60.5"; done
-    exec sleep 600 ;;
-*) exit 9 ;;
-esac
+index=0
+for n in 0 1 2 3 4 5 6 7; do
+    if ls /dev/nvidia[0-9] >/dev/null 2>&1 && ! [ -e /dev/nvidia$n ]; then continue; fi
+    case "$*" in
+    *index,pci.bus_id*) echo "$index, 0000ff0$n:00:00.0" ;;
+    *index,utilization.gpu,*)
+        test $n = 0 && busy=0 || busy=97
+        test $n != 0 && test -e "${0%/*}/idle" && busy=4
+        echo "$index, $busy, 10, 80000, 60.5" ;;
+    *) exit 9 ;;
+    esac
+    index=$((index + 1))
+done
+case "$*" in *index,utilization.gpu,*) exec sleep 600 ;; esac
 """
 PATIENCE = 300.0
 # What a task says: `up` with all that it has, and `down` before it ends.
@@ -151,10 +156,61 @@ def _batch(smi: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         yield "batch-sim"
 
 
-ENGINES = {"local": _local, "ssh": _ssh, "slurm": _slurm, "batch": _batch}
+@contextmanager
+def _kubernetes(smi: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    from fairway_core.kubernetes import documents, head
+    from fairway_core.target import Target
+    from fairway_simulator.kubernetes import KubernetesCluster, NodeSpec, missing
+
+    if lacking := missing():
+        if os.environ.get("CI") == "true":
+            pytest.fail(lacking)
+        pytest.skip(lacking)
+    tests = smi.parent.parent  # which pods see where it is
+    folder = smi.parent.with_name(f"{smi.parent.name}-cluster")
+    target = {
+        "name": "kubernetes-sim",
+        "engine": "kubernetes",
+        "nodes": {"min": 1, "max": 1},
+        "mounts": {"tests": str(tests)},
+        "kubernetes": {
+            "context": "kubernetes-sim",
+            "image": "sim:1",
+            "head_image": "sim:1",
+            "shared": str(folder / "fairway"),
+            "volumes": {"tests": "tests"},
+            "resources": {"cpu": "8", "memory": "64Gi", "nvidia.com/gpu": "8"},
+        },
+    }
+    node = NodeSpec("sim-0", {"cpu": "9", "memory": "72Gi", "nvidia.com/gpu": "8"})
+    size, modes = {"storage": "1Gi"}, ["ReadWriteMany"]
+    about: dict[str, Any] = {"apiVersion": "v1", "metadata": {"name": "tests"}}
+    there = {"capacity": size, "accessModes": modes, "hostPath": {"path": str(tests)}}
+    asked = {"accessModes": modes, "resources": {"requests": size}, "volumeName": "tests"}
+    volume = {**about, "kind": "PersistentVolume", "spec": there}
+    claim = {**about, "kind": "PersistentVolumeClaim", "spec": asked}
+    made = documents.text(head.objects(Target.model_validate(target)))
+    with KubernetesCluster(folder, nodes=[node], path=str(smi)) as cluster:
+        for each in (json.dumps(volume), json.dumps(claim), made):
+            cluster.kubectl("apply", "-f", "-", stdin=each)
+        cluster.kubectl("rollout", "status", "deployment/fairway-head")
+        for name, value in cluster.environment.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+        (smi.parent / "fairway.yaml").write_text(json.dumps({"targets": [target]}))
+        yield "kubernetes-sim"
 
 
-QUEUED = ("slurm-sim", "batch-sim")
+ENGINES = {
+    "local": _local,
+    "ssh": _ssh,
+    "slurm": _slurm,
+    "batch": _batch,
+    "kubernetes": _kubernetes,
+}
+
+
+QUEUED = ("slurm-sim", "batch-sim", "kubernetes-sim")
 """Targets whose service has a queue of its own, and starts a task when there is room for it."""
 
 
@@ -200,21 +256,25 @@ def test_twelve_tasks_of_one_gpu_on_a_node_of_eight(
     assert fairway("wait", run).returncode == 0
     busy: dict[str, str] = {}
     most = 0
+    own = ["FAIRWAY_GPUS", "FAIRWAY_SCRATCH_DIR"]
+    if target != "kubernetes-sim":  # pods have addresses of their own, and all ports of these
+        own.append("FAIRWAY_PORTS")
     for word, has in lines:
         for name in ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"):
-            assert has[name] == has["FAIRWAY_GPUS"]
+            # A container on Kubernetes has no others, and counts its own anew.
+            assert has[name] == ("0" if target == "kubernetes-sim" else has["FAIRWAY_GPUS"])
         assert has["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
         assert has["scratch"] == [], "a folder of its own"
         port, ports = int(has["FAIRWAY_MAIN_PORT"]), has["FAIRWAY_PORTS"].split("-")
         assert int(ports[0]) <= port <= int(ports[1])
-        for thing in (has["FAIRWAY_GPUS"], has["FAIRWAY_PORTS"], has["FAIRWAY_SCRATCH_DIR"]):
+        for thing in (has[name] for name in own):
             if word == "up":
                 assert thing not in busy, f"{has} while {busy}"
                 busy[thing] = has["task"]
             else:
                 assert busy.pop(thing) == has["task"]
         most = max(most, len(busy))
-    assert most == 8 * 3
+    assert most == 8 * len(own)
     assert not busy
     ended = fairway.show(run)
     assert {task["state"] for task in ended["task_list"]} == {"succeeded"}
@@ -240,12 +300,13 @@ def test_two_runs_share_the_node(fairway: Fairway, target: str, pipe: Pipe, gate
 
 def test_cores_alone(fairway: Fairway, target: str, pipe: Pipe, gate: Gate) -> None:
     """No GPU, and only what else a node has."""
-    # Of Slurm's nodes here each has eight, which it does not keep its jobs on.
-    cores = sorted(os.sched_getaffinity(0)) if target != "slurm-sim" else list(range(8))
+    # Of these nodes each has eight, which they do not keep their tasks on.
+    is_pinned = target not in ("slurm-sim", "kubernetes-sim")
+    cores = sorted(os.sched_getaffinity(0)) if is_pinned else list(range(8))
     cores = cores[:8]  # as many task slots as the node of Batch has
     run = fairway.submit(sweep(fairway, pipe, gate, len(cores), cores=1), "--target", target)
     has = [facts for _, facts in said(pipe, len(cores))]
-    if target != "slurm-sim":
+    if is_pinned:
         assert sorted(facts["cores"] for facts in has) == [[core] for core in cores]
     assert {facts["CUDA_VISIBLE_DEVICES"] for facts in has} == {""}
     gate.open(len(cores))
@@ -290,7 +351,7 @@ def test_more_than_the_node_has(fairway: Fairway, target: str, pipe: Pipe, gate:
     """Refused where that is known before, and else when the task would start."""
     job = sweep(fairway, pipe, gate, 1, gpus=9)
     done = fairway("submit", job, "--target", target, "--watch")
-    if target in ("local", "batch-sim"):
+    if target in ("local", "batch-sim", "kubernetes-sim"):
         assert done.returncode == 2
         assert f"a task wants 9 GPUs, and a node of `{target}` has 8" in done.stderr
         assert "set gpus to at most 8" in done.stderr
@@ -331,13 +392,14 @@ def test_of_two_tasks_on_a_node_the_one_that_does_nothing_is_ended(
     fairway: Fairway, target: str, pipe: Pipe, gate: Gate
 ) -> None:
     job = sweep(fairway, pipe, gate, 2, gpus=1, sample_every="0.5s", idle_gpu=IDLE)
-    if target not in ("local", "pair", "batch-sim"):
+    if target == "slurm-sim":
         refused = fairway("submit", job, "--target", target)
         assert refused.returncode == 2
         assert "does not tell which of a node's GPUs are idle" in refused.stderr
         return
     run = fairway.submit(job, "--target", target)
-    idle = next(has["task"] for _, has in said(pipe, 2) if has["FAIRWAY_GPUS"] == "0")
+    tasks = said(pipe, 2)
+    idle = next(has["task"] for _, has in tasks if has["FAIRWAY_GPUS"] == "0")
     deadline = time.monotonic() + PATIENCE
     while (found := fairway.show(run))["task_states"].get("failed") != 1:
         assert time.monotonic() < deadline, found

@@ -8,13 +8,14 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent.kubernetes import names
+from fairway_agent.kubernetes import names, shares
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fairway_agent.kubernetes.settings import Settings
     from fairway_agent.plan import RunPlan
+    from fairway_agent.share import Wanted
     from fairway_agent.shared.submissions import Part
 
 Manifest = dict[str, Any]
@@ -22,6 +23,9 @@ Manifest = dict[str, Any]
 CONTAINER = "task"
 QUEUE = "kueue.x-k8s.io/queue-name"
 """The label of a Job that waits in a queue."""
+SHARES = "fairway.dev/shares-node"
+"""The label of a pod that has a part of its node."""
+_HOST = "kubernetes.io/hostname"
 SCRATCH = "/var/tmp"  # noqa: S108 - in a pod, a volume of its own
 _SHM = "/dev/shm"  # noqa: S108
 # Of the nodes that Fairway and AKS make; what a target has beside is its own to say.
@@ -52,8 +56,9 @@ def part_job(
     the last word."""
     is_gang = part.nodes > 1
     count = part.nodes if is_gang else len(part.indices)
-    # A queue admits all pods of a Job or none, and no more run at once than there are nodes.
-    most = (plan.max_parallel, settings.most if settings.queue else None)
+    # A queue admits all pods of a Job or none, and no more run at once than nodes have room for.
+    room = settings.most * shares.on_one_node(settings.resources, part.wanted)
+    most = (plan.max_parallel, room if settings.queue else None)
     width = count if is_gang else min([count, *filter(None, most)])
     fails = {"operator": "NotIn", "values": [0], "containerName": CONTAINER}
     action = "FailJob" if is_gang else "FailIndex"
@@ -132,10 +137,8 @@ def _template(
     own = [{"name": "shm", "mountPath": _SHM}, {"name": "scratch", "mountPath": SCRATCH}]
     container["volumeMounts"] = [*container["volumeMounts"], *own]
     if settings.resources:
-        container["resources"] = {
-            "requests": dict(settings.resources),
-            "limits": dict(settings.resources),
-        }
+        resources = shares.of(settings.resources, part.wanted)
+        container["resources"] = {"requests": resources, "limits": dict(resources)}
     spec: Manifest = {
         "restartPolicy": "Never",
         "serviceAccountName": settings.service_account,
@@ -156,16 +159,34 @@ def _template(
         spec["nodeSelector"] = dict(settings.selector)
     if (limit := _limit(plan)) is not None:
         spec["activeDeadlineSeconds"] = limit
+    labels = {**_labels(run, submission, part.number), "azure.workload.identity/use": "true"}
+    if part.wanted is not None:
+        labels[SHARES] = "true"
+        _beside_others(spec, part.wanted)
     return {
         "metadata": {
-            "labels": {
-                **_labels(run, submission, part.number),
-                "azure.workload.identity/use": "true",
-            },
+            "labels": labels,
             "annotations": {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"},
         },
         "spec": spec,
     }
+
+
+def _beside_others(spec: Manifest, wanted: Wanted) -> None:
+    """Lets a pod know what it has of its node, and fill one that others of its kind have begun, so
+    that whole nodes stay free."""
+    [container] = spec["containers"]
+    container["env"] = [
+        *container["env"],
+        {"name": "_FAIRWAY_CPUS", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}},
+    ]
+    if not wanted.gpus:
+        # An image may ask NVIDIA's runtime for all that are there.
+        container["env"].append({"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"})
+    same = {"labelSelector": {"matchLabels": {SHARES: "true"}}, "topologyKey": _HOST}
+    term = {"weight": 100, "podAffinityTerm": same}
+    kind = "preferredDuringSchedulingIgnoredDuringExecution"
+    spec["affinity"] = {"podAffinity": {kind: [term]}}
 
 
 def _container(settings: Settings, command: Sequence[str]) -> Manifest:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from fairway_agent import state_files, wakeups
 from fairway_agent.allocators.hosts import Host
+from fairway_agent.allocators.kubernetes import with_share
 from fairway_agent.faults import Fault
 from fairway_agent.kubernetes import gang
 from fairway_agent.kubernetes.gang import Gang
@@ -84,19 +85,20 @@ def main() -> None:
     if told:
         attempts.asked = "ended"
     try:
-        _begin(attempts, plan)
+        _begin(attempts, plan, part)
         sys.exit(attempts.run())
     except Fault as fault:
         sys.exit(attempts.refuse(fault.said))
 
 
-def _begin(attempts: PodAttempts, plan: RunPlan) -> None:
+def _begin(attempts: PodAttempts, plan: RunPlan, part: Part) -> None:
     """Makes this pod ready for the task's attempts."""
     task = attempts.task
     task.resume_count()
     once_there_is_room(attempts.watch.begin)
     here = gang.Member.here()
-    task.nodes = [Host(here.node, here.address)]
+    host = Host(here.node, here.address)
+    task.nodes = [host if part.wanted is None else with_share(host, part.wanted, part.part)]
     if task.gang is not None:
         task.gang.join(0, Path(plan.directory))
     read_secrets(task.run_folder, plan)

@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from fairway_agent import bundle, record
 from fairway_agent.faults import Fault
-from fairway_agent.kubernetes import manifests, names, quota, settings
+from fairway_agent.kubernetes import manifests, names, quota, settings, shares
 from fairway_agent.kubernetes.api import BATCH, Api, Refused
 from fairway_agent.kubernetes.reconcile import settle_all
 from fairway_agent.kubernetes.reports import SubmitRequest
@@ -55,6 +55,9 @@ def answer(
         known = submissions.read(folder)
         if known is None or known.submission < number:
             parts = preparing.prepare(shared, folder, number, request.code, alone=True)
+            parts = [
+                replace(part, part=shares.part_of(request.resources, part.wanted)) for part in parts
+            ]
             known = submissions.Submission(number, parts, False, submissions.KUBERNETES)
             _write_objects(folder, known, request)
             known.write(folder)

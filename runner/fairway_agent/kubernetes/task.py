@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import signal
     from pathlib import Path
 
+    from fairway_agent.figures.idle import IdleWatch
     from fairway_agent.task_state import TaskState
 
 _PREPARED, _EACH_NODE = "fairway_agent.shared.prepared", "fairway_agent.fanout.each_node"
@@ -111,8 +112,21 @@ class PodTask(ScheduledTask):
         return [*each, *sampler(self.run_folder, seconds)]
 
     def environment_outside(self) -> dict[str, str]:
-        """With what leads to its other nodes."""
-        return {**os.environ, **self._way(), "FAIRWAY_HOSTS": ",".join(self._hosts())}
+        """With what leads to its other nodes; of a part of one with the name of its samples."""
+        found = {**os.environ, **self._way(), "FAIRWAY_HOSTS": ",".join(self._hosts())}
+        return found | ({"_FAIRWAY_NODE": self._sampled()} if self.share is not None else {})
+
+    def _sampled(self) -> str:
+        """What its part of a node is called where several tasks have samples of the same one, each
+        of which sees only GPUs of its own."""
+        return f"{self.nodes[0].name}.{self.name}"
+
+    def _idle_watch(self) -> IdleWatch | None:
+        """By what it sees of its own GPUs."""
+        watch = super()._idle_watch()
+        if watch is None or self.share is None:
+            return watch
+        return replace(watch, nodes=[self._sampled()], gpus=None, due=time.monotonic())
 
     def _way(self) -> dict[str, str]:
         return {} if self.config is None else {"FAIRWAY_SSH_CONFIG": str(self.config)}
@@ -130,7 +144,18 @@ class PodTask(ScheduledTask):
 
     def _contract(self) -> dict[str, str]:
         found = {**super()._contract(), **self._way()}
+        if self.share is not None:
+            found |= self._of_share(len(self.share.gpus))
         if os.geteuid() == 0:
             # What Open MPI wants to hear before it runs as root, as it does in most images.
             found |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
         return found
+
+    def _of_share(self, gpus: int) -> dict[str, str]:
+        """In its container a task's GPUs are counted anew; and its processors, of which it has the
+        time but not the numbers, look like all of the node's."""
+        visible = ",".join(map(str, range(gpus)))
+        found = dict.fromkeys(("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"), visible)
+        cpus = int(os.environ.get("_FAIRWAY_CPUS", "1"))
+        threads = str(max(1, cpus // self.spec.processes_per_node))
+        return found | {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", threads)}

@@ -124,6 +124,8 @@ ENGINES = {
         tells_secretly=True,
         limits=True,
         idle_gpu=True,
+        idle_parts=True,
+        shares=True,
         node_actions=("drain", "resume"),
         prepares=True,
     ),

@@ -52,6 +52,9 @@ def _no_parts(target: Target, has: dict[str, int] | None, name: str) -> tuple[st
     if not capabilities(target.engine).shares:
         hint = f"{leave}, or use a target with {engines_with('shares')}"
         return f"{whole}: its engine is `{target.engine}`", hint
+    if target.kubernetes is not None and has is not None and not has["cores"]:
+        message = f"`{target.name}` does not say how many processors its nodes have to divide"
+        return message, f"{leave}, or write `cpu` into the target's `kubernetes.resources:`"
     if target.batch is None:
         return "", ""
     if has is None:
@@ -77,6 +80,12 @@ def _node_of(target: Target) -> dict[str, int] | None:
 
         found = look()
         return {"gpus": len(found.gpus), "cores": len(found.cores)}
+    if target.kubernetes is not None:
+        from fairway_agent.kubernetes.shares import counts
+        from fairway_core.kubernetes.resources import of_node
+
+        gpus, cores = counts(of_node(target))  # of which pods can have so many
+        return {"gpus": gpus, "cores": cores}
     if not target.vm_size:
         return None
     from fairway_core.catalog import vm_size

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from kubernetes_validate import ValidationError, validate
 
-from fairway_agent.kubernetes import manifests
+from fairway_agent.kubernetes import manifests, shares
 from fairway_agent.kubernetes.settings import Settings, Volume, of_run
 from fairway_agent.plan import RunPlan
+from fairway_agent.share import Wanted
 from fairway_agent.shared.submissions import Part
 
 VERSIONS = ("1.33", "1.37")
@@ -30,6 +31,8 @@ SETTINGS = Settings(
 )
 SWEEP = Part("tasks", 0, [0, 2, 5], 1, 8)
 GANG = Part("tasks", 1, [3], 4, 8)
+SHARES = Part("tasks", 0, [*range(20)], 1, 1, gpus=1)
+CORES = Part("tasks", 0, [0, 1], 1, 4, cores=4)
 COMMAND = ["python3", "-s", "/data/fairway/fairway/abc", "fairway_agent.kubernetes.pod", "/r"]
 
 
@@ -50,7 +53,7 @@ LIMITED = RunPlan(RUN, "/x", max_parallel=2, timeout=60.0, retries=2, max_durati
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("settings", [SETTINGS, QUEUED, PLAIN])
 @pytest.mark.parametrize("plan", [PLAN, LIMITED])
-@pytest.mark.parametrize("part", [SWEEP, GANG])
+@pytest.mark.parametrize("part", [SWEEP, GANG, SHARES, CORES])
 def test_each_is_one_that_the_server_takes(
     version: str, settings: Settings, plan: RunPlan, part: Part
 ) -> None:
@@ -142,6 +145,89 @@ def test_it_takes_its_whole_node_by_equal_requests_and_limits() -> None:
     assert container["resources"]["limits"] == container["resources"]["requests"]
     assert container["resources"]["limits"]["rdma/ib"] == "8"
     assert "resources" not in pod_of(made(SWEEP, settings=PLAIN))["containers"][0]
+
+
+def test_of_a_shared_node_it_takes_its_part() -> None:
+    pod = pod_of(made(SHARES))
+    [container] = pod["containers"]
+    assert container["resources"] == {
+        "requests": {"cpu": "10", "nvidia.com/gpu": "1"},
+        "limits": {"cpu": "10", "nvidia.com/gpu": "1"},
+    }
+    # Where others have begun to share a node there is room for it, and others stay whole.
+    [near] = pod["affinity"]["podAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+    labels = made(SHARES)["spec"]["template"]["metadata"]["labels"]
+    wanted = near["podAffinityTerm"]["labelSelector"]["matchLabels"]
+    assert wanted.items() <= labels.items()
+    assert not wanted.items() <= made(SWEEP)["spec"]["template"]["metadata"]["labels"].items()
+    assert "affinity" not in pod_of(made(SWEEP))
+
+
+def test_what_has_no_gpu_sees_none() -> None:
+    """An image that asks NVIDIA's runtime for all GPUs would otherwise have those of others."""
+    [container] = pod_of(made(CORES))["containers"]
+    env = {each["name"]: each.get("value") for each in container["env"]}
+    assert env["NVIDIA_VISIBLE_DEVICES"] == "void"
+    assert container["resources"]["limits"] == {"cpu": "4"}
+    [container] = pod_of(made(SHARES))["containers"]
+    assert "NVIDIA_VISIBLE_DEVICES" not in json.dumps(container)
+
+
+def test_a_queue_is_asked_for_as_many_parts_as_all_nodes_have() -> None:
+    assert made(SHARES, settings=replace(QUEUED, most=2))["spec"]["parallelism"] == 16
+    assert made(SHARES, settings=replace(QUEUED, most=0))["spec"]["parallelism"] == 20
+    assert made(SHARES)["spec"]["parallelism"] == 20
+
+
+@pytest.mark.parametrize(
+    ("resources", "wanted", "asked", "part", "room"),
+    [
+        pytest.param(
+            {"cpu": "86", "memory": "1710Gi", "nvidia.com/gpu": "8", "rdma/ib": "8"},
+            Wanted(gpus=2),
+            {"cpu": "21", "memory": "437760Mi", "nvidia.com/gpu": "2"},
+            0.25,
+            4,
+            id="GPUs, with cores and memory, and no adapter",
+        ),
+        pytest.param(
+            {"cpu": "80", "memory": "100Gi", "nvidia.com/gpu": "8"},
+            Wanted(gpus=1, cores=40),
+            {"cpu": "40", "memory": "51200Mi", "nvidia.com/gpu": "1"},
+            0.5,
+            2,
+            id="as much memory as of the cores",
+        ),
+        pytest.param(
+            {"cpu": "4", "amd.com/gpu": "8"},
+            Wanted(gpus=1),
+            {"cpu": "500m", "amd.com/gpu": "1"},
+            0.125,
+            8,
+            id="more GPUs than cores",
+        ),
+        pytest.param({"cpu": "3500m"}, Wanted(cores=3), {"cpu": "3"}, 1.0, 1, id="no whole number"),
+        pytest.param(
+            {"nvidia.com/gpu": "8"},
+            Wanted(gpus=1),
+            {"nvidia.com/gpu": "1"},
+            0.125,
+            8,
+            id="nothing but GPUs",
+        ),
+        pytest.param({"cpu": "8"}, None, {"cpu": "8"}, None, 1, id="the whole"),
+    ],
+)
+def test_each_part_of_a_node(
+    resources: dict[str, str],
+    wanted: Wanted | None,
+    asked: dict[str, str],
+    part: float | None,
+    room: int,
+) -> None:
+    assert shares.of(resources, wanted) == asked
+    assert shares.part_of(resources, wanted) == part
+    assert shares.on_one_node(resources, wanted) == room
 
 
 def test_what_a_target_and_a_job_say_arrives(tmp_path: Any) -> None:

@@ -23,7 +23,9 @@ from fairway_runner.engines.kubernetes.engine import KubernetesEngine
 from fairway_runner.engines.kubernetes.exec import Exec
 from fairway_runner.engines.kubernetes.health import findings_of
 from fairway_runner.engines.remote.connection import Ended
+from fairway_runner.engines.shares import require_share
 from fairway_runner.jobs.job import Job
+from fairway_runner.jobs.job_file import load_job
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -79,6 +81,9 @@ def test_it_is_written_and_read_as_it_is() -> None:
         ({"context": "lab\n"}, "control character"),
         ({"volumes": {"data": "a/b"}}, "this is not a name of Kubernetes"),
         ({"pool": "nd"}, "Extra inputs"),
+        ({"resources": {"cpu": "many"}}, "this is not an amount of Kubernetes"),
+        ({"resources": {"memory": "-1Gi"}}, "this is not an amount of Kubernetes"),
+        ({"resources": {"memory": "64GB"}}, "this is not an amount of Kubernetes"),
     ],
 )
 def test_what_cannot_be_is_refused(access: dict[str, Any], said: str) -> None:
@@ -98,6 +103,31 @@ def test_a_node_is_taken_with_all_that_it_has() -> None:
     assert of_node(target({"vm_size": ""}, resources=own)) == own
     with pytest.raises(UserError, match="neither its `vm_size` nor its `resources`"):
         of_node(target({"vm_size": ""}))
+
+
+@pytest.mark.parametrize(
+    ("resources", "job", "said"),
+    [
+        ({"cpu": "8"}, {"gpus": 1}, "a task wants 1 GPUs, and a node of `nd` has none"),
+        (None, {"gpus": 9}, "a task wants 9 GPUs, and a node of `nd` has 8"),
+        # The size has 96, of which pods can have so many.
+        (None, {"cores": 87}, "a task wants 87 cores, and a node of `nd` has 86"),
+        (
+            {"nvidia.com/gpu": "8"},
+            {"cores": 1},
+            "`nd` does not say how many processors its nodes have to divide",
+        ),
+    ],
+)
+def test_more_than_a_node_has_is_refused(
+    resources: dict[str, str] | None, job: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "job.yaml"
+    facts = {"name": "train", "template": "plain", "command": "true", "processes_per_node": 1}
+    file.write_text(json.dumps(facts | job))
+    where, job_file = target(resources=resources), load_job(file)
+    with pytest.raises(UserError, match=said):
+        require_share(job_file.resolve(where), where, job_file.document)
 
 
 @pytest.mark.parametrize(

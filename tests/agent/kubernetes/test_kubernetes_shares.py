@@ -1,0 +1,114 @@
+"""What a pod that has a part of its node knows of it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_agent.allocators.hosts import Host
+from fairway_agent.allocators.kubernetes import with_share
+from fairway_agent.kubernetes.task import PodTask
+from fairway_agent.plan import IdleGpu, RunPlan
+from fairway_agent.share import Wanted
+from fairway_agent.task_spec import TaskSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+NODE = Host("nd-0", "10.0.0.7")
+
+
+@pytest.fixture
+def devices(tmp_path: Path) -> Path:
+    """Files of three devices, and others beside them."""
+    folder = tmp_path / "dev"
+    folder.mkdir()
+    for name in ("nvidia3", "nvidia10", "nvidia2", "nvidiactl", "nvidia-uvm", "null"):
+        (folder / name).touch()
+    return folder
+
+
+def task(tmp_path: Path, host: Host, **spec: Any) -> PodTask:
+    run = tmp_path / "run"
+    (run / "tasks" / "4").mkdir(parents=True)
+    idle = IdleGpu(below=5.0, seconds=60.0, then="cancel")
+    plan = RunPlan("r", str(tmp_path), idle_gpu=idle, sample_every=1.0)
+    return PodTask(plan, TaskSpec(4, **spec), run, run / "tasks" / "4", nodes=[host])
+
+
+def share_of(host: Host) -> Any:
+    assert host.share is not None
+    return host.share
+
+
+@pytest.mark.parametrize(
+    ("wanted", "gpus"),
+    [
+        pytest.param(Wanted(gpus=3), (2, 3, 10), id="numbers of the node"),
+        # A container that sees devices of others, or none by these names.
+        pytest.param(Wanted(gpus=2), (0, 1), id="other files than its own"),
+        pytest.param(Wanted(cores=2), (), id="none"),
+    ],
+)
+def test_its_gpus_are_those_of_its_device_files(
+    devices: Path, wanted: Wanted, gpus: Sequence[int]
+) -> None:
+    found = share_of(with_share(NODE, wanted, 0.25, devices))
+    assert (found.gpus, found.part) == (gpus, 0.25)
+
+
+def test_cores_are_its_own_where_it_is_kept_on_them(
+    devices: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the static policy of the kubelet's CPU manager."""
+    monkeypatch.setattr(os, "cpu_count", lambda: 8)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {5, 4})
+    assert share_of(with_share(NODE, Wanted(cores=2), 0.25, devices)).cores == (4, 5)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {*range(8)})
+    assert share_of(with_share(NODE, Wanted(cores=2), 0.25, devices)).cores == ()
+
+
+def test_programs_count_what_they_see(
+    tmp_path: Path, devices: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("_FAIRWAY_CPUS", "30")
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    mine = task(tmp_path, with_share(NODE, Wanted(gpus=3), 0.375, devices), processes_per_node=3)
+    found = mine._contract()
+    assert found["CUDA_VISIBLE_DEVICES"] == found["ROCR_VISIBLE_DEVICES"] == "0,1,2"
+    assert found["FAIRWAY_GPUS"] == "2,3,10"
+    assert found["FAIRWAY_PORTS"] == "10000-32767"
+    # `nproc` and PyTorch would count all processors of the node.
+    assert found["OMP_NUM_THREADS"] == "10"
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    assert mine._contract()["OMP_NUM_THREADS"] == "2"
+
+
+def test_a_task_with_its_whole_node_is_told_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS"):
+        monkeypatch.delenv(name, raising=False)
+    mine = task(tmp_path, NODE)
+    assert not {"CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "FAIRWAY_GPUS"} & mine._contract().keys()
+    monkeypatch.setenv("_FAIRWAY_NODE", NODE.name)
+    assert mine._for_sampler()["_FAIRWAY_NODE"] == "nd-0"
+
+
+def test_tasks_of_one_node_have_samples_of_their_own(
+    tmp_path: Path, devices: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each sees its own GPUs alone, and counts them from 0 like the others."""
+    monkeypatch.setenv("_FAIRWAY_NODE", NODE.name)
+    mine = task(tmp_path, with_share(NODE, Wanted(gpus=3), 0.375, devices))
+    assert mine._for_sampler()["_FAIRWAY_NODE"] == "nd-0.4"
+    watch = mine._idle_watch()
+    assert watch is not None
+    assert (watch.nodes, watch.gpus) == (["nd-0.4"], None)
+    whole = replace(mine, nodes=[NODE])._idle_watch()
+    assert whole is not None
+    assert (whole.nodes, whole.gpus) == (["nd-0"], None)
