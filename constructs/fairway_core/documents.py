@@ -144,7 +144,7 @@ class Document:
 
 def read(file: str | Path) -> Document:
     """Reads a YAML file; UserError where it is missing, unreadable or not plain YAML."""
-    text = parse_yaml(_text_of(Path(file)), str(file))
+    text = parse_yaml(text_of(Path(file)), str(file))
     return Document(text, text.data)
 
 
@@ -156,7 +156,8 @@ def load(file: str | Path, model: type[ModelT]) -> ModelT:
     return read(file).validate(model)
 
 
-def _text_of(path: Path) -> str:
+def text_of(path: Path) -> str:
+    """What is written in a file; UserError where it is missing, unreadable or no text."""
     try:
         if path.is_fifo() and not path.is_relative_to("/dev"):
             # It would be waited for until somebody writes; `<(command)` lies under /dev.

@@ -117,13 +117,13 @@ def format_finding(finding: Finding) -> str:
     if location is not None:
         lines = [
             f"{printable(location.file)}:{location.line}:{location.column}: {head}",
-            *_excerpt(location),
+            *excerpt(location),
         ]
     lines += [f"  {printable(line)}" for line in finding.hint.splitlines()]
     return "\n".join(lines)
 
 
-def _excerpt(location: Location) -> list[str]:
+def excerpt(location: Location) -> list[str]:
     """The line, cut to a window around its column, and a caret under what is meant."""
     start = max(0, location.column - 1 - _WINDOW // 2) if len(location.text) > _WINDOW else 0
     text = printable(location.text[start : start + _WINDOW])

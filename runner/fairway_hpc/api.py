@@ -12,18 +12,14 @@ from fairway_core.findings import UserError
 from fairway_core.yaml_text import parse_yaml
 from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.job_file import JobFile, load_job
-from fairway_runner.jobs.steps import has_steps
 from fairway_runner.moments import moment, span
 from fairway_runner.runs.accounting import BY, grouped, uses
 from fairway_runner.runs.compare import compare as _compare
-from fairway_runner.runs.labels import labelled
 from fairway_runner.runs.query import Wanted, select
 from fairway_runner.runs.refresh import refresh_all
 from fairway_runner.runs.store import RunStore
+from fairway_runner.submit.ready import make_ready
 from fairway_runner.submit.rerun import rerun as _rerun
-from fairway_runner.submit.several import choose, prepare_for
-from fairway_runner.submit.steps import prepare_steps, start_steps
-from fairway_runner.submit.submission import start
 from fairway_runner.targets.lookup import find_target
 
 if TYPE_CHECKING:
@@ -59,17 +55,11 @@ def submit(
     job_file = _job_file(job, Path(folder), set) if isinstance(job, Job) else load_job(job, set)
     store = RunStore.here()
     names = [target] if isinstance(target, str) else target or ()
-    if has_steps(job_file.document.data):
-        if patience is not None:
-            message = "`patience` is for a job without steps"
-            raise UserError.of("not-supported", message, "leave it out")
-        whole = prepare_steps(job_file, store, names, run_id=run_id)
-        whole.record = labelled(whole.record, tags, note)
-        return start_steps(whole, store)
-    choice = choose(job_file, names, None if patience is None else span("patience", patience))
-    prepared = prepare_for(job_file, choice, store, run_id=run_id)
-    prepared.record = labelled(prepared.record, tags, note)
-    return start(prepared, store)
+    longest = None if patience is None else span("patience", patience)
+    ready = make_ready(
+        job_file, store, names, patience=longest, run_id=run_id, tags=tags, note=note
+    )
+    return ready.start(store)
 
 
 def rerun(

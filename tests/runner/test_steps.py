@@ -210,7 +210,7 @@ def test_patience_of_programs_is_too(tmp_path: Path) -> None:
 def test_patience_is_for_one_job(tmp_path: Path, fairway: RunFairway) -> None:
     write(tmp_path, {"train": TRAIN}, template="plain")
     code, _, err = fairway(tmp_path, "submit", "steps.yaml", "--patience", "1h")
-    assert (code, "--patience is for a job without steps" in err) == (2, True)
+    assert (code, "`patience` is for a job without steps" in err) == (2, True)
 
 
 def test_a_dry_run_starts_nothing(tmp_path: Path, fairway: RunFairway) -> None:

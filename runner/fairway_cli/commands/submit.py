@@ -25,8 +25,6 @@ from fairway_core.findings import UserError, format_finding
 if TYPE_CHECKING:
     from fairway_runner.runs.store import Run, RunStore
 
-_MANY = 1_000
-
 
 def command(
     job: Annotated[
@@ -83,46 +81,32 @@ def command(
     """
     from fairway_cli.ui.started import print_prepared, print_started, watch_to_the_end
     from fairway_runner.jobs.job_file import load_job
-    from fairway_runner.jobs.steps import has_steps
-    from fairway_runner.runs.labels import labelled
     from fairway_runner.runs.store import RunStore
+    from fairway_runner.submit.ready import make_ready
     from fairway_runner.submit.resume import resume as go_on
-    from fairway_runner.submit.several import choose, prepare_for
-    from fairway_runner.submit.steps import prepare_steps, start_steps
-    from fairway_runner.submit.submission import start
 
     store = RunStore.here()
     if resume is not None:
         run = go_on(_unfinished(store, resume))
     elif job is None:
         raise UserError.of("no-job", "say which job", "fairway submit JOB, or --resume RUN")
-    elif has_steps((job_file := load_job(job, set_ or ())).document.data):
-        if patience is not None:
-            raise UserError.of(
-                "not-supported", "--patience is for a job without steps", "leave it out"
-            )
-        whole = prepare_steps(job_file, store, target_names(target), run_id=run_id)
-        whole.record = labelled(whole.record, tag or (), note)
-        for finding in whole.warnings:
-            print(format_finding(finding), file=sys.stderr)
-        if dry_run:
-            print_prepared(whole.record, json_=json_)
-            return
-        _ask(whole.tasks, yes=yes)
-        run = start_steps(whole, store)
     else:
-        longest = None if patience is None else span("--patience", patience)
-        choice = choose(job_file, target_names(target), longest)
-        prepared = prepare_for(job_file, choice, store, run_id=run_id)
-        prepared.record = labelled(prepared.record, tag or (), note)
-        for finding in prepared.warnings:
+        ready = make_ready(
+            load_job(job, set_ or ()),
+            store,
+            target_names(target),
+            patience=None if patience is None else span("--patience", patience),
+            run_id=run_id,
+            tags=tag or (),
+            note=note,
+        )
+        for finding in ready.warnings:
             print(format_finding(finding), file=sys.stderr)
         if dry_run:
-            others = [each.record.target for each in prepared.next]
-            print_prepared(prepared.record, others, json_=json_)
+            print_prepared(ready.record, ready.next_targets, json_=json_)
             return
-        _ask(prepared.record.tasks, yes=yes)
-        run = start(prepared, store)
+        _ask(ready.tasks, yes=yes)
+        run = ready.start(store)
     if not watch:
         print_started(run, json_=json_, quiet=quiet)
         return
@@ -143,9 +127,11 @@ def _unfinished(store: RunStore, run_id: str) -> Run:
 
 def _ask(tasks: int, *, yes: bool) -> None:
     """Asks before very many tasks; UserError where nobody can be asked."""
-    if yes or tasks <= _MANY:
+    from fairway_runner.submit.ready import MANY, many
+
+    if yes or tasks <= MANY:
         return
     if sys.stdin.isatty() and sys.stderr.isatty():
         typer.confirm(f"Start {tasks:,} tasks?", abort=True, err=True)
         return
-    raise UserError.of("many-tasks", f"this starts {tasks:,} tasks", "say --yes if that is meant")
+    raise many(tasks, "say --yes if that is meant")

@@ -25,7 +25,7 @@ def command(
 
     Your own go into a folder job_templates/, as NAME.sh.j2; they win over those of Fairway.
     """
-    from fairway_cli.ui.template_facts import template_facts, template_list
+    from fairway_runner.jobs.template_facts import template_facts, template_list
 
     if name is None:
         listed = template_list(Path.cwd())

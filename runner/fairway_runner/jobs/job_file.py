@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from fairway_core.annotations import annotations_at
 from fairway_core.documents import Document, FieldError, read
 from fairway_core.findings import Finding, Location, UserError
-from fairway_core.yaml_text import unfit_character
+from fairway_core.yaml_text import parse_yaml, unfit_character
 from fairway_runner.jobs import templates, templating
 from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.steps import has_steps, typed_by
@@ -161,15 +161,22 @@ def load_job(file: str | Path, overrides: Sequence[str] = ()) -> JobFile:
 
     >>> job = load_job("examples/digits/job.yaml", ["nodes=3"])  # doctest: +SKIP
     """
-    document = read(file)
+    return _with(read(file), Path(file).resolve().parent, overrides)
+
+
+def job_of_text(text: str, file: str, folder: Path, overrides: Sequence[str] = ()) -> JobFile:
+    """The same of a text in place of the file's, which is called `file` and lies in `folder`."""
+    parsed = parse_yaml(text, file)
+    return _with(Document(parsed, parsed.data), folder, overrides)
+
+
+def _with(document: Document, folder: Path, overrides: Sequence[str]) -> JobFile:
     document = document.override(overrides, typed_by(document.data))
-    return JobFile(document, Path(file).resolve().parent, assignments=tuple(overrides))
+    return JobFile(document, folder, assignments=tuple(overrides))
 
 
 def _as_yaml(text: str) -> Any:
     """A number or a truth value that a template wrote into a field that is not text."""
-    from fairway_core.yaml_text import parse_yaml
-
     try:
         return parse_yaml(text, "").data
     except UserError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -40,6 +41,11 @@ class Plan:
     tasks: list[str] = field(default_factory=list)
     setup: str | None = None
     last: str | None = None
+
+    @property
+    def first_script(self) -> str:
+        """The script of the first task."""
+        return str(json.loads(self.tasks[0])["script"])
 
     def add(self, job: Job, script: str, checkpoint: str | None) -> None:
         """Adds the next task."""

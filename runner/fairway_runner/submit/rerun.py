@@ -7,13 +7,14 @@ import os
 import re
 import time
 from collections.abc import Callable, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import fairway_core
 from fairway_core.documents import Document
-from fairway_core.findings import UserError
+from fairway_core.findings import Finding, UserError
 from fairway_core.yaml_text import parse_yaml
 from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.engines.engine import target_of
@@ -31,7 +32,6 @@ from fairway_runner.targets.lookup import as_known_now
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from fairway_core.findings import Finding
     from fairway_core.target import Target
     from fairway_runner.runs.store import Run
     from fairway_runner.submit.submission import Prepared
@@ -74,13 +74,19 @@ def rerun(
     the run's tags, beside the new ones. `tell` is called with the changes before anything starts.
     UserError where the run's record is incomplete, its code is gone, or a change cannot be.
     """
-    if steps.has_steps(run.folder):
-        message = f"{run.id} is a run of several steps, and is not run again as a whole"
-        hint = f"submit it again from its file, or one step: fairway rerun {run.id}-STEP"
-        raise UserError.of("several-steps", message, hint)
+    _require_one_job(run)
     if not assignments and target is None:
         return Again(_same(run, tags, note))
-    return _changed(run, assignments, target, tags, note, tell)
+    for each in assignments:
+        if re.match(r"code[.=]", each):
+            message = f"`-s {each}`: a rerun has the code of {run.id}"
+            raise UserError.of("bad-override", message, "submit the job again from its file")
+    was = submitted(run)
+    edited = replace(was, assignments=(*was.assignments, *assignments))
+    with ready_again(run, edited, target, tags=tags, note=note) as (prepared, changes):
+        tell(changes)
+        new = start(prepared, RunStore(run.folder.parent.parent))
+    return Again(new, changes, prepared.warnings)
 
 
 def _same(run: Run, tags: Sequence[str], note: str | None) -> Run:
@@ -105,38 +111,75 @@ def _same(run: Run, tags: Sequence[str], note: str | None) -> Run:
         return launch(store, engine, record, files, _snapshot(run), secrets)
 
 
-def _changed(
+@dataclass(frozen=True)
+class Submitted:
+    """The job of a run as it was submitted: the text of its file, and what was set over it."""
+
+    text: str
+    assignments: tuple[str, ...] = ()
+
+
+def submitted(run: Run) -> Submitted:
+    """That of a run; UserError where its record is incomplete, or it has several steps."""
+    _require_one_job(run)
+    assignments = recorded.facts(run, "provenance.json").get("set", [])
+    return Submitted(recorded.text(run, "job.yaml"), tuple(assignments))
+
+
+@contextmanager
+def ready_again(
     run: Run,
-    assignments: Sequence[str],
-    target: Target | None,
-    tags: Sequence[str],
-    note: str | None,
-    tell: Tell,
-) -> Again:
-    for each in assignments:
-        if re.match(r"code[.=]", each):
-            message = f"`-s {each}`: a rerun has the code of {run.id}"
-            raise UserError.of("bad-override", message, "submit the job again from its file")
+    edited: Submitted,
+    target: Target | None = None,
+    *,
+    run_id: str | None = None,
+    tags: Sequence[str] = (),
+    note: str | None = None,
+    asks: bool = True,
+) -> Iterator[tuple[Prepared, Mapping[str, tuple[Any, Any]]]]:
+    """The run's code with an edited job, ready to start, and what was changed; meanwhile the code
+    stays. UserError with what is wrong with it."""
+    was = submitted(run)
     store = RunStore(run.folder.parent.parent)
-    facts = recorded.facts(run, "provenance.json")
     there = target or as_known_now(target_of(recorded.facts(run, "target.json")))
     with code.in_use(recorded.snapshots(run)):
         snapshot = _snapshot(run)
-        parsed = parse_yaml(recorded.text(run, "job.yaml"), run.record.job_file)
-        # A job of the Python API has spans without units, and so may those of earlier releases.
-        before = Document(parsed, parsed.data, by_hand=False).override(facts.get("set", []), Job)
-        after = before.override(assignments, Job)
+        before, after = _document(run, was), _document(run, edited)
+        _require_same_code(run, before, after)
+        facts = recorded.facts(run, "provenance.json")
         job_file = job_file_of(after, facts, snapshot, there)
-        job_file = replace(job_file, assignments=(*facts.get("set", []), *assignments))
-        prepared = prepare(job_file, there, store, code_folder=snapshot)
+        job_file = replace(job_file, assignments=edited.assignments)
+        prepared = prepare(job_file, there, store, run_id=run_id, code_folder=snapshot, asks=asks)
         _keep(prepared, run)
         prepared.record = labelled(prepared.record, (*run.tags, *tags), note)
         changes = dict(_changes(before.data, after.data))
         if there.name != run.record.target:
             changes["target"] = (run.record.target, there.name)
-        tell(changes)
-        new = start(prepared, store)
-    return Again(new, changes, prepared.warnings)
+        yield prepared, changes
+
+
+def _document(run: Run, job: Submitted) -> Document:
+    parsed = parse_yaml(job.text, run.record.job_file)
+    # A job of the Python API has spans without units, and so may those of earlier releases.
+    return Document(parsed, parsed.data, by_hand=False).override(job.assignments, Job)
+
+
+def _require_same_code(run: Run, before: Document, after: Document) -> None:
+    named = [
+        each.data.get("code") if isinstance(each.data, dict) else None for each in (before, after)
+    ]
+    if named[0] != named[1]:
+        message = f"`code`: a rerun has the code of {run.id}"
+        hint = "submit the job again from its file"
+        location = after.location(("code",), of_key=True)
+        raise UserError([Finding("bad-override", message, hint, "code", location=location)])
+
+
+def _require_one_job(run: Run) -> None:
+    if steps.has_steps(run.folder):
+        message = f"{run.id} is a run of several steps, and is not run again as a whole"
+        hint = f"submit it again from its file, or one step: fairway rerun {run.id}-STEP"
+        raise UserError.of("several-steps", message, hint)
 
 
 def job_file_of(
@@ -144,13 +187,20 @@ def job_file_of(
 ) -> JobFile:
     """The job with the folder in which its templates and the files of its sweep are: that of the
     code, unless the code was only a part of it."""
-    data, folder = document.data, Path(facts.get("folder") or snapshot)
-    whole = not isinstance(data, dict) or (data.get("code") or {}).get("path", ".") == "."
-    kept = data.get("checkpoint", {}).get("directory") if isinstance(data, dict) else None
+    folder = Path(facts.get("folder") or snapshot)
+    whole = _part(document, "code").get("path", ".") == "."
+    kept = _part(document, "checkpoint").get("directory")
     if runs_here(target.engine) and isinstance(kept, str) and not re.match(r"/|[a-z0-9-]+:", kept):
         # It outlives the runs, and lies beside the job's file.
         document = document.override([f"checkpoint.directory={folder / kept}"], Job)
     return JobFile(document, snapshot if whole or not folder.is_dir() else folder)
+
+
+def _part(document: Document, name: str) -> Mapping[str, Any]:
+    """A section of a job, which nobody has looked at yet; empty where it is none."""
+    data = document.data
+    found = data.get(name) if isinstance(data, dict) else None
+    return found if isinstance(found, dict) else {}
 
 
 def _keep(prepared: Prepared, run: Run) -> None:

@@ -87,14 +87,20 @@ def _found(names: Sequence[str], document: Document | None) -> list[Target]:
 
 
 def prepare_for(
-    job_file: JobFile, choice: Choice, store: RunStore, *, run_id: str | None = None
+    job_file: JobFile,
+    choice: Choice,
+    store: RunStore,
+    *,
+    run_id: str | None = None,
+    asks: bool = True,
 ) -> Prepared:
     """What `prepare` makes of the job for the first target that has room now, with those after
-    it. UserError with all that is wrong with the job on any of them."""
+    it; the first of all unless one `asks`. UserError with all that is wrong with the job on any of
+    them."""
     if len(choice.targets) == 1:
-        return prepare(job_file, choice.targets[0], store, run_id=run_id)
+        return prepare(job_file, choice.targets[0], store, run_id=run_id, asks=asks)
     each = _prepared(job_file, choice.targets, store, run_id)
-    ready, away = _asked(each)
+    ready, away = _asked(each) if asks else (each, [])
     first, *others = ready
     tries = [*away, Try(first.record.target, time.time())]
     names = tuple(other.record.target for other in others)

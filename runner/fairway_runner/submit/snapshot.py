@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 # What no job needs from its folder: version control, environments, caches, earlier runs.
-_NEVER: tuple[str, ...] = (
+NEVER: tuple[str, ...] = (
     *(".git", ".fairway", ".venv", "venv", "__pycache__", "*.pyc", ".ipynb_checkpoints"),
     *("node_modules", "cdktf.out", ".terraform", ".mypy_cache", ".pytest_cache", ".ruff_cache"),
 )
@@ -64,7 +64,7 @@ def listed(folder: Path, exclude: Sequence[str] = ()) -> list[CodeFile]:
     """The files of the same code, in the order of their paths; none of them is read."""
     files: list[CodeFile] = []
     total = 0
-    for file in _walk(folder, "", (*_NEVER, *exclude)):
+    for file in _walk(folder, "", (*NEVER, *exclude)):
         files.append(file)
         total += file.size
         if len(files) > _MOST_FILES or total > _MOST_BYTES:

@@ -43,21 +43,28 @@ if TYPE_CHECKING:
 @dataclass
 class PreparedSteps:
     """A run of several steps that is ready to start; a person should hear of the `warnings`. The
-    steps have so many `tasks` in all."""
+    steps have so many `tasks` in all; `scripts` are those of the first task of each, by its name.
+    """
 
     record: RunRecord
     files: dict[str, str]
     code: code.Code
     warnings: Sequence[Finding]
     tasks: int
+    scripts: Mapping[str, str]
 
 
 def prepare_steps(
-    job_file: JobFile, store: RunStore, targets: Sequence[str] = (), *, run_id: str | None = None
+    job_file: JobFile,
+    store: RunStore,
+    targets: Sequence[str] = (),
+    *,
+    run_id: str | None = None,
+    asks: bool = True,
 ) -> PreparedSteps:
     """Looks at all that can be wrong with each step, as far as that is known before the others have
     ended; UserError with all that is. `targets` is where all of them run, in place of what they
-    say."""
+    say; `asks` is as for `prepare`."""
     whole = run_id or store.new_id(_name_of(job_file))
     named = read_steps(job_file.document, whole)
     _require_ids(whole, named, store)
@@ -67,7 +74,7 @@ def prepare_steps(
     for step in named:
         try:
             own = replace(job_file, document=step.document)
-            found[step.name] = _prepared(own, step, runs, store, targets)
+            found[step.name] = _prepared(own, step, runs, store, targets, asks=asks)
         except UserError as error:
             errors += error.findings
     if not errors:
@@ -91,6 +98,7 @@ def prepare_steps(
         first.code,
         warnings,
         sum(each.record.tasks for each in found.values()),
+        {name: each.plan.first_script for name, each in found.items()},
     )
 
 
@@ -169,6 +177,8 @@ def _prepared(
     runs: Mapping[str, str],
     store: RunStore,
     targets: Sequence[str],
+    *,
+    asks: bool,
 ) -> Prepared:
     choice = choose(job_file, targets)
     if len(choice.targets) > 1:
@@ -178,7 +188,8 @@ def _prepared(
             [Finding("one-target", message, "name one of them", "target", location=place)]
         )
     coming = [*runs.values()]
-    return prepare(job_file, choice.targets[0], store, run_id=runs[step.name], coming=coming)
+    run_id = runs[step.name]
+    return prepare(job_file, choice.targets[0], store, run_id=run_id, coming=coming, asks=asks)
 
 
 def _unkept(step: NamedStep, whole: str, found: Mapping[str, Prepared]) -> list[Finding]:

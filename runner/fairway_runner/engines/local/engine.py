@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
@@ -240,6 +241,8 @@ def _supervise(run: RunFolder, lock: int, secrets: Mapping[str, str], *, retry: 
         assert process.stdin is not None
         with contextlib.suppress(BrokenPipeError), process.stdin:  # it may have died: see below
             process.stdin.write(json.dumps({**apart, **secrets}).encode())
+        # Of a program that goes on for long, no dead process is left behind.
+        threading.Thread(target=process.wait, name="supervisor", daemon=True).start()
     finally:
         os.close(ready)
         os.close(lock)

@@ -1,0 +1,100 @@
+"""A job file that is ready to start, whether it has one job or several steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fairway_core.findings import UserError
+from fairway_runner.jobs.steps import has_steps
+from fairway_runner.runs.labels import labelled
+from fairway_runner.submit.several import choose, prepare_for
+from fairway_runner.submit.steps import PreparedSteps, prepare_steps, start_steps
+from fairway_runner.submit.submission import start
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from fairway_core.findings import Finding
+    from fairway_runner.jobs.job_file import JobFile
+    from fairway_runner.runs.store import Run, RunRecord, RunStore
+    from fairway_runner.submit.submission import Prepared
+
+MANY = 1_000
+"""Tasks of which more are started only where that is confirmed."""
+
+
+@dataclass(frozen=True)
+class Ready:
+    """What a job file makes; nothing of it is written yet."""
+
+    prepared: Prepared | PreparedSteps
+
+    @property
+    def record(self) -> RunRecord:
+        """What will be written down of the run."""
+        return self.prepared.record
+
+    @property
+    def warnings(self) -> Sequence[Finding]:
+        """What a person should hear of."""
+        return self.prepared.warnings
+
+    @property
+    def tasks(self) -> int:
+        """All that it starts, those of steps too."""
+        made = self.prepared
+        return made.tasks if isinstance(made, PreparedSteps) else made.record.tasks
+
+    @property
+    def next_targets(self) -> list[str]:
+        """The targets after the first that it may go to."""
+        others = [] if isinstance(self.prepared, PreparedSteps) else self.prepared.next
+        return [each.record.target for each in others]
+
+    @property
+    def scripts(self) -> Mapping[str, str]:
+        """The script of the first task, by "", or that of each step by its name."""
+        if isinstance(self.prepared, PreparedSteps):
+            return self.prepared.scripts
+        return {"": self.prepared.plan.first_script}
+
+    def start(self, store: RunStore) -> Run:
+        """Records the run and starts it; one of the same id and the same job goes on."""
+        if isinstance(self.prepared, PreparedSteps):
+            return start_steps(self.prepared, store)
+        return start(self.prepared, store)
+
+
+def make_ready(
+    job_file: JobFile,
+    store: RunStore,
+    targets: Sequence[str] = (),
+    *,
+    patience: float | None = None,
+    run_id: str | None = None,
+    tags: Sequence[str] = (),
+    note: str | None = None,
+    asks: bool = True,
+) -> Ready:
+    """Looks at all that can be wrong with a job file; UserError where something is.
+
+    `targets` is where it runs in place of what it says, `patience` for how many seconds it waits on
+    each. `asks` is whether targets are asked, which takes its time.
+    """
+    made: Prepared | PreparedSteps
+    if has_steps(job_file.document.data):
+        if patience is not None:
+            message = "`patience` is for a job without steps"
+            raise UserError.of("not-supported", message, "leave it out")
+        made = prepare_steps(job_file, store, targets, run_id=run_id, asks=asks)
+    else:
+        choice = choose(job_file, targets, patience)
+        made = prepare_for(job_file, choice, store, run_id=run_id, asks=asks)
+    made.record = labelled(made.record, tags, note)
+    return Ready(made)
+
+
+def many(tasks: int, hint: str) -> UserError:
+    """What is said where nobody has confirmed so many tasks."""
+    return UserError.of("many-tasks", f"this starts {tasks:,} tasks", hint)
