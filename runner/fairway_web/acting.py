@@ -13,16 +13,29 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-MOST = 8
-"""Runs that are acted on at once; further ones wait."""
+MOST = 100
+"""Runs that are acted on at once; further ones wait. Most of the time such a thread sleeps."""
+_MOST_CHECKS = 2  # these compute
 
-_limiter: RunVar[CapacityLimiter] = RunVar("acting")
+_acting: RunVar[CapacityLimiter] = RunVar("acting")
+_checking: RunVar[CapacityLimiter] = RunVar("checking")
 
 
 async def acting(function: Callable[..., T], *arguments: object) -> T:
     """Calls a function that acts on runs."""
-    try:
-        limiter = _limiter.get()
-    except LookupError:
-        _limiter.set(limiter := CapacityLimiter(MOST))
+    limiter = _limiter(_acting, MOST)
     return await to_thread.run_sync(function, *arguments, limiter=limiter)
+
+
+async def checking(function: Callable[..., T], *arguments: object) -> T:
+    """Calls a function that looks at a job: as often as somebody types."""
+    limiter = _limiter(_checking, _MOST_CHECKS)
+    return await to_thread.run_sync(function, *arguments, limiter=limiter)
+
+
+def _limiter(known: RunVar[CapacityLimiter], most: int) -> CapacityLimiter:
+    try:
+        return known.get()
+    except LookupError:
+        known.set(limiter := CapacityLimiter(most))
+        return limiter

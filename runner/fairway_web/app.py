@@ -18,6 +18,8 @@ from fairway_web.pages import Pages, problem_page
 from fairway_web.project import Refresher, Runs
 from fairway_web.rest import Rest, metrics, problem
 from fairway_web.styles import report_style
+from fairway_web.submit_page import SubmitPage
+from fairway_web.submitting import Submitting
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -39,6 +41,7 @@ def application(
     runs = Runs(store.base)
     refresher = Refresher(runs)
     refresher.start()
+    submitting = Submitting(runs)
 
     async def login(request: Request) -> Response:
         query = request.query_params
@@ -63,8 +66,9 @@ def application(
             Route("/metrics", prometheus),
             Route("/static/report.css", report_style),
             Mount("/static", StaticFiles(packages=[("fairway_web", "static")])),
-            Mount("/api/v1", routes=Rest(runs, refresher).routes()),
+            Mount("/api/v1", routes=Rest(runs, refresher, submitting).routes()),
             *Pages(runs, refresher).routes(),
+            *SubmitPage(runs, refresher, submitting).routes(),
         ],
         exception_handlers={
             UserError: _user_error,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlencode
 
@@ -13,18 +12,17 @@ from starlette.routing import Route
 from fairway_core.findings import UserError
 from fairway_runner.runs.chosen import task_name
 from fairway_runner.runs.compare import compare
-from fairway_runner.runs.html import html_templates
 from fairway_runner.runs.report.page import sections
 from fairway_runner.submit.retry import retry
 from fairway_runner.targets.lookup import all_targets
 from fairway_web import files, logs
 from fairway_web.acting import acting
+from fairway_web.html import fragment, page
 from fairway_web.listing import STATES, listed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jinja2 import Environment
     from starlette.requests import Request
 
     from fairway_runner.runs.store import Run
@@ -38,19 +36,10 @@ _MOST_LOGS = 2000  # tasks that can be chosen; others by their address
 _MOST_COMPARED = 200
 
 
-@cache
-def _templates() -> Environment:
-    return html_templates("fairway_web", "templates")
-
-
-def _page(name: str, status: int = 200, **facts: Any) -> HTMLResponse:
-    return HTMLResponse(_templates().get_template(name).render(**facts), status)
-
-
 def problem_page(error: UserError, status: int) -> HTMLResponse:
     """What is said of an error, and what to do."""
     title = "Not found" if status == 404 else "That cannot be done"
-    return _page("problem.html.j2", status, title=title, findings=error.findings)
+    return page("problem.html.j2", status, title=title, findings=error.findings)
 
 
 class Pages:
@@ -76,20 +65,16 @@ class Pages:
         self._refresher.watch()
         query = {name: value for name, value in request.query_params.items() if value}
         is_fragment = bool(query.pop("fragment", ""))
-        page = await to_thread.run_sync(listed, self._runs, query)
+        found = await to_thread.run_sync(listed, self._runs, query)
         facts: dict[str, Any] = {
             "title": "Runs",
-            "page": page,
+            "page": found,
             "query": query,
             "states": STATES,
-            "findings": [*self._refresher.findings, *page.findings],
+            "findings": [*self._refresher.findings, *found.findings],
             "here": "/?" + urlencode({**query, "fragment": "1"}),
         }
-        if not is_fragment:
-            return _page("runs.html.j2", **facts)
-        template = _templates().get_template("runs.html.j2")
-        block = template.blocks["fragment"]
-        return HTMLResponse("".join(block(template.new_context(facts))))
+        return (fragment if is_fragment else page)("runs.html.j2", **facts)
 
     async def show(self, request: Request) -> Response:
         """One run: what its report says, its log as it grows, its outputs."""
@@ -99,7 +84,7 @@ class Pages:
         path = logs.log_of(run, task)
         facts = await to_thread.run_sync(_run_facts, run, task)
         facts["is_cut"] = facts["log"].end > logs.MOST
-        return _page("run.html.j2", title=f"{run.id} · {path.parent.name}", **facts)
+        return page("run.html.j2", title=f"{run.id} · {path.parent.name}", **facts)
 
     async def sections(self, request: Request) -> Response:
         """The part of a run's page that changes, and whether it still does."""
@@ -115,7 +100,7 @@ class Pages:
         asked = list(dict.fromkeys(request.query_params.getlist("run")))
         runs = [self._runs.find(name) for name in asked[:_MOST_COMPARED]]
         records = await to_thread.run_sync(compare, runs)
-        return _page(
+        return page(
             "compare.html.j2",
             title="Compare",
             runs=len(runs),
@@ -138,7 +123,7 @@ class Pages:
             }
             for each in known.values()
         ]
-        return _page("targets.html.j2", title="Targets", targets=facts)
+        return page("targets.html.j2", title="Targets", targets=facts)
 
     async def act(self, request: Request) -> Response:
         """What a button does to runs, after it was asked for once more."""
@@ -150,7 +135,7 @@ class Pages:
         runs = [self._runs.find(name) for name in names]
         if form.get("confirmed") != ["yes"]:
             title, question = _ASKED[action]
-            return _page(
+            return page(
                 "confirm.html.j2", title=title, question=question, action=action, runs=names
             )
         await acting(_act, action, runs)

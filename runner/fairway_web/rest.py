@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from anyio import to_thread
 from starlette.responses import (
@@ -18,21 +18,24 @@ from fairway_agent.task_spec import LAST
 from fairway_core.findings import UserError, finding_facts
 from fairway_runner.runs.chosen import chosen_task, task_name
 from fairway_runner.runs.detail import Detail
+from fairway_runner.runs.facts import run_facts, target_facts
 from fairway_runner.runs.plans import read_specs
 from fairway_runner.runs.records import damaged
 from fairway_runner.submit.retry import retry
 from fairway_web import files, logs
-from fairway_web.acting import acting
+from fairway_web.acting import acting, checking
 from fairway_web.listing import listed
+from fairway_web.submitting import read_asked
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
     from fairway_runner.runs.store import Run
     from fairway_web.project import Refresher, Runs
+    from fairway_web.submitting import Submitting
 
 _UNKNOWN = frozenset({"unknown-run", "unknown-task", "unknown-output"})
-_WRONG_STATE = frozenset({"running-run", "nothing-to-retry"})
+_WRONG_STATE = frozenset({"running-run", "nothing-to-retry", "taken-run-id"})
 _STATUS = {2: 422, 3: 409, 5: 502}
 
 
@@ -48,14 +51,18 @@ def problem(error: UserError) -> JSONResponse:
 class Rest:
     """The handlers, over the runs of one project."""
 
-    def __init__(self, runs: Runs, refresher: Refresher) -> None:
+    def __init__(self, runs: Runs, refresher: Refresher, submitting: Submitting) -> None:
         self._runs = runs
         self._refresher = refresher
+        self._submitting = submitting
 
     def routes(self) -> list[Route]:
         """What is answered below `/api/v1`."""
         return [
             Route("/runs", self.list),
+            Route("/runs", self.submit, methods=["POST"]),
+            Route("/check", self.check, methods=["POST"]),
+            Route("/render", self.render, methods=["POST"]),
             Route("/runs/{run}", self.show),
             Route("/runs/{run}/log", self.log),
             Route("/runs/{run}/script", self.script),
@@ -76,6 +83,24 @@ class Rest:
         if found.older:
             answer.headers["Link"] = f'</api/v1/runs?{found.older}>; rel="next"'
         return answer
+
+    async def submit(self, request: Request) -> Response:
+        """Starts a job; asked for again with the same `run_id`, it is the same run."""
+        asked = read_asked(await request.body())
+        run = await acting(self._submitting.submit, asked)
+        self._refresher.watch()
+        facts = await to_thread.run_sync(_started, run)
+        return JSONResponse(facts, 201, {"Location": f"/api/v1/runs/{run.id}"})
+
+    async def check(self, request: Request) -> Response:
+        """What a job would start, and what is wrong with it; nothing is started."""
+        asked = read_asked(await request.body())
+        return JSONResponse(await checking(self._submitting.check, asked))
+
+    async def render(self, request: Request) -> Response:
+        """The script of a job, as `fairway render --json` prints it."""
+        asked = read_asked(await request.body())
+        return JSONResponse(await checking(self._submitting.render, asked))
 
     async def show(self, request: Request) -> Response:
         """A run as `fairway show --json` prints it."""
@@ -129,6 +154,13 @@ class Rest:
         run = self._run(request)
         tasks = await acting(retry, run)
         return JSONResponse({"run_id": run.id, "tasks": len(tasks)})
+
+
+def _started(run: Run) -> dict[str, Any]:
+    """What `fairway submit --json` prints."""
+    facts, left = run_facts(run), target_facts(run)["next_targets"]
+    named = {name: facts[name] for name in ("run_id", "target", "tasks", "state")}
+    return {**named, "next_targets": left} if left else named
 
 
 def _script(run: Run, task: str) -> str:

@@ -3,7 +3,9 @@
 
 const live = document.querySelector("[data-fragment]");
 const log = document.querySelector("#log[data-events]");
+const form = document.querySelector("form[data-check]");
 const PAUSE = 3000; // milliseconds between two looks
+const TYPED = 400; // milliseconds after the last key
 
 // What somebody has ticked stays ticked when the list is drawn again.
 function redraw(element, html) {
@@ -47,6 +49,26 @@ function follow() {
   events.addEventListener("end", () => events.close());
 }
 
+// What is wrong with a job is said while somebody types it.
+let asked, typed;
+async function check() {
+  asked?.abort();
+  asked = new AbortController();
+  try {
+    const body = new URLSearchParams(new FormData(form));
+    const answer = await fetch(form.dataset.check, { method: "POST", body, signal: asked.signal });
+    if (answer.ok) redraw(document.querySelector("#found"), await answer.text());
+  } catch {
+    // Another check has begun, or the server is away: the button asks again.
+  }
+}
+
+if (form) {
+  form.addEventListener("input", () => {
+    clearTimeout(typed);
+    typed = setTimeout(check, TYPED);
+  });
+}
 if (live) setTimeout(look, PAUSE);
 if (log) {
   log.scrollTop = log.scrollHeight;

@@ -108,6 +108,30 @@ def test_a_run_from_the_list_to_its_end(project: Path, page: Page) -> None:
     expect(page.get_by_role("button", name="Retry")).to_be_visible()
 
 
+def test_a_job_with_a_mistake_then_right_is_one_run(project: Path, page: Page) -> None:
+    page.get_by_role("link", name="Submit").click()
+    job = page.get_by_label("Job")
+    job.fill("name: typed\ntemplate: plain\ncomand: echo done\n")
+    found = page.get_by_role("status")
+    expect(found).to_contain_text("line 3")
+    expect(found).to_contain_text("did you mean `command`?")
+    job.fill("name: typed\ntemplate: plain\ncommand: echo done\n")
+    expect(found).to_contain_text("typed would start 1 task on local")
+    expect(found.get_by_label("Script")).to_contain_text("echo done")
+    page.get_by_role("button", name="Submit").dblclick()
+    expect(page.get_by_role("log")).to_have_text("done\n")
+    page.go_back()
+    page.get_by_role("button", name="Submit").click()
+    expect(page.locator("h1 .state")).to_have_text("succeeded")
+    listed = subprocess.run(
+        [sys.executable, "-m", "fairway_cli.entry", "list", "--json"],
+        cwd=project,
+        check=True,
+        capture_output=True,
+    )
+    assert [run["name"] for run in json.loads(listed.stdout)] == ["typed"]
+
+
 def test_what_runs_is_drawn_again(page: Page, make_run: MakeRun) -> None:
     run = make_run("job-a", [{"log": "", "state": "running"}], "running", engine="none-such")
     page.reload()
@@ -159,7 +183,7 @@ def test_runs_are_compared(page: Page, make_run: MakeRun) -> None:
     expect(page.get_by_role("cell", name="0.125")).to_be_visible()
 
 
-@pytest.mark.parametrize("path", ["/", "/runs/job-a", "/compare?run=job-a", "/targets"])
+@pytest.mark.parametrize("path", ["/", "/runs/job-a", "/compare?run=job-a", "/targets", "/submit"])
 def test_a_phone_shows_all_of_it(
     browser: Browser, address: str, make_run: MakeRun, path: str
 ) -> None:

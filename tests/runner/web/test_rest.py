@@ -101,6 +101,7 @@ def test_runs_are_shown_while_many_are_cancelled(
     client: TestClient, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A cancel waits for the run's end: minutes, with a long grace."""
+    monkeypatch.setattr(acting, "MOST", 8)
     entered, ended, counted = threading.Semaphore(0), threading.Event(), threading.Lock()
     at_once = [0, 0]
 

@@ -1,0 +1,186 @@
+"""Jobs that are checked and submitted from here: what is asked for, and what becomes of it."""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
+
+from fairway_core.documents import Document, Model, text_of
+from fairway_core.findings import Finding, UserError, finding_facts
+from fairway_core.yaml_text import parse_yaml
+from fairway_runner.jobs.job_file import job_of_text
+from fairway_runner.moments import span
+from fairway_runner.runs.store import RunStore
+from fairway_runner.submit.ready import MANY, Ready, make_ready, many
+from fairway_runner.submit.rerun import Submitted, ready_again, submitted
+from fairway_runner.submit.steps import PreparedSteps
+from fairway_runner.targets.lookup import find_target
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from fairway_core.target import Target
+    from fairway_runner.runs.store import Run
+    from fairway_web.project import Runs
+
+UNNAMED = "job.yaml"
+"""Where a job stands that came without a file: beside the project's own."""
+
+
+class Asked(Model):
+    """What somebody asks to be checked or submitted."""
+
+    job: str | None = None
+    """The text of the job's file; by default what is written in `file`."""
+    file: str | None = None
+    """Where it stands in the project: its folder has the code."""
+    run: str | None = None
+    """An earlier run, in place of `file`: its code runs again, with its own job or `job`."""
+    set: tuple[str, ...] = ()
+    """Assignments `KEY=VALUE` over the job."""
+    target: tuple[str, ...] = ()
+    """Where it runs, in place of what the job says."""
+    patience: str | None = None
+    """How long it waits on each of several targets."""
+    run_id: str | None = None
+    """The ID of the run: asked for twice with the same one, it is one run."""
+    tags: tuple[str, ...] = ()
+    note: str | None = None
+    yes: bool = False
+    """Starts more than 1,000 tasks too."""
+    offline: bool = False
+    """Asks no target; what it has no room for is found later."""
+
+
+def read_asked(body: bytes) -> Asked:
+    """What a request in JSON asks for; UserError where it is none, or asks for what there is
+    not."""
+    try:
+        data = json.loads(body)
+        json.dumps(data, ensure_ascii=False).encode()  # fails for the half of a character
+    except (ValueError, RecursionError):
+        hint = 'send {"job": "TEXT OF THE FILE"}'
+        raise UserError.of("bad-request", "the request is not JSON", hint) from None
+    try:
+        return Document(parse_yaml("{}", "request"), data).validate(Asked)
+    except UserError as error:
+        # The places of a request are of no use to who made it.
+        raise UserError([replace(each, location=None) for each in error.findings]) from None
+
+
+@dataclass
+class Submitting:
+    """Checks and submits, over the runs of one project."""
+
+    runs: Runs
+    _turns: WeakValueDictionary[str, Lock] = field(default_factory=WeakValueDictionary)
+    _turn: Lock = field(default_factory=Lock)
+
+    @property
+    def _store(self) -> RunStore:
+        # A job may name an earlier run by the beginning of its ID.
+        return RunStore(self.runs.base)
+
+    def check(self, asked: Asked) -> dict[str, Any]:
+        """What it would start, the scripts of it, and what a person should hear of; UserError
+        with what is wrong with it."""
+        with self._ready(asked) as ready:
+            record = ready.record
+            return {
+                "name": record.name,
+                "target": record.target,
+                "next_targets": ready.next_targets,
+                "tasks": ready.tasks,
+                "scripts": dict(ready.scripts),
+                "findings": [finding_facts(each) for each in ready.warnings],
+            }
+
+    def render(self, asked: Asked) -> dict[str, Any]:
+        """The script of a job, as `fairway render --json` prints it."""
+        with self._ready(asked) as ready:
+            made = ready.prepared
+            if isinstance(made, PreparedSteps):
+                hint = "`check` answers with the script of each step"
+                raise UserError.of("several-steps", "one job is wanted here", hint)
+            facts = {"name": made.record.name, "target": made.record.target}
+            return {**facts, "template": made.job.template, "script": made.plan.first_script}
+
+    def submit(self, asked: Asked) -> Run:
+        """Starts it. UserError where it cannot be."""
+        with self._turn_of(asked.run_id), self._ready(asked) as ready:
+            if ready.tasks > MANY and not asked.yes:
+                raise many(ready.tasks, "say `yes` if that is meant")
+            return ready.start(self._store)
+
+    @contextmanager
+    def _turn_of(self, run_id: str | None) -> Iterator[None]:
+        """Two that ask for the same run come one after the other: the second finds it there."""
+        if run_id is None:
+            yield
+            return
+        with self._turn:
+            turn = self._turns.setdefault(run_id, Lock())
+        with turn:
+            yield
+
+    @contextmanager
+    def _ready(self, asked: Asked) -> Iterator[Ready]:
+        asks = not asked.offline
+        if asked.run is not None:
+            run, edited, target = self._again(asked)
+            with ready_again(
+                *(run, edited, target),
+                run_id=asked.run_id,
+                tags=asked.tags,
+                note=asked.note,
+                asks=asks,
+            ) as (prepared, _):
+                yield Ready(prepared)
+            return
+        file = asked.file or UNNAMED
+        path = self.inside(file)
+        text = text_of(path) if asked.job is None else asked.job
+        yield make_ready(
+            job_of_text(text, file, path.parent, asked.set),
+            self._store,
+            asked.target,
+            patience=None if asked.patience is None else span("patience", asked.patience),
+            run_id=asked.run_id,
+            tags=asked.tags,
+            note=asked.note,
+            asks=asks,
+        )
+
+    def _again(self, asked: Asked) -> tuple[Run, Submitted, Target | None]:
+        run = self.runs.find(asked.run or "")
+        if asked.file is not None:
+            hint = "give one of them"
+            raise UserError.of("bad-value", "`run` and `file` exclude each other", hint)
+        if asked.patience is not None or len(asked.target) > 1:
+            message = "a run is run again on one target"
+            raise UserError.of("one-target", message, "name one, and leave out `patience`")
+        if asked.job is not None:
+            edited = Submitted(asked.job, asked.set)
+        else:
+            was = submitted(run)
+            edited = replace(was, assignments=(*was.assignments, *asked.set))
+        return run, edited, find_target(asked.target[0]) if asked.target else None
+
+    def inside(self, file: str) -> Path:
+        """The path of a file of the project; UserError where it lies elsewhere, or its folder is
+        not there."""
+        root = self.runs.base.parent.resolve()
+        try:
+            path = (root / file).resolve()
+            if path.is_relative_to(root) and path != root and path.parent.is_dir():
+                return path
+        except (OSError, ValueError, RuntimeError):  # no file can have that name
+            pass
+        message = f"`file`: {file[:200]} is no file of the project"
+        hint = f"give its path from {root}"
+        raise UserError([Finding("bad-path", message, hint)])

@@ -1,0 +1,332 @@
+"""Jobs that are checked and submitted by REST and on the page."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_runner.submit.submission import start as real_start
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from conftest import MakeRun
+    from starlette.testclient import TestClient
+
+    from fairway_runner.runs.store import Run, RunStore
+
+ORIGIN = {"Origin": "http://127.0.0.1:8765"}
+JOB = "name: hello\ntemplate: plain\ncommand: echo {{ params.word }}\nparams: {word: one}\n"
+_MANY = (
+    "name: many\ncommand: echo {{ params.n }}\nparams: {n: 1}\nsweep: {points: {repeat: 1200}}\n"
+)
+_PATIENCE = 300.0  # seconds; only a hang takes so long
+
+
+@pytest.fixture(autouse=True)
+def project(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The project that the server was started in; its runs are ended afterwards."""
+    folder = store.base.parent
+    (folder / "fairway.yaml").write_text("{}\n")
+    monkeypatch.chdir(folder)
+    yield folder
+    for run in store.unsorted():
+        if (run.folder / "plan.json").exists():
+            run.wait()
+
+
+def said(answer: Any) -> str:
+    """The message of an error's first finding."""
+    message: str = answer.json()["findings"][0]["message"]
+    return message
+
+
+def test_a_check_tells_what_would_start(client: TestClient, store: RunStore) -> None:
+    answer = client.post("/api/v1/check", json={"job": JOB})
+    assert answer.status_code == 200
+    checked = answer.json()
+    script = checked.pop("scripts")[""]
+    assert "echo one" in script
+    assert checked == {
+        "name": "hello",
+        "target": "local",
+        "next_targets": [],
+        "tasks": 1,
+        "findings": [],
+    }
+    rendered = client.post("/api/v1/render", json={"job": JOB}).json()
+    assert rendered == {
+        "name": "hello",
+        "target": "local",
+        "template": "plain",
+        "script": script,
+    }
+    assert not list(store.unsorted())
+
+
+def test_a_mistake_has_its_line(client: TestClient, store: RunStore) -> None:
+    wrong = JOB.replace("command", "comand")
+    for call in ("check", "render", "runs"):
+        answer = client.post(f"/api/v1/{call}", json={"job": wrong})
+        assert answer.status_code == 422
+        found = answer.json()["findings"]
+        assert {"id": "unknown-key", "line": 3, "hint": "did you mean `command`?"}.items() <= found[
+            0
+        ].items()
+    assert not list(store.unsorted())
+
+
+def test_a_run_is_started_once_however_often_it_is_asked_for(
+    client: TestClient, store: RunStore
+) -> None:
+    asked = {"job": JOB, "run_id": "hello-once", "tags": ["a"], "note": "first"}
+    answers = [client.post("/api/v1/runs", json=asked) for _ in range(2)]
+    assert [each.status_code for each in answers] == [201, 201]
+    assert answers[0].headers["location"] == "/api/v1/runs/hello-once"
+    assert answers[0].json().keys() == {"run_id", "target", "tasks", "state"}
+    (run,) = store.unsorted()
+    assert (run.id, run.tags, run.note) == ("hello-once", ("a",), "first")
+    other = client.post("/api/v1/runs", json={**asked, "set": ["params.word=two"]})
+    assert other.status_code == 409
+    assert "is of another job" in said(other)
+
+
+def test_two_that_ask_at_once_get_the_same_run(
+    client: TestClient, store: RunStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entered, go_on = threading.Semaphore(0), threading.Event()
+    starts: list[str] = []
+
+    def start(prepared: Any, store: RunStore) -> Run:
+        starts.append(prepared.record.id)
+        entered.release()
+        assert go_on.wait(_PATIENCE)
+        return real_start(prepared, store)
+
+    monkeypatch.setattr("fairway_runner.submit.ready.start", start)
+    answers: list[int] = []
+    asked = {"job": JOB, "run_id": "hello-once"}
+    callers = [
+        threading.Thread(
+            target=lambda: answers.append(client.post("/api/v1/runs", json=asked).status_code)
+        )
+        for _ in range(2)
+    ]
+    for each in callers:
+        each.start()
+    assert entered.acquire(timeout=_PATIENCE)
+    assert starts == ["hello-once"]  # the other waits for its turn
+    go_on.set()
+    for each in callers:
+        each.join(_PATIENCE)
+    assert answers == [201, 201]
+    assert [run.id for run in store.unsorted()] == ["hello-once"]
+
+
+def test_a_file_of_the_project_is_submitted(
+    client: TestClient, store: RunStore, project: Path
+) -> None:
+    (project / "jobs").mkdir()
+    (project / "jobs" / "a.yaml").write_text(JOB)
+    answer = client.post("/api/v1/runs", json={"file": "jobs/a.yaml", "set": ["params.word=two"]})
+    assert answer.status_code == 201
+    (run,) = store.unsorted()
+    assert run.record.job_file == "jobs/a.yaml"
+    run.wait()
+    assert run.log_text() == "two\n"
+
+
+@pytest.mark.parametrize(
+    "file",
+    ["../a.yaml", "/etc/passwd", "", ".", "none/a.yaml", "a\0.yaml", "out/a.yaml", "a" * 300],
+)
+def test_no_file_outside_of_the_project_is_read(
+    client: TestClient, project: Path, file: str
+) -> None:
+    (project / "out").symlink_to("/etc")
+    answer = client.post("/api/v1/check", json={"file": file})
+    assert answer.status_code == 422
+    if file:
+        named = "is no file of the project" in said(answer)
+        assert named or said(answer).endswith("File name too long")
+    page = client.get("/submit", params={"from": f"file:{file}", "once": "abcdef"})
+    assert page.status_code == 422
+    assert "root:" not in page.text
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"{", "the request is not JSON"),
+        (b"\xff", "the request is not JSON"),
+        (b"[" * 100_000, "the request is not JSON"),
+        (b"[]", "expected a mapping, found a list"),
+        (b'{"jobs": "x"}', "unknown key `jobs`"),
+        (b'{"job": 1}', "`job`: expected text, found the number 1"),
+        (b'{"job": "\\ud800"}', "the request is not JSON"),
+        (b'{"target": "local"}', "`target`: expected a list"),
+        (b'{"job": "name: a", "file": "../x"}', "is no file of the project"),
+        (b'{"run": "none"}', "there is no run `none`"),
+    ],
+)
+def test_a_request_that_is_none(client: TestClient, body: bytes, message: str) -> None:
+    answer = client.post("/api/v1/check", content=body)
+    assert answer.status_code == (404 if "no run" in message else 422)
+    assert message in said(answer)
+
+
+def test_very_many_tasks_want_a_word(client: TestClient, store: RunStore) -> None:
+    answer = client.post("/api/v1/runs", json={"job": _MANY})
+    assert answer.status_code == 422
+    assert said(answer) == "this starts 1,200 tasks"
+    assert not list(store.unsorted())
+
+
+def _run(client: TestClient, store: RunStore) -> Run:
+    asked = {"job": JOB, "run_id": "hello-first", "set": ["params.word=two"], "tags": ["a"]}
+    assert client.post("/api/v1/runs", json=asked).status_code == 201
+    run = store.find("hello-first")
+    run.wait()
+    return run
+
+
+def test_a_run_is_run_again_with_changes(
+    client: TestClient, store: RunStore, project: Path
+) -> None:
+    (project / "word.txt").write_text("code")
+    _run(client, store)
+    (project / "word.txt").write_text("other code")
+    edited = JOB.replace("echo", "cat word.txt; echo")
+    asked = {"run": "hello-first", "job": edited, "run_id": "hello-again"}
+    for _ in range(2):
+        assert client.post("/api/v1/runs", json=asked).status_code == 201
+    again = store.find("hello-again")
+    again.wait()
+    assert again.log_text() == "codeone\n"  # what was set over the first is not set over this one
+    assert again.tags == ("a",)
+    facts = json.loads((again.folder / "provenance.json").read_text())
+    assert facts["rerun_of"] == "hello-first"
+    as_it_was = client.post("/api/v1/check", json={"run": "hello-first"}).json()
+    assert "echo two" in as_it_was["scripts"][""]
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"file": "job.yaml"}, "`run` and `file` exclude each other"),
+        ({"target": ["local", "other"]}, "a run is run again on one target"),
+        ({"patience": "10m"}, "a run is run again on one target"),
+        ({"job": JOB + "code: {path: src}\n"}, "`code`: a rerun has the code of hello-first"),
+        ({"job": JOB + "code: src\n"}, "`code`: a rerun has the code of hello-first"),
+        ({"job": JOB + "checkpoint: x\n"}, "`checkpoint`"),
+        ({"job": "- a\n"}, "expected a mapping, found a list"),
+        ({"job": ""}, "the file is empty"),
+    ],
+)
+def test_what_a_run_is_not_run_again_with(
+    client: TestClient, store: RunStore, asked: dict[str, Any], message: str
+) -> None:
+    _run(client, store)
+    answer = client.post("/api/v1/runs", json={"run": "hello-first", **asked})
+    assert answer.status_code == 422
+    assert message in " ".join(each["message"] for each in answer.json()["findings"])
+    assert [run.id for run in store.unsorted()] == ["hello-first"]
+
+
+def test_a_job_with_steps_has_a_script_for_each(client: TestClient) -> None:
+    steps = "name: two\nsteps:\n  a: {command: echo a}\n  b: {command: echo b, after: a}\n"
+    checked = client.post("/api/v1/check", json={"job": steps}).json()
+    assert checked["scripts"].keys() == {"a", "b"}
+    assert "echo b" in checked["scripts"]["b"]
+    answer = client.post("/api/v1/render", json={"job": steps})
+    assert "one job is wanted here" in said(answer)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "begun"),
+    [
+        ("", "template: plain"),
+        ("template:torchrun", "template: torchrun"),
+        ("file:jobs/a.yaml", "echo {{ params.word }}"),
+        ("run:hello-first", "With the code of"),
+    ],
+)
+def test_the_form_begins_with_what_was_chosen(
+    client: TestClient, store: RunStore, project: Path, chosen: str, begun: str
+) -> None:
+    (project / "jobs").mkdir()
+    (project / "jobs" / "a.yaml").write_text(JOB)
+    (project / "jobs" / "data.yaml").write_text("a: 1\n")
+    _run(client, store)
+    query = {"from": chosen} if chosen else {}
+    address = client.get("/submit", params=query).headers["location"]
+    assert re.search("once=[a-z0-9]{6}$", address)
+    page = client.get(address).text
+    assert begun in page
+    assert 'value="file:jobs/a.yaml"' in page
+    assert "data.yaml" not in page
+    assert 'value="run:hello-first"' in page
+    assert ("params.word=two</textarea>" in page) is chosen.startswith("run:")
+
+
+@pytest.mark.parametrize("chosen", ["template:none", "template:../x", "run:none", "x"])
+def test_a_beginning_that_there_is_not(client: TestClient, chosen: str) -> None:
+    answer = client.get("/submit", params={"from": chosen, "once": "abcdef"})
+    assert answer.status_code in (404, 422)
+    assert "there is no" in answer.text or "cannot" in answer.text or "leaves" in answer.text
+
+
+def test_the_page_checks_and_submits(browser: TestClient, store: RunStore) -> None:
+    form = {"job": JOB.replace("command", "comand"), "once": "abcdef", "action": "submit"}
+    answer = browser.post("/submit", data=form, headers=ORIGIN)
+    assert answer.status_code == 422
+    assert "job.yaml, line 3" in answer.text
+    assert "did you mean `command`?" in answer.text
+    assert "comand: echo" in answer.text  # what was written is not lost
+    form["job"] = JOB.replace("\n", "\r\n")
+    checked = browser.post("/submit", data={**form, "action": "check"}, headers=ORIGIN)
+    assert "hello would start 1 task on local." in checked.text
+    typed = browser.post("/submit/check", data=form, headers=ORIGIN)
+    assert "<html" not in typed.text
+    assert "echo one" in typed.text
+    assert not list(store.unsorted())
+    for _ in range(2):
+        answer = browser.post("/submit", data=form, headers=ORIGIN)
+        assert answer.status_code == 303
+        assert answer.headers["location"] == "/runs/hello-abcdef"
+    (run,) = store.unsorted()
+    assert (run.folder / "job.yaml").read_text() == JOB
+    changed = {**form, "set": "params.word=two\n\n"}
+    answer = browser.post("/submit", data=changed, headers=ORIGIN)
+    assert "hello-abcdef was submitted from this page, with another job" in answer.text
+    once = re.findall(r'name="once" value="([a-z0-9]{6})"', answer.text)
+    assert once != ["abcdef"]
+    answer = browser.post("/submit", data={**changed, "once": once[0]}, headers=ORIGIN)
+    assert answer.headers["location"] == f"/runs/hello-{once[0]}"
+
+
+def test_the_page_asks_before_very_many_tasks(browser: TestClient, store: RunStore) -> None:
+    answer = browser.post("/submit", data={"job": _MANY, "action": "submit"}, headers=ORIGIN)
+    assert "this starts 1,200 tasks" in answer.text
+    assert "Start so many tasks" in answer.text
+    assert not list(store.unsorted())
+
+
+def test_no_other_page_submits(browser: TestClient, store: RunStore) -> None:
+    for path in ("/submit", "/submit/check", "/api/v1/runs", "/api/v1/check", "/api/v1/render"):
+        for headers in ({}, {"Origin": "http://evil.example"}, {"Origin": "null"}):
+            answer = browser.post(path, data={"job": JOB, "action": "submit"}, headers=headers)
+            assert answer.status_code == 403
+    assert not list(store.unsorted())
+
+
+def test_nothing_of_a_job_is_markup(browser: TestClient, make_run: MakeRun) -> None:
+    evil = "</textarea><script>alert('x')</script>"
+    form = {"job": evil, "set": evil, "target": '"><script>alert(1)', "action": "check"}
+    page = browser.post("/submit", data=form, headers=ORIGIN).text
+    assert "<script>alert" not in page
