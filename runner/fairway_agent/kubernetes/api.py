@@ -16,7 +16,7 @@ from urllib.parse import quote, urlencode
 from fairway_agent.faults import Fault
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
 _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _TIMEOUT = 30.0  # seconds for one answer
@@ -24,7 +24,14 @@ _PATIENCE = 60.0  # and in which the server may be away
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 5.0
 _TRANSIENT = frozenset({429, 500, 502, 503, 504})
 _PAGE = 500  # objects in one answer
-NOT_FOUND, TAKEN, FORBIDDEN = 404, 409, 403
+_LISTS = 5  # that may expire before they are read to their ends
+UNKNOWN, FORBIDDEN, NOT_FOUND, TAKEN, EXPIRED = 401, 403, 404, 409, 410
+
+RIGHTS = (
+    "does the head pod's account have its rights? fairway targets prepare TARGET --apply, by "
+    "whoever may make roles"
+)
+"""What to do where the account may not."""
 
 NO_ANSWER = "no-kubernetes"  # the fault where the API server is away
 DOWN = "is the cluster's control plane up? kubectl get --raw /readyz\npods that run go on meanwhile"
@@ -32,11 +39,17 @@ BATCH, CORE = "/apis/batch/v1", "/api/v1"
 _KUEUE = "/apis/kueue.x-k8s.io"
 
 
-class Refused(Exception):
-    """What the server does not do; `status` is HTTP's, the message its own."""
+class Refused(Fault):
+    """What the server does not do; `status` is HTTP's, the text its own. Who asked for something
+    that may be refused says what that was."""
 
     def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
+        has_rights = status not in (UNKNOWN, FORBIDDEN)
+        text = f"the API server of Kubernetes does not do it: {message}"
+        super().__init__(
+            "refused-request", text, "" if has_rights else RIGHTS, 2 if has_rights else 4
+        )
+        self.args = (message,)
         self.status = status
 
 
@@ -75,10 +88,21 @@ class Api:
 
     def list(
         self, base: str, kind: str, query: Mapping[str, str], *, everywhere: bool = False
-    ) -> Iterator[dict[str, Any]]:
+    ) -> Sequence[dict[str, Any]]:
         """The objects that the query's selectors mean; `everywhere` for those that are in no
         namespace."""
-        path, more = f"{base}/{kind}" if everywhere else self._path(base, kind), ""
+        path = f"{base}/{kind}" if everywhere else self._path(base, kind)
+        for _ in range(_LISTS):
+            try:
+                return list(self._pages(path, query))
+            except Refused as refused:
+                if refused.status != EXPIRED:
+                    raise
+        text = "the API server of Kubernetes forgets its lists before they are read to their ends"
+        raise Fault(NO_ANSWER, text, DOWN)
+
+    def _pages(self, path: str, query: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+        more = ""
         while True:
             page = {**query, "limit": str(_PAGE), **({"continue": more} if more else {})}
             found = self.call("GET", f"{path}?{urlencode(page)}")
@@ -88,8 +112,8 @@ class Api:
                 return
 
     def create(self, base: str, kind: str, manifest: Mapping[str, Any]) -> bool:
-        """Makes an object; False where one of that name is there, as after a request whose answer
-        was lost."""
+        """Makes an object; False where one of that name is there: this one, made by a request whose
+        answer was lost, or another."""
         try:
             self.call("POST", self._path(base, kind), manifest)
         except Refused as refused:

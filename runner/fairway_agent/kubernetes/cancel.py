@@ -9,7 +9,7 @@ from typing import IO, TYPE_CHECKING
 
 from fairway_agent import record
 from fairway_agent.fields import Damaged
-from fairway_agent.kubernetes import names
+from fairway_agent.kubernetes import names, owner
 from fairway_agent.kubernetes.api import BATCH, CORE, Api
 from fairway_agent.shared import plans, submissions
 from fairway_agent.shared.reports import CancelRequest, Done
@@ -33,18 +33,20 @@ def answer(
     with record.alone(folder / "submit.lock"):
         submissions.cancel(folder, request.submission)
         spared = _teller(folder)
-        delete(api, folder.name, spared)
+        delete(api, folder, spared)
     if request.kill:
-        for pod in api.list(CORE, "pods", _of(folder.name)):
+        for pod in api.list(CORE, "pods", owner.selector(folder.name)):
+            if not owner.owns(folder, pod):
+                continue
             if not spared or pod["metadata"]["labels"].get(names.PART) != names.KEEPER:
                 api.delete(CORE, "pods", pod["metadata"]["name"], at_once=True)
     return Done()
 
 
-def delete(api: Api, run: str, spared: str = "") -> None:
+def delete(api: Api, folder: Path, spared: str = "") -> None:
     """Deletes all Jobs of a run but the one that is `spared`; their pods are told first and have
     their grace."""
-    for job in list(api.list(BATCH, "jobs", _of(run))):
+    for job in owner.jobs(api, folder):
         if job["metadata"]["name"] != spared:
             api.delete(BATCH, "jobs", job["metadata"]["name"])
 
@@ -60,7 +62,3 @@ def _teller(folder: Path) -> str:
     except Damaged:
         return ""
     return names.job(folder.name, known.submission, names.KEEPER) if wants else ""
-
-
-def _of(run: str) -> dict[str, str]:
-    return {"labelSelector": f"{names.RUN}={names.label(run)}"}

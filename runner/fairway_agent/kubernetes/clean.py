@@ -18,5 +18,5 @@ REQUEST = RunsRequest
 def answer(shared: Path, request: RunsRequest, payload: IO[bytes]) -> RunsReport:
     """Removes a run."""
     if request.remove is not None:
-        delete(Api(), request.remove)
+        delete(Api(), shared / "runs" / request.remove)
     return runs.answer(shared, request, payload)

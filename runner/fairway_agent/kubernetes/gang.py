@@ -16,6 +16,7 @@ from fairway_agent.fanout.sshd import server
 from fairway_agent.fanout.sshd.meeting import Meeting
 from fairway_agent.faults import Fault
 from fairway_agent.fields import Fields
+from fairway_agent.kubernetes import whys
 from fairway_agent.shared.attempts import TERMINATED
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class Gang:
             key=run / "fairway_key",
             serve=f"{bundle.here()}/fairway-node serve",
         )
-        return cls(run / "tasks" / task / "pods" / str(submission), size, meeting)
+        return cls(place(run / "tasks" / task, submission), size, meeting)
 
     def join(self, rank: int, code: Path) -> None:
         """Lets the others reach this pod. Fault where its image lacks what that takes."""
@@ -101,9 +102,14 @@ class Gang:
     def is_whole(self) -> bool:
         """Whether all are there; Fault where they were waited for long enough."""
         found = self.members()
-        lacking = [str(rank) for rank, member in enumerate(found) if member is None]
+        lacking = sum(member is None for member in found)
+        why = whys.read(self.folder / whys.GANG) if lacking else ""
+        if why:
+            # Who goes on with the task finds out by itself whether it is still so.
+            whys.write(self.folder / whys.GANG, "")
+            raise Fault("no-nodes", f"{lacking} of its {self.size} pods did not come: {why}")
         if lacking and self.is_late():
-            there = self.size - len(lacking)
+            there = self.size - lacking
             message = f"{there} of its {self.size} pods were there after {PATIENCE / 60:g} min"
             hint = "with a queue of Kueue's all start together: see docs/kubernetes.md"
             raise Fault("no-nodes", message, hint)
@@ -138,6 +144,11 @@ class Gang:
     def has_changed(self) -> bool:
         """Whether a pod of the attempt was replaced by another."""
         return [member and member.uid for member in self.members()] != [m.uid for m in self.met]
+
+
+def place(task: Path, submission: int) -> Path:
+    """Where the pods of a task say where they are."""
+    return task / "pods" / str(submission)
 
 
 def base() -> Path:

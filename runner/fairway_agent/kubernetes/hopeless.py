@@ -8,17 +8,19 @@ from typing import TYPE_CHECKING
 
 from fairway_agent import fields, record
 from fairway_agent.fields import Fields
+from fairway_agent.kubernetes import names, whys
 from fairway_agent.kubernetes.api import BATCH, CORE
+from fairway_agent.kubernetes.gang import place
 from fairway_agent.kubernetes.judging import why_stuck
 from fairway_agent.kubernetes.objects import index_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
     from pathlib import Path
 
     from fairway_agent.kubernetes.api import Api
-    from fairway_agent.kubernetes.objects import Objects
-    from fairway_agent.shared.submissions import Part
+    from fairway_agent.kubernetes.objects import Object, Objects
+    from fairway_agent.shared.submissions import Part, Submission
 
 # Seconds from the first look that sees it: registries have their bad minutes.
 PATIENCE = 300.0
@@ -34,15 +36,25 @@ class Hopeless:
     now: float
     whys: dict[str, str] = field(default_factory=dict)
 
-    def end(self, api: Api, objects: Objects, parts: Sequence[Part], begun: set[str]) -> None:
+    def end(self, api: Api, objects: Objects, known: Submission, begun: set[str]) -> None:
         """Ends what has been stuck for long enough, and notes what is stuck."""
         before = fields.read(self.folder / _FILE, _times) or {}
         since: dict[str, float] = {}
-        for part in parts:
-            for name, why in _stuck(objects, part):
-                since[name] = min(before.get(name, self.now), self.now)
-                if self.now - since[name] >= PATIENCE:
-                    self._end(api, part, name, why, begun)
+
+        def for_long(pod: Object) -> bool:
+            name = pod["metadata"]["name"]
+            since[name] = min(before.get(name, self.now), self.now)
+            return self.now - since[name] >= PATIENCE
+
+        for part in known.parts:
+            for pod, why in _stuck(objects, part.job):
+                if for_long(pod):
+                    self._end(api, part, pod, why, known.submission, begun)
+        keeper = names.job(self.folder.name, known.submission, names.KEEPER)
+        for pod, why in _stuck(objects, keeper):
+            if for_long(pod):
+                self.whys[keeper] = f"nothing could start it: {why}"
+                api.delete(BATCH, "jobs", keeper)
         if since != before:
             record.write_json(self.folder / _FILE, since)
 
@@ -50,8 +62,17 @@ class Hopeless:
         """Why a task was ended; "" where it was not."""
         return self.whys.get(part.job) or self.whys.get(pod, "")
 
-    def _end(self, api: Api, part: Part, pod: str, why: str, begun: set[str]) -> None:
+    def _end(
+        self, api: Api, part: Part, found: Object, why: str, submission: int, begun: set[str]
+    ) -> None:
+        pod = found["metadata"]["name"]
         if part.job in self.whys:
+            return
+        if part.nodes > 1 and index_of(found) > 0:
+            # The first of a task on several nodes, which waits for this one, says the end.
+            task = part.task_folder(self.folder, part.indices[0])
+            if place(task, submission).is_dir():
+                whys.write(place(task, submission) / whys.GANG, why)
             return
         has_begun = any(part.task_folder(self.folder, each).name in begun for each in part.indices)
         if part.nodes == 1 and has_begun:
@@ -63,14 +84,12 @@ class Hopeless:
             api.delete(BATCH, "jobs", part.job)
 
 
-def _stuck(objects: Objects, part: Part) -> Iterator[tuple[str, str]]:
-    """The pods of a part that are stuck, and why. For others than the first of a task on several
-    nodes its first waits, with a limit of its own."""
-    for pod in objects.pods.get(part.job, ()) if part.job else ():
-        is_main = part.nodes == 1 or index_of(pod) == 0
-        why = why_stuck(pod) if is_main and pod["status"].get("phase") == "Pending" else ""
+def _stuck(objects: Objects, job: str) -> Iterator[tuple[Object, str]]:
+    """The pods of a Job that are stuck, and why."""
+    for pod in objects.pods.get(job, ()) if job else ():
+        why = why_stuck(pod) if pod["status"].get("phase") == "Pending" else ""
         if why and "deletionTimestamp" not in pod["metadata"]:
-            yield pod["metadata"]["name"], why
+            yield pod, why
 
 
 def _times(facts: object) -> dict[str, float]:

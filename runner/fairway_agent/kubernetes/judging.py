@@ -85,6 +85,11 @@ def why_stuck(pod: Object) -> str:
     return ""
 
 
+def is_pending(pod: Object) -> bool:
+    """Whether it has yet to begin."""
+    return pod["status"].get("phase") == "Pending" and "deletionTimestamp" not in pod["metadata"]
+
+
 def judge(
     status: TaskState | None,
     element: Element | None,

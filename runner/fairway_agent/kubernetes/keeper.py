@@ -10,13 +10,14 @@ from __future__ import annotations
 import signal
 import sys
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_agent import record, state_files
 from fairway_agent.faults import Fault
-from fairway_agent.kubernetes.api import NO_ANSWER, Api, Refused
+from fairway_agent.fields import Damaged
+from fairway_agent.kubernetes import whys
+from fairway_agent.kubernetes.api import Api
 from fairway_agent.kubernetes.reconcile import settle_all
 from fairway_agent.kubernetes.submit import create
 from fairway_agent.shared import plans, submissions, word
@@ -60,9 +61,12 @@ def keep(api: Api, folder: Path, number: int, plan: RunPlan) -> bool:
             known = submissions.read(folder)
             if known is not None and known.complete and known.submission == number:
                 _start(api, folder, known, plan)
+        whys.write(folder / whys.KEEPER, "")
+    except Damaged:
+        raise
     except Fault as fault:
-        if fault.record["id"] != NO_ANSWER:
-            raise
+        # It passes, or is mended meanwhile: an absence, rights that lack, a Job that is ending.
+        whys.write(folder / whys.KEEPER, fault.said)
     return True
 
 
@@ -78,9 +82,8 @@ def _start(api: Api, folder: Path, known: Submission, plan: RunPlan) -> None:
         return
     if submissions.limited(folder, known.submission) is not None:
         return
-    with suppress(Refused):  # said by its Job, which is not there: it is tried again
-        for part in list(due(folder, known, plan)):
-            create(api, folder, known, part)
+    for part in list(due(folder, known, plan)):
+        create(api, folder, known, part)
 
 
 def due(folder: Path, known: Submission, plan: RunPlan) -> Iterator[Part]:

@@ -92,6 +92,7 @@ def keeper_job(run: str, submission: int, settings: Settings, command: Sequence[
     }
     spec = {
         "backoffLimit": _RESTARTS,
+        "podFailurePolicy": {"rules": [_DISRUPTED]},
         "template": {
             "metadata": {"labels": dict(labels)},
             "spec": {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import IO, TYPE_CHECKING
 
-from fairway_agent.kubernetes import names
+from fairway_agent.kubernetes import names, owner
 from fairway_agent.kubernetes.api import CORE, Api
 from fairway_agent.kubernetes.objects import index_of
 from fairway_agent.kubernetes.reports import PodReport, PodsReport, PodsRequest
@@ -16,17 +16,17 @@ REQUEST = PodsRequest
 
 
 def answer(
-    shared: Path,  # noqa: ARG001
+    shared: Path,
     request: PodsRequest,
     payload: IO[bytes],  # noqa: ARG001
 ) -> PodsReport:
     """Those of its tasks that run."""
-    query = {"labelSelector": f"{names.RUN}={names.label(request.run)}"}
-    query["fieldSelector"] = "status.phase=Running"
+    folder = shared / "runs" / request.run
+    query = {**owner.selector(folder.name), "fieldSelector": "status.phase=Running"}
     found = []
     for pod in Api().list(CORE, "pods", query):
         facts = pod["metadata"]
-        if index_of(pod) >= 0 and "deletionTimestamp" not in facts:
+        if owner.owns(folder, pod) and index_of(pod) >= 0 and "deletionTimestamp" not in facts:
             part = facts["labels"].get(names.PART, "")
             found.append(PodReport(facts["name"], part, index_of(pod)))
     return PodsReport(tuple(found))

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from fairway_agent import predecessors, record, state_files
 from fairway_agent.fields import Damaged
-from fairway_agent.kubernetes import names
+from fairway_agent.kubernetes import names, whys
 from fairway_agent.kubernetes.api import BATCH
 from fairway_agent.kubernetes.hopeless import Hopeless
-from fairway_agent.kubernetes.judging import element_of, judge
+from fairway_agent.kubernetes.judging import element_of, is_pending, judge, why_pending
 from fairway_agent.kubernetes.objects import condition, look
 from fairway_agent.shared import plans, submissions
 from fairway_agent.shared.settling import Settling, goes_on
@@ -61,7 +61,7 @@ class _Settling(Settling):
         self.late: dict[str, Object | None] = {}
         self.hopeless = Hopeless(folder, self.now)
         if not self.cancelled:
-            self.hopeless.end(api, objects, known.parts, self.begun)
+            self.hopeless.end(api, objects, known, self.begun)
 
     def judged(self, part: Part, index: int, status: TaskState | None) -> Verdict:
         """By its Job and its pods; or by its keeper, where that is to make the Job."""
@@ -74,6 +74,8 @@ class _Settling(Settling):
                 return Verdict(ended(status or TaskState(), "failed", SERVICE, why, self.now))
             return judge(status, found, cancelled=self.cancelled, now=self.now)
         cancelled = self.cancelled or bool(self.blocked)
+        if not cancelled and (why := self._keepers_end()):
+            return Verdict(ended(status or TaskState(), "failed", SERVICE, why, self.now))
         to_come = "" if cancelled else self._to_come(part)
         return judge(status, None, cancelled=cancelled, now=self.now, to_come=to_come)
 
@@ -102,13 +104,32 @@ class _Settling(Settling):
         failed = predecessors.unsuccessful(plan.after)
         return f"not started: {', '.join(failed)}" if failed else ""
 
+    def _keepers_end(self) -> str:
+        """Why its keeper does not start anything any more; "" where it does, or is not there."""
+        name = self._keeper_name
+        if why := self.hopeless.whys.get(name):
+            return why
+        found = condition(self.objects.jobs.get(name) or {}, "Failed")
+        if found is None:
+            return ""
+        last = whys.read(self.folder / whys.KEEPER)
+        said = f"its keeper has failed for good: kubectl logs job/{name}"
+        return f"{said}; {last}" if last else said
+
     def _to_come(self, part: Part) -> str:
         """What a part waits for; "" where nothing is there to start it any more."""
-        name = names.job(self.folder.name, self.known.submission, names.KEEPER)
+        name = self._keeper_name
         keeper = self.objects.jobs.get(name) or self._made_since(name)
-        if keeper is None or condition(keeper, "Failed") or condition(keeper, "Complete"):
+        if keeper is None or condition(keeper, "Complete"):
             return ""
-        return "waiting for other tasks" if part.stage != "tasks" else "waiting for its turn"
+        waits = "waiting for other tasks" if part.stage != "tasks" else "waiting for its turn"
+        pending = [each for each in self.objects.pods.get(name, ()) if is_pending(each)]
+        why = why_pending(pending[0]) if pending else whys.read(self.folder / whys.KEEPER)
+        return f"{waits}: {why}" if why else waits
+
+    @property
+    def _keeper_name(self) -> str:
+        return names.job(self.folder.name, self.known.submission, names.KEEPER)
 
     def _made_since(self, name: str) -> Object | None:
         """A Job that was made between the list and the look at this run's folder, if it is one."""

@@ -13,14 +13,17 @@ from typing import IO, TYPE_CHECKING, Any
 
 from fairway_agent import bundle, record
 from fairway_agent.faults import Fault
-from fairway_agent.kubernetes import manifests, names, quota, settings, shares
-from fairway_agent.kubernetes.api import BATCH, Api, Refused
+from fairway_agent.kubernetes import manifests, names, owner, quota, settings, shares
+from fairway_agent.kubernetes.api import BATCH, RIGHTS, Api, Refused
 from fairway_agent.kubernetes.reconcile import settle_all
 from fairway_agent.kubernetes.reports import SubmitRequest
 from fairway_agent.shared import plans, preparing, submissions
 from fairway_agent.shared.reports import SubmitReport
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fairway_agent.kubernetes.objects import Object
     from fairway_agent.kubernetes.settings import Settings
     from fairway_agent.plan import RunPlan
     from fairway_agent.shared.submissions import Part, Submission
@@ -33,8 +36,7 @@ _REFUSED = {
     "kubectl get clusterqueues",
     "no queue": "see: kubectl get localqueues; or leave `queue:` out of the target",
     "exceeded quota": "ask who runs the cluster for a larger quota: kubectl describe quota",
-    "forbidden": "does the head pod's account have its rights? fairway targets prepare "
-    "TARGET --apply",
+    "forbidden": RIGHTS,
 }
 
 REQUEST = SubmitRequest
@@ -60,6 +62,7 @@ def answer(
             ]
             known = submissions.Submission(number, parts, False, submissions.KUBERNETES)
             _write_objects(folder, known, request)
+            _require_names(api, folder, known)
             known.write(folder)
         if known.submission == number and not known.complete:
             known = _submit(api, folder, known)
@@ -118,6 +121,9 @@ def _submit(api: Api, folder: Path, wanted: Submission) -> Submission:
     except Refused as refused:
         _withdraw(api, folder, wanted)
         raise _refusal(refused) from None
+    except owner.Taken:
+        _withdraw(api, folder, wanted)
+        raise
     done = replace(wanted, complete=True)
     done.write(folder)
     return done
@@ -134,7 +140,7 @@ def create(api: Api, folder: Path, wanted: Submission, part: Part) -> None:
 
 
 def _post(api: Api, folder: Path, name: str) -> None:
-    api.create(BATCH, "jobs", _manifest(folder, name))
+    owner.make(api, folder, _manifest(folder, name))
 
 
 def _manifest(folder: Path, name: str) -> manifests.Manifest:
@@ -147,6 +153,17 @@ def _require_predecessors(api: Api, plan: RunPlan) -> None:
     folders = [Path(each) for each in plan.after]
     settle_all(api, folders)
     preparing.require_predecessors(folders)
+
+
+def _require_names(api: Api, folder: Path, wanted: Submission) -> None:
+    """Taken where a run of another folder has the names, and then nothing is left of this one.
+    Jobs of this folder are of a run that was removed by hand: they go."""
+    try:
+        remains = owner.require(api, folder)
+    except owner.Taken:
+        _forget(folder, wanted)
+        raise
+    _delete(api, remains, wanted)
 
 
 def _require_quota(api: Api, folder: Path, wanted: Submission) -> None:
@@ -162,9 +179,19 @@ def _require_quota(api: Api, folder: Path, wanted: Submission) -> None:
 
 def _withdraw(api: Api, folder: Path, wanted: Submission) -> None:
     """Takes back what was made of a run of which another part was refused."""
-    for part in wanted.parts:
-        api.delete(BATCH, "jobs", names.job(folder.name, wanted.submission, part.number))
-    (folder / submissions.KUBERNETES).unlink()
+    _delete(api, owner.jobs(api, folder), wanted)
+    _forget(folder, wanted)
+
+
+def _delete(api: Api, jobs: Sequence[Object], wanted: Submission) -> None:
+    """Deletes those that have the names of this submission."""
+    for job in jobs:
+        if job["metadata"]["labels"].get(names.SUBMISSION) == str(wanted.submission):
+            api.delete(BATCH, "jobs", job["metadata"]["name"])
+
+
+def _forget(folder: Path, wanted: Submission) -> None:
+    (folder / submissions.KUBERNETES).unlink(missing_ok=True)
     if wanted.submission == 0:
         shutil.rmtree(folder)
 

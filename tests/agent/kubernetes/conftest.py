@@ -12,7 +12,7 @@ from fairway_agent.kubernetes.api import Refused
 from fairway_agent.kubernetes.reports import SubmitRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
 
@@ -33,9 +33,13 @@ class Server:
         return self.of(kind).get(name)
 
     def list(
-        self, _base: str, kind: str, _query: Mapping[str, str], **_: bool
-    ) -> Iterator[dict[str, Any]]:
-        yield from list(self.of(kind).values())
+        self, _base: str, kind: str, query: Mapping[str, str], **_: bool
+    ) -> list[dict[str, Any]]:
+        name, _equals, value = query.get("labelSelector", "").partition("=")
+        found = list(self.of(kind).values())
+        if not value:
+            return found
+        return [each for each in found if each["metadata"]["labels"].get(name) == value]
 
     def create(self, _base: str, kind: str, manifest: Mapping[str, Any]) -> bool:
         name = manifest["metadata"]["name"]

@@ -91,6 +91,40 @@ def test_lists_come_in_pages(account: Path) -> None:
     assert "continue=next%3D" in second
 
 
+EXPIRED = "The provided continue parameter is too old to display a consistent list result"
+
+
+def test_a_list_that_expires_is_begun_again(account: Path) -> None:
+    first = ok({"items": [{"n": 1}], "metadata": {"continue": "next"}})
+    whole = ok({"items": [{"n": 1}, {"n": 3}], "metadata": {}})
+    found, line = reach(account, first, refused(410, EXPIRED), whole)
+    assert [each["n"] for each in found.list(CORE, "pods", {})] == [1, 3]
+    assert "continue" not in line.asked[2][1]
+
+
+def test_lists_that_all_expire_are_no_answer(account: Path) -> None:
+    first = ok({"items": [{"n": 1}], "metadata": {"continue": "next"}})
+    found, _ = reach(account, *[first, refused(410, EXPIRED)] * 100)
+    with pytest.raises(Fault, match="forgets its lists before they are read") as raised:
+        found.list(CORE, "pods", {})
+    assert raised.value.record["id"] == api.NO_ANSWER
+
+
+@pytest.mark.parametrize(("status", "code"), [(401, 4), (403, 4), (400, 2)])
+def test_a_refusal_that_nobody_expects_is_said_in_words(
+    account: Path, status: int, code: int
+) -> None:
+    found, _ = reach(account, refused(status, 'pods is forbidden: User "x" cannot list'))
+    with pytest.raises(Fault) as raised:
+        found.list(CORE, "pods", {})
+    told = raised.value.record
+    assert told["message"] == (
+        'the API server of Kubernetes does not do it: pods is forbidden: User "x" cannot list'
+    )
+    assert told["exit_code"] == code
+    assert ("fairway targets prepare" in str(told["hint"])) is (code == 4)
+
+
 def test_what_is_there_is_not_made_twice(account: Path) -> None:
     found, _ = reach(account, ok({}), refused(409, 'jobs.batch "a" already exists'))
     assert found.create(BATCH, "jobs", {"metadata": {"name": "a"}})

@@ -11,7 +11,7 @@ import pytest
 from fairway_agent import record, scratch
 from fairway_agent.fanout.sshd import server
 from fairway_agent.faults import Fault
-from fairway_agent.kubernetes import gang
+from fairway_agent.kubernetes import gang, whys
 from fairway_agent.kubernetes.gang import Gang, Member
 
 if TYPE_CHECKING:
@@ -74,6 +74,21 @@ def test_it_is_not_waited_for_for_ever(pod: Path, monkeypatch: pytest.MonkeyPatc
     with pytest.raises(Fault, match="1 of its 3 pods were there after 15 min") as raised:
         group.is_whole()
     assert "Kueue" in raised.value.record["hint"]
+
+
+def test_what_keeps_another_from_coming_ends_the_wait(pod: Path) -> None:
+    """Who looks at the run has seen it; see `hopeless`."""
+    group = Gang.of(pod, "3", 0, 3)
+    arrive(group, 0)
+    why = "its image own:1 cannot be pulled: manifest unknown"
+    whys.write(group.folder / whys.GANG, why)
+    with pytest.raises(Fault, match=f"2 of its 3 pods did not come: {why}"):
+        group.is_whole()
+    assert not group.is_whole()  # it may be otherwise for who begins again
+    whys.write(group.folder / whys.GANG, why)
+    arrive(group, 1)
+    arrive(group, 2)
+    assert group.is_whole()
 
 
 def test_one_that_is_gone_is_waited_for_until_another_takes_its_place(

@@ -10,7 +10,7 @@ import pytest
 
 from fairway_agent import state_files
 from fairway_agent.faults import Fault
-from fairway_agent.kubernetes import hopeless, states, submit
+from fairway_agent.kubernetes import gang, hopeless, states, submit, whys
 from fairway_agent.kubernetes.api import DOWN, NO_ANSWER
 from fairway_agent.kubernetes.objects import INDEX
 from fairway_agent.kubernetes.reconcile import settle_all
@@ -176,14 +176,55 @@ class TestStuck:
         assert state(server, folder).tasks == {"succeeded": 1, "failed": 1}
         assert (server.of("pods"), [*server.of("jobs")]) == ({}, ["job-a-0-0"])
 
-    def test_the_first_of_several_waits_for_the_others_itself(
+    def test_the_first_of_several_hears_that_another_does_not_come(
         self, cluster: Cluster, server: Server, clock: SimpleNamespace
     ) -> None:
+        """It has the last word, as it may have begun before: see `gang`."""
         folder = submitted(cluster, [3])
         self.hold(server, 2)
+        there = gang.place(folder / "tasks" / "0", 0)
+        there.mkdir(parents=True)
         state(server, folder)
-        clock.now += hopeless.PATIENCE
+        clock.now += hopeless.PATIENCE - 1
+        state(server, folder)
+        assert whys.read(there / whys.GANG) == ""
+        clock.now += 1
         assert state(server, folder).state == "queued"
+        assert whys.read(there / whys.GANG) == self.WHY
+        assert [*server.of("jobs")] == ["job-a-0-0"]
+
+    def test_a_keeper_that_is_stuck_ends_what_it_was_to_start(
+        self, cluster: Cluster, server: Server, clock: SimpleNamespace
+    ) -> None:
+        folder = submitted(cluster, [2, 2], max_parallel=1)
+        self.hold(server, -1, job="job-a-0-keeper")
+        assert state(server, folder).reason == f"waiting for its turn: {self.WHY}"
+        clock.now += hopeless.PATIENCE
+        assert state(server, folder).tasks == {"failed": 2}
+        found = state_files.read_task(folder / "tasks" / "0")
+        assert found is not None
+        assert found.reason == f"nothing could start it: {self.WHY}"
+        assert server.of("jobs") == {}
+
+
+def test_a_keeper_that_failed_for_good_is_the_reason(cluster: Cluster, server: Server) -> None:
+    folder = submitted(cluster, [1], last=True)
+    wrote(folder, "0", TaskState("succeeded", exit_code=0, started=1.0, ended=2.0))
+    failed = {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded"}
+    server.of("jobs")["job-a-0-keeper"]["status"] = {"conditions": [failed]}
+    whys.write(folder / whys.KEEPER, "what it last said")
+    assert state(server, folder).tasks == {"succeeded": 1, "failed": 1}
+    found = state_files.read_task(folder / "tasks" / "1")
+    assert found is not None
+    assert found.reason == (
+        "its keeper has failed for good: kubectl logs job/job-a-0-keeper; what it last said"
+    )
+
+
+def test_what_the_keeper_is_refused_is_why_a_task_waits(cluster: Cluster, server: Server) -> None:
+    folder = submitted(cluster, [2, 2], max_parallel=1)
+    whys.write(folder / whys.KEEPER, "exceeded quota: team")
+    assert state(server, folder).reason == "waiting for its turn: exceeded quota: team"
 
 
 def test_what_nothing_is_left_to_start_is_lost(cluster: Cluster, server: Server) -> None:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from fairway_agent import state_files
 from fairway_agent.faults import Fault
-from fairway_agent.kubernetes import cancel, clean, keeper, submit
+from fairway_agent.fields import Damaged
+from fairway_agent.kubernetes import cancel, clean, keeper, owner, submit, whys
 from fairway_agent.run_state import RunState
 from fairway_agent.shared import plans, submissions, word
 from fairway_agent.shared.reports import CancelRequest, RunsRequest
@@ -122,6 +125,123 @@ def test_clean_leaves_no_object(cluster: Cluster, server: Server) -> None:
     assert not folder.exists()
 
 
+class TestNames:
+    """Whose a Job is that has the name of one to be made."""
+
+    @pytest.fixture
+    def clock(self, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+        """A clock that only sleeping moves; what is on `after` is done then."""
+        now = SimpleNamespace(now=0.0, after={})
+
+        def sleep(seconds: float) -> None:
+            now.now += seconds
+            for moment in [each for each in now.after if each <= now.now]:
+                now.after.pop(moment)()
+
+        monkeypatch.setattr(owner, "time", SimpleNamespace(monotonic=lambda: now.now, sleep=sleep))
+        return now
+
+    def leave(self, cluster: Cluster, server: Server, run: str = "job-a") -> dict[str, Any]:
+        """A Job of a run that is over; its folder is gone."""
+        folder = cluster.bring(run, [1])
+        ask(cluster, run)
+        [job] = server.of("jobs").values()
+        shutil.rmtree(folder)
+        shutil.rmtree(cluster.shared / "code")
+        server.created.clear()
+        return job
+
+    def being_deleted(self, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+        """As a real server: what is deleted is there until its pods are gone."""
+
+        def delete(_base: str, kind: str, name: str, **_: bool) -> None:
+            if name in server.of(kind):
+                server.of(kind)[name]["metadata"]["deletionTimestamp"] = "2026-11-23T15:00:00Z"
+
+        monkeypatch.setattr(server, "delete", delete)
+
+    def test_one_that_is_being_deleted_is_waited_for(
+        self,
+        cluster: Cluster,
+        server: Server,
+        clock: SimpleNamespace,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """And what was left by a run whose folder somebody has removed is deleted first."""
+        self.leave(cluster, server)
+        self.being_deleted(server, monkeypatch)
+        clock.after[20.0] = server.of("jobs").clear
+        cluster.bring("job-a", [1])
+        assert ask(cluster, "job-a") == ["job-a-0-0"]
+        assert server.created == ["job-a-0-0"]
+        assert "deletionTimestamp" not in server.of("jobs")["job-a-0-0"]["metadata"]
+
+    def test_one_that_stays_is_named_and_can_be_waited_for_again(
+        self,
+        cluster: Cluster,
+        server: Server,
+        clock: SimpleNamespace,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        end = clock.now + owner.PATIENCE
+        self.leave(cluster, server)
+        self.being_deleted(server, monkeypatch)
+        folder = cluster.bring("job-a", [1])
+        with pytest.raises(
+            Fault, match="the Job job-a-0-0 that was deleted is still there"
+        ) as said:
+            ask(cluster, "job-a")
+        assert said.value.record["hint"].endswith("kubectl get pods -l fairway.dev/run=job-a")
+        assert folder.exists()
+        assert clock.now >= end
+        server.of("jobs").clear()
+        assert ask(cluster, "job-a") == ["job-a-0-0"]
+
+    @pytest.mark.parametrize("other", ["folder", "claim"])
+    def test_a_run_of_another_shared_folder_keeps_its_own(
+        self, cluster: Cluster, server: Server, other: str
+    ) -> None:
+        job = self.leave(cluster, server)
+        spec = job["spec"]["template"]["spec"]
+        if other == "folder":
+            words = [
+                each.replace(str(cluster.shared), "/their")
+                for each in spec["containers"][0]["command"]
+            ]
+            spec["containers"][0]["command"] = words
+        else:
+            spec["volumes"][0]["persistentVolumeClaim"]["claimName"] = "theirs"
+        before = json.dumps(job)
+        folder = cluster.bring("job-a", [1], last=True)
+        words = "Jobs of a run job-a whose shared folder is another"
+        with pytest.raises(Fault, match=words) as said:
+            ask(cluster, "job-a")
+        assert said.value.record["exit_code"] == 2
+        assert "choose another --run-id" in said.value.record["hint"]
+        assert not folder.exists()
+        clean.answer(cluster.shared, RunsRequest(remove="job-a"), io.BytesIO())
+        cancel.answer(cluster.shared, CancelRequest("job-a", 0, kill=True), io.BytesIO())
+        assert (json.dumps(server.of("jobs")["job-a-0-0"]), server.created) == (before, [])
+
+    def test_nor_where_both_are_submitted_at_once(
+        self, cluster: Cluster, server: Server, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        folder = cluster.bring("job-a", [2, 2])
+        create = server.create
+
+        def race(base: str, kind: str, manifest: Any) -> bool:
+            if manifest["metadata"]["name"].endswith("-1"):
+                theirs = json.loads(json.dumps(manifest).replace(str(cluster.shared), "/their"))
+                server.of(kind)["job-a-0-1"] = theirs
+            return create(base, kind, manifest)
+
+        monkeypatch.setattr(server, "create", race)
+        with pytest.raises(Fault, match="whose shared folder is another"):
+            ask(cluster, "job-a")
+        assert [*server.of("jobs")] == ["job-a-0-1"]
+        assert not folder.exists()
+
+
 class TestWhatWaits:
     """The keeper's part."""
 
@@ -200,8 +320,10 @@ class TestWhatWaits:
         ask(cluster, "job-a")
         for part in ("keeper", "0"):
             name = f"job-a-0-{part}-abcde"
-            facts = {"name": name, "labels": {"fairway.dev/part": part}}
-            server.of("pods")[name] = {"metadata": facts, "status": {"phase": "Running"}}
+            job = server.of("jobs")[f"job-a-0-{part}"]
+            labels = job["metadata"]["labels"]
+            pod = {**job["spec"]["template"], "metadata": {"name": name, "labels": labels}}
+            server.of("pods")[name] = {**pod, "status": {"phase": "Running"}}
         cancel.answer(cluster.shared, CancelRequest("job-a", 0, kill), io.BytesIO())
         assert [*server.of("jobs")] == ["job-a-0-keeper"]
         assert ("job-a-0-0-abcde" in server.of("pods")) is not kill
@@ -234,3 +356,29 @@ class TestWhatWaits:
         assert known is not None
         keeper._start(server, folder, known, plans.read(folder))  # type: ignore[arg-type]
         assert server.of("jobs") == {}
+
+    def test_what_is_refused_to_the_keeper_is_tried_again_and_said(
+        self, cluster: Cluster, server: Server
+    ) -> None:
+        folder = cluster.bring("job-a", [1], last=True)
+        ask(cluster, "job-a")
+        ended(folder, "0")
+        server.refuse = lambda _: "exceeded quota: team"
+        plan = plans.read(folder)
+        assert keeper.keep(server, folder, 0, plan)  # type: ignore[arg-type]
+        why = whys.read(folder / whys.KEEPER)
+        assert why == "exceeded quota: team"
+        server.refuse = lambda _: ""
+        assert keeper.keep(server, folder, 0, plan)  # type: ignore[arg-type]
+        assert whys.read(folder / whys.KEEPER) == ""
+        assert server.created[-1] == "job-a-0-1"
+
+    def test_a_keeper_ends_with_words_where_a_file_is_damaged(
+        self, cluster: Cluster, server: Server
+    ) -> None:
+        folder = cluster.bring("job-a", [1], last=True)
+        ask(cluster, "job-a")
+        plan = plans.read(folder)
+        (folder / "kubernetes.json").write_text("{")
+        with pytest.raises(Damaged, match=r"kubernetes\.json: damaged"):
+            keeper.keep(server, folder, 0, plan)  # type: ignore[arg-type]

@@ -44,7 +44,7 @@ class KubernetesEngine(ScheduledEngine):
 
     pause: ClassVar[float] = 1.0
     NODE: ClassVar[str] = _NODE
-    REFUSALS: ClassVar = frozenset({"refused-job", "failed-predecessor"})
+    REFUSALS: ClassVar = frozenset({"refused-job", "failed-predecessor", "taken-id"})
     SILENT: ClassVar = NO_ANSWER
     DOWN: ClassVar = DOWN
 
