@@ -20,6 +20,7 @@ from fairway_web.rest import Rest, metrics, problem
 from fairway_web.styles import report_style
 from fairway_web.submit_page import SubmitPage
 from fairway_web.submitting import Submitting
+from fairway_web.targets import Targets
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -42,6 +43,7 @@ def application(
     refresher = Refresher(runs)
     refresher.start()
     submitting = Submitting(runs)
+    rest, targets = Rest(runs, refresher, submitting), Targets(runs)
 
     async def login(request: Request) -> Response:
         query = request.query_params
@@ -66,8 +68,9 @@ def application(
             Route("/metrics", prometheus),
             Route("/static/report.css", report_style),
             Mount("/static", StaticFiles(packages=[("fairway_web", "static")])),
-            Mount("/api/v1", routes=Rest(runs, refresher, submitting).routes()),
+            Mount("/api/v1", routes=[*rest.routes(), *targets.rest_routes()]),
             *Pages(runs, refresher).routes(),
+            *targets.routes(),
             *SubmitPage(runs, refresher, submitting).routes(),
         ],
         exception_handlers={

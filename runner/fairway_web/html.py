@@ -21,12 +21,12 @@ def _templates() -> Environment:
     return environment
 
 
-def page(name: str, status: int = 200, **facts: Any) -> HTMLResponse:
+def page(name: str, status: int = 200, /, **facts: Any) -> HTMLResponse:
     """A whole page."""
     return HTMLResponse(_templates().get_template(name).render(**facts), status)
 
 
-def fragment(name: str, **facts: Any) -> HTMLResponse:
+def fragment(name: str, /, **facts: Any) -> HTMLResponse:
     """The part of a page that changes: its block `fragment`."""
     template = _templates().get_template(name)
     block = template.blocks["fragment"]

@@ -14,7 +14,6 @@ from fairway_runner.runs.chosen import task_name
 from fairway_runner.runs.compare import compare
 from fairway_runner.runs.report.page import sections
 from fairway_runner.submit.retry import retry
-from fairway_runner.targets.lookup import all_targets
 from fairway_web import files, logs
 from fairway_web.acting import acting
 from fairway_web.html import fragment, page
@@ -57,7 +56,6 @@ class Pages:
             Route("/runs/{run}", self.show),
             Route("/runs/{run}/sections", self.sections),
             Route("/compare", self.compare),
-            Route("/targets", self.targets),
         ]
 
     async def list(self, request: Request) -> Response:
@@ -109,21 +107,6 @@ class Pages:
             names=list(dict.fromkeys(name for each in records for name in each["differs"])),
             metrics=list(dict.fromkeys(name for each in records for name in each["metrics"])),
         )
-
-    async def targets(self, request: Request) -> Response:
-        """Where jobs can be sent."""
-        known = await to_thread.run_sync(all_targets)
-        facts = [
-            {
-                "name": each.target.name,
-                "engine": each.target.engine,
-                "vm_size": each.target.vm_size,
-                "nodes_max": each.target.nodes.max,
-                "source": each.source,
-            }
-            for each in known.values()
-        ]
-        return page("targets.html.j2", title="Targets", targets=facts)
 
     async def act(self, request: Request) -> Response:
         """What a button does to runs, after it was asked for once more."""

@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from fairway_web.project import Refresher, Runs
     from fairway_web.submitting import Submitting
 
-_UNKNOWN = frozenset({"unknown-run", "unknown-task", "unknown-output"})
+_UNKNOWN = frozenset(
+    {"unknown-run", "unknown-task", "unknown-output", "unknown-target", "unknown-node"}
+)
 _WRONG_STATE = frozenset({"running-run", "nothing-to-retry", "taken-run-id"})
 _STATUS = {2: 422, 3: 409, 5: 502}
 

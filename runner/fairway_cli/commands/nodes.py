@@ -31,9 +31,10 @@ def list_(
     _deadline: DeadlineOption = None,
 ) -> None:
     """List the nodes of a target, and why a node is unusable."""
-    from fairway_cli.ui.nodes import node_facts, print_nodes
+    from fairway_cli.ui.nodes import print_nodes
     from fairway_runner.engines.engine import engine_for
     from fairway_runner.targets.lookup import find_target
+    from fairway_runner.targets.nodes import node_facts
 
     nodes = engine_for(find_target(target)).nodes()
     if json_:

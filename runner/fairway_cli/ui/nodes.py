@@ -1,8 +1,8 @@
-"""Nodes as plain data and as a table."""
+"""Nodes as a table."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -11,18 +11,6 @@ if TYPE_CHECKING:
 
 _COLOURS = {"idle": "green", "running": "cyan", "allocated": "cyan", "mixed": "cyan"}
 _BROKEN = ("unusable", "starttaskfailed", "down", "offline", "drain", "fail", "unknown", "lost")
-
-
-def node_facts(node: Node) -> dict[str, Any]:
-    """One node; null where there is nothing to say."""
-    return {
-        "name": node.name,
-        "state": node.state,
-        "address": node.address or None,
-        "run": node.run or None,
-        "reason": node.reason or None,
-        **node.facts,
-    }
 
 
 def print_nodes(nodes: Sequence[Node]) -> None:

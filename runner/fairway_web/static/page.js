@@ -5,6 +5,7 @@ const live = document.querySelector("[data-fragment]");
 const log = document.querySelector("#log[data-events]");
 const form = document.querySelector("form[data-check]");
 const PAUSE = 3000; // milliseconds between two looks
+const pause = Number(live?.dataset.pause ?? PAUSE);
 const TYPED = 400; // milliseconds after the last key
 
 // What somebody has ticked stays ticked when the list is drawn again.
@@ -36,7 +37,7 @@ async function look() {
       // The server is away: what was last known stays, and it is asked again.
     }
   }
-  setTimeout(look, PAUSE);
+  setTimeout(look, pause);
 }
 
 function follow() {
@@ -69,7 +70,7 @@ if (form) {
     typed = setTimeout(check, TYPED);
   });
 }
-if (live) setTimeout(look, PAUSE);
+if (live) setTimeout(look, pause);
 if (log) {
   log.scrollTop = log.scrollHeight;
   follow();

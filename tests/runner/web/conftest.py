@@ -26,7 +26,7 @@ HOST = "127.0.0.1:8765"
 @pytest.fixture
 def anyone(store: RunStore) -> Iterator[TestClient]:
     """A client without the token."""
-    (store.base / "runs").mkdir(parents=True)
+    (store.base / "runs").mkdir(parents=True, exist_ok=True)
     app = application(store, TOKEN, {HOST, "forwarded:*"}, "fairway-8765", CODE)
     with TestClient(app, f"http://{HOST}", follow_redirects=False) as client:
         yield client

@@ -183,7 +183,9 @@ def test_runs_are_compared(page: Page, make_run: MakeRun) -> None:
     expect(page.get_by_role("cell", name="0.125")).to_be_visible()
 
 
-@pytest.mark.parametrize("path", ["/", "/runs/job-a", "/compare?run=job-a", "/targets", "/submit"])
+@pytest.mark.parametrize(
+    "path", ["/", "/runs/job-a", "/compare?run=job-a", "/targets/local", "/submit"]
+)
 def test_a_phone_shows_all_of_it(
     browser: Browser, address: str, make_run: MakeRun, path: str
 ) -> None:

@@ -90,7 +90,7 @@ def test_runs_side_by_side(client: TestClient, make_run: MakeRun) -> None:
 
 
 def test_targets(client: TestClient) -> None:
-    assert 'href="/?target=local"' in client.get("/targets").text
+    assert 'href="/targets/local"' in client.get("/targets").text
 
 
 def test_a_button_asks_once_more(browser: TestClient, make_run: MakeRun) -> None:

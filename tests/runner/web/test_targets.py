@@ -1,0 +1,167 @@
+"""Targets and their nodes: what each runs, why one does not, drain and resume."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fairway_core.findings import UserError
+from fairway_runner.engines.engine import Node
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import MakeRun, RunFairway
+    from starlette.testclient import TestClient
+
+    from fairway_core.target import Target
+    from fairway_runner.runs.store import RunStore
+
+ORIGIN = {"Origin": "http://127.0.0.1:8765"}
+EVIL = "<script>alert(1)</script>"
+CLUSTER = {
+    "name": "nd",
+    "engine": "slurm",
+    "vm_size": "Standard_ND96isr_H100_v5",
+    "nodes": {"min": 0, "max": 4},
+    "mounts": {"data": "/data"},
+    "slurm": {"host": "h", "user": "u", "partition": "nd", "shared": "/data/f"},
+}
+POOL = {**CLUSTER, "name": "pair", "engine": "ssh"}
+POOL["ssh"] = {"host": "", "user": "u", "shared": "/s"}
+del POOL["slurm"]
+
+
+class Engine:
+    """A cluster with three nodes."""
+
+    def __init__(self) -> None:
+        self.done: list[tuple[str, str]] = []
+        self.away = False
+
+    def nodes(self) -> list[Node]:
+        if self.away:
+            raise UserError.of("no-answer", "h does not answer", "is it on?", exit_code=5)
+        return [
+            Node("nd-1", "allocated", "10.0.0.1", "job-a", facts={"gpus": "8"}),
+            Node("nd-2", "drained", run="strange", reason=EVIL),
+        ]
+
+    def act_on_node(self, action: str, node: str) -> None:
+        if node != "nd-1":
+            raise UserError.of("unknown-node", f"there is no node {node}")
+        self.done.append((action, node))
+
+
+@pytest.fixture
+def engine(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> Engine:
+    folder = store.base.parent
+    (folder / "fairway.yaml").write_text(json.dumps({"targets": [CLUSTER]}))
+    store.base.mkdir(exist_ok=True)
+    (store.base / "targets.json").write_text(json.dumps([POOL]))
+    monkeypatch.chdir(folder)
+    made = Engine()
+
+    def engine_for(target: Target, deadline: float | None = None) -> Engine:
+        return made
+
+    monkeypatch.setattr("fairway_runner.targets.nodes.engine_for", engine_for)
+    return made
+
+
+def test_targets_are_what_the_command_prints(
+    client: TestClient, engine: Engine, fairway: RunFairway, tmp_path: Path
+) -> None:
+    code, printed, _ = fairway(tmp_path, "targets", "--offline", "--json")
+    assert code == 0
+    assert client.get("/api/v1/targets").json() == json.loads(printed)
+    page = client.get("/targets").text
+    assert 'href="/targets/nd"' in page
+    assert "not ready" in page
+
+
+def test_a_target_shows_what_each_node_runs_and_why_one_does_not(
+    client: TestClient, engine: Engine, make_run: MakeRun
+) -> None:
+    make_run("job-a", target="nd")
+    page = client.get("/targets/nd").text
+    assert '<a href="/runs/job-a">job-a</a>' in page
+    assert "<td>strange</td>" in page  # a run of somebody else has no page here
+    assert "&lt;script&gt;alert(1)" in page
+    assert EVIL not in page
+    assert '<th scope="col">gpus</th>' in page
+    assert "Standard_ND96isr_H100_v5" in page
+    fragment = client.get("/targets/nd?fragment=1").text
+    assert "<html" not in fragment
+    assert "nd-1" in fragment
+    nodes = client.get("/api/v1/targets/nd/nodes").json()
+    assert nodes[0] == {
+        "name": "nd-1",
+        "state": "allocated",
+        "address": "10.0.0.1",
+        "run": "job-a",
+        "reason": None,
+        "gpus": "8",
+    }
+
+
+def test_a_target_that_does_not_answer_is_shown_all_the_same(
+    client: TestClient, engine: Engine
+) -> None:
+    engine.away = True
+    answer = client.get("/targets/nd")
+    assert answer.status_code == 200
+    assert "h does not answer" in answer.text
+    assert "is it on?" in answer.text
+    assert client.get("/api/v1/targets/nd/nodes").status_code == 502
+
+
+def test_a_target_without_an_address_says_so(client: TestClient, engine: Engine) -> None:
+    assert "It takes no jobs yet" in client.get("/targets/pair").text
+
+
+@pytest.mark.parametrize("path", ["/targets/none", "/api/v1/targets/none/nodes", "/targets/%3Cb"])
+def test_a_target_that_there_is_not(client: TestClient, engine: Engine, path: str) -> None:
+    answer = client.get(path)
+    assert answer.status_code == 404
+    assert "there is no target" in answer.text
+    assert "<b" not in answer.text.partition("there is no target")[2].partition("</b>")[0]
+
+
+def test_nodes_are_drained_and_resumed(browser: TestClient, engine: Engine) -> None:
+    page = browser.get("/targets/nd").text
+    assert 'value="drain"' in page
+    assert 'value="reboot"' not in page
+    answer = browser.post("/targets/nd", data={"action": "drain", "node": "nd-1"}, headers=ORIGIN)
+    assert answer.status_code == 303
+    assert answer.headers["location"] == "/targets/nd"
+    answer = browser.post("/api/v1/targets/nd/nodes/nd-1/resume", headers=ORIGIN)
+    assert answer.json() == {"node": "nd-1", "action": "resume"}
+    assert engine.done == [("drain", "nd-1"), ("resume", "nd-1")]
+
+
+def test_what_cannot_be_done_to_a_node(browser: TestClient, engine: Engine) -> None:
+    for form, said in (
+        ({"action": "drain"}, "no node was selected"),
+        ({"action": "burn", "node": "nd-1"}, "a node is not `burn`ed"),
+        ({"action": "drain", "node": ["none", "nd-1"]}, "there is no node none"),
+    ):
+        answer = browser.post("/targets/nd", data=form, headers=ORIGIN)
+        assert answer.status_code in (404, 422)
+        assert said in answer.text
+    # The one that there is was reached all the same.
+    assert engine.done == [("drain", "nd-1")]
+    for path in ("nd-1/reimage", "nd-1/", "none/drain"):
+        answer = browser.post(f"/api/v1/targets/nd/nodes/{path}", headers=ORIGIN)
+        assert answer.status_code in (404, 422)
+    answer = browser.post("/targets/nd", data={"action": "drain", "node": "nd-1"})
+    assert answer.status_code == 403
+    assert len(engine.done) == 1
+
+
+def test_what_an_engine_cannot_do_has_no_button(client: TestClient, engine: Engine) -> None:
+    page = client.get("/targets/local").text
+    assert "Drain" not in page
+    assert 'type="checkbox"' not in page
