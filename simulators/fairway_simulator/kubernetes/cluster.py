@@ -65,7 +65,8 @@ class KubernetesCluster:
     `kueue` adds Kueue, with no queue yet; `images` are patterns of the names that nodes can pull;
     `backoff` and `restart_pause` are the seconds after which failed pods are replaced and
     containers restarted; `private` gives each pod a network of its own, where root allows it; what
-    is in `path` is found first in every container.
+    is in `path` is found first in every container; `exports` are folders that NFS servers have, by
+    `server:path`.
 
     >>> with KubernetesCluster(folder) as cluster:  # doctest: +SKIP
     ...     cluster.kubectl("get", "nodes")
@@ -80,6 +81,7 @@ class KubernetesCluster:
     restart_pause: float = 10.0
     private: bool = True
     path: str = ""
+    exports: Mapping[str, Path] = field(default_factory=dict)
     port: int = 0
     seed: int = 0
     api: ApiService = field(init=False)
@@ -184,7 +186,6 @@ class KubernetesCluster:
         """Makes a claim of storage that all pods of the namespace may mount at once."""
         spec = {
             "accessModes": ["ReadWriteMany"],
-            "storageClassName": "",
             "resources": {"requests": {"storage": "64Gi"}},
         }
         new = self.api.admission.new(
@@ -245,6 +246,7 @@ class KubernetesCluster:
             restart_pause=self.restart_pause,
             api=(between.gateway, self._server.port),
             path=self.path,
+            exports=self.exports,
         )
         self.kubelet.start()
 

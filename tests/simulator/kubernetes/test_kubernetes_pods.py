@@ -450,7 +450,6 @@ def test_nothing_of_a_cluster_is_left(tmp_path: Path) -> None:
 def _claim(space: Space) -> None:
     spec = {
         "accessModes": ["ReadWriteMany"],
-        "storageClassName": "",
         "resources": {"requests": {"storage": "1Gi"}},
     }
     about = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data"}}

@@ -6,7 +6,7 @@ import copy
 import uuid
 from typing import TYPE_CHECKING, Any
 
-from fairway_simulator.kubernetes.api import defaults, schemas, validation
+from fairway_simulator.kubernetes.api import defaults, quotas, schemas, validation
 from fairway_simulator.kubernetes.api.errors import bad_request, invalid, not_found
 from fairway_simulator.kubernetes.api.resources import NAMESPACES, Resource
 from fairway_simulator.kubernetes.times import now
@@ -59,6 +59,7 @@ class Admission:
         defaults.complete(resource, found)
         if causes := list(validation.causes(resource, found)):
             raise invalid(resource, metadata.get("name", ""), causes)
+        quotas.require(self._store, resource, found)
         return found
 
     def changed(

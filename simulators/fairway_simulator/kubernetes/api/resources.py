@@ -75,6 +75,7 @@ CLAIMS = _core("persistentvolumeclaims", "PersistentVolumeClaim", status=True, s
 VOLUMES = _core(
     "persistentvolumes", "PersistentVolume", namespaced=False, status=True, short=("pv",)
 )
+QUOTAS = _core("resourcequotas", "ResourceQuota", status=True, short=("quota",))
 JOBS = _of("batch", "jobs", "Job", status=True)
 DEPLOYMENTS = _of("apps", "deployments", "Deployment", status=True, short=("deploy",))
 REPLICA_SETS = _of("apps", "replicasets", "ReplicaSet", status=True, short=("rs",))
@@ -108,6 +109,7 @@ BUILT_IN = (
     SERVICE_ACCOUNTS,
     CLAIMS,
     VOLUMES,
+    QUOTAS,
     JOBS,
     DEPLOYMENTS,
     REPLICA_SETS,

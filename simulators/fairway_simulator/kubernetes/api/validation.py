@@ -6,7 +6,14 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from fairway_simulator.kubernetes.api import job_rules, kueue_rules, pod_rules, schemas
+from fairway_simulator.kubernetes.api import (
+    job_rules,
+    kueue_rules,
+    pod_rules,
+    quotas,
+    schemas,
+    volume_rules,
+)
 from fairway_simulator.kubernetes.api.errors import ApiError, conflict
 
 if TYPE_CHECKING:
@@ -23,6 +30,7 @@ _SUBDOMAIN_WORDS = (
     "'.', and must start and end with an alphanumeric character"
 )
 
+_STORAGE = ("persistentvolumes", "persistentvolumeclaims")
 _FIXED_POD = (
     "spec: Forbidden: pod updates may not change fields other than `spec.containers[*].image`,"
     "`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only "
@@ -52,6 +60,10 @@ def causes(resource: Resource, found: Object) -> Iterator[str]:
         yield from pod_rules.causes(found["spec"]["template"]["spec"], "spec.template.spec")
     elif resource.plural in ("deployments", "replicasets"):
         yield from _template(found)
+    elif resource.plural in _STORAGE:
+        yield from volume_rules.causes(resource.plural, found)
+    elif resource.plural == "resourcequotas":
+        yield from quotas.causes(found)
 
 
 def immutable(resource: Resource, before: Object, found: Object) -> list[str]:
@@ -60,6 +72,8 @@ def immutable(resource: Resource, before: Object, found: Object) -> list[str]:
         return kueue_rules.immutable(resource.kind, before, found)
     if resource.plural == "jobs":
         return list(job_rules.immutable(before, found))
+    if resource.plural in _STORAGE:
+        return volume_rules.immutable(resource.plural, before, found)
     if resource.plural == "pods" and not pod_rules.may_become(before["spec"], found["spec"]):
         return [_FIXED_POD]
     if resource.plural in ("rolebindings", "clusterrolebindings"):

@@ -1,11 +1,17 @@
-"""Claims of storage: each gets a folder of this machine as its volume."""
+"""Claims of storage: each is bound to the volume that it names, or to a new folder.
+
+Nothing is found for a claim by its size alone: where the real controller would look for a volume
+that suits, one that names none has to name a class, or leave that to the cluster.
+"""
 
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from fairway_agent.kubernetes.quantities import parse
 from fairway_simulator.kubernetes.api.resources import CLAIMS, VOLUMES
+from fairway_simulator.kubernetes.events import Recorder
 from fairway_simulator.kubernetes.times import now
 
 if TYPE_CHECKING:
@@ -16,11 +22,12 @@ if TYPE_CHECKING:
 
 
 class Claims:
-    """Binds claims to folders below `folder`, or to the volume that they name."""
+    """Binds claims to volumes; new ones are folders below `folder`."""
 
     def __init__(self, store: Store, folder: Path) -> None:
         self._store = store
         self._folder = folder
+        self._recorder = Recorder(store, "persistentvolume-controller")
 
     def concerned(self, change: Change) -> Iterator[str]:
         """A claim, or all of them when there is another volume."""
@@ -40,29 +47,83 @@ class Claims:
         namespace, _, name = key.partition("/")
         with self._store.changed:
             claim = self._store.find(CLAIMS, namespace, name)
-            if claim is None or claim["status"].get("phase") == "Bound":
+            if claim is None:
+                self._release(namespace, name)
                 return
-            asked = claim["spec"].get("volumeName")
-            if asked and self._store.find(VOLUMES, "", asked) is None:
-                return  # it waits for that volume
-            volume = asked or self._make(claim)
-            spec = {**claim["spec"], "volumeName": volume}
-            modes = claim["spec"].get("accessModes")
-            capacity = (claim["spec"].get("resources") or {}).get("requests")
-            status = {"phase": "Bound", "accessModes": modes, "capacity": capacity}
-            self._store.replace(CLAIMS, {**claim, "spec": spec, "status": status})
+            if claim["status"].get("phase") == "Bound":
+                return
+            volume = self._volume_of(claim)
+            if volume is None:
+                return
+            spec = {**volume["spec"], "claimRef": _reference(claim)}
+            self._store.replace(VOLUMES, {**volume, "spec": spec, "status": {"phase": "Bound"}})
+            status = {
+                "phase": "Bound",
+                "accessModes": volume["spec"]["accessModes"],
+                "capacity": volume["spec"]["capacity"],
+            }
+            bound = {**claim["spec"], "volumeName": volume["metadata"]["name"]}
+            self._store.replace(CLAIMS, {**claim, "spec": bound, "status": status})
 
-    def _make(self, claim: Object) -> str:
+    def _volume_of(self, claim: Object) -> Object | None:
+        """The volume to which a claim may be bound, if there is one."""
+        named = claim["spec"].get("volumeName")
+        if named:
+            volume = self._store.find(VOLUMES, "", named)
+            if volume is None:
+                return None  # it waits for that volume
+            if why := _unfit(volume, claim):
+                said = f'Cannot bind to requested volume "{named}": {why}'
+                self._recorder.record(CLAIMS, claim, "VolumeMismatch", said, bad=True)
+                return None
+            return volume
+        if claim["spec"].get("storageClassName") == "":
+            said = "no persistent volumes available for this claim and no storage class is set"
+            self._recorder.record(CLAIMS, claim, "FailedBinding", said)
+            return None
+        return self._make(claim)
+
+    def _make(self, claim: Object) -> Object:
         metadata = claim["metadata"]
         folder = self._folder / metadata["namespace"] / metadata["name"]
         folder.mkdir(parents=True, exist_ok=True)
-        name = f"pvc-{metadata['uid']}"
         spec = {
-            "accessModes": claim["spec"].get("accessModes"),
-            "capacity": (claim["spec"].get("resources") or {}).get("requests"),
+            "accessModes": claim["spec"]["accessModes"],
+            "capacity": claim["spec"]["resources"]["requests"],
             "hostPath": {"path": str(folder)},
-            "claimRef": {"namespace": metadata["namespace"], "name": metadata["name"]},
+            "claimRef": _reference(claim),
         }
+        name = f"pvc-{metadata['uid']}"
         about = {"name": name, "uid": str(uuid.uuid4()), "creationTimestamp": now()}
-        self._store.create(VOLUMES, {"metadata": about, "spec": spec, "status": {"phase": "Bound"}})
-        return name
+        made = {"metadata": about, "spec": spec, "status": {"phase": "Available"}}
+        return self._store.create(VOLUMES, made)
+
+    def _release(self, namespace: str, name: str) -> None:
+        """A volume whose claim is gone keeps its data, and is nobody's until somebody says so."""
+        for volume in self._store.items(VOLUMES):
+            claim = volume["spec"].get("claimRef") or {}
+            mine = (claim.get("namespace"), claim.get("name")) == (namespace, name)
+            if mine and (volume.get("status") or {}).get("phase") == "Bound":
+                self._store.replace(VOLUMES, {**volume, "status": {"phase": "Released"}})
+
+
+def _reference(claim: Object) -> dict[str, Any]:
+    metadata = claim["metadata"]
+    about = {name: metadata[name] for name in ("namespace", "name", "uid")}
+    return {"kind": CLAIMS.kind, "apiVersion": CLAIMS.api_version, **about}
+
+
+def _unfit(volume: Object, claim: Object) -> str:
+    """Why a volume is not for a claim; "" where it is."""
+    given, wanted = volume["spec"], claim["spec"]
+    reference, mine = given.get("claimRef") or {}, _reference(claim)
+    if any(mine[name] != reference.get(name, mine[name]) for name in ("namespace", "name", "uid")):
+        return "volume already bound to a different claim."
+    if given.get("storageClassName", "") != (wanted.get("storageClassName") or ""):
+        return "storageClassName does not match"
+    if not set(wanted["accessModes"]) <= set(given["accessModes"]):
+        return "incompatible accessMode"
+    asked = wanted["resources"]["requests"]["storage"]
+    if parse(given["capacity"]["storage"]) < parse(asked):
+        return "requested PV is too small"
+    return ""

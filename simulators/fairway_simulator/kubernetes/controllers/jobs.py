@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_simulator.kubernetes.api import deletion
 from fairway_simulator.kubernetes.api.defaults import suffix
+from fairway_simulator.kubernetes.api.errors import ApiError
 from fairway_simulator.kubernetes.api.resources import JOBS, PODS
 from fairway_simulator.kubernetes.conditions import is_true
 from fairway_simulator.kubernetes.controllers.job_state import (
@@ -117,9 +118,14 @@ class Jobs:
             if wait > 0:
                 self._call_again(key, wait)
                 continue
-            pod = self._admission.new(
-                PODS, _pod(job, index, failures), job["metadata"]["namespace"], "Ignore"
-            )
+            new, space = _pod(job, index, failures), job["metadata"]["namespace"]
+            try:
+                pod = self._admission.new(PODS, new, space, "Ignore")
+            except ApiError as refused:
+                said = f"Error creating: {refused.message}"
+                self._recorder.record(JOBS, job, "FailedCreate", said, bad=True)
+                self._call_again(key, self._backoff)
+                return
             pod = self._store.create(PODS, pod)
             name = pod["metadata"]["name"]
             self._recorder.record(JOBS, job, "SuccessfulCreate", f"Created pod: {name}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from fairway_simulator.kubernetes.api.resources import PODS
@@ -35,6 +35,7 @@ class Host:
     restart_pause: float
     stopped: threading.Event
     devices: Devices
+    exports: Mapping[str, Path] = field(default_factory=dict)
 
     def has_image(self, name: str) -> bool:
         """Whether containers can be made of an image: its name is one of those known."""

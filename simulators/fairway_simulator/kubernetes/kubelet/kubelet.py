@@ -53,6 +53,7 @@ class Kubelet:
         restart_pause: float = 10.0,
         api: tuple[str, int] | None = None,
         path: str = "",
+        exports: Mapping[str, Path] | None = None,
     ) -> None:
         host, port = api or (client.host, client.port)
         self._client = client
@@ -75,6 +76,7 @@ class Kubelet:
             restart_pause,
             self._stopped,
             Devices(folder / "devices", self._gpus),
+            exports or {},
         )
         self._thread = threading.Thread(target=self._run, name="kubelet", daemon=True)
 

@@ -120,7 +120,7 @@ class PodRunner(threading.Thread):
 
     def _prepare(self) -> bool:
         """Waits for what it is mounted from, for its images, and gets its address."""
-        self._volumes = Volumes(self.pod, self.folder, self._host.client)
+        self._volumes = Volumes(self.pod, self.folder, self._host.client, self._host.exports)
         for state in self._main:
             state.details = {"reason": "ContainerCreating"}
         self._tell("Pending")

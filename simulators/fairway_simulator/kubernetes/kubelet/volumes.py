@@ -14,7 +14,7 @@ from fairway_simulator.kubernetes.client import Refused
 from fairway_simulator.kubernetes.kubelet.environment import field_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from fairway_simulator.kubernetes.client import Client
 
@@ -27,12 +27,16 @@ class NotReady(Exception):
 
 
 class Volumes:
-    """The volumes of one pod, in `folder`."""
+    """The volumes of one pod, in `folder`; `exports` are folders of NFS servers by
+    `server:path`."""
 
-    def __init__(self, pod: dict[str, Any], folder: Path, client: Client) -> None:
+    def __init__(
+        self, pod: dict[str, Any], folder: Path, client: Client, exports: Mapping[str, Path]
+    ) -> None:
         self._pod = pod
         self._folder = folder
         self._client = client
+        self._exports = exports
         self._sources: dict[str, tuple[str, str]] = {}
 
     def prepare(self) -> None:
@@ -82,7 +86,21 @@ class Volumes:
             volume = self._client.get(f"/api/v1/persistentvolumes/{claim['spec']['volumeName']}")
         except Refused as refused:
             raise NotReady(str(refused)) from None
-        return self._make_host(volume["spec"].get("hostPath") or {"path": "/none"}, folder)
+        given = volume["spec"]
+        if "nfs" in given:
+            return self._make_nfs(given["nfs"], given.get("mountOptions") or ())
+        if "csi" in given:
+            driver = given["csi"]["driver"]
+            raise NotReady(f"driver name {driver} not found in the list of registered CSI drivers")
+        return self._make_host(given.get("hostPath") or {"path": "/none"}, folder)
+
+    def _make_nfs(self, spec: Mapping[str, Any], options: Sequence[str]) -> tuple[str, str]:
+        source = f"{spec['server']}:{spec['path']}"
+        if wrong := [each for each in options if each.partition("=")[0] not in _NFS_OPTIONS]:
+            raise NotReady(f"mount.nfs: an incorrect mount option was specified: {wrong[0]}")
+        if source not in self._exports:
+            raise NotReady(f"mount.nfs: mounting {source} failed, reason given by server: No such")
+        return "bind", str(self._exports[source])
 
     def _make_secret(self, spec: Mapping[str, Any], folder: Path) -> tuple[str, str]:
         self._write_data("secrets", spec.get("secretName", ""), spec, folder)
@@ -160,6 +178,11 @@ class Volumes:
             raise NotReady(str(refused)) from None
 
 
+# Source: nfs(5), and what mount(8) passes on.
+_NFS_OPTIONS = frozenset(
+    {"hard", "soft", "vers", "nfsvers", "minorversion", "proto", "sec", "rsize", "wsize"}
+    | {"nconnect", "noatime", "actimeo", "timeo", "retrans", "nolock", "port"}
+)
 _METHODS = {
     "emptyDir": "empty",
     "hostPath": "host",

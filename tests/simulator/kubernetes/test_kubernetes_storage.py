@@ -1,0 +1,205 @@
+"""Volumes, claims and quotas of a namespace, as the stand-in's server and controllers see them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_simulator.kubernetes.api.admission import Admission
+from fairway_simulator.kubernetes.api.errors import ApiError
+from fairway_simulator.kubernetes.api.resources import (
+    CLAIMS,
+    EVENTS,
+    NAMESPACES,
+    PODS,
+    QUOTAS,
+    SERVICES,
+    VOLUMES,
+    Resource,
+)
+from fairway_simulator.kubernetes.api.store import Store
+from fairway_simulator.kubernetes.controllers.claims import Claims
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SPACE = "training"
+SIZE = {"storage": "10Gi"}
+MANY = ["ReadWriteMany"]
+NFS = {"nfs": {"server": "10.0.0.4", "path": "/srv/data"}}
+
+
+class Server:
+    """What is between a request and the store."""
+
+    def __init__(self, folder: Path) -> None:
+        self.store = Store()
+        self.admission = Admission(self.store)
+        self.claims = Claims(self.store, folder)
+        self.make(NAMESPACES, {"metadata": {"name": SPACE}})
+
+    def make(self, resource: Resource, sent: dict[str, Any]) -> dict[str, Any]:
+        space = SPACE if resource.namespaced else ""
+        made: dict[str, Any] = self.store.create(
+            resource, self.admission.new(resource, sent, space, "Strict")
+        )
+        return made
+
+    def change(self, resource: Resource, name: str, **spec: Any) -> None:
+        space = SPACE if resource.namespaced else ""
+        before = self.store.get(resource, space, name)
+        sent = {**before, "spec": {**before["spec"], **spec}}
+        self.store.replace(resource, self.admission.changed(resource, before, sent, "Strict", ""))
+
+    def volume(self, **spec: Any) -> None:
+        whole = {"capacity": SIZE, "accessModes": MANY, "storageClassName": "", **NFS, **spec}
+        self.make(VOLUMES, {"metadata": {"name": "v"}, "spec": whole})
+
+    def claim(self, **spec: Any) -> None:
+        whole = {"accessModes": MANY, "resources": {"requests": SIZE}, "storageClassName": ""}
+        self.make(CLAIMS, {"metadata": {"name": "c"}, "spec": {**whole, "volumeName": "v", **spec}})
+
+    def phase(self) -> tuple[str, str]:
+        """Of the claim, and why it is so."""
+        self.claims.reconcile(f"{SPACE}/c")
+        said = [each["message"] for each in self.store.items(EVENTS, SPACE)]
+        return self.store.get(CLAIMS, SPACE, "c")["status"]["phase"], " ".join(said)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Server:
+    return Server(tmp_path)
+
+
+class TestClaims:
+    """Which claims are bound, and to what."""
+
+    def test_a_pair_that_name_each_other_is_bound(self, server: Server) -> None:
+        server.claim()
+        assert server.phase() == ("Pending", "")
+        server.volume(claimRef={"namespace": SPACE, "name": "c"})
+        assert server.phase() == ("Bound", "")
+        volume = server.store.get(VOLUMES, "", "v")
+        assert volume["status"]["phase"] == "Bound"
+        mine = server.store.get(CLAIMS, SPACE, "c")["metadata"]["uid"]
+        assert volume["spec"]["claimRef"]["uid"] == mine
+
+    @pytest.mark.parametrize(
+        ("volume", "claim", "said"),
+        [
+            ({"claimRef": {"namespace": "other", "name": "c"}}, {}, "already bound to a different"),
+            ({"storageClassName": "fast"}, {}, "storageClassName does not match"),
+            ({"accessModes": ["ReadOnlyMany"]}, {}, "incompatible accessMode"),
+            ({}, {"resources": {"requests": {"storage": "11Gi"}}}, "requested PV is too small"),
+            ({}, {"volumeName": None}, "no storage class is set"),
+        ],
+    )
+    def test_one_that_does_not_suit_is_not(
+        self, server: Server, volume: dict[str, Any], claim: dict[str, Any], said: str
+    ) -> None:
+        server.volume(**volume)
+        server.claim(**claim)
+        phase, why = server.phase()
+        assert phase == "Pending"
+        assert said in why
+
+    def test_a_volume_whose_claim_is_gone_is_nobodys(self, server: Server) -> None:
+        server.volume()
+        server.claim()
+        server.phase()
+        server.store.remove(CLAIMS, server.store.get(CLAIMS, SPACE, "c"))
+        server.claims.reconcile(f"{SPACE}/c")
+        assert server.store.get(VOLUMES, "", "v")["status"]["phase"] == "Released"
+        server.claim()
+        assert "already bound to a different claim" in server.phase()[1]
+
+
+@pytest.mark.parametrize(
+    ("resource", "spec", "said"),
+    [
+        (VOLUMES, {"capacity": SIZE, "accessModes": MANY}, "must specify a volume type"),
+        (VOLUMES, {"accessModes": MANY, **NFS}, "spec.capacity: Required"),
+        (VOLUMES, {"capacity": SIZE, "accessModes": ["Many"], **NFS}, "Unsupported value"),
+        (
+            VOLUMES,
+            {"capacity": SIZE, "accessModes": MANY, "nfs": {"server": "a", "path": "srv"}},
+            "must be an absolute path",
+        ),
+        (CLAIMS, {"accessModes": MANY}, "resources"),
+        (QUOTAS, {"hard": {"request.cpu": "1"}}, "must be a standard resource"),
+        (QUOTAS, {"hard": {"pods": "-1"}}, "greater than or equal to 0"),
+        (QUOTAS, {"hard": {"pods": "1"}, "scopes": ["BestEffort"]}, "has no scopes"),
+    ],
+)
+def test_what_cannot_be_is_refused(
+    server: Server, resource: Resource, spec: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(ApiError, match=said) as raised:
+        server.make(resource, {"metadata": {"name": "x"}, "spec": spec})
+    assert raised.value.code == 422
+
+
+def test_where_data_is_does_not_change(server: Server) -> None:
+    server.volume()
+    server.claim()
+    server.phase()
+    with pytest.raises(ApiError, match="persistentvolumesource is immutable"):
+        server.change(VOLUMES, "v", nfs={"server": "10.0.0.5", "path": "/srv/data"})
+    server.change(VOLUMES, "v", mountOptions=["hard"])
+    with pytest.raises(ApiError, match="spec is immutable after creation"):
+        server.change(CLAIMS, "c", accessModes=["ReadOnlyMany"])
+    server.change(CLAIMS, "c", resources={"requests": {"storage": "20Gi"}})
+
+
+class TestQuotas:
+    """What a namespace may have at most."""
+
+    @staticmethod
+    def quota(server: Server, **hard: str) -> None:
+        named = {name.replace("_", "."): amount for name, amount in hard.items()}
+        server.make(QUOTAS, {"metadata": {"name": "most"}, "spec": {"hard": named}})
+
+    @staticmethod
+    def pod(server: Server, name: str, **limits: str) -> None:
+        container = {"name": "a", "image": "sim", "resources": {"limits": limits}}
+        sent = {"metadata": {"name": name}, "spec": {"containers": [container]}}
+        server.make(PODS, sent)
+
+    def test_a_pod_that_would_be_too_much_is_refused_in_words(self, server: Server) -> None:
+        server.make(
+            QUOTAS,
+            {"metadata": {"name": "most"}, "spec": {"hard": {"requests.nvidia.com/gpu": "8"}}},
+        )
+        self.pod(server, "one", **{"nvidia.com/gpu": "6"})
+        with pytest.raises(ApiError) as raised:
+            self.pod(server, "two", **{"nvidia.com/gpu": "3"})
+        assert raised.value.code == 403
+        assert raised.value.message == (
+            'pods "two" is forbidden: exceeded quota: most, requested: '
+            "requests.nvidia.com/gpu=3, used: requests.nvidia.com/gpu=6, limited: "
+            "requests.nvidia.com/gpu=8"
+        )
+        self.pod(server, "small")
+        self.pod(server, "three", **{"nvidia.com/gpu": "2"})
+
+    def test_one_that_has_ended_holds_nothing(self, server: Server) -> None:
+        self.quota(server, requests_cpu="1")
+        self.pod(server, "one", cpu="1")
+        ended = server.store.get(PODS, SPACE, "one")
+        server.store.replace(PODS, {**ended, "status": {"phase": "Succeeded"}})
+        self.pod(server, "two", cpu="1")
+
+    def test_processors_that_are_counted_have_to_be_stated(self, server: Server) -> None:
+        self.quota(server, limits_memory="1Gi")
+        with pytest.raises(ApiError, match=r"failed quota: most: must specify limits\.memory for"):
+            self.pod(server, "one", cpu="1")
+
+    def test_no_service_gets_a_public_address(self, server: Server) -> None:
+        self.quota(server, services_loadbalancers="0", services_nodeports="0")
+        ports = [{"port": 80}]
+        for kind in ("LoadBalancer", "NodePort"):
+            sent = {"metadata": {"name": "s"}, "spec": {"type": kind, "ports": ports}}
+            with pytest.raises(ApiError, match="exceeded quota"):
+                server.make(SERVICES, sent)
+        server.make(SERVICES, {"metadata": {"name": "s"}, "spec": {"ports": ports}})
