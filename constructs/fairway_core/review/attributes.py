@@ -7,7 +7,7 @@ sensitive, and which are known only after apply. They are walked side by side.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.review.secret_values import is_secret_name, tells_secret
@@ -30,6 +30,10 @@ HIDDEN = _Marker("(sensitive)")
 """In place of a secret."""
 UNKNOWN = _Marker("(known after apply)")
 """In place of what Azure decides."""
+
+
+# The text of a blob, which Flux may apply in a cluster.
+_MANIFESTS = ("source_content",)
 
 
 @dataclass(frozen=True)
@@ -157,6 +161,8 @@ def _differences(
         if new.unknown is True or not _same(old.value, new.value, exact):
             yield path, _hidden(old, hidden), _hidden(new, hidden)
         return
+    if path == _MANIFESTS and isinstance(old.value, str) and isinstance(new.value, str):
+        old, new = _as_objects(old, new)
     if isinstance(old.value, dict) and _is_mapping(new):
         yield from _of_mappings(path, old, new, exact)
     elif old.value is None and not path:
@@ -165,6 +171,16 @@ def _differences(
         yield from _of_blocks(path, old, new, exact)
     elif not _same(old.value, new.value, exact):
         yield path, old, new
+
+
+def _as_objects(old: _Seen, new: _Seen) -> tuple[_Seen, _Seen]:
+    """Manifests as the objects that they are; anything else as it was."""
+    from fairway_core.review.manifests import objects_of
+
+    before, after = objects_of(old.value), objects_of(new.value)
+    if before is None or after is None:
+        return old, new
+    return replace(old, value=before), replace(new, value=after)
 
 
 def _hidden(seen: _Seen, hidden: bool) -> _Seen:
