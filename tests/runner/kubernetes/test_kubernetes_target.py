@@ -207,6 +207,14 @@ class TestPreparing:
             each["kind"] for each in objects(target())
         ]
 
+    def test_in_an_environments_cluster_flux_does_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(Exec, "ask", None)  # which is not come to
+        of_environment = target({"environment": "h100"})
+        with pytest.raises(UserError, match="in whose cluster Flux makes this") as raised:
+            preparing(of_environment).prepare()
+        assert "--namespace fairway-flux" in (raised.value.findings[0].hint or "")
+        assert preparing(of_environment).manifests() == preparing(target()).manifests()
+
     def test_one_of_two_things_is_wanted(self, fairway: RunFairway, tmp_path: Path) -> None:
         for words in ((), ("--print", "--apply")):
             code, _, err = fairway(tmp_path, "targets", "prepare", "nd", *words)

@@ -17,6 +17,7 @@ from fairway_agent.kubernetes.reports import (
 from fairway_agent.shared.reports import RunsReport, RunsRequest
 from fairway_core.findings import UserError
 from fairway_core.kubernetes import documents, head
+from fairway_core.kubernetes.flux import NAMESPACE as FLUX
 from fairway_core.kubernetes.resources import of_node
 from fairway_runner.engines import beside
 from fairway_runner.engines.capabilities import capabilities
@@ -181,7 +182,12 @@ class KubernetesEngine(ScheduledEngine):
         return documents.text(head.objects(self.target))
 
     def prepare(self) -> str:
-        """Has kubectl make them, as the person who is signed in; what that says."""
+        """Has kubectl make them, as the person who is signed in; what that says. UserError where an
+        environment has them made: its head pod has the volumes of all of its targets."""
+        if self.target.environment:
+            message = f"`{self.target.name}` is of an environment, in whose cluster Flux makes this"
+            hint = f"has it? see: kubectl get kustomizations --namespace {FLUX}"
+            raise UserError.of("not-supported", message, hint)
         made = self.manifests().encode()
         ended = self.connection.ask("apply", "-f", "-", deadline=self.deadline, data=made)
         if ended.code:
