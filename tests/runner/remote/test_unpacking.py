@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import io
 import os
+import subprocess
 import tarfile
 from typing import TYPE_CHECKING
 
 import pytest
 
 from fairway_core.findings import UserError
-from fairway_runner.engines.remote import copying
+from fairway_runner.engines.remote import copying, remote_host
 from fairway_runner.engines.remote.connection import Ended, Here
 
 if TYPE_CHECKING:
@@ -109,3 +110,18 @@ def test_so_it_does_where_the_host_is_this_machine(tmp_path: Path) -> None:
     assert (here / "outputs/latest").read_text() == "second"
     assert (here / "outputs/latest").is_symlink()
     assert (tmp_path / "fetched").read_text() == "first"
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root could give files to another")
+@pytest.mark.parametrize("line", [copying.UNPACK, remote_host.SHIP], ids=["files", "programs"])
+def test_what_a_host_unpacks_is_its_own(line: str, tmp_path: Path) -> None:
+    """A file server that takes root for nobody refuses to give files away, and tar then fails."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as files:
+        member = tarfile.TarInfo("train.py")
+        member.uid = member.gid = 12345
+        files.addfile(member)
+    words = ["bash", "-c", line, "bash", str(tmp_path / "shared"), "there"]
+    subprocess.run(words, input=buffer.getvalue(), check=True)
+    [found] = tmp_path.rglob("train.py")
+    assert (found.stat().st_uid, found.stat().st_gid) == (os.getuid(), os.getgid())

@@ -28,8 +28,11 @@ _NOT_FOUND = 127  # there is no rsync on the host
 _TIMEOUT = 86_400.0  # seconds: a copy may take long, and one that stands still ends by keepalives
 
 
-UNPACK = 'mkdir -p "$1" && exec tar -xzf - -C "$1"'
-"""Bash for a host: writes the files that come as a tar file into the folder `$1`."""
+UNPACK = 'mkdir -p "$1" && exec tar --no-same-owner -xzf - -C "$1"'
+"""Bash for a host: writes the files that come as a tar file into the folder `$1`.
+
+Root's tar would give them to whoever packed them, which a file server that takes root for nobody
+refuses."""
 
 PACK = (
     'cd "$1" && while IFS= read -r -d "" n; do [ ! -e "$n" ] || printf "%s\\0" "$n"; done'

@@ -36,13 +36,14 @@ bundle=$1/fairway/$2
 [ -f "$bundle/__main__.py" ] || exit 66
 exec python3 -s "$bundle" call "$3" "$1" """
 
-# The files appear as a whole, and whoever comes second leaves them as they are.
-_SHIP = """case $1 in "~"/*) set -- "$HOME/${1#??}" "$2" ;; esac
+# The files appear as a whole, and whoever comes second leaves them as they are. They are not given
+# to whoever packed them, as root's tar would: see `copying.UNPACK`.
+SHIP = """case $1 in "~"/*) set -- "$HOME/${1#??}" "$2" ;; esac
 set -e
 mkdir -p "$1/fairway"
 draft=$(mktemp -d "$1/fairway/.XXXXXX")
 chmod 755 "$draft"
-tar -xzf - -C "$draft"
+tar --no-same-owner -xzf - -C "$draft"
 mv -T "$draft" "$1/fairway/$2" 2>/dev/null || { rm -rf "$draft"; [ -d "$1/fairway/$2" ]; }"""
 
 
@@ -102,7 +103,7 @@ class RemoteHost:
         return UserError.of("host-failed", message, STRANGE, exit_code=5)
 
     def _ship(self, name: str, files: bytes) -> None:
-        words = ["sh", "-c", _SHIP, "sh", self.shared, name]
+        words = ["sh", "-c", SHIP, "sh", self.shared, name]
         ended = self.connection.run(words, input=files, deadline=self.deadline)
         if ended.code:
             message = f"nothing can be written to {self.shared} on {self.connection.name}"
