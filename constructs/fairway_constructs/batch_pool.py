@@ -118,7 +118,8 @@ class BatchPool(Component):
         shape = PoolShape(
             minimum=minimum, maximum=maximum, spot=spot, mpi=mpi, task_slots=task_slots
         )
-        _check(name, account.mode, shape, size, image, autoscale)
+        _check(name, account.mode, shape, autoscale)
+        _check_image(name, size, image, own=image_id is not None)
         fixed = _only_at_creation(mpi, containers)
         # The provider neither sends a change of these nor replaces the pool for it.
         marker = TerraformData(self, f"fixed-{name}", input=fixed)
@@ -189,8 +190,6 @@ def _check(
     name: str,
     mode: str,
     shape: PoolShape,
-    size: VmSize,
-    image: Image,
     autoscale: Autoscale | None,
 ) -> None:
     kind = "batch_spot_nodes" if shape.spot else "batch_dedicated_nodes"
@@ -214,8 +213,11 @@ def _check(
             f"pool `{name}`: the nodes of an MPI job are all dedicated or all Spot",
             "take another scenario, or a pool of Spot nodes without MPI",
         )
+
+
+def _check_image(name: str, size: VmSize, image: Image, *, own: bool) -> None:
     try:
-        check_pool_image(size, image)
+        check_pool_image(size, image, own=own)
     except FieldError as error:
         raise UserError.of("image-does-not-fit", f"pool `{name}`: {error}", error.hint) from None
 

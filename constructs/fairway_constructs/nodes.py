@@ -157,7 +157,7 @@ def os_disk_gib(name: str, spec: NodeSpec) -> int:
 
 def check_image(name: str, spec: NodeSpec) -> None:
     """Raises UserError where the devices of such nodes would not work."""
-    if not spec.image.fits(spec.size):
+    if not spec.image.fits(spec.size, own=spec.image_id is not None):
         raise UserError.of(
             "image-does-not-fit",
             f"cluster `{name}`: image {spec.image.alias} does not fit {spec.size.name}",

@@ -22,11 +22,12 @@ from fairway_core.catalog import (
     vm_size,
     vm_sizes,
 )
+from fairway_core.catalog.images import has_image
 from fairway_core.catalog.tables import table
 from fairway_core.findings import UserError
 
 SIZES = list(vm_sizes().values())
-OFFERED = [size for size in SIZES if size.status != "retired"]
+OFFERED = [size for size in SIZES if size.status not in ("retired", "unsupported")]
 
 
 def _names(sizes: list[VmSize]) -> list[str]:
@@ -83,8 +84,30 @@ def test_the_near_size_with_infiniband_has_it(size: VmSize) -> None:
 
 
 @pytest.mark.parametrize("size", OFFERED, ids=_names(OFFERED))
-def test_every_size_on_offer_has_an_image(size: VmSize) -> None:
-    assert default_image(size).fits(size)
+def test_every_size_on_offer_has_an_image_or_says_what_one_of_ones_own_needs(size: VmSize) -> None:
+    if has_image(size):
+        assert default_image(size).fits(size)
+        return
+    with pytest.raises(UserError, match=r"GRID driver|driver for Radeon PRO") as raised:
+        default_image(size)
+    assert "image_id" in raised.value.findings[0].hint
+    base = image("ubuntu-hpc-2404")
+    assert base.fits(size, own=True)
+    assert not base.fits(size)
+
+
+def test_an_image_of_ones_own_is_for_the_same_devices() -> None:
+    """One that was made from another keeps what that has; only a missing driver is added."""
+    assert not image("ubuntu-hpc-2404").fits(vm_size("Standard_ND96isr_MI300X_v5"), own=True)
+    grid = vm_size("Standard_NC128ds_xl_RTXPRO6000BSE_v6")
+    assert not image("ubuntu-hpc-2404-gb").fits(grid, own=True), "it is for Arm"
+
+
+def test_a_size_that_fairway_makes_none_of_says_why() -> None:
+    refused = [size for size in SIZES if size.status == "unsupported"]
+    assert _names(refused) == ["Standard_NCC40ads_H100_v5"]
+    assert all(size.unsupported for size in refused)
+    assert not [size for size in SIZES if size.unsupported and size not in refused]
 
 
 def test_a_retired_size_has_no_image() -> None:

@@ -80,6 +80,22 @@ MISTAKES = [
         "`Standard_ND6s` was retired on 20",
     ),
     (
+        "clusters: {gpu: {engine: ssh, size: Standard_NCC40ads_H100_v5, nodes: 1}}\n",
+        "`Standard_NCC40ads_H100_v5` is a confidential VM",
+    ),
+    (
+        "clusters: {gpu: {engine: ssh, size: Standard_NC128ds_xl_RTXPRO6000BSE_v6, nodes: 1}}\n",
+        "no image in the catalogue has NVIDIA's GRID driver",
+    ),
+    (
+        VM.replace("NC24ads_A100_v4", "NV24ads_V710_v5") % ", image: ubuntu-hpc-2404-rocm",
+        "no image in the catalogue has AMD's driver for Radeon PRO",
+    ),
+    (
+        "clusters: {pool: {engine: batch, size: Standard_NG32ads_V620_v1, nodes: 2, mpi: false}}\n",
+        "no image in the catalogue has AMD's driver for Radeon PRO",
+    ),
+    (
         DESCRIBED % "Standard_NC24ads_A100_v4, like: Standard_D4s_v6",
         "`Standard_NC24ads_A100_v4` is listed",
     ),

@@ -170,6 +170,8 @@ def test_what_comes_while_it_is_written_stays(home: Path, monkeypatch: pytest.Mo
         (("--location", "bogus"), "has no region `bogus`", "is it a new one?"),
         (("--engine", "slrum"), "--engine: no cluster has the engine `slrum`", "`slurm`"),
         (("--size", "Standard_NC41ads_H100_v5"), "--size: ", "Standard_NC40ads_H100_v5"),
+        (("--size", "Standard_NCC40ads_H100_v5"), "is a confidential VM", "NC40ads_H100_v5`"),
+        (("--size", "Standard_NV8ads_V710_v5"), "--size: no image in the catalogue", "image_id"),
         (("--nodes", "0"), "--nodes: `0` is not a number from 1 to 100", "--nodes 4"),
         (("--budget", "-1"), "--budget: `-1` is not a number", "--budget 4"),
         (("--email", "me"), "--email: `me` is not a mail address", "you@example.com"),

@@ -10,6 +10,7 @@ import pytest
 from fairway_core.checks import Asked, check_environment, check_stack
 from fairway_core.cost.environment import parts_of
 from fairway_core.environment import load_environment
+from fairway_core.environment.nfs_server import NfsServer
 from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.jobs.fabric import fabric_profile
@@ -257,6 +258,51 @@ def test_a_size_that_is_not_listed_is_described_by_one_that_is(
     environment = load_environment(tmp_path / "lab.yaml")
     assert [each.id for each in check_environment(environment) if each.severity == "error"] == []
     assert {each.vcpus for each in machines_of(environment) if "HB200" in each.size} == {400}
+
+
+def test_a_driver_that_no_image_here_has_is_in_one_of_ones_own(written: Written) -> None:
+    """Of every engine: NVIDIA's GRID driver, and AMD's for Radeon PRO."""
+    image = (
+        "/subscriptions/11111111-2222-3333-4444-555555555555/resourceGroups/images/providers"
+        "/Microsoft.Compute/galleries/ours/images/grid/versions/1.0.0"
+    )
+    own = f"image: ubuntu-hpc-2404, image_id: {image}, mounts: [data], nodes: 2"
+    grid = "size: Standard_NC128ds_xl_RTXPRO6000BSE_v6"
+    stacks = written(
+        _file(
+            {
+                "pair": f"{{engine: ssh, {grid}, {own}}}",
+                "nd": f"{{engine: slurm, {grid}, {own}}}",
+                "pool": f"{{engine: batch, size: Standard_NV24ads_V710_v5, {own}, mpi: false}}",
+            }
+        )
+    )
+    compute = stacks["compute"]["resource"]
+    assert {each["source_image_id"] for each in compute[SCALE_SET].values()} == {image}
+    (pool,) = compute["azurerm_batch_pool"].values()
+    assert (pool["vm_size"], pool["storage_image_reference"]["id"]) == (
+        "Standard_NV24ads_V710_v5",
+        image,
+    )
+
+
+@pytest.mark.parametrize(
+    ("size", "mbps"),
+    [
+        ("Standard_D32s_v7", 2160),
+        ("Standard_D32as_v6", 1440),
+        ("Standard_E32bs_v5", 2000),  # its network interface
+        ("Standard_L32s_v4", 1984),
+    ],
+)
+def test_sizes_of_several_generations_serve_files(tmp_path: Path, size: str, mbps: int) -> None:
+    cluster = {"pair": f"{{engine: ssh, {ND}, nodes: 2, mounts: [data]}}"}
+    disks = "disks: {count: 8, gib: 1024, mbps: 1200, iops: 20000}"
+    text = _file(cluster).replace("kind: nfs_server", f"kind: nfs_server, size: {size}, {disks}")
+    (tmp_path / "lab.yaml").write_text(text)
+    server = load_environment(tmp_path / "lab.yaml").filesystems["data"]
+    assert isinstance(server, NfsServer)
+    assert min(server.limits_mbps.values()) == mbps
 
 
 def test_so_is_that_of_a_file_server(written: Written) -> None:

@@ -61,15 +61,21 @@ class Image:
         """Whether the version is exact, so that a cluster grown later gets the same image."""
         return self.version != "latest"
 
-    def fits(self, size: VmSize) -> bool:
-        """Whether a VM of that size can run this image with its devices working."""
+    def fits(self, size: VmSize, *, own: bool = False) -> bool:
+        """Whether a VM of that size can run this image with its devices working; `own` is for one
+        that was made from it, which may have a driver that no image here has."""
+        has_driver = size.image_family in self.families
         return (
-            size.image_family in self.families
+            (has_driver or (own and size.image_family in _missing_drivers()))
             and size.architecture == self.architecture
             and self.generation in size.generations
         )
 
 
+_OWN = (
+    "name a gallery image of your own that has it, and what that was made from:\n"
+    "`image_id: /subscriptions/…/versions/1.0.0`, `image: ubuntu-hpc-2404`"
+)
 _OTHER = "take another size: fairway sizes"
 
 
@@ -94,7 +100,21 @@ def default_image(size: VmSize) -> Image:
     for row in images().values():
         if size.image_family in row.default_for and row.fits(size):
             return row
+    if driver := _missing_drivers().get(size.image_family):
+        message = f"no image in the catalogue has {driver}, which {size.name} takes"
+        raise UserError.of("no-image", message, _OWN)
     raise UserError.of("no-image", f"no image in the catalogue fits {size.name}", _OTHER)
+
+
+def has_image(size: VmSize) -> bool:
+    """Whether an image in the catalogue fits the size."""
+    return any(row.fits(size) for row in images().values())
+
+
+@cache
+def _missing_drivers() -> Mapping[str, str]:
+    """What is needed by the families that no image is for."""
+    return MappingProxyType({name: row["driver"] for name, row in table("images")["own"].items()})
 
 
 @cache

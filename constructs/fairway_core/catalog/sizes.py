@@ -63,7 +63,8 @@ class VmSize:
     """A row of vm_sizes.toml; an empty string or None is a value that is not known.
 
     A size with fewer vCPUs than its machine has is `constrained_from` the whole one, and counts
-    as that does: `quota_vcpus` against the quota.
+    as that does: `quota_vcpus` against the quota. Why Fairway makes no machine of a size that Azure
+    has is what it says as `unsupported`.
     """
 
     name: str
@@ -78,7 +79,8 @@ class VmSize:
     gpu: Gpu | None = None
     infiniband: InfiniBand | None = None
     health: Health | None = None
-    status: Literal["current", "no-new-capacity", "retiring", "retired"] = "current"
+    status: Literal["current", "no-new-capacity", "retiring", "retired", "unsupported"] = "current"
+    unsupported: str = ""
     retirement_date: datetime.date | None = None
     successor: str = ""
     rdma_variant: str = ""

@@ -127,9 +127,9 @@ class BatchCluster(Model, defer_build=True):
     def _image_fits(self) -> Self:
         try:
             chosen = self.chosen_image
+            check_pool_image(vm_size(self.size), chosen, own=self.image_id is not None)
         except UserError as error:
             raise as_field_error(error, ("image",)) from None
-        check_pool_image(vm_size(self.size), chosen)
         if self.runs_containers and not chosen.hpc and self.image_id is None:
             raise FieldError(
                 f"image `{chosen.alias}` has no container runtime",
@@ -283,10 +283,11 @@ def pool_image(size: VmSize) -> Image:
     return default_image(size)
 
 
-def check_pool_image(size: VmSize, chosen: Image) -> None:
-    """Raises FieldError where devices of the size would not work with the image."""
-    hint = f"take `{pool_image(size).alias}`, or leave `image:` out"
-    if not chosen.fits(size):
+def check_pool_image(size: VmSize, chosen: Image, *, own: bool = False) -> None:
+    """Raises FieldError where devices of the size would not work with the image, or with an `own`
+    one that was made from it; UserError where no image fits."""
+    if not chosen.fits(size, own=own):
+        hint = f"take `{pool_image(size).alias}`, or leave `image:` out"
         raise FieldError(f"image `{chosen.alias}` does not fit {size.name}", hint, ("image",))
 
 

@@ -114,15 +114,16 @@ class Nodes(Model, defer_build=True):
 
     @model_validator(mode="after")
     def _image_fits(self) -> Self:
+        size = vm_size(self.size)
         try:
             chosen = self.chosen_image
+            fitting = "" if self._fits(chosen) else default_image(size).alias
         except UserError as error:
             raise as_field_error(error, ("image",)) from None
-        size = vm_size(self.size)
-        if not chosen.fits(size):
+        if fitting:
             raise FieldError(
                 f"image `{self.image}` does not fit {self.size}",
-                f"take `{default_image(size).alias}`, or leave `image:` out",
+                f"take `{fitting}`, or leave `image:` out",
                 path=("image",),
             )
         if self.accept_terms and chosen.plan is None:
@@ -157,6 +158,9 @@ class Nodes(Model, defer_build=True):
                 ("os_disk",),
             )
         return self
+
+    def _fits(self, chosen: Image) -> bool:
+        return chosen.fits(vm_size(self.size), own=self.image_id is not None)
 
     @property
     def chosen_image(self) -> Image:

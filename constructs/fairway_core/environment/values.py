@@ -124,6 +124,8 @@ def offered_size(name: str) -> VmSize:
     if size.is_retired():
         since = f" on {size.retirement_date}" if size.retirement_date else ""
         raise FieldError(f"`{name}` was retired{since}", f"its successor is `{size.successor}`")
+    if size.unsupported:
+        raise FieldError(f"`{name}` is {size.unsupported}", f"take `{size.successor}`")
     return size
 
 

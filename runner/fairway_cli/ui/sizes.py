@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 
     from fairway_core.catalog import VmSize
 
-_COLOURS = {"current": "green", "retiring": "yellow", "no-new-capacity": "yellow", "retired": "red"}
+_COLOURS = {"current": "green", "retiring": "yellow", "no-new-capacity": "yellow"}
+_GONE = "red"  # retired, or not for Fairway
 
 
 def select(sizes: Iterable[VmSize], *, rdma: bool, gpu: str | None) -> list[VmSize]:
@@ -44,6 +45,7 @@ def size_facts(size: VmSize) -> dict[str, Any]:
         "status": _status(size),
         "retirement_date": size.retirement_date.isoformat() if size.retirement_date else None,
         "successor": size.successor or None,
+        "unsupported": size.unsupported or None,
         "quota_family": size.quota_family or None,
     }
 
@@ -63,7 +65,7 @@ def print_sizes(sizes: Iterable[VmSize]) -> None:
             f"{size.gpu.count} × {size.gpu.model} {size.gpu.memory_gb} GB" if size.gpu else "",
             f"{size.memory_gib} GiB",
             _infiniband(size),
-            Text(f"{status}{when}", style=_COLOURS[status]),
+            Text(f"{status}{when}", style=_COLOURS.get(status, _GONE)),
             size.successor,
         )
     print_table(rows)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.catalog import vm_size
+from fairway_core.catalog.images import has_image
 from fairway_core.catalog.sizes import vm_sizes
 
 if TYPE_CHECKING:
@@ -119,6 +120,7 @@ def _is_alike(size: VmSize, other: VmSize) -> bool:
     return (
         other.name != size.name
         and other.status == "current"
+        and has_image(other)
         and gpus[0] == gpus[1]
         and other.architecture == size.architecture
         and (other.rdma or not size.rdma)

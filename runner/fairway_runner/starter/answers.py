@@ -131,12 +131,16 @@ def _engine(text: str) -> str:
 
 
 def _size(text: str) -> str:
+    from fairway_core.catalog import default_image
     from fairway_core.documents import FieldError
-    from fairway_core.environment.values import offered_size
+    from fairway_core.environment.values import as_field_error, offered_size
 
     try:
-        return offered_size(text).name
-    except FieldError as fault:
+        size = offered_size(text)
+        default_image(size)
+        return size.name
+    except (FieldError, UserError) as error:
+        fault = as_field_error(error) if isinstance(error, UserError) else error
         hint = fault.hint or "fairway sizes lists them"
         raise UserError.of("bad-value", f"--size: {fault}", hint) from None
 
