@@ -42,9 +42,9 @@ def _tool(name: str) -> str:
     return str(program)
 
 
-def test_there_are_six() -> None:
+def test_there_are_seven() -> None:
     names = [file.stem for file in WORKFLOWS]
-    assert names == ["comment", "deploy", "drift", "plan", "release", "test"]
+    assert names == ["comment", "deploy", "drift", "plan", "prices", "release", "test"]
 
 
 def test_zizmor_finds_nothing() -> None:
@@ -151,6 +151,7 @@ def test_who_may_write_runs_nothing_of_a_pull_request() -> None:
                 "drift": {"id-token", "issues"},
                 "plan": {"id-token"},
                 "deploy": {"id-token"},
+                "prices": {"contents", "pull-requests"},
                 "release": {"contents"},
                 "test": set(),
             }[file.stem]

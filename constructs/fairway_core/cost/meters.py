@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fairway_core.catalog.tables import table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 GLOBAL = "global"
 """The region of prices that are the same everywhere."""
@@ -51,6 +54,20 @@ def meter(name: str) -> Meter:
         (field, row[key].replace("{}", rest)) for key, field in _FIELDS.items() if key in row
     )
     return Meter(name, fields, row.get("spot", False), row.get("global", False))
+
+
+def all_meters(sizes: Iterable[str]) -> list[Meter]:
+    """Every meter that there is for VMs of these sizes, and for whatever else is paid for."""
+    tiers, found = _table()["disk_tiers"]["number"], []
+    for name, row in _table()["meter"].items():
+        family, _, rest = name.partition("/")
+        if rest != "*":
+            found.append(meter(name))
+        elif letter := row.get("tiers"):
+            found += [meter(f"{family}/{letter}{number}") for number in tiers]
+        else:
+            found += [meter(f"{family}/{each}") for each in row.get("names", sizes)]
+    return found
 
 
 def disk_tier(gib: int) -> int | None:

@@ -1,6 +1,6 @@
 """Prices by meter and region, and the two files that they may come from.
 
-A price file is TOML, as `prices.toml` of the catalogue:
+A price file is TOML, as those of the catalogue below `prices/`, one a region:
 
     [[prices]]
     region = "westeurope"      # as Azure spells it; "global" for what costs the same everywhere
@@ -18,16 +18,20 @@ import re
 import tomllib
 from dataclasses import dataclass, field, replace
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from fairway_core.catalog.tables import table
+from fairway_core import catalog
 from fairway_core.cost.meters import GLOBAL, meter
 from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from pathlib import Path
 
+FOLDER = Path(catalog.__file__).parent / "prices"
+"""Where the snapshot lies."""
+
+_REGION = re.compile(r"[a-z0-9]+")
 _FORM = "name a TOML file; docs/cost.md shows the format"
 _CURRENCY = re.compile(r"[A-Z]{3}")
 _KEYS = {"region", "currency", "source", "date", "hourly"}
@@ -87,19 +91,48 @@ class FirstOf:
         return next((price for price in found if price is not None), None)
 
 
-@cache
-def snapshot() -> PriceTable:
+@dataclass(frozen=True)
+class Snapshot:
+    """Prices in a folder, of which only the regions that are asked for are read."""
+
+    folder: Path
+    currency: str = "USD"
+
+    def price(self, meter: str, region: str) -> Price | None:
+        """The price in the region, or the one that is the same everywhere."""
+        rows = _of_region(self.folder, region), _of_region(self.folder, GLOBAL)
+        return rows[0].get((region, meter)) or rows[1].get((GLOBAL, meter))
+
+    @property
+    def regions(self) -> list[str]:
+        """Those of which it knows a price that is not the same everywhere."""
+        return sorted({file.stem for file in self.folder.glob("*.toml")} - {GLOBAL})
+
+    @property
+    def rows(self) -> Mapping[tuple[str, str], Price]:
+        """All prices by region and meter."""
+        found = (_of_region(self.folder, region) for region in (*self.regions, GLOBAL))
+        return {key: price for rows in found for key, price in rows.items()}
+
+
+def snapshot() -> Snapshot:
     """The prices that come with Fairway, in US dollars.
 
     >>> snapshot().price("nat_gateway", "westeurope").hourly
     0.045
     """
-    found = _price_table(table("prices"), "prices.toml")
-    rows = {
+    return Snapshot(FOLDER)
+
+
+@cache
+def _of_region(folder: Path, region: str) -> Mapping[tuple[str, str], Price]:
+    file = folder / f"{region}.toml"
+    if not _REGION.fullmatch(region) or not file.is_file():
+        return {}
+    return {
         key: replace(price, source=f"Fairway's own snapshot: {price.source}")
-        for key, price in found.rows.items()
+        for key, price in read_prices(file).rows.items()
     }
-    return PriceTable(found.currency, rows)
 
 
 def read_prices(file: Path) -> PriceTable:

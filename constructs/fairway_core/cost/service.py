@@ -8,6 +8,7 @@ Source: Azure Retail Prices documentation.
 from __future__ import annotations
 
 import json
+import math
 import time
 import urllib.error
 import urllib.parse
@@ -18,15 +19,15 @@ from http.client import HTTPException
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.cost.address import service_url
-from fairway_core.cost.meters import HOURS_A_MONTH, Meter
+from fairway_core.cost.meters import GLOBAL, HOURS_A_MONTH, Meter
 from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
 _VERSION = "2023-01-01-preview"
 _TRIES = 6
-# Of what never answered: a machine without a network is not kept waiting.
+# Without an answer, or with half of one: a machine without a network is not kept waiting.
 _TRIES_TO_REACH = 3
 _LONGEST_WAIT = 30.0
 _TIMEOUT, _SHORTEST_TIMEOUT = 30.0, 0.1
@@ -62,6 +63,18 @@ class PriceService:
                 prices.add(price)
         return prices.pop() if len(prices) == 1 else None
 
+    def everywhere(self, meters: Sequence[Meter]) -> dict[tuple[str, str], float]:
+        """The same of meters with the same fields, in every region that the service names: by
+        region and name of the meter. What has no one price is left out; UserError as above."""
+        found: dict[tuple[str, str], set[float]] = {}
+        for row in self._rows(_filter(meters[0], None)):
+            region = str(row.get("armRegionName")).lower()
+            for meter in meters:
+                price = hourly_price(row, meter)
+                if price is not None and meter.is_global is (region == GLOBAL):
+                    found.setdefault((region, meter.name), set()).add(price)
+        return {key: prices.pop() for key, prices in found.items() if len(prices) == 1}
+
     def _rows(self, filter_: str) -> Iterator[dict[str, Any]]:
         query = {"api-version": _VERSION, "currencyCode": "'USD'", "$filter": filter_}
         encoded = urllib.parse.urlencode(query, safe="$", quote_via=urllib.parse.quote)
@@ -84,7 +97,7 @@ class PriceService:
             return self._tried(url, watched)
 
     def _tried(self, url: str, watched: Any) -> dict[str, Any]:
-        reason, end = "", self.clock() + self.deadline
+        reason, end, unreached = "", self.clock() + self.deadline, 0
         for attempt in range(_TRIES):
             timeout = max(_SHORTEST_TIMEOUT, min(_TIMEOUT, end - self.clock()))
             try:
@@ -102,7 +115,8 @@ class PriceService:
                     wanted = error.headers.get("Retry-After")
             except (OSError, HTTPException, ValueError) as error:
                 reason, wanted = str(getattr(error, "reason", error)) or type(error).__name__, None
-                if attempt + 1 >= _TRIES_TO_REACH:
+                unreached += 1
+                if unreached >= _TRIES_TO_REACH:
                     break
             if watched is not None:
                 watched.failed(reason)
@@ -116,7 +130,10 @@ class PriceService:
 def hourly_price(row: dict[str, Any], meter: Meter) -> float | None:
     """The price an hour of one unit in a row of the service; None for a row of something else."""
     price, name = row.get("retailPrice"), str(row.get("skuName"))
-    if row.get("type") != "Consumption" or not isinstance(price, int | float) or price <= 0:
+    if not isinstance(price, int | float) or isinstance(price, bool):
+        return None
+    # NaN and Infinity are numbers in what Python reads as JSON.
+    if row.get("type") != "Consumption" or not 0 < price < math.inf:
         return None
     # A field's value is compared here too: the service has been seen to answer with more.
     if any(row.get(field_) != value for field_, value in meter.fields):
@@ -138,8 +155,10 @@ def _unit(text: str) -> tuple[float, float | None]:
     return (float(number), hours) if number.isdecimal() and float(number) > 0 else (1.0, None)
 
 
-def _filter(meter: Meter, region: str) -> str:
-    fields = (("armRegionName", region), ("priceType", "Consumption"), *meter.fields)
+def _filter(meter: Meter, region: str | None) -> str:
+    """`region` of None is every one."""
+    place = () if region is None else (("armRegionName", region),)
+    fields = (*place, ("priceType", "Consumption"), *meter.fields)
     return " and ".join(f"{name} eq '{_escaped(value)}'" for name, value in fields)
 
 

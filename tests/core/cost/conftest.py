@@ -17,7 +17,8 @@ _TERM = re.compile(r"(\w+) eq '((?:[^']|'')*)'")
 
 @dataclass
 class PriceServer:
-    """`rows` are what it knows, `refusals` the codes that it answers with first."""
+    """`rows` are what it knows, `refusals` the codes that it answers with first; 0 is an
+    answer that is cut off."""
 
     url: str = ""
     rows: list[dict[str, Any]] = field(default_factory=list)
@@ -69,12 +70,13 @@ def price_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[PriceServer]:
             state.queries.append(self.path)
             code = state.refusals.pop(0) if state.refusals else 200
             body = json.dumps(state.answer(parse_qs(urlsplit(self.path).query))).encode()
-            self.send_response(code)
+            cut = code == 0  # a connection that ends in the middle of an answer
+            self.send_response(code or 200)
             if code == 429:
                 self.send_header("Retry-After", "7")
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
-            self.wfile.write(body)
+            self.wfile.write(body[: len(body) // 2] if cut else body)
 
         def log_message(self, *_: object) -> None:
             """Says nothing."""

@@ -1,0 +1,169 @@
+"""Writes the snapshot of Azure's list prices anew: every meter of the catalogue, in every region.
+
+    python -m fairway_core.cost.refresh [FOLDER]
+
+Each meter is asked for once, for all regions. A meter about which the service does not answer keeps
+the prices that are known of it, with their date; where nothing answers, nothing is written.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import sys
+from collections import defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fairway_core.catalog import vm_sizes
+from fairway_core.catalog.regions import regions
+from fairway_core.cost.meters import GLOBAL, all_meters
+from fairway_core.cost.prices import FOLDER, Price, Snapshot, read_prices
+from fairway_core.cost.service import PriceService
+from fairway_core.findings import UserError, format_finding
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from fairway_core.cost.meters import Meter
+
+_SOURCE = "Azure's retail price service, Linux"
+_MOST_SILENT = 3  # questions without an answer one after another: nobody is there
+_HEAD = """\
+# A snapshot of Azure's list prices in one region, for where its price service cannot be reached:
+# in US dollars, without discounts and taxes. `bin/prices` writes it anew from the service.
+#
+# `hourly` holds a price an hour for one unit of each meter of meters.toml. A meter that is
+# not here has no known price; a price is never taken from another region.
+"""
+
+
+@dataclass
+class Refreshed:
+    """What the service has said: prices by region and meter, meters that it was not heard about,
+    and regions that the catalogue does not have."""
+
+    prices: dict[tuple[str, str], Price] = field(default_factory=dict)
+    silent: list[str] = field(default_factory=list)
+    unknown_regions: set[str] = field(default_factory=set)
+
+    @property
+    def unpriced(self) -> list[str]:
+        """The sizes that have no known price in any region."""
+        priced = {name for _, name in self.prices}
+        return [size for size in _sizes() if f"vm/{size}" not in priced]
+
+
+def refresh(
+    service: PriceService,
+    known: Mapping[tuple[str, str], Price],
+    today: datetime.date,
+    tell: Callable[[str], None] = lambda _: None,
+) -> Refreshed:
+    """Asks for all prices; those of `known` stay whose meters get no answer. UserError where the
+    service does not answer at all."""
+    found, misses = Refreshed(), 0
+    groups = list(_groups(known))
+    for number, meters in enumerate(groups, start=1):
+        tell(f"{number} of {len(groups)}: {meters[0].name}")
+        try:
+            told = service.everywhere(meters)
+        except UserError as error:
+            misses += 1
+            if misses >= _MOST_SILENT or len(groups) == misses:
+                raise
+            names = {meter.name for meter in meters}
+            found.silent += sorted(names)
+            found.prices |= {key: price for key, price in known.items() if key[1] in names}
+            tell(format_finding(error.findings[0]))
+            continue
+        misses = 0
+        for (region, name), hourly in told.items():
+            if region == GLOBAL or region in regions():
+                found.prices[region, name] = Price(hourly, _SOURCE, today)
+            else:
+                found.unknown_regions.add(region)
+    return found
+
+
+def write(folder: Path, prices: Mapping[tuple[str, str], Price]) -> None:
+    """A file for each region, each as a whole; one of a region without prices goes."""
+    by_region: dict[str, dict[str, Price]] = defaultdict(dict)
+    for (region, name), price in prices.items():
+        by_region[region][name] = price
+    folder.mkdir(parents=True, exist_ok=True)
+    for region, rows in by_region.items():
+        draft = folder / f".{region}.{os.getpid()}"
+        draft.write_text("\n".join([_HEAD, *_tables(region, rows)]), encoding="utf-8")
+        draft.replace(folder / f"{region}.toml")
+    for file in folder.glob("*.toml"):
+        if file.stem not in by_region:
+            file.unlink()
+
+
+def _tables(region: str, rows: Mapping[str, Price]) -> Iterator[str]:
+    """A table for each source and date."""
+    tables: dict[tuple[str, datetime.date], dict[str, float]] = defaultdict(dict)
+    for name, price in rows.items():
+        tables[price.source, price.date][name] = price.hourly
+    for (source, date), hourly in sorted(tables.items()):
+        lines = [f'"{name}" = {_number(amount)}' for name, amount in sorted(hourly.items())]
+        said = json.dumps(source, ensure_ascii=False)  # as TOML writes text, too
+        head = f'region = "{region}"\ncurrency = "USD"\nsource = {said}\ndate = {date}\n'
+        yield f"[[prices]]\n{head}\n[prices.hourly]\n" + "\n".join(lines) + "\n"
+
+
+def _number(amount: float) -> str:
+    """Ten digits, as a price by the month has no end by the hour."""
+    text = f"{amount:.10f}".rstrip("0")
+    return f"{text}0" if text.endswith(".") else text
+
+
+def _groups(known: Iterable[tuple[str, str]] = ()) -> Iterator[Sequence[Meter]]:
+    """Meters that one question is for: those of a VM and of it as Spot have the same rows. A size
+    of which a price is known is asked for, too."""
+    more = {name.removeprefix("vm/") for _, name in known if name.startswith("vm/")}
+    groups: dict[tuple[tuple[str, str], ...], list[Meter]] = defaultdict(list)
+    for meter in all_meters(dict.fromkeys([*_sizes(), *sorted(more)])):
+        groups[meter.fields].append(meter)
+    yield from groups.values()
+
+
+def _sizes() -> list[str]:
+    return [size.name for size in vm_sizes().values() if not size.is_retired()]
+
+
+def main(arguments: Sequence[str], service: PriceService | None = None) -> int:
+    """The program; its exit code: 5 where the service did not answer about everything."""
+    folder = Path(arguments[0]) if arguments else FOLDER
+    known = {
+        key: price
+        for region in (*Snapshot(folder).regions, GLOBAL)
+        if (file := folder / f"{region}.toml").is_file()
+        for key, price in read_prices(file).rows.items()
+    }
+    try:
+        today = datetime.datetime.now(datetime.UTC).date()
+        found = refresh(service or PriceService(), known, today, _tell)
+    except UserError as error:
+        _tell(format_finding(error.findings[0]))
+        _tell("nothing was written")
+        return 5
+    write(folder, found.prices)
+    places = {region for region, _ in found.prices}
+    said = [f"{len(found.prices):,} prices of {len(places)} regions are in {folder}"]
+    said += [f"no price in any region: {size}" for size in found.unpriced]
+    said += [f"not in regions.toml: {region}" for region in sorted(found.unknown_regions)]
+    said += [f"no answer, and kept as it was: {name}" for name in found.silent]
+    sys.stdout.writelines(f"{line}\n" for line in said)
+    return 5 if found.silent else 0
+
+
+def _tell(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

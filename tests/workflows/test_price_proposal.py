@@ -1,0 +1,84 @@
+"""New prices become a branch and one pull request, and nothing where none has changed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path("constructs/fairway_core/catalog/prices")
+GH = """#!/bin/sh
+echo "$*" >>"$CALLS"
+case "$*" in "pr list"*) cat "$OPEN" ;; esac
+"""
+
+
+@pytest.fixture
+def clone(tmp_path: Path, repository: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A clone of a repository with one price, and a `gh` that writes down what it is told."""
+    origin, clone, programs = (tmp_path / name for name in ("origin", "clone", "programs"))
+    for who in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{who}_NAME", "somebody")
+        monkeypatch.setenv(f"GIT_{who}_EMAIL", "somebody@example.com")
+    subprocess.run(["git", "init", "-q", "--bare", "-b", "main", origin], check=True)
+    subprocess.run(["git", "clone", "-q", origin, clone], check=True, capture_output=True)
+    (clone / FOLDER).mkdir(parents=True)
+    (clone / FOLDER / "eastus.toml").write_text("old\n")
+    (clone / "bin").mkdir()
+    (clone / "bin" / "prices").write_bytes((repository / "bin" / "prices").read_bytes())
+    for words in (["add", "."], ["commit", "-qm", "first"], ["push", "-q", "origin", "HEAD:main"]):
+        subprocess.run(["git", *words], cwd=clone, check=True)
+    programs.mkdir()
+    (programs / "gh").write_text(GH)
+    (programs / "gh").chmod(0o755)
+    (tmp_path / "open").touch()
+    (tmp_path / "calls").touch()
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    for name in ("CALLS", "OPEN"):
+        monkeypatch.setenv(name, str(tmp_path / name.lower()))
+    monkeypatch.setenv("BASE", "main")
+    return clone
+
+
+def _propose(clone: Path, text: str) -> str:
+    new = clone / "new"
+    new.mkdir()
+    (new / "westeurope.toml").write_text(text)
+    words = ["bash", "bin/prices", "--propose", "new"]
+    done = subprocess.run(words, cwd=clone, check=True, capture_output=True, text=True)
+    new.rmdir()
+    return done.stdout
+
+
+def _branch(clone: Path, name: str) -> list[str]:
+    words = ["git", "ls-tree", "-r", "--name-only", f"refs/heads/{name}", str(FOLDER)]
+    origin = clone.parent / "origin"
+    done = subprocess.run(words, cwd=origin, capture_output=True, text=True, check=False)
+    return [Path(line).name for line in done.stdout.splitlines()]
+
+
+def test_new_prices_take_the_place_of_the_old_on_a_branch(clone: Path, tmp_path: Path) -> None:
+    _propose(clone, "new\n")
+    assert _branch(clone, "prices") == ["westeurope.toml"]
+    assert _branch(clone, "main") == ["eastus.toml"]
+    calls = (tmp_path / "calls").read_text()
+    assert calls.splitlines()[-1] == "pr create --base main --head prices --fill"
+    # The next week, while nobody has merged it.
+    subprocess.run(["git", "switch", "-q", "-"], cwd=clone, check=True)
+    (tmp_path / "open").write_text("7\n")
+    _propose(clone, "newer\n")
+    assert (tmp_path / "calls").read_text().count("pr create") == 1
+    words = ["git", "show", f"prices:{FOLDER}/westeurope.toml"]
+    shown = subprocess.run(words, cwd=tmp_path / "origin", check=True, capture_output=True)
+    assert shown.stdout == b"newer\n"
+
+
+def test_the_same_prices_are_no_pull_request(clone: Path, tmp_path: Path) -> None:
+    (clone / FOLDER / "eastus.toml").rename(clone / FOLDER / "westeurope.toml")
+    for words in (["add", "."], ["commit", "-qm", "moved"]):
+        subprocess.run(["git", *words], cwd=clone, check=True)
+    assert "no price has changed" in _propose(clone, "old\n")
+    assert (tmp_path / "calls").read_text() == ""
+    assert _branch(clone, "prices") == []
