@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from fairway_constructs.gpu_cluster import GpuCluster
     from fairway_constructs.identity import Grant, Identity
     from fairway_constructs.idle_stop import IdleStop
+    from fairway_constructs.kubernetes.cluster import KubernetesCluster
+    from fairway_constructs.kubernetes.configuration import Configuration
+    from fairway_constructs.kubernetes.node_pool import NodePool
     from fairway_constructs.lustre import Lustre
     from fairway_constructs.monitoring import Monitoring
     from fairway_constructs.netapp import NetApp
@@ -60,6 +63,7 @@ __all__ = [
     "BatchPool",
     "Budget",
     "Component",
+    "Configuration",
     "ExistingGroup",
     "ExistingNetwork",
     "ExistingStorage",
@@ -70,6 +74,7 @@ __all__ = [
     "Grant",
     "Identity",
     "IdleStop",
+    "KubernetesCluster",
     "LoginNode",
     "Lustre",
     "Monitoring",
@@ -77,6 +82,7 @@ __all__ = [
     "NetApp",
     "Network",
     "NfsServer",
+    "NodePool",
     "NodeSpec",
     "Output",
     "Peering",
@@ -113,6 +119,9 @@ _NAMES = {
     "gpu_cluster": "GpuCluster",
     "idle_stop": "IdleStop",
     "identity": "Grant Identity",
+    "kubernetes.cluster": "KubernetesCluster",
+    "kubernetes.configuration": "Configuration",
+    "kubernetes.node_pool": "NodePool",
     "lustre": "Lustre",
     "monitoring": "Monitoring",
     "netapp": "NetApp",

@@ -22,6 +22,7 @@ from fairway_constructs.azurerm.batch_pool import BatchPool as BatchPoolResource
 from fairway_constructs.cdk import Component, Lifecycle
 from fairway_constructs.cloud_init import Mount, node_cloud_init
 from fairway_constructs.cloud_init.start_task import start_task_command
+from fairway_constructs.literal import literal
 from fairway_constructs.terraform_data import TerraformData
 from fairway_core.autoscale import PoolShape, iso_duration, scale_formula
 from fairway_core.catalog import limit
@@ -235,7 +236,7 @@ def _scale(shape: PoolShape, autoscale: Autoscale | None) -> dict[str, Any]:
     if autoscale is not None:
         return {
             "auto_scale": AutoScale(
-                formula=_literal(scale_formula(autoscale, shape)),
+                formula=literal(scale_formula(autoscale, shape)),
                 evaluation_interval=iso_duration(autoscale.every),
             )
         }
@@ -247,11 +248,6 @@ def _scale(shape: PoolShape, autoscale: Autoscale | None) -> dict[str, Any]:
             node_deallocation_method="TaskCompletion",
         )
     }
-
-
-def _literal(text: str) -> str:
-    """The text as Terraform takes it without looking for expressions in it."""
-    return text.replace("${", "$${").replace("%{", "%%{")
 
 
 def _start_task(command: str) -> StartTask:

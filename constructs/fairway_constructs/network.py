@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _ALWAYS = ["compute", "storage", "management"]
 
 # Who reads and writes Blob storage and secrets.
-_USES_SERVICES = frozenset({"compute", "lustre"})
+_USES_SERVICES = frozenset({"compute", "lustre", "kubernetes"})
 
 # Who makes what stands in a subnet, and needs no way out of it.
 _DELEGATED = {"netapp": "Microsoft.Netapp/volumes"}
@@ -71,6 +71,7 @@ class Network(Component):
     With `bastion` there is one, through which the `admins` come: see `Bastion`. `filesystems`
     are those that need a subnet of their own, `netapp` and `lustre`; with `nfs_3` servers in
     the storage subnet speak that too. `dns` says whose servers resolve names, and in whose zones.
+    With `pods`, the range of these, there is a subnet for nodes of Kubernetes.
 
     >>> network = Network(stack, place=place, address_space="10.40.0.0/16",
     ...                   allowed=[IPv4Network("203.0.113.0/24")])  # doctest: +SKIP
@@ -93,6 +94,7 @@ class Network(Component):
         filesystems: Collection[str] = (),
         nfs_3: bool = False,
         dns: Dns | None = None,
+        pods: IPv4Network | None = None,
     ) -> None:
         super().__init__(scope, id)
         self._zones = dns.existing_zones if dns else None
@@ -100,6 +102,7 @@ class Network(Component):
         self._place = place
         self._filesystems = filesystems
         self._nfs_3 = nfs_3
+        self._pods = pods
         self.virtual_network = VirtualNetwork(
             self,
             "vnet",
@@ -117,6 +120,7 @@ class Network(Component):
         plan = subnet_plan(address_space)
         vnet_name = self.virtual_network.name
         roles = [*_ALWAYS, *(["endpoints"] if private_endpoints else []), *sorted(filesystems)]
+        roles += ["kubernetes"] if pods else []
         self.subnets: Mapping[str, PlacedSubnet] = {
             role: self._subnet(role, plan, allowed, vnet_name) for role in roles
         }
@@ -178,6 +182,7 @@ class Network(Component):
                 bastion=self._has_bastion,
                 lustre="lustre" in self._filesystems,
                 nfs_3=self._nfs_3,
+                pods=self._pods,
             ),
             tags=place.tags,
         )

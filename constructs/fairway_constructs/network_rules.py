@@ -18,8 +18,8 @@ _HTTPS = "443"
 # Source: Azure documentation, configure a network security group for Azure Managed Lustre.
 _LUSTRE = ("988", "1019-1023")
 
-# What stands in these subnets is Azure's: nobody logs in there.
-_MANAGED = frozenset({"endpoints", "netapp", "lustre"})
+# What stands in these subnets is Azure's, or AKS': nobody logs in there.
+_MANAGED = frozenset({"endpoints", "netapp", "lustre", "kubernetes"})
 
 _SERVER_NFS_3 = tuple(map(str, nfs_ports.SERVER_NFS_3))
 _CLIENT_NFS_3 = tuple(map(str, nfs_ports.CLIENT_NFS_3))
@@ -34,6 +34,7 @@ def security_rules(
     bastion: bool = False,
     lustre: bool = False,
     nfs_3: bool = False,
+    pods: IPv4Network | None = None,
 ) -> list[SecurityRule]:
     """The inbound rules of the subnet with that role; `allowed` are ranges that may use SSH.
 
@@ -43,31 +44,43 @@ def security_rules(
     let in from the subnet of that too.
 
     With `lustre` there is Managed Lustre, whose servers and clients reach each other; with
-    `nfs_3` there are file servers that speak this old version, and call their clients back.
+    `nfs_3` there are file servers that speak this old version, and call their clients back. With
+    `pods`, the range of these, there are nodes of Kubernetes in a subnet of their own.
     """
+    clients = ["compute", *(["kubernetes"] if pods else [])]
     rules = [
-        *_service_rules(role, subnets, lustre=lustre),
+        *_service_rules(role, subnets, clients, lustre=lustre, pods=pods),
         *(_ssh_rules(role, subnets, allowed, bastion=bastion) if role not in _MANAGED else ()),
         # At the end, so that those before keep their priorities.
-        *_callback_rules(role, subnets, lustre=lustre, nfs_3=nfs_3),
+        *_callback_rules(role, subnets, clients, lustre=lustre, nfs_3=nfs_3),
     ]
     numbered = [{**rule, "priority": 100 + 10 * index} for index, rule in enumerate(rules)]
     return [*(SecurityRule(**rule) for rule in numbered), DENY_THE_REST]
 
 
 def _service_rules(
-    role: str, subnets: Mapping[str, IPv4Network], *, lustre: bool
+    role: str,
+    subnets: Mapping[str, IPv4Network],
+    clients: Sequence[str],
+    *,
+    lustre: bool,
+    pods: IPv4Network | None,
 ) -> list[dict[str, Any]]:
     """What the subnet is there for."""
-    own, compute = [subnets[role]], [subnets["compute"]]
+    own, compute = [subnets[role]], [subnets[each] for each in clients]
     nfs = _allow("NfsFromCompute", compute, own, port=_NFS)
     match role:
         case "compute":
-            return [_allow("ComputeToCompute", compute, own, port="*", protocol="*")]
+            return [_allow("ComputeToCompute", own, own, port="*", protocol="*")]
+        case "kubernetes":
+            # Rules see the addresses of pods. Source: Azure documentation, Azure CNI Overlay,
+            # network security groups.
+            inside = [*own, *([pods] if pods else [])]
+            return [_allow("NodesAndPods", inside, inside, port="*", protocol="*")]
         case "storage" | "netapp":
             return [nfs]
         case "endpoints":
-            readers = ("compute", "storage", "management", *(("lustre",) if lustre else ()))
+            readers = (*clients, "storage", "management", *(("lustre",) if lustre else ()))
             inside = [subnets[each] for each in readers]
             return [_allow("HttpsFromInside", inside, own, port=_HTTPS), nfs]
         case "lustre":
@@ -98,17 +111,22 @@ def _ssh_rules(
 
 
 def _callback_rules(
-    role: str, subnets: Mapping[str, IPv4Network], *, lustre: bool, nfs_3: bool
+    role: str,
+    subnets: Mapping[str, IPv4Network],
+    clients: Sequence[str],
+    *,
+    lustre: bool,
+    nfs_3: bool,
 ) -> list[dict[str, Any]]:
     """What file servers need beyond NFS 4, where clients open every connection."""
     own, rules = [subnets[role]], []
     if nfs_3 and role == "storage":
-        compute = [subnets["compute"]]
+        compute = [subnets[each] for each in clients]
         rules.append(_allow("Nfs3FromCompute", compute, own, port=_SERVER_NFS_3, protocol="*"))
-    if nfs_3 and role == "compute":
+    if nfs_3 and role in clients:
         storage = [subnets["storage"]]
         rules.append(_allow("Nfs3FromStorage", storage, own, port=_CLIENT_NFS_3, protocol="*"))
-    if lustre and role == "compute":
+    if lustre and role in clients:
         rules.append(_allow("LustreToCompute", [subnets["lustre"]], own, port=_LUSTRE))
     return rules
 

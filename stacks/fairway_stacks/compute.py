@@ -11,7 +11,6 @@ from fairway_constructs.network_access import public_ranges
 from fairway_constructs.nodes import NodeSpec, sends_gpu_metrics
 from fairway_core.catalog import vm_size
 from fairway_core.environment import BatchCluster, KubernetesNodes
-from fairway_core.findings import UserError
 from fairway_core.reach import Reach
 from fairway_core.target import (
     BatchAccess,
@@ -86,8 +85,12 @@ class ComputeStack(EnvironmentStack):
             assert data.identity is not None, "an environment with such clusters has one"
             principal_id = data.identity.principal_id
             IdleStop(self, place=self.place, principal_id=principal_id, clusters=self._stops_itself)
-        # A Batch pool's machines are Azure's own: nothing of ours sends from them.
-        own = [each for each in environment.clusters.values() if each.engine != "batch"]
+        # A Batch pool's machines are Azure's own: nothing of ours sends from them, nor from AKS'.
+        own = [
+            each
+            for each in environment.clusters.values()
+            if not isinstance(each, BatchCluster | KubernetesNodes)
+        ]
         sizes = [vm_size(cluster.size) for cluster in own]
         if data.monitoring is not None and any(sends_gpu_metrics(size) for size in sizes):
             from fairway_stacks.monitoring import alert_on_idle_gpus
@@ -106,12 +109,6 @@ class ComputeStack(EnvironmentStack):
     def _targets(self, network: AnyNetwork) -> dict[str, Target]:
         """Of each cluster; pools are the last, as they may be reached through another cluster."""
         clusters = self._environment.clusters
-        for name in self._environment.node_pools:
-            raise UserError.of(
-                "no-node-pools",
-                f"cluster `{name}` is described, and nothing makes node pools of Kubernetes yet",
-                "take another engine",
-            )
         found = {
             name: self._cluster(name, cluster, network)
             for name, cluster in clusters.items()
@@ -123,7 +120,20 @@ class ComputeStack(EnvironmentStack):
             name: self._pool(name, cluster, network, other_host)
             for name, cluster in self._environment.pools.items()
         }
-        return found | pools
+        return found | pools | self._node_pools(network)
+
+    def _node_pools(self, network: AnyNetwork) -> dict[str, Target]:
+        if not self._environment.node_pools:
+            return {}
+        from fairway_stacks.kubernetes import KubernetesStack
+
+        kubernetes = KubernetesStack(self, self._environment, network, self._data)
+        found = {
+            name: kubernetes.pool(name, spec, storage=self._storage, vault_url=self._vault_url)
+            for name, spec in self._environment.node_pools.items()
+        }
+        kubernetes.configure(list(found.values()))
+        return found
 
     def _gateway(self, other_host: str) -> Gateway | None:
         """Through which storage and Batch are reached where they are closed to people's machines:

@@ -13,6 +13,7 @@ from fairway_stacks.stack import ROLES, EnvironmentStack
 
 if TYPE_CHECKING:
     from fairway_constructs.azurerm.private_endpoint import PrivateEndpoint
+    from fairway_constructs.azurerm.storage_container import StorageContainer
     from fairway_constructs.batch_account import BatchAccount
     from fairway_constructs.encryption import CustomerKey
     from fairway_constructs.existing_network import ExistingNetwork
@@ -59,6 +60,7 @@ class DataStack(EnvironmentStack):
             )
             for name, spec in environment.filesystems.items()
         }
+        self.configuration = self._configuration() if environment.node_pools else None
         self.batch = self._batch() if environment.has_pools else None
         self._let_researchers_in()
         self.slurm = self._slurm(environment.scheduler) if environment.scheduler else None
@@ -125,8 +127,25 @@ class DataStack(EnvironmentStack):
     def _readers_of_blobs(self) -> list[str]:
         """The subnets that read and write Blob storage: of the nodes, and of what imports it."""
         subnets = self._network.subnets
-        roles = ["compute", "lustre"] if self._environment.storage.account_keys else ["compute"]
+        roles = [*self._environment.node_roles]
+        if self._environment.storage.account_keys:
+            roles.append("lustre")
         return [subnets[role].id for role in roles]
+
+    def _configuration(self) -> StorageContainer:
+        """For what Flux reads: neither nodes' nor researchers' roles are on it."""
+        from fairway_constructs.azurerm.storage_container import StorageContainer
+        from fairway_constructs.protection import kept
+        from fairway_core.environment.kubernetes import CONFIGURATION
+
+        return StorageContainer(
+            self,
+            f"container-{CONFIGURATION}",
+            name=CONFIGURATION,
+            storage_account_id=self.storage.id,
+            container_access_type="private",
+            lifecycle=kept(self._environment.protect),
+        )
 
     def _storage_key(self) -> CustomerKey:
         from fairway_constructs.encryption import customer_key

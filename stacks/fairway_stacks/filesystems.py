@@ -73,7 +73,7 @@ def _nfs_server(
         place=stack.place,
         spec=spec,
         subnet_id=subnets["storage"].id,
-        clients=[subnets["compute"].range],
+        clients=[subnets[role].range for role in environment.node_roles],
         ssh_keys=environment.access.ssh_keys or (),
         protect=environment.protect,
         monitored=environment.monitoring is not None,
@@ -95,7 +95,9 @@ def _azure_files(
         place=stack.place,
         spec=spec,
         # Without an endpoint of its own the network is let in by its subnet.
-        subnet_ids=[] if network.endpoints else [network.subnets["compute"].id],
+        subnet_ids=[]
+        if network.endpoints
+        else [network.subnets[role].id for role in environment.node_roles],
         protect=environment.protect,
     )
     if network.endpoints:
@@ -125,7 +127,7 @@ def _netapp(
         place=stack.place,
         spec=spec,
         subnet_id=subnets["netapp"].id,
-        clients=[subnets["compute"].range],
+        clients=[subnets[role].range for role in environment.node_roles],
         protect=environment.protect,
     )
 

@@ -73,6 +73,7 @@ class NetworkStack(EnvironmentStack):
             filesystems=optional_roles(environment.filesystems),
             nfs_3=speaks_nfs_3(environment.filesystems),
             dns=spec.dns,
+            pods=environment.orchestrator.pod_range if environment.orchestrator else None,
         )
         if spec.peerings:
             self._peer(environment, network)

@@ -13,8 +13,11 @@ from fairway_core.findings import UserError
 if TYPE_CHECKING:
     from pathlib import Path
 
-ND = "{engine: kubernetes, size: Standard_ND96isr_H100_v5, nodes: {min: 1, max: 4}, mounts: [data]}"
-CPU = "{engine: kubernetes, size: Standard_D16s_v6, nodes: 2, mounts: [data]}"
+ND = (
+    "{engine: kubernetes, size: Standard_ND96isr_H100_v5, nodes: {min: 1, max: 4}, "
+    "mounts: [data], job_image: train:1}"
+)
+CPU = "{engine: kubernetes, size: Standard_D16s_v6, nodes: 2, mounts: [data], job_image: train:1}"
 HOME = "network: {private_endpoints: false}\naccess: {allowed: [203.0.113.0/24]}\n"
 
 
@@ -98,6 +101,7 @@ def test_the_system_pool_is_as_it_was_described(tmp_path: Path) -> None:
     ("change", "message"),
     [
         ("size: Standard_ND96zz", "no VM size|did you mean"),
+        ("size: Standard_ND96isr_MI300X_v5", "its GPUs are AMD's"),
         ("nodes: 101", "a node pool holds at most 100 nodes with InfiniBand, not 101"),
         ("nodes: {min: 1, max: 1001}, size: Standard_D16s_v6", "at most 1000 nodes, not 1001"),
         ("nodes: 0", "greater than or equal to 1|at least 1"),
@@ -123,7 +127,6 @@ def test_the_system_pool_is_as_it_was_described(tmp_path: Path) -> None:
         ("image: ubuntu-hpc-2404", "image"),
         ("spot: {max_price: 0}", "greater than 0|above 0"),
         ("spot: {eviction: deallocate}", "eviction"),
-        (f"capacity_reservation: {'/x'}", "capacity reservation group"),
     ],
 )
 def test_a_pool_that_cannot_be_is_refused(tmp_path: Path, change: str, message: str) -> None:
@@ -131,30 +134,12 @@ def test_a_pool_that_cannot_be_is_refused(tmp_path: Path, change: str, message: 
         "size": "Standard_ND96isr_H100_v5",
         "nodes": "{min: 1, max: 4}",
         "mounts": "[data]",
+        "job_image": "train:1",
     }
     own = [each for each in fields if not any(p.startswith(f"{each}:") for p in change.split(", "))]
     rest = "".join(f", {each}: {fields[each]}" for each in own)
     with pytest.raises(UserError, match=message):
         _load(tmp_path, f"{{engine: kubernetes, {change}{rest}}}")
-
-
-_RESERVATION = (
-    "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/rg/providers/"
-    "Microsoft.Compute/capacityReservationGroups/ours"
-)
-
-
-@pytest.mark.parametrize(
-    ("cluster", "message"),
-    [
-        (ND, "nodes that share InfiniBand are in one placement group, which takes none"),
-        (CPU[:-1] + ", spot: true}", "Spot capacity cannot be reserved"),
-    ],
-)
-def test_capacity_is_not_reserved_for_these(tmp_path: Path, cluster: str, message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        _load(tmp_path, f"{cluster[:-1]}, capacity_reservation: {_RESERVATION}}}")
-    assert _pool(_load(tmp_path, f"{CPU[:-1]}, capacity_reservation: {_RESERVATION}}}"))
 
 
 @pytest.mark.parametrize("name", ["nd-spot", "thirteenchars", "system"])
@@ -209,6 +194,26 @@ def test_a_public_api_server_knows_the_nodes_by_their_nat(tmp_path: Path) -> Non
 def test_a_closed_network_is_refused(tmp_path: Path, network: str) -> None:
     with pytest.raises(UserError, match="fetch their system from the internet, which"):
         _load(tmp_path, more=f"network: {{{network}}}\n")
+
+
+_ACCOUNT = (
+    "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/rg/providers/"
+    "Microsoft.Storage/storageAccounts/ours"
+)
+
+
+@pytest.mark.parametrize(
+    ("storage", "message"),
+    [
+        (f"existing: {_ACCOUNT}", "Fairway makes none in an existing account"),
+        ("containers: {cluster-configuration: {}}", "cannot be a part of an Azure name"),
+    ],
+)
+def test_manifests_need_a_container_of_their_own(
+    tmp_path: Path, storage: str, message: str
+) -> None:
+    with pytest.raises(UserError, match=message):
+        _load(tmp_path, more=f"storage: {{{storage}}}\n")
 
 
 def test_nodes_need_addresses_in_their_own_subnet(tmp_path: Path) -> None:

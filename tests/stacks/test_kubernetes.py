@@ -1,27 +1,282 @@
-"""Node pools of Kubernetes in the stacks."""
+"""Node pools of Kubernetes in the stacks: the cluster, who may do what, and what Flux reads."""
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from ruamel.yaml import YAML
 
-from fairway_core.findings import UserError
+from fairway_core.target import Target
+from fairway_simulator.azure.deployment import Deployment
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    Written = Callable[..., dict[str, dict[str, Any]]]
+    Stacks = dict[str, dict[str, Any]]
+    Written = Callable[..., Stacks]
 
-_FILE = """
-name: lab
-location: westeurope
-filesystems: {data: {kind: azure_files, gib: 1024, path: /data}}
-clusters:
-  nd: {engine: kubernetes, size: Standard_ND96isr_H100_v5, nodes: 2, mounts: [data]}
-"""
+ROOT = Path(__file__).resolve().parents[2]
+OURS = ROOT / "stacks/environments/h100-kubernetes.yaml"
+PODS = Path(__file__).with_name("sections") / "pods.yaml"
+BLOBS = "Microsoft.Storage/storageAccounts/blobServices/containers/blobs"
+MANIFESTS = "container-cluster-configuration"
 
 
-def test_nothing_makes_node_pools_yet(written: Written) -> None:
-    with pytest.raises(UserError, match="nothing makes node pools of Kubernetes yet"):
-        written(_FILE)
+def _all(stacks: Stacks, type_: str, role: str = "compute") -> dict[str, Any]:
+    found: dict[str, Any] = stacks[role]["resource"].get(type_, {})
+    return found
+
+
+def _one(stacks: Stacks, type_: str, role: str = "compute") -> dict[str, Any]:
+    (found,) = _all(stacks, type_, role).values()
+    return dict(found)
+
+
+def _targets(stacks: Stacks) -> dict[str, Target]:
+    records = stacks["compute"]["output"]["targets"]["value"]
+    return {each["name"]: Target.model_validate_json(json.dumps(each)) for each in records}
+
+
+def test_no_credentials_of_the_cluster_lie_in_the_state(written: Written) -> None:
+    """With local accounts Azure hands out a certificate that Terraform would keep."""
+    for file in (OURS, PODS):
+        cluster = _one(written(file), "azurerm_kubernetes_cluster")
+        assert cluster["local_account_disabled"] is True
+        assert cluster["run_command_enabled"] is False
+        assert cluster["oidc_issuer_enabled"] is True
+        assert cluster["workload_identity_enabled"] is True
+        rbac = cluster["azure_active_directory_role_based_access_control"]
+        assert rbac["azure_rbac_enabled"] is True
+
+
+def test_the_api_server_is_private_or_for_named_ranges(written: Written) -> None:
+    ours = _one(written(OURS), "azurerm_kubernetes_cluster")
+    ranges = ours["api_server_access_profile"]["authorized_ip_ranges"]
+    assert ranges[0] == "203.0.113.0/24"
+    assert ranges[1].endswith("azurerm_public_ipnat-addressip_address}/32"), "nodes' own"
+    assert "private_cluster_enabled" not in ours
+    assert ours["network_profile"]["outbound_type"] == "userAssignedNATGateway"
+
+    private = _one(written(PODS), "azurerm_kubernetes_cluster")
+    assert private["private_cluster_enabled"] is True
+    assert "api_server_access_profile" not in private
+    assert private["network_profile"]["outbound_type"] == "userDefinedRouting"
+    assert private["network_profile"]["dns_service_ip"] == "10.246.0.10"
+    assert private["sku_tier"] == "Free"
+    rbac = private["azure_active_directory_role_based_access_control"]
+    assert rbac["admin_group_object_ids"] == ["bbbbbbbb-bbbb-cccc-dddd-eeeeeeeeeeee"]
+
+
+def test_updates_wait_for_their_hours_or_for_somebody(written: Written) -> None:
+    cluster = _one(written(PODS), "azurerm_kubernetes_cluster")
+    assert cluster["automatic_upgrade_channel"] == "patch"
+    for window in ("maintenance_window_auto_upgrade", "maintenance_window_node_os"):
+        assert cluster[window]["day_of_week"] == "Saturday"
+        assert (cluster[window]["start_time"], cluster[window]["duration"]) == ("22:00", 6)
+    text = PODS.read_text().replace('  upgrades: {day: Saturday, start: "22:00", hours: 6}\n', "")
+    cluster = _one(written(text), "azurerm_kubernetes_cluster")
+    assert cluster["node_os_upgrade_channel"] == "None"
+    assert "automatic_upgrade_channel" not in cluster
+
+
+@pytest.fixture(scope="module")
+def _cache() -> dict[str, Stacks]:
+    return {}
+
+
+@pytest.fixture
+def pods(written: Written, _cache: dict[str, Stacks]) -> Stacks:
+    if "pods" not in _cache:
+        _cache["pods"] = written(PODS)
+    return _cache["pods"]
+
+
+def test_each_pool_is_as_it_was_described(pods: Stacks) -> None:
+    made = _all(pods, "azurerm_kubernetes_cluster_node_pool")
+    assert set(made) == {"cluster-nd", "cluster-spot", "cluster-cpu"}
+    nd, spot, cpu = (made[f"cluster-{name}"] for name in ("nd", "spot", "cpu"))
+    assert (nd["auto_scaling_enabled"], nd["min_count"], nd["max_count"]) == (True, 0, 8)
+    assert "node_count" not in nd
+    assert nd["lifecycle"]["ignore_changes"] == ["node_count"]
+    assert (nd["os_disk_type"], nd["os_disk_size_gb"], nd["zones"]) == ("Ephemeral", 512, ["1"])
+    (role,) = _all(pods, "azurerm_role_definition").values()
+    assert role["permissions"] == [
+        {"actions": ["Microsoft.Compute/proximityPlacementGroups/write"]}
+    ]
+    placed = _all(pods, "azurerm_role_assignment")["kubernetes-places-nd"]
+    assert placed["scope"].endswith("/near")
+    assert nd["gpu_driver"] == "None", "the operator in the cluster brings it"
+    assert nd["proximity_placement_group_id"].endswith("/near")
+    assert nd["node_taints"] == ["fairway.dev/pool=nd:NoSchedule"]
+    template = "k8s.io_cluster-autoscaler_node-template_resources_rdma_ib"
+    assert nd["tags"][template] == "8", "the autoscaler may look there"
+
+    assert (spot["priority"], spot["eviction_policy"]) == ("Spot", "Delete")
+    assert spot["spot_max_price"] == 0.2
+    assert "upgrade_settings" not in spot, "Azure takes none for Spot"
+    assert spot["zones"] == ["1", "2"]
+    scale = "kubernetes.azure.com/scalesetpriority"
+    assert spot["node_labels"] == {scale: "spot", "team": "vision"}
+    assert spot["node_taints"] == [
+        "fairway.dev/pool=spot:NoSchedule",
+        f"{scale}=spot:NoSchedule",
+        "team=vision:NoSchedule",
+    ]
+    assert template not in spot["tags"]
+
+    assert cpu["node_count"] == 2
+    assert "auto_scaling_enabled" not in cpu
+    assert "gpu_driver" not in cpu
+    assert cpu["upgrade_settings"] == {"max_surge": "0", "max_unavailable": "1"}
+    assert {each["lifecycle"]["replace_triggered_by"][0] for each in (nd, spot, cpu)} == {
+        f"terraform_data.fixed-{name}" for name in ("nd", "spot", "cpu")
+    }
+
+
+def test_a_pool_comes_and_goes_without_another(written: Written, pods: Stacks) -> None:
+    text = PODS.read_text()
+    without = written(text[: text.index("  cpu:\n")].replace("  home:", "  homes:"))
+    for type_ in ("azurerm_kubernetes_cluster_node_pool", "azurerm_kubernetes_cluster"):
+        before, after = _all(pods, type_), _all(without, type_)
+        assert {name: before[name] for name in after} == after
+        assert set(before) - set(after) <= {"cluster-cpu"}
+
+
+def test_the_targets_are_what_the_engine_takes(pods: Stacks) -> None:
+    targets = _targets(pods)
+    nd, spot, cpu = (targets[name].kubernetes for name in ("nd", "spot", "cpu"))
+    assert nd is not None
+    assert spot is not None
+    assert cpu is not None
+    assert (nd.context, nd.namespace, nd.queue) == ("pods-aks", "training", "nd")
+    assert nd.image == "contoso.azurecr.io/train:1"
+    assert (nd.selector, nd.rdma, spot.rdma) == ({"agentpool": "nd"}, "rdma/ib", "")
+    assert nd.volumes == {"data": "data", "fast": "fast"}
+    assert nd.shared == "/data/fairway"
+    assert spot.tolerations == ("fairway.dev/pool", "team")
+    assert targets["spot"].spot
+    assert targets["cpu"].mounts == {"data": "/data", "home": "/home"}
+    assert cpu.service_account == nd.service_account
+    assert targets["nd"].vault_url
+    said = pods["compute"]["output"]["kubernetes_cluster"]["value"]
+    assert said["credentials"].startswith("az aks get-credentials --name pods-aks ")
+
+
+def _manifests(stacks: Stacks) -> list[dict[str, Any]]:
+    blobs = _all(stacks, "azurerm_storage_blob").values()
+    reader = YAML(typ="safe", pure=True)
+    return [
+        found
+        for blob in blobs
+        for found in reader.load_all(blob["source_content"].replace("$${", "${"))
+        if found
+    ]
+
+
+def test_what_flux_reads_fits_targets_and_pools(pods: Stacks) -> None:
+    objects = _manifests(pods)
+    by_kind: dict[str, set[str]] = {}
+    for each in objects:
+        by_kind.setdefault(each["kind"], set()).add(each["metadata"]["name"])
+    assert "training" in by_kind["Namespace"]
+    assert by_kind["PersistentVolumeClaim"] == {"data", "fast", "home"}
+    assert by_kind["LocalQueue"] == {"nd", "spot", "cpu"}
+    (quota,) = (each for each in objects if each["kind"] == "ResourceQuota")
+    assert quota["spec"]["hard"]["requests.nvidia.com/gpu"] == "64"
+    (account,) = (
+        each
+        for each in objects
+        if each["kind"] == "ServiceAccount" and each["metadata"]["name"] == "fairway-task"
+    )
+    client = account["metadata"]["annotations"]["azure.workload.identity/client-id"]
+    assert client.endswith("azurerm_user_assigned_identitynodesclient_id}")
+    trusted = _one(pods, "azurerm_federated_identity_credential")
+    assert trusted["subject"] == "system:serviceaccount:training:fairway-task"
+    assert trusted["issuer"] == "${azurerm_kubernetes_cluster.kubernetes.oidc_issuer_url}"
+    (volume,) = (
+        each
+        for each in objects
+        if each["kind"] == "PersistentVolume" and each["metadata"]["name"] == "training-data"
+    )
+    assert "nfs-data-nic" in volume["spec"]["nfs"]["server"]
+
+
+def test_flux_applies_all_in_order_and_deletes_nothing(pods: Stacks) -> None:
+    flux = _one(pods, "azurerm_kubernetes_flux_configuration")
+    folders = {name.partition("/")[0] for name in _blob_names(pods)}
+    assert {each["name"] for each in flux["kustomizations"]} == folders
+    after = {each["name"]: each.get("depends_on", []) for each in flux["kustomizations"]}
+    assert set(after["queues"]) == {"jobs", "kueue"}
+    assert not any(each["garbage_collection_enabled"] for each in flux["kustomizations"])
+    # The provider takes the address of the container, and not its id.
+    assert flux["blob_storage"]["container_id"].endswith("cluster-configurationurl}")
+    assert {f"azurerm_storage_blob.{name}" for name in _all(pods, "azurerm_storage_blob")} < set(
+        flux["depends_on"]
+    )
+
+
+def _blob_names(stacks: Stacks) -> list[str]:
+    return [each["name"] for each in _all(stacks, "azurerm_storage_blob").values()]
+
+
+@pytest.mark.parametrize("file", [OURS, PODS], ids=lambda file: file.stem)
+def test_who_may_do_what(written: Written, file: Path) -> None:
+    """Pods of jobs use data and rule nothing; only who deploys writes what Flux applies."""
+    deployed = Deployment(written(file), "localhost")
+    trusted = deployed.identity_of_tasks
+    tasks = deployed.principal_of(trusted)
+    kubelet = _principal(deployed, "kubelet")
+    control = _principal(deployed, "kubernetes")
+    for each in deployed.resources:
+        if each.type == "azurerm_storage_container":
+            write = (f"{BLOBS}/write", each.id)
+            own = each.key == MANIFESTS
+            assert deployed.rights.allow(tasks, *write, data=True) is not own
+            assert not deployed.rights.allow(kubelet, *write, data=True)
+            read = (f"{BLOBS}/read", each.id)
+            assert deployed.rights.allow(kubelet, *read, data=True) is own
+        if each.type == "azurerm_container_registry":
+            pull = "Microsoft.ContainerRegistry/registries/pull/read"
+            assert deployed.rights.allow(kubelet, pull, each.id)
+        if each.type == "azurerm_subnet":
+            join = "Microsoft.Network/virtualNetworks/subnets/join/action"
+            assert deployed.rights.allow(control, join, each.id) is (each.key == "kubernetes")
+        if each.type == "azurerm_kubernetes_cluster":
+            rule = "Microsoft.ContainerService/managedClusters/write"
+            for who in (tasks, kubelet, control):
+                assert not deployed.rights.allow(who, rule, each.id)
+
+
+def _principal(deployed: Deployment, key: str) -> str:
+    return deployed.principal_of(deployed.resource("azurerm_user_assigned_identity", key).id)
+
+
+def test_nodes_have_a_subnet_and_rules_of_their_own(pods: Stacks) -> None:
+    groups = _all(pods, "azurerm_network_security_group", "network")
+    rules = {each["name"]: each for each in groups["kubernetes-rules"]["security_rule"]}
+    inside = rules["AllowNodesAndPods"]
+    assert inside["source_address_prefixes"] == ["10.40.176.0/21", "10.244.0.0/15"]
+    assert inside["destination_address_prefixes"] == ["10.40.176.0/21", "10.244.0.0/15"]
+    assert "AllowLustreToCompute" in rules
+    assert "AllowNfs3FromStorage" in rules
+    assert not [name for name in rules if "Ssh" in name], "nobody logs in there"
+    storage = {each["name"]: each for each in groups["storage-rules"]["security_rule"]}
+    assert "10.40.176.0/21" in storage["AllowNfsFromCompute"]["source_address_prefixes"]
+    endpoints = {each["name"]: each for each in groups["endpoints-rules"]["security_rule"]}
+    assert "10.40.176.0/21" in endpoints["AllowHttpsFromInside"]["source_address_prefixes"]
+    associations = _all(pods, "azurerm_subnet_route_table_association", "network")
+    assert "kubernetes-has-routes" in associations
+
+
+def test_without_endpoints_storage_lets_the_nodes_in_by_their_subnet(written: Written) -> None:
+    text = OURS.read_text() + "network: {private_endpoints: false}\n"
+    stacks = written(text)
+    account = _all(stacks, "azurerm_storage_account", "data")["storage"]
+    subnets = account["network_rules"]["virtual_network_subnet_ids"]
+    assert len(subnets) == 2
+    assert subnets[1].endswith("azurerm_subnetkubernetesid}")
+    subnet = _all(stacks, "azurerm_subnet", "network")["kubernetes"]
+    assert subnet["service_endpoint"] == [{"service": "Microsoft.Storage"}]

@@ -29,7 +29,7 @@ HOLDS_NOTHING = re.compile(
     r"|(linux_)?virtual_(machine|network)(_.+)?|network_.+|subnet(_.+)?|public_ip|nat_gateway(_.+)?"
     r"|bastion_host|private_.+|application_security_group|proximity_placement_group"
     r"|marketplace_agreement|batch_.+|monitor_.+|log_analytics_.+|consumption_.+"
-    r"|storage_management_policy|backup_.+)"
+    r"|storage_management_policy|backup_.+|kubernetes_.+|storage_blob)"
 )
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from fairway_constructs import nfs_ports
 from fairway_constructs.cloud_init.health import HEALTH_PORT, NodeHealth
 from fairway_constructs.cloud_init.mounts import Mount, nfs_mount
+from fairway_constructs.literal import REFERENCE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -56,8 +57,6 @@ LOCAL_FOLDER = f"/home/{ADMIN_USERNAME}/fairway"
 # The home of the login user where /home is a shared file system.
 _LOCAL_HOME = f"/var/lib/{ADMIN_USERNAME}"
 
-# A reference in a Python string, whose value only Terraform will know.
-_REFERENCE = re.compile(r"\$\{TfToken\[[^]]+\]\}")
 # Of the document itself: the texts of files stand further in.
 _REMARK = re.compile(r"^ {0,2}#(?!cloud-config).*\n", re.MULTILINE)
 
@@ -174,7 +173,7 @@ def custom_data(cloud_init: str) -> str:
     A reference is a placeholder in the encoded text, which Terraform fills in: so nothing
     in a script can be taken for an expression of Terraform's.
     """
-    if not _REFERENCE.search(cloud_init):
+    if not REFERENCE.search(cloud_init):
         return base64.b64encode(cloud_init.encode()).decode()
     return f"${{base64encode({terraform_text(cloud_init)})}}"
 
@@ -185,7 +184,7 @@ def terraform_text(text: str) -> str:
     >>> terraform_text("a")
     'base64decode("YQ==")'
     """
-    references = list(dict.fromkeys(_REFERENCE.findall(text)))
+    references = list(dict.fromkeys(REFERENCE.findall(text)))
     for index, reference in enumerate(references):
         text = text.replace(reference, f"@@{index}@@")
     expression = f'base64decode("{base64.b64encode(text.encode()).decode()}")'

@@ -47,7 +47,7 @@ def by_deletion(
     """What goes with the resource; `gone` holds the ids of all that the plan deletes."""
     if _STRIPED.fullmatch(address):
         yield "and with it all files of its file server, which are striped over its disks"
-    elif is_lost_with(sides.type):
+    elif is_lost_with(sides.type) and not _is_terraforms_own(sides):
         yield f"and with it {lost_with(sides.type)}"
     elif sides.type in _MACHINES and server_at(address) is None and _has_own_disk(sides.before):
         yield "and with it its own disk"
@@ -55,6 +55,11 @@ def by_deletion(
         guarded = str(sides.before.get(of) or "")
         if guarded not in gone and not (replaced and sides.after.get(of) == guarded):
             yield f"and then {then.format(name=guarded.rpartition('/')[2] or 'what it guards')}"
+
+
+def _is_terraforms_own(sides: Sides) -> bool:
+    """Whether a blob holds what Terraform itself writes to it, such as a cluster's manifests."""
+    return sides.type == "azurerm_storage_blob" and bool(sides.before.get("source_content"))
 
 
 def _has_own_disk(machine: Mapping[str, Any]) -> bool:

@@ -11,6 +11,7 @@ from fairway_core.cost.meters import never_priced, paid_by_use
 from fairway_core.cost.parts import Counts, Part
 from fairway_core.environment.batch import BatchCluster
 from fairway_core.environment.cluster import Cluster, fits_local_disk
+from fairway_core.environment.kubernetes import SYSTEM_GIB
 from fairway_core.environment.slurm import SlurmNodes
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ def parts_of(environment: Environment, *, region: str | None = None) -> list[Par
     return [
         *_clusters(environment, place),
         *_scheduler(environment, place),
+        *_orchestrator(environment, place),
         *_filesystems(environment, place),
         *_network(environment, place),
         *_services(environment, place),
@@ -106,6 +108,21 @@ def _scheduler(environment: Environment, region: str) -> Iterator[Part]:
         resource = f"Slurm login node {number}"
         yield make.machine(resource, region, size=size)
         yield make.tiered_disks(resource, region, kind="premium", gib=system)
+
+
+def _orchestrator(environment: Environment, region: str) -> Iterator[Part]:
+    """The cluster of Kubernetes itself, and the nodes on which no job runs."""
+    kubernetes = environment.orchestrator
+    if kubernetes is None:
+        return
+    if kubernetes.tier != "Free":
+        what = f"{kubernetes.tier} API server"
+        yield make.flat("Kubernetes", region, meter=f"kubernetes/{kubernetes.tier}", what=what)
+    resource, nodes = "Kubernetes system nodes", kubernetes.system.node_range
+    counts = Counts(nodes.min, nodes.max, nodes.min)
+    system = make.nodes(resource, region, size=kubernetes.system.size, counts=counts)
+    yield replace(system, cluster=False)
+    yield make.tiered_disks(resource, region, kind="premium", gib=SYSTEM_GIB, counts=counts)
 
 
 def _filesystems(environment: Environment, region: str) -> Iterator[Part]:

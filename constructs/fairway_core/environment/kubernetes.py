@@ -14,7 +14,7 @@ from fairway_core.durations import Span
 from fairway_core.environment.cluster import fits_local_disk
 from fairway_core.environment.schedule import Day, Time
 from fairway_core.environment.values import Range, SizeText, offered_size, x64_size
-from fairway_core.resource_ids import CapacityReservationId, ObjectId, PlacementGroupId
+from fairway_core.resource_ids import ObjectId, PlacementGroupId
 from fairway_core.target import NodeRange, Word
 
 if TYPE_CHECKING:
@@ -22,14 +22,20 @@ if TYPE_CHECKING:
 
     from fairway_core.environment.access import Access
     from fairway_core.environment.network import Network
+    from fairway_core.environment.storage import Storage
 
 # The pool of what AKS and Fairway themselves run.
 SYSTEM_POOL = "system"
+# The container of the storage account in which the manifests are that Flux applies: longer than
+# the name of any other can be.
+CONFIGURATION = "cluster-configuration"
 # The taint of every pool: only what is meant for it runs there. Its value is the pool's name.
 POOL_TAINT = "fairway.dev/pool"
 # Indexed Jobs end by their first pod from there on. Source: Kubernetes documentation, Job.
 _OLDEST_MINOR = 33
 _SYSTEM_SIZE = "Standard_D4s_v6"
+# The disk of a system node: images of what runs there, and logs.
+SYSTEM_GIB = 128
 # Images for training are of tens of GiB each.
 _OS_GIB = 256
 # A name of a pool for Linux. Source: Azure documentation, AKS: limitations of node pools.
@@ -159,8 +165,8 @@ class KubernetesNodes(Model, defer_build=True):
     """
     nodes: Annotated[int, Field(ge=1)] | NodeRange
     """How many nodes there are, or `{min, max}` between which AKS scales the pool."""
-    job_image: Word = ""
-    """The container image of jobs that name none; without it each job has to name one."""
+    job_image: Annotated[Word, Field(min_length=1)]
+    """The container image of jobs that name none; docs/kubernetes.md says what it must have."""
     spot: bool | SpotPool = False
     """Whether nodes are spare capacity, cheap and taken away at any time."""
     zones: Annotated[tuple[Literal[1, 2, 3], ...], Field(min_length=1)] | None = None
@@ -181,13 +187,16 @@ class KubernetesNodes(Model, defer_build=True):
     """Taints of every node, as `key=value:NoSchedule`; pods of jobs tolerate them."""
     proximity_placement_group: PlacementGroupId | None = None
     """An existing group, whose datacenter the nodes share."""
-    capacity_reservation: CapacityReservationId | None = None
-    """An existing group of reserved capacity, from which the nodes are taken."""
 
     @field_validator("size")
     @classmethod
     def _can_be_had(cls, name: str) -> str:
-        offered_size(name)
+        gpu = offered_size(name).gpu
+        if gpu is not None and gpu.vendor != "nvidia":
+            raise FieldError(
+                f"nothing installs the drivers of {name} in the cluster: its GPUs are AMD's",
+                "take a size with NVIDIA's, or another engine",
+            )
         return name
 
     @model_validator(mode="after")
@@ -233,18 +242,6 @@ class KubernetesNodes(Model, defer_build=True):
                 "take `os_disk: managed`, or a smaller `os_disk_gib:`",
                 ("os_disk",),
             )
-        return self
-
-    @model_validator(mode="after")
-    def _capacity_can_be_reserved(self) -> Self:
-        if self.capacity_reservation is None:
-            return self
-        hint, path = "leave it out", ("capacity_reservation",)
-        if self.spot:
-            raise FieldError("Spot capacity cannot be reserved", hint, path)
-        if vm_size(self.size).rdma:
-            message = "nodes that share InfiniBand are in one placement group, which takes none"
-            raise FieldError(message, hint, path)
         return self
 
     @property
@@ -394,6 +391,7 @@ def check_kubernetes(
     *,
     network: Network,
     access: Access,
+    storage: Storage,
 ) -> None:
     """Raises FieldError where node pools, their cluster and the network do not go together."""
     pools = {name: one for name, one in clusters.items() if isinstance(one, KubernetesNodes)}
@@ -410,10 +408,21 @@ def check_kubernetes(
                 + (f"; `{SYSTEM_POOL}` is AKS' own" if name == SYSTEM_POOL else ""),
                 ("clusters", name),
             )
+    _check_storage(storage)
     spec = kubernetes or Kubernetes()
     _check_ranges(spec, network.ranges)
     _check_room(spec, pools)
     _check_network(spec, network, access)
+
+
+def _check_storage(storage: Storage) -> None:
+    if storage.existing:
+        raise FieldError(
+            "manifests of the cluster are in a container of its own, and Fairway makes none in an "
+            "existing account",
+            "leave it out",
+            ("storage", "existing"),
+        )
 
 
 def _check_ranges(spec: Kubernetes, ranges: Sequence[IPv4Network]) -> None:

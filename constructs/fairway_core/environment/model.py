@@ -201,6 +201,12 @@ class Environment(Model):
         return (self.kubernetes or Kubernetes()) if self.node_pools else None
 
     @property
+    def node_roles(self) -> list[str]:
+        """The subnets in which nodes of clusters are."""
+        roles = ["compute", *([self.network.kubernetes_role] if self.node_pools else [])]
+        return list(dict.fromkeys(roles))
+
+    @property
     def first_machine(self) -> tuple[str, str] | None:
         """The first part that is a VM or a scale set, and so takes SSH keys: section and name."""
         for name, cluster in self.clusters.items():
@@ -298,5 +304,6 @@ class Environment(Model):
             self.kubernetes,
             network=self.network,
             access=self.access,
+            storage=self.storage,
         )
         return self

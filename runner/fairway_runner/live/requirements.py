@@ -26,6 +26,12 @@ _ALWAYS = (
     "Microsoft.Storage",
 )
 
+# The cluster, and Flux in it.
+_OF_NODE_POOLS = ("Microsoft.ContainerService", "Microsoft.KubernetesConfiguration")
+
+# Where parts stand in the file that are none of a section with names.
+_PATHS = {"gateway": "access.gateway", "Kubernetes system nodes": "kubernetes.system"}
+
 # Versions of the interfaces by which Azure says what is there.
 _GROUPS = "2021-04-01"
 _STORAGE = "2023-01-01"
@@ -108,7 +114,8 @@ def pool_images_of(environment: Environment) -> dict[str, Image]:
 
 def providers_of(environment: Environment) -> list[str]:
     """The resource providers that must be registered in the subscription."""
-    return sorted({*_ALWAYS, *_optional_providers(environment)})
+    pools = _OF_NODE_POOLS if environment.node_pools else ()
+    return sorted({*_ALWAYS, *pools, *_optional_providers(environment)})
 
 
 def actions_of(environment: Environment) -> list[str]:
@@ -119,7 +126,9 @@ def actions_of(environment: Environment) -> list[str]:
     if environment.protect:
         types.append("azurerm_management_lock")
     stops = _has(environment, "schedule") or _has(environment, "idle")
-    if environment.scheduler is not None or stops:
+    pools = environment.node_pools.values()
+    places = any(pool.proximity_placement_group for pool in pools)
+    if environment.scheduler is not None or stops or places:
         types.append("azurerm_role_definition")
     return sorted(filter(None, map(action_that_makes, types)))
 
@@ -177,8 +186,8 @@ def _has(environment: Environment, field: str) -> bool:
 
 def _path(resource: str) -> str:
     """Where a part stands in the file: `cluster nd` is `clusters.nd`."""
-    if resource == "gateway":
-        return "access.gateway"
+    if resource in _PATHS:
+        return _PATHS[resource]
     kind, _, name = resource.rpartition(" ")
     section = {"cluster": "clusters", "file system": "filesystems"}.get(kind)
     return f"{section}.{name}" if section else "slurm"

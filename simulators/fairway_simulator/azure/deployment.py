@@ -25,6 +25,7 @@ _TYPES = {
     "azurerm_batch_account": "Microsoft.Batch/batchAccounts",
     "azurerm_container_registry": "Microsoft.ContainerRegistry/registries",
     "azurerm_key_vault": "Microsoft.KeyVault/vaults",
+    "azurerm_kubernetes_cluster": "Microsoft.ContainerService/managedClusters",
     "azurerm_linux_virtual_machine": "Microsoft.Compute/virtualMachines",
     "azurerm_linux_virtual_machine_scale_set": "Microsoft.Compute/virtualMachineScaleSets",
     "azurerm_network_interface": "Microsoft.Network/networkInterfaces",
@@ -47,6 +48,8 @@ _OTHERS = frozenset(
         "azurerm_subnet",
     }
 )
+# By which Azure takes a service account of Kubernetes' for an identity.
+_TRUST = "azurerm_federated_identity_credential"
 _SUBSCRIPTION = f"/subscriptions/{NOBODY}"
 
 
@@ -99,6 +102,18 @@ class Deployment:
     def principal_of(self, identity: str) -> str:
         """The object id of an identity, which a principal's role assignments name."""
         return id_for(identity.lower())
+
+    @property
+    def identity_of_tasks(self) -> str:
+        """The id of the identity that Azure takes the pods of jobs for."""
+        (stack, trusted), *_ = (
+            (stack, body["resource"][_TRUST])
+            for stack, body in self._stacks.items()
+            if _TRUST in body["resource"]
+        )
+        (key,) = trusted
+        found: str = self._filled_in(stack, trusted[key])["user_assigned_identity_id"]
+        return found
 
     def boot_data(self, machine: Deployed) -> str:
         """The text with which a VM, or one of a scale set, boots."""

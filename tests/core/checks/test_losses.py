@@ -218,3 +218,9 @@ def test_a_life_cycle_that_is_made_anew_is_compared_with_the_old_one() -> None:
     assert _told(type_, before, before, "delete create") == ""
     elsewhere = {**after, "storage_account_id": "/b"}
     assert "before: never" in _told(type_, before, elsewhere, "delete create")
+
+
+def test_a_blob_that_terraform_writes_itself() -> None:
+    blob = {"id": "/c/manifests", "source_content": "kind: Namespace"}
+    assert "with it what it holds" in _told("azurerm_storage_blob", {"id": "/c/b"}, None, "delete")
+    assert _told("azurerm_storage_blob", blob, {}, "delete create") == ""

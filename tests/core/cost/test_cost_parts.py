@@ -97,12 +97,34 @@ def test_slurm_has_a_scheduler_with_login_nodes_and_keeps_its_least_nodes_at_res
         assert login == ["vm/Standard_D4s_v6", "premium/P6"]
 
 
+def test_kubernetes_costs_its_api_server_and_the_nodes_that_run_no_jobs() -> None:
+    pool = {
+        "engine": "kubernetes",
+        "size": "Standard_ND96isr_H100_v5",
+        "nodes": {"min": 1, "max": 4},
+        "mounts": ["data"],
+        "job_image": "train:1",
+    }
+    system = {"nodes": {"min": 2, "max": 3}}
+    parts = _parts(clusters={"nd": pool}, kubernetes={"system": system})
+    found = {part.meter: part for part in parts}
+    assert found["kubernetes/Standard"].counts == Counts(1, 1, 1)
+    assert found["vm/Standard_D4s_v6"].counts == Counts(2, 3, 2)
+    assert not found["vm/Standard_D4s_v6"].cluster, "no job runs there"
+    assert found["premium/P10"].counts == Counts(2, 3, 2)
+    nodes = [part for part in parts if part.resource == "cluster nd"]
+    assert [part.counts for part in nodes] == [Counts(1, 4, 1)], "their disks are on the nodes"
+    assert nodes[0].cluster
+    free = _parts(clusters={"nd": pool}, kubernetes={"tier": "Free"})
+    assert "kubernetes/Free" not in {part.meter for part in free}
+
+
 def test_every_section_of_an_environment_is_priced_or_known_to_cost_nothing() -> None:
     """A section that is added must be counted, or named here."""
     free = {"name", "location", "zone", "tags", "protect", "checks", "defaults", "state"}
     free |= {"budget", "policies", "resource_group"}
     counted = {"access", "network", "storage", "registry", "vault", "monitoring"}
-    counted |= {"filesystems", "batch", "slurm", "clusters"}
+    counted |= {"filesystems", "batch", "slurm", "kubernetes", "clusters"}
     assert set(Environment.model_fields) == free | counted
 
 

@@ -63,7 +63,8 @@ def no_infiniband(size: VmSize, nodes: int) -> Iterator[Fault]:
 
     MPI and NCCL fall back to Ethernet, which is many times slower. Near names differ by a
     letter: ND96isr has InfiniBand, ND96is has not. A Batch pool with `mpi: false`, on which
-    each job takes one node, needs none; where Ethernet is meant, ignore this check.
+    each job takes one node, needs none, nor do node pools of Kubernetes; where Ethernet is meant,
+    ignore this check.
 
     Wrong:
         clusters:

@@ -43,8 +43,9 @@ def dated_sizes(subject: EnvironmentSubject) -> Iterator[Occurrence]:
 def clusters(subject: EnvironmentSubject) -> Iterator[Occurrence]:
     """Every cluster: `size`, and `nodes`, the most that one job may take."""
     for name, cluster in subject.environment.clusters.items():
-        together = getattr(cluster, "mpi", True)
         size = vm_size(cluster.size)
+        # Pods of many small jobs share a pool of Kubernetes: one without InfiniBand is for these.
+        together = getattr(cluster, "mpi", size.rdma or cluster.engine != "kubernetes")
         yield ("clusters", name), {"size": size, "nodes": most_nodes(cluster) if together else 1}
 
 

@@ -1,0 +1,272 @@
+"""A cluster of Azure Kubernetes Service that only Entra ID identities can use."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from fairway_constructs.azurerm.kubernetes_cluster import (
+    ApiServerAccessProfile,
+    AutoScalerProfile,
+    AzureActiveDirectoryRoleBasedAccessControl,
+    DefaultNodePool,
+    DefaultNodePoolUpgradeSettings,
+    KubeletIdentity,
+    MaintenanceWindowAutoUpgrade,
+    MaintenanceWindowNodeOs,
+    NetworkProfile,
+    NodeProvisioningProfile,
+    StorageProfile,
+)
+from fairway_constructs.azurerm.kubernetes_cluster import Identity as ClusterIdentity
+from fairway_constructs.azurerm.kubernetes_cluster import KubernetesCluster as ClusterResource
+from fairway_constructs.azurerm.role_assignment import RoleAssignment
+from fairway_constructs.cdk import Component, Lifecycle, Timeouts
+from fairway_constructs.identity import Grant, Identity
+from fairway_constructs.network_access import public_ranges
+from fairway_constructs.own_role import own_role
+from fairway_constructs.unique_name import client_config
+from fairway_core.environment.kubernetes import SYSTEM_GIB, SYSTEM_POOL
+from fairway_core.naming import unique_suffix
+from fairway_core.slurm.rights import PLACES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from ipaddress import IPv4Network
+
+    from fairway_constructs.cdk import Construct
+    from fairway_constructs.placement import Placement
+    from fairway_core.environment import Kubernetes
+    from fairway_core.environment.kubernetes import UpgradeWindow
+
+Outbound = Literal["userAssignedNATGateway", "userDefinedRouting"]
+
+# To get the address of the API server, with which kubectl then signs a person in.
+USER_ROLE = "Azure Kubernetes Service Cluster User Role"
+# Of those that are narrower none lets a command be run in a pod.
+WRITER_ROLE = "Azure Kubernetes Service RBAC Writer"
+# The tenth address of the services', by custom.
+_DNS_ADDRESS = 10
+# Nodes with many GPUs come slowly. Without a node in that time the autoscaler tries another pool.
+_NODE_PROVISIONING = "30m"
+_LONG = Timeouts(create="2h", update="2h", delete="2h")
+
+
+class KubernetesCluster(Component):
+    """A cluster without local accounts, so that no credentials of it lie in Terraform's state.
+
+    Kubernetes itself acts as an identity that may put nodes into the subnet; nodes are another,
+    `kubelet`, which may do what `grants` say. With `api_server: private` the API server has an
+    address in the subnet alone, which its public name leads to; otherwise a public one for the
+    public ones of the ranges `allowed` and for `egress_address`, by which it sees the nodes.
+
+    `outbound` is the way out that the subnet has: by a NAT gateway, or by routes. `placements` are
+    proximity placement groups into which nodes are put, by the name of a pool. What AKS and Fairway
+    run stands on the nodes of the pool `system`, jobs on those of each `NodePool`.
+
+    >>> cluster = KubernetesCluster(stack, place=place, spec=Kubernetes(), subnet_id=subnet.id)
+    ... # doctest: +SKIP
+    >>> cluster.issuer, cluster.kubelet.client_id  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str = "kubernetes",  # noqa: A002
+        *,
+        place: Placement,
+        spec: Kubernetes,
+        subnet_id: str,
+        outbound: Outbound = "userAssignedNATGateway",
+        allowed: Sequence[IPv4Network] = (),
+        egress_address: str = "",
+        grants: Mapping[str, Grant] | None = None,
+        placements: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(scope, id)
+        self.kubelet = Identity(self, "kubelet", place=place, grants=grants or {})
+        control = Identity(
+            self, "kubernetes", place=place, grants=_grants(subnet_id, self.kubelet.id)
+        )
+        placed = self._let_place(place, control, placements or {})
+        self.name = place.name("kubernetes_cluster")
+        self.resource_group = place.resource_group
+        self.cluster = ClusterResource(
+            self,
+            "kubernetes",
+            name=self.name,
+            resource_group_name=place.resource_group,
+            location=place.location,
+            node_resource_group=place.name("resource_group", "kubernetes-nodes"),
+            dns_prefix=place.environment,
+            kubernetes_version=spec.version,
+            sku_tier=spec.tier,
+            local_account_disabled=True,
+            run_command_enabled=False,
+            azure_active_directory_role_based_access_control=(
+                AzureActiveDirectoryRoleBasedAccessControl(
+                    azure_rbac_enabled=True, admin_group_object_ids=list(spec.admins) or None
+                )
+            ),
+            oidc_issuer_enabled=True,
+            workload_identity_enabled=True,
+            identity=ClusterIdentity(type="UserAssigned", identity_ids=[control.id]),
+            kubelet_identity=KubeletIdentity(
+                client_id=self.kubelet.client_id,
+                object_id=self.kubelet.principal_id,
+                user_assigned_identity_id=self.kubelet.id,
+            ),
+            **_api_server(spec, allowed, egress_address),
+            network_profile=_network(spec, outbound),
+            node_provisioning_profile=NodeProvisioningProfile(mode="Manual"),
+            default_node_pool=_system_pool(spec, place, subnet_id),
+            auto_scaler_profile=AutoScalerProfile(
+                max_node_provisioning_time=_NODE_PROVISIONING, skip_nodes_with_local_storage=False
+            ),
+            # File systems are mounted by their addresses, for which no driver is needed.
+            storage_profile=StorageProfile(file_driver_enabled=False, blob_driver_enabled=False),
+            **_upgrades(spec.upgrades),
+            tags=place.tags,
+            timeouts=_LONG,
+            lifecycle=_lifecycle(spec),
+            # Without them AKS cannot make the first node.
+            depends_on=[*control.assignments, *placed],
+        )
+        self.id = self.cluster.id
+        self.issuer = self.cluster.oidc_issuer_url
+
+    def _let_place(
+        self, place: Placement, control: Identity, placements: Mapping[str, str]
+    ) -> list[RoleAssignment]:
+        """Lets Kubernetes put nodes into proximity placement groups, by a role of one action."""
+        if not placements:
+            return []
+        suffix = unique_suffix(client_config(self).subscription_id, place.environment)
+        role = own_role(
+            self,
+            "kubernetes-role",
+            name=place.name("role_definition", "kubernetes", suffix=suffix),
+            description=f"Kubernetes of {place.environment} puts nodes into placement groups",
+            actions=(PLACES,),
+        )
+        return [
+            RoleAssignment(
+                self,
+                f"kubernetes-places-{name}",
+                scope_=group,
+                role_definition_id=role,
+                principal_id=control.principal_id,
+                principal_type="ServicePrincipal",
+                skip_service_principal_aad_check=True,
+                description="Kubernetes puts nodes of a pool into this placement group",
+            )
+            for name, group in placements.items()
+        ]
+
+    def let_in(self, key: str, principal_id: str, *, namespace: str, why: str) -> None:
+        """Lets a person or a group submit: find the cluster, and act in the namespace of jobs."""
+        for name, role, over, reason in (
+            ("found", USER_ROLE, self.id, "Finds the cluster by az aks get-credentials"),
+            ("used", WRITER_ROLE, f"{self.id}/namespaces/{namespace}", "Submits jobs"),
+        ):
+            RoleAssignment(
+                self,
+                f"kubernetes-{name}-by-{key}",
+                scope_=over,
+                role_definition_name=role,
+                principal_id=principal_id,
+                description=f"{reason}; {why}",
+                lifecycle=Lifecycle(ignore_changes=["principal_id"]) if key == "deployer" else None,
+            )
+
+
+def _grants(subnet_id: str, kubelet_id: str) -> dict[str, Grant]:
+    """What AKS does in our name, and no more. Source: Azure documentation, AKS: use managed
+    identities, a network and a kubelet identity of one's own."""
+    return {
+        "joins_subnet": Grant(
+            role="Network Contributor",
+            scope=subnet_id,
+            reason="Kubernetes puts its nodes and its API server's address into the subnet",
+        ),
+        "gives_kubelet": Grant(
+            role="Managed Identity Operator",
+            scope=kubelet_id,
+            reason="Kubernetes gives its nodes their identity",
+        ),
+    }
+
+
+def _api_server(
+    spec: Kubernetes, allowed: Sequence[IPv4Network], egress_address: str
+) -> dict[str, Any]:
+    if spec.api_server == "private":
+        return {
+            "private_cluster_enabled": True,
+            # Its public name leads to the private address: no DNS server needs a zone for that.
+            "private_cluster_public_fqdn_enabled": True,
+            "private_dns_zone_id": "None",
+        }
+    ranges = public_ranges(allowed) + ([f"{egress_address}/32"] if egress_address else [])
+    return {"api_server_access_profile": ApiServerAccessProfile(authorized_ip_ranges=ranges)}
+
+
+def _network(spec: Kubernetes, outbound: Outbound) -> NetworkProfile:
+    return NetworkProfile(
+        network_plugin="azure",
+        network_plugin_mode="overlay",
+        network_data_plane="cilium",
+        network_policy="cilium",
+        outbound_type=outbound,
+        pod_cidr=str(spec.pod_range),
+        service_cidr=str(spec.service_range),
+        dns_service_ip=str(spec.service_range[_DNS_ADDRESS]),
+    )
+
+
+def _system_pool(spec: Kubernetes, place: Placement, subnet_id: str) -> DefaultNodePool:
+    nodes = spec.system.node_range
+    scales = nodes.min < nodes.max
+    return DefaultNodePool(
+        name=SYSTEM_POOL,
+        vm_size=spec.system.size,
+        vnet_subnet_id=subnet_id,
+        zones=place.zones,
+        os_sku="Ubuntu",
+        os_disk_type="Managed",
+        os_disk_size_gb=SYSTEM_GIB,
+        auto_scaling_enabled=scales or None,
+        min_count=nodes.min if scales else None,
+        max_count=nodes.max if scales else None,
+        node_count=nodes.min,
+        # Another size then changes the pool, and does not replace the cluster.
+        temporary_name_for_rotation=f"{SYSTEM_POOL}tmp",
+        upgrade_settings=DefaultNodePoolUpgradeSettings(max_surge="10%"),
+        tags=place.tags,
+    )
+
+
+def _upgrades(window: UpgradeWindow | None) -> dict[str, Any]:
+    """Which updates Azure does by itself, and when: an update of a node ends what runs there."""
+    if window is None:
+        return {"node_os_upgrade_channel": "None"}
+    when: dict[str, Any] = {
+        "frequency": "Weekly",
+        "interval": 1,
+        "duration": window.hours,
+        "day_of_week": window.day,
+        "start_time": window.start,
+        "utc_offset": "+00:00",
+    }
+    return {
+        "automatic_upgrade_channel": "patch",
+        "node_os_upgrade_channel": "NodeImage",
+        "maintenance_window_auto_upgrade": MaintenanceWindowAutoUpgrade(**when),
+        "maintenance_window_node_os": MaintenanceWindowNodeOs(**when),
+    }
+
+
+def _lifecycle(spec: Kubernetes) -> Lifecycle | None:
+    nodes = spec.system.node_range
+    if nodes.min == nodes.max:
+        return None
+    return Lifecycle(ignore_changes=["default_node_pool[0].node_count"])

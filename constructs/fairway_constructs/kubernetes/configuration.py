@@ -1,0 +1,131 @@
+"""What runs in a cluster of AKS: manifests in a container, and Flux, which applies them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fairway_constructs.azurerm.kubernetes_cluster_extension import KubernetesClusterExtension
+from fairway_constructs.azurerm.kubernetes_flux_configuration import (
+    BlobStorage,
+    BlobStorageManagedIdentity,
+    KubernetesFluxConfiguration,
+    Kustomizations,
+)
+from fairway_constructs.azurerm.role_assignment import RoleAssignment
+from fairway_constructs.azurerm.storage_blob import StorageBlob
+from fairway_constructs.cdk import Component, Lifecycle
+from fairway_constructs.literal import literal
+from fairway_constructs.unique_name import client_config
+from fairway_core.kubernetes.flux import NAMESPACE, kustomizations
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fairway_constructs.azurerm.storage_container import StorageContainer
+    from fairway_constructs.cdk import Construct
+    from fairway_constructs.kubernetes.cluster import KubernetesCluster
+
+# What Flux does again by itself, in seconds: read the container, and mend what has changed.
+_EVERY = 600
+# The images of drivers are of many GiB, and each node builds some of them.
+_TIMEOUT = 1800
+
+
+class Configuration(Component):
+    """Manifests as blobs, by their paths, and Flux in the cluster, which applies them in order.
+
+    Whoever writes these blobs rules the cluster: the container is for whoever deploys, and for the
+    nodes, by which Flux reads it. Flux deletes nothing: for a moment, while Terraform replaces a
+    blob, its objects would be gone.
+
+    >>> Configuration(stack, cluster=cluster, container=container,
+    ...               manifests={"jobs/namespace.yaml": "…"})  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str = "kubernetes-configuration",  # noqa: A002
+        *,
+        cluster: KubernetesCluster,
+        container: StorageContainer,
+        manifests: Mapping[str, str],
+    ) -> None:
+        super().__init__(scope, id)
+        self.container = container
+        rights = self._rights(cluster)
+        blobs = [self._blob(path, text, cluster, rights) for path, text in manifests.items()]
+        flux = KubernetesClusterExtension(
+            self,
+            "flux",
+            name="flux",
+            cluster_id=cluster.id,
+            extension_type="microsoft.flux",
+        )
+        self.flux = KubernetesFluxConfiguration(
+            self,
+            "kubernetes-configuration",
+            name="fairway",
+            cluster_id=cluster.id,
+            namespace=NAMESPACE,
+            scope_="cluster",
+            blob_storage=BlobStorage(
+                # The provider takes the address here, and not the id.
+                container_id=self.container.url,
+                managed_identity=BlobStorageManagedIdentity(client_id=cluster.kubelet.client_id),
+                sync_interval_in_seconds=_EVERY,
+            ),
+            kustomizations=[
+                Kustomizations(
+                    name=name,
+                    path=path,
+                    depends_on=list(after) or None,
+                    wait=True,
+                    garbage_collection_enabled=False,
+                    sync_interval_in_seconds=_EVERY,
+                    retry_interval_in_seconds=_EVERY,
+                    timeout_in_seconds=_TIMEOUT,
+                )
+                for name, path, after in kustomizations(manifests)
+            ],
+            depends_on=[flux, *blobs],
+        )
+
+    def _rights(self, cluster: KubernetesCluster) -> list[RoleAssignment]:
+        """Who reads the blobs, and who writes them: of the deployers the first."""
+        reads = RoleAssignment(
+            self,
+            "kubelet-reads_configuration",
+            scope_=self.container.id,
+            role_definition_name="Storage Blob Data Reader",
+            principal_id=cluster.kubelet.principal_id,
+            principal_type="ServicePrincipal",
+            skip_service_principal_aad_check=True,
+            description="Flux reads the manifests of the cluster without a key",
+        )
+        writes = RoleAssignment(
+            self,
+            "configuration-written-by-deployer",
+            scope_=self.container.id,
+            role_definition_name="Storage Blob Data Contributor",
+            principal_id=client_config(self).object_id,
+            description="Terraform writes the manifests of the cluster; deployed this first",
+            lifecycle=Lifecycle(ignore_changes=["principal_id"]),
+        )
+        return [reads, writes]
+
+    def _blob(
+        self, path: str, text: str, cluster: KubernetesCluster, rights: list[RoleAssignment]
+    ) -> StorageBlob:
+        name = path.rpartition("/")[2].removesuffix(".yaml")
+        return StorageBlob(
+            self,
+            f"manifests-{name}",
+            name=path,
+            storage_container_id=self.container.id,
+            type="Block",
+            content_type="application/yaml",
+            source_content=literal(text),
+            # A role takes minutes to be known everywhere, and so does the cluster to be made.
+            depends_on=[*rights, cluster.cluster],
+        )

@@ -1,0 +1,118 @@
+"""A pool of nodes of one size in a cluster of AKS, on which jobs run and nothing else."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fairway_constructs.azurerm.kubernetes_cluster_node_pool import (
+    KubernetesClusterNodePool,
+    UpgradeSettings,
+)
+from fairway_constructs.cdk import Component, Lifecycle, Timeouts
+from fairway_constructs.terraform_data import TerraformData
+from fairway_core.catalog import vm_size
+from fairway_core.environment.kubernetes import POOL_TAINT, SpotPool
+
+if TYPE_CHECKING:
+    from fairway_constructs.cdk import Construct
+    from fairway_constructs.kubernetes.cluster import KubernetesCluster
+    from fairway_constructs.placement import Placement
+    from fairway_core.environment import KubernetesNodes
+
+# AKS puts both on nodes of spare capacity; the provider wants them written out.
+_SPOT = "kubernetes.azure.com/scalesetpriority"
+_ANY_PRICE = -1
+# What tells the autoscaler of a pool without nodes what a node would offer. Source: Kubernetes
+# autoscaler, cloudprovider/azure. That AKS hands tags of a pool on to it nobody has verified.
+_TEMPLATE = "k8s.io_cluster-autoscaler_node-template_resources_rdma_ib"
+_LONG = Timeouts(create="2h", update="2h", delete="2h")
+
+
+class NodePool(Component):
+    """A pool whose nodes are all dedicated or all Spot, tainted for the jobs that are meant for it.
+
+    Drivers of GPUs and of InfiniBand are brought by operators in the cluster, and not by AKS: its
+    own and theirs exclude each other. With `{min, max}` AKS starts and deletes nodes. A change of
+    the size, the zones or the system disk replaces the pool, and ends its jobs.
+
+    >>> NodePool(stack, "nd", place=place, cluster=cluster, subnet_id=subnet.id, spec=spec)
+    ... # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        name: str,
+        *,
+        place: Placement,
+        cluster: KubernetesCluster,
+        subnet_id: str,
+        spec: KubernetesNodes,
+    ) -> None:
+        super().__init__(scope, f"cluster-{name}", name=name)
+        size = vm_size(spec.size)
+        zones = spec.node_zones(place.zone)
+        fixed: dict[str, Any] = {
+            "vm_size": size.name,
+            "zones": zones,
+            "os_disk_type": "Ephemeral" if spec.has_local_disk else "Managed",
+            "os_disk_size_gb": spec.os_gib,
+        }
+        # The provider would make a second pool of that size for a while, which no quota has room
+        # for.
+        marker = TerraformData(self, f"fixed-{name}", input=fixed)
+        self.pool = KubernetesClusterNodePool(
+            self,
+            f"cluster-{name}",
+            name=name,
+            kubernetes_cluster_id=cluster.id,
+            mode="User",
+            os_type="Linux",
+            os_sku="Ubuntu2404",
+            vnet_subnet_id=subnet_id,
+            gpu_driver="None" if size.gpu else None,
+            node_labels=_labels(spec),
+            node_taints=_taints(name, spec),
+            proximity_placement_group_id=spec.proximity_placement_group,
+            **fixed,
+            **_counts(spec),
+            **_priority(spec),
+            tags=_tags(place, spec),
+            timeouts=_LONG,
+            lifecycle=Lifecycle(
+                replace_triggered_by=[marker],
+                ignore_changes=["node_count"] if spec.scales else (),
+            ),
+        )
+        self.id = self.pool.id
+
+
+def _counts(spec: KubernetesNodes) -> dict[str, Any]:
+    nodes = spec.node_range
+    if not spec.scales:
+        return {"node_count": nodes.min}
+    return {"auto_scaling_enabled": True, "min_count": nodes.min, "max_count": nodes.max}
+
+
+def _priority(spec: KubernetesNodes) -> dict[str, Any]:
+    if not spec.spot:
+        # An update takes one node after another: no quota has room for more than there are.
+        return {"upgrade_settings": UpgradeSettings(max_surge="0", max_unavailable="1")}
+    price = spec.spot.max_price if isinstance(spec.spot, SpotPool) else _ANY_PRICE
+    return {"priority": "Spot", "eviction_policy": "Delete", "spot_max_price": price}
+
+
+def _labels(spec: KubernetesNodes) -> dict[str, str] | None:
+    return {**({_SPOT: "spot"} if spec.spot else {}), **spec.labels} or None
+
+
+def _taints(name: str, spec: KubernetesNodes) -> list[str]:
+    spot = [f"{_SPOT}=spot:NoSchedule"] if spec.spot else []
+    return [f"{POOL_TAINT}={name}:NoSchedule", *spot, *spec.taints]
+
+
+def _tags(place: Placement, spec: KubernetesNodes) -> dict[str, str] | None:
+    adapters = vm_size(spec.size).infiniband
+    if spec.offers_infiniband and adapters and spec.node_range.min == 0:
+        return {**(place.tags or {}), _TEMPLATE: str(adapters.adapters)}
+    return dict(place.tags or {}) or None

@@ -1,0 +1,190 @@
+"""What the stack of the clusters has for Kubernetes: one cluster of AKS, and its node pools."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fairway_constructs.azurerm.federated_identity_credential import FederatedIdentityCredential
+from fairway_constructs.cdk import Output
+from fairway_constructs.cloud_init import shared_folder
+from fairway_constructs.kubernetes.cluster import KubernetesCluster
+from fairway_constructs.kubernetes.configuration import Configuration
+from fairway_constructs.kubernetes.node_pool import NodePool
+from fairway_constructs.unique_name import client_config
+from fairway_core.environment import Kubernetes
+from fairway_core.environment.network import Firewall
+from fairway_core.environment.researchers import researchers_of
+from fairway_core.kubernetes.drivers import RDMA
+from fairway_core.kubernetes.manifests import Content, manifests
+from fairway_core.kubernetes.volumes import Volume
+from fairway_core.target import KubernetesAccess, Target
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fairway_constructs.existing_network import ExistingNetwork
+    from fairway_constructs.network import Network
+    from fairway_core.environment import AnyFileSystem, Environment, KubernetesNodes
+    from fairway_core.target import StorageAccount
+    from fairway_stacks.data import DataStack
+    from fairway_stacks.stack import EnvironmentStack
+
+# Who the pods of jobs are: a service account of Kubernetes', which Azure takes for the identity
+# of nodes.
+_ACCOUNT = "fairway-task"
+_AUDIENCE = "api://AzureADTokenExchange"
+
+
+class KubernetesStack:
+    """The cluster of an environment, and a node pool for each cluster with that engine."""
+
+    def __init__(
+        self,
+        stack: EnvironmentStack,
+        environment: Environment,
+        network: Network | ExistingNetwork,
+        data: DataStack,
+    ) -> None:
+        self._stack, self._environment, self._data = stack, environment, data
+        self._spec = environment.orchestrator or Kubernetes()
+        self._subnet = network.subnets[environment.network.kubernetes_role]
+        self.cluster = self._cluster(network)
+        self._trust_tasks()
+        for person in researchers_of(environment.access.researchers):
+            self.cluster.let_in(
+                person.key,
+                person.object_id or client_config(stack).object_id,
+                namespace=self._spec.namespace,
+                why=person.why,
+            )
+        Output(
+            stack,
+            "kubernetes_cluster",
+            value={
+                "name": self.cluster.name,
+                "resource_group": self.cluster.resource_group,
+                "credentials": f"az aks get-credentials --name {self.cluster.name} "
+                f"--resource-group {self.cluster.resource_group} "
+                "&& kubelogin convert-kubeconfig --login azurecli",
+            },
+            description="The cluster, and how kubectl gets to know it",
+            static_id=True,
+        )
+
+    def _cluster(self, network: Network | ExistingNetwork) -> KubernetesCluster:
+        environment, registry = self._environment, self._data.registry
+        # Of a network that is there already nobody knows; its owner writes routes.
+        routes = environment.network.existing or isinstance(environment.network.egress, Firewall)
+        return KubernetesCluster(
+            self._stack,
+            place=self._stack.place,
+            spec=self._spec,
+            subnet_id=self._subnet.id,
+            outbound="userDefinedRouting" if routes else "userAssignedNATGateway",
+            allowed=environment.access.allowed,
+            egress_address=network.egress_address,
+            grants={"pull_images": registry.pull_grant} if registry else {},
+            placements=self._placements(),
+        )
+
+    def _placements(self) -> dict[str, str]:
+        """Groups into which pools put their nodes, each once, by the name of a pool."""
+        found: dict[str, str] = {}
+        for name, pool in self._environment.node_pools.items():
+            group = pool.proximity_placement_group
+            if group and group not in found.values():
+                found[name] = group
+        return found
+
+    def _trust_tasks(self) -> None:
+        """Pods of jobs read and write what nodes of other engines do, without a key."""
+        identity = self._data.identity
+        assert identity is not None, "an environment with node pools has one"
+        FederatedIdentityCredential(
+            self._stack,
+            "kubernetes-tasks",
+            name=f"{self._spec.namespace}-{_ACCOUNT}",
+            user_assigned_identity_id=identity.id,
+            issuer=self.cluster.issuer,
+            subject=f"system:serviceaccount:{self._spec.namespace}:{_ACCOUNT}",
+            audience=[_AUDIENCE],
+        )
+
+    def configure(self, targets: Sequence[Target]) -> None:
+        """Puts into the cluster what jobs on these targets need, by Flux."""
+        container, identity, spec = self._data.configuration, self._data.identity, self._spec
+        assert container is not None, "an environment with node pools has one"
+        assert identity is not None, "an environment with node pools has one"
+        mounted = {mount for pool in self._environment.node_pools.values() for mount in pool.mounts}
+        texts = manifests(
+            targets,
+            [self._volume(name) for name in self._environment.filesystems if name in mounted],
+            Content(
+                quota=spec.quota,
+                wait_for_pods=spec.wait_for_pods,
+                gpu=spec.operators.gpu,
+                network=spec.operators.network,
+                kueue=spec.operators.kueue,
+            ),
+            client_id=identity.client_id,
+        )
+        Configuration(self._stack, cluster=self.cluster, container=container, manifests=texts)
+
+    def _volume(self, name: str) -> Volume:
+        mount = self._data.filesystems[name].mount
+        return Volume(
+            name=name,
+            type=mount.type,
+            source=mount.source,
+            options=mount.options,
+            gib=_gib(self._environment.filesystems[name]),
+        )
+
+    def pool(
+        self, name: str, spec: KubernetesNodes, *, storage: StorageAccount, vault_url: str
+    ) -> Target:
+        """Makes the node pool of a cluster; answers with what the runner knows of it."""
+        NodePool(
+            self._stack,
+            name,
+            place=self._stack.place,
+            cluster=self.cluster,
+            subnet_id=self._subnet.id,
+            spec=spec,
+        )
+        mounts = [self._data.filesystems[mount].mount for mount in spec.mounts]
+        return Target(
+            name=name,
+            environment=self._environment.name,
+            engine="kubernetes",
+            vm_size=spec.size,
+            region=self._environment.location,
+            nodes=spec.node_range,
+            spot=bool(spec.spot),
+            mounts={mount.name: mount.path for mount in mounts},
+            storage=storage,
+            vault_url=vault_url,
+            kubernetes=KubernetesAccess(
+                context=self.cluster.name,
+                namespace=self._spec.namespace,
+                image=spec.job_image,
+                shared=shared_folder(mounts),
+                volumes={mount.name: mount.name for mount in mounts},
+                # The label that AKS gives the nodes of a pool.
+                selector={"agentpool": name},
+                tolerations=spec.tainted_keys,
+                rdma=RDMA if spec.offers_infiniband else "",
+                queue=name,
+                service_account=_ACCOUNT,
+            ),
+        )
+
+
+def _gib(filesystem: AnyFileSystem) -> int:
+    """Its size."""
+    match filesystem.kind:
+        case "nfs_server":
+            return filesystem.disks.count * filesystem.disks.gib
+        case "azure_files":
+            return filesystem.gib
+    return filesystem.tib * 1024
