@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from fairway_core.checks import check_environment
 from fairway_core.environment import Environment, Kubernetes, KubernetesNodes, load_environment
 from fairway_core.environment.kubernetes import SystemPool
 from fairway_core.findings import UserError
@@ -70,6 +71,21 @@ def test_infiniband_of_a_pool_that_may_be_empty_is_asked_for(tmp_path: Path) -> 
     assert not _pool(_load(tmp_path, empty)).offers_infiniband
     assert _pool(_load(tmp_path, empty[:-1] + ", infiniband: true}")).offers_infiniband
     assert not _pool(_load(tmp_path, ND[:-1] + ", infiniband: false}")).offers_infiniband
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("", "jobs on it get no InfiniBand"),
+        (", infiniband: true", "nobody has verified that AKS starts a node for InfiniBand"),
+        (", infiniband: false", ""),
+    ],
+)
+def test_what_nobody_has_verified_is_said(tmp_path: Path, change: str, said: str) -> None:
+    pool = f"{ND.replace('min: 1', 'min: 0')[:-1]}{change}}}"
+    found = {each.id: each.message for each in check_environment(_load(tmp_path, pool))}
+    assert said in found.get("infiniband-from-zero", "")
+    assert ("infiniband-from-zero" in found) is bool(said)
 
 
 def test_zones_taints_and_labels_are_taken_over(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from fairway_runner.live.management import Management, NotAllowed
 from fairway_runner.live.offers import Subscription
 from fairway_runner.live.requirements import (
     Machines,
+    features_of,
     images_of,
     machines_of,
     pool_images_of,
@@ -133,6 +134,39 @@ def test_what_the_deployer_may_not_do_is_a_warning(
     assert [each.severity for each in rights] == [Severity.WARNING] * bool(missing)
     assert all(missing in each.message and "Contributor" in each.hint for each in rights)
     assert all(", which you are not allowed" in each.message for each in rights)
+
+
+PODS = f"""\
+name: pods
+location: westeurope
+zone: 2
+budget: {{monthly: 10, emails: [me@example.com]}}
+filesystems: {{data: {{kind: azure_files, path: /data}}}}
+clusters:
+  nd: {{engine: kubernetes, size: {H100}, nodes: 2, mounts: [data], job_image: a}}
+"""
+
+
+@pytest.mark.parametrize("state", [None, "Registering", "Registered"])
+def test_the_feature_of_infiniband_is_registered_before_a_node_pool_is_made(
+    lab: Environment, tmp_path: Path, plane: ControlPlane, azure: Management, state: str | None
+) -> None:
+    feature = "Microsoft.ContainerService/features/AKSInfinibandSupport"
+    if state:
+        path = f"{HERE}/Microsoft.Features/providers/{feature}"
+        plane.give(path, {"properties": {"state": state}})
+    (file := tmp_path / "pods.yaml").write_text(PODS)
+    found = check_live(pods := load_environment(file), azure)
+    wrong = [each for each in found if each.id == "feature-not-registered"]
+    assert len(wrong) == (state != "Registered")
+    for each in wrong:
+        assert f"AKSInfinibandSupport is {state or 'NotRegistered'} in the" in each.message
+        assert each.hint.startswith("az feature register --namespace Microsoft.ContainerService ")
+    assert {"Microsoft.ContainerService", "Microsoft.KubernetesConfiguration"} <= {
+        *providers_of(pods)
+    }
+    assert not features_of(lab)
+    assert {each.path for each in machines_of(pods)} == {"clusters.nd", "kubernetes.system"}
 
 
 def quota(plane: ControlPlane, **limits: tuple[int, int]) -> None:

@@ -30,6 +30,12 @@ LIVE: Mapping[str, LiveCheck] = {
         "A resource provider that is not registered: nothing of it can be made.",
         "`providers/NAMESPACE`",
     ),
+    "feature-not-registered": LiveCheck(
+        Severity.ERROR,
+        "A feature that is not registered, for node pools of Kubernetes with InfiniBand: nodes "
+        "that are made before that are not in one fabric.",
+        "`providers/Microsoft.Features/providers/NAMESPACE/features/FEATURE`",
+    ),
     "missing-right": LiveCheck(
         Severity.WARNING,
         "Resource groups, role assignments, locks or roles to be made that you may not make.",

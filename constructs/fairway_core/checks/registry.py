@@ -17,6 +17,7 @@ RULES: Mapping[Subject, tuple[str, ...]] = {
         "location",
         "clusters",
         "slurm",
+        "kubernetes",
         "filesystems",
         "ownership",
         "policies",
@@ -24,7 +25,15 @@ RULES: Mapping[Subject, tuple[str, ...]] = {
         "ignored_checks",
     ),
     Subject.TERRAFORM: ("network", "data", "compute", "general"),
-    Subject.PLAN: ("changes", "nodes", "servers", "infiniband", "access", "grants"),
+    Subject.PLAN: (
+        "changes",
+        "nodes",
+        "kubernetes",
+        "servers",
+        "infiniband",
+        "access",
+        "grants",
+    ),
     Subject.JOB: ("secrets", "nodes", "launcher", "variables"),
 }
 """The modules that hold the rules, in the folder of their subject."""

@@ -16,6 +16,7 @@ from fairway_runner.live.requirements import (
     actions_of,
     existing_of,
     extended_machines_of,
+    features_of,
     images_of,
     machines_of,
     pool_images_of,
@@ -38,6 +39,7 @@ _STORAGE = "2023-01-01"
 _AUTHORIZATION = "providers/Microsoft.Authorization"
 _ACCOUNTS = "providers/Microsoft.Storage/storageAccounts"
 _RESOURCES = "2021-04-01"
+_FEATURES = "2021-07-01"
 
 
 @dataclass
@@ -66,6 +68,14 @@ class _Asking:
             with self._allowed(f"the registration of {namespace} was"):
                 found = self.azure.get(f"providers/{namespace}", _RESOURCES)
                 self.findings += rules.provider_registered(namespace, found)
+
+    def features(self) -> None:
+        for feature in features_of(self.environment):
+            namespace, _, name = feature.partition("/")
+            with self._allowed(f"the registration of {feature} was"):
+                path = f"providers/Microsoft.Features/providers/{namespace}/features/{name}"
+                found = self.azure.get(path, _FEATURES)
+                self.findings += rules.feature_registered(feature, found)
 
     def rights(self) -> None:
         with self._allowed("what you may do was"):
@@ -214,6 +224,7 @@ def ask_azure(environment: Environment, azure: Reader) -> Asked:
     """
     asking = _Asking(environment, azure)
     asking.providers()
+    asking.features()
     asking.rights()
     asking.existing()
     asking.roles()

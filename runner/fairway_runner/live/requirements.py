@@ -32,6 +32,9 @@ _OF_NODE_POOLS = ("Microsoft.ContainerService", "Microsoft.KubernetesConfigurati
 # Where parts stand in the file that are none of a section with names.
 _PATHS = {"gateway": "access.gateway", "Kubernetes system nodes": "kubernetes.system"}
 
+# Source: Azure/aks-rdma-infiniband.
+_INFINIBAND_OF_NODE_POOLS = "Microsoft.ContainerService/AKSInfinibandSupport"
+
 # Versions of the interfaces by which Azure says what is there.
 _GROUPS = "2021-04-01"
 _STORAGE = "2023-01-01"
@@ -116,6 +119,15 @@ def providers_of(environment: Environment) -> list[str]:
     """The resource providers that must be registered in the subscription."""
     pools = _OF_NODE_POOLS if environment.node_pools else ()
     return sorted({*_ALWAYS, *pools, *_optional_providers(environment)})
+
+
+def features_of(environment: Environment) -> list[str]:
+    """The features of providers that must be registered before it is made: `NAMESPACE/FEATURE`.
+
+    Without that of AKS, nodes of a pool with InfiniBand do not get into one fabric.
+    """
+    fast = [name for name, pool in environment.node_pools.items() if vm_size(pool.size).rdma]
+    return [_INFINIBAND_OF_NODE_POOLS] if fast else []
 
 
 def actions_of(environment: Environment) -> list[str]:

@@ -167,6 +167,23 @@ def provider_registered(namespace: str, provider: Mapping[str, Any] | None) -> I
         yield Finding("provider-not-registered", message, hint)
 
 
+def feature_registered(feature: str, found: Mapping[str, Any] | None) -> Iterator[Finding]:
+    """A feature that is not registered, without which what is made does not work."""
+    state = ((found or {}).get("properties") or {}).get("state", "NotRegistered")
+    if state != "Registered":
+        namespace, _, name = feature.partition("/")
+        message = (
+            f"feature {feature} is {state} in the subscription: nodes that are made before that "
+            "have no InfiniBand between them"
+        )
+        hint = (
+            f"az feature register --namespace {namespace} --name {name}\n"
+            "and, once `az feature show` of it says Registered: "
+            f"az provider register --namespace {namespace}"
+        )
+        yield Finding("feature-not-registered", message, hint)
+
+
 def existing_is_there(
     existing: Existing, location: str, found: Mapping[str, Any] | None
 ) -> Iterator[Finding]:

@@ -692,3 +692,52 @@ def test_a_life_cycle_of_an_account_that_is_there_is_looked_at_whatever_names_it
     (found,) = check_plan({"resource_changes": [resource]})
     assert found.id == "data-loss"
     assert "after 1 days, before: after 3650 days" in found.message
+
+
+KUBERNETES = "azurerm_kubernetes_cluster"
+NODE_POOL = "azurerm_kubernetes_cluster_node_pool"
+CLOSED = {"local_account_disabled": True, "private_cluster_enabled": True}
+
+
+def _open_to(*ranges: str) -> dict[str, Any]:
+    profile = [{"authorized_ip_ranges": list(ranges)}] if ranges else []
+    return {"local_account_disabled": True, "api_server_access_profile": profile}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        (CLOSED, _open_to("203.0.113.0/24"), "would let 203.0.113.0/24 in"),
+        (None, _open_to("203.0.113.0/24", "10.0.0.0/8"), "would let 203.0.113.0/24 in"),
+        (_open_to("203.0.113.0/24"), _open_to("203.0.113.0/24", "8.8.8.0/24"), "let 8.8.8.0/24 in"),
+        (_open_to("203.0.113.0/24"), _open_to(), "would be open to every address"),
+        (None, _open_to(), "would be open to every address"),
+        (None, CLOSED, ""),
+        (_open_to(), _open_to("203.0.113.0/24"), ""),
+        (_open_to("203.0.113.0/24"), _open_to("203.0.113.0/24"), ""),
+        (_open_to("203.0.113.0/24"), CLOSED, ""),
+        (CLOSED, {**CLOSED, "local_account_disabled": False}, "would have local accounts"),
+    ],
+)
+def test_an_api_server_that_opens(before: Any, after: Any, said: str) -> None:
+    actions = "update" if before else "create"
+    found = _found(KUBERNETES, before, after, actions)
+    assert said in found.get("api-server-opened", "")
+    assert bool(said) is ("api-server-opened" in found)
+
+
+def test_nodes_of_kubernetes_that_go() -> None:
+    fixed = {"node_count": 3, "auto_scaling_enabled": False}
+    forced = {"replace_paths": [["vm_size"]]}
+    found = _found(NODE_POOL, fixed, fixed, "delete create", **forced)
+    assert "the 3 nodes of" in found["lost-nodes"]
+    assert "as vm_size cannot be changed in place" in found["lost-nodes"]
+    scaled = {"node_count": 0, "auto_scaling_enabled": True}
+    assert "the nodes of" in _found(NODE_POOL, scaled, None, "delete")["lost-nodes"]
+    fewer = _found(NODE_POOL, fixed, {**fixed, "node_count": 1})
+    assert "the 2 nodes of" in fewer["lost-nodes"]
+    assert "lost-nodes" not in _found(NODE_POOL, fixed, {**fixed, "node_count": 4})
+    gone = _found(KUBERNETES, CLOSED, None, "delete")
+    assert "every job in the cluster ends" in gone["lost-cluster"]
+    newer = _found(NODE_POOL, {"orchestrator_version": "1.33"}, {"orchestrator_version": "1.34"})
+    assert "for Kubernetes 1.34 in place of 1.33" in newer["upgraded-nodes"]

@@ -9,6 +9,7 @@ from fairway_core.catalog.dangers import made_with, server_at
 from fairway_core.checks.blocks import first
 from fairway_core.checks.check import Fault, Subject, check
 from fairway_core.checks.plan.resource_changes import (
+    NODE_POOL,
     POOL,
     SCALE_SETS,
     changed,
@@ -132,7 +133,7 @@ def _all_of(scale_set: Mapping[str, Any]) -> str:
 def _changed_nodes(subject: PlanSubject) -> Iterator[Occurrence]:
     everything = (*subject.changes, *subject.others)
     accounts = {each.get("name") for each in deleted(everything, _ACCOUNT)}
-    for path, arguments in changed(*SCALE_SETS, POOL, *_MACHINES)(subject):
+    for path, arguments in changed(*SCALE_SETS, POOL, NODE_POOL, *_MACHINES)(subject):
         account = arguments["before"].get("account_name")
         yield path, {**arguments, "account_stays": account not in accounts}
 
@@ -204,6 +205,9 @@ def _fewer_or_stopped(
 
 def _nodes(type: str, attributes: Mapping[str, Any]) -> object:  # noqa: A002
     """How many there are; None where nobody knows, as with a formula."""
+    if type == NODE_POOL:
+        # With autoscaling that is how many there were when somebody looked: more may come.
+        return None if attributes.get("auto_scaling_enabled") else attributes.get("node_count")
     if type != POOL:
         return attributes.get("instances")
     counts = _of_pool(attributes)

@@ -20,6 +20,7 @@ SCALE_SETS = (
     "azurerm_windows_virtual_machine_scale_set",
 )
 POOL = "azurerm_batch_pool"
+NODE_POOL = "azurerm_kubernetes_cluster_node_pool"
 
 
 def changed(*types: str) -> Callable[[PlanSubject], Iterator[Occurrence]]:

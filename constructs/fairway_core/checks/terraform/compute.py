@@ -74,6 +74,30 @@ def broken_fabric(arguments: Mapping[str, Any]) -> Iterator[Fault]:
         )
 
 
+@check("local-accounts", Severity.ERROR, Subject.TERRAFORM, at=each("azurerm_kubernetes_cluster"))
+def local_accounts(arguments: Mapping[str, Any]) -> Iterator[Fault]:
+    """A Kubernetes cluster with local accounts: their certificates lie in Terraform's state.
+
+    Whoever reads it may do anything in the cluster, and nobody knows who that was.
+
+    Wrong:
+        resource:
+          azurerm_kubernetes_cluster:
+            kubernetes: {local_account_disabled: false}
+
+    Right:
+        resource:
+          azurerm_kubernetes_cluster:
+            kubernetes: {local_account_disabled: true}
+    """
+    if arguments.get("local_account_disabled") is not True:
+        yield Fault(
+            "it would have local accounts, whose credentials lie in Terraform's state",
+            "local_account_disabled = true",
+            ("local_account_disabled",),
+        )
+
+
 @check("batch-mpi-pool", Severity.ERROR, Subject.TERRAFORM, at=each("azurerm_batch_pool"))
 def batch_mpi_pool(arguments: Mapping[str, Any]) -> Iterator[Fault]:
     """A Batch pool on which a multi-instance task would stay active for ever.
