@@ -7,18 +7,22 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from fairway_agent.kubernetes.objects import condition, holds, moment
+from fairway_agent.kubernetes.objects import condition, holds, moment, unscheduled
 from fairway_agent.shared.verdicts import CANCELLED, KILLED, SERVICE, Verdict, ended, waiting
 from fairway_agent.task import TIMED_OUT
 from fairway_agent.task_state import TaskState
 
 if TYPE_CHECKING:
     from fairway_agent.kubernetes.objects import Object, Objects
+    from fairway_agent.kubernetes.queueing import Why
     from fairway_agent.shared.submissions import Part
 
 # Seconds after a pod's end in which its last words may still be on their way: for so long an NFS
 # client may believe what it has seen of a folder before.
 _LAST_WORDS = 60.0
+# Seconds after which nobody starts nodes for a pod that no node fits: an autoscaler says so sooner.
+_UNFIT = 180.0
+_NO_ROOM = ("Insufficient", "Too many pods")
 _LONGEST = 300  # characters of what somebody else says
 
 _PULLING = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
@@ -29,13 +33,17 @@ _WITHOUT_WORD = "its pod ended before it could say why: kubectl logs {pod}"
 @dataclass(frozen=True)
 class Element:
     """A task as the API server sees it: `state` is waiting, running, succeeded or failed; `why` it
-    waits or has failed, its exit `code` then, the name of its `pod`, and when it `ended`."""
+    waits or has failed, its exit `code` then, the name of its `pod`, and when it `ended`.
+    `no_capacity` says that its nodes cannot be had, and `unfit_since` from when no node was one
+    that it might have, however empty."""
 
     state: str
     why: str = ""
     code: int = SERVICE
     pod: str = ""
     ended: float = 0.0
+    no_capacity: bool = False
+    unfit_since: float = 0.0
 
 
 def element_of(found: Objects, part: Part, index: int) -> Element | None:
@@ -54,21 +62,33 @@ def element_of(found: Objects, part: Part, index: int) -> Element | None:
     if pod is not None and pod["status"].get("phase") == "Running":
         return Element("running", _lacking(found, part), pod=pod["metadata"]["name"])
     if job["spec"].get("suspend"):
-        held = found.held.get(job["metadata"].get("uid", ""), "")
-        why = f"waiting for quota: {_short(held)}" if held else "waiting for its turn in the queue"
-        return Element("waiting", why)
+        held = found.held.get(job["metadata"].get("uid", ""))
+        if held is None:
+            return Element("waiting", "waiting for its turn in the queue")
+        return Element("waiting", _short(held.text), no_capacity=held.no_capacity)
     if pod is None:
         return Element("waiting", "waiting for its turn")
-    return Element("waiting", why_pending(pod), pod=pod["metadata"]["name"])
+    return _pending(pod, found.scaling.get(pod["metadata"].get("uid", "")))
 
 
-def why_pending(pod: Object) -> str:
-    """Why a pod does not run yet."""
-    status = pod.get("status") or {}
-    for each in status.get("conditions") or ():
-        if each["type"] == "PodScheduled" and each["status"] == "False":
-            said = re.sub(r"^\S+ nodes are available: ", "", each.get("message", ""))
-            return f"waiting for a node: {_short(said.partition(' preemption:')[0]) or 'none fits'}"
+def _pending(pod: Object, scaling: Why | None) -> Element:
+    element = Element("waiting", why_pending(pod, scaling), pod=pod["metadata"]["name"])
+    said = unscheduled(pod)
+    if said is None or (scaling is not None and scaling.is_starting):
+        return element
+    # What waits for others to end lacks room, and nothing else, on some node.
+    no_room = any(word in said.get("message", "") for word in _NO_ROOM)
+    since = 0.0 if no_room else moment(said.get("lastTransitionTime"))
+    refused = scaling is not None and scaling.no_capacity
+    return replace(element, no_capacity=refused, unfit_since=since)
+
+
+def why_pending(pod: Object, scaling: Why | None = None) -> str:
+    """Why a pod does not run yet; `scaling` is what the autoscaler says of it."""
+    if (found := unscheduled(pod)) is not None:
+        said = re.sub(r"^\S+ nodes are available: ", "", found.get("message", ""))
+        why = f"waiting for a node: {_short(said.partition(' preemption:')[0]) or 'none fits'}"
+        return f"{why}; {_short(scaling.text)}" if scaling is not None else why
     return why_stuck(pod) or "its pod is starting"
 
 
@@ -117,7 +137,9 @@ def judge(
     # What was listed may be older than what its pod has written since.
     begun = known.state == "running" and known.job == element.pod and not known.stopped
     if element.state == "waiting" and not begun:
-        return waiting(known, element.why, "it starts again")
+        unfit = bool(element.unfit_since) and now - element.unfit_since > _UNFIT
+        found = waiting(known, element.why, "it starts again")
+        return replace(found, no_capacity=element.no_capacity or unfit)
     if known.state == "queued" and element.why:
         return waiting(known, element.why, "")
     return Verdict(known)

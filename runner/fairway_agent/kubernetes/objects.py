@@ -8,30 +8,31 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent.kubernetes import names
+from fairway_agent.kubernetes import names, queueing
 from fairway_agent.kubernetes.api import BATCH, CORE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fairway_agent.kubernetes.api import Api
+    from fairway_agent.kubernetes.queueing import Why
 
 Object = dict[str, Any]
 
 INDEX = "batch.kubernetes.io/job-completion-index"
 _JOB = "batch.kubernetes.io/job-name"
-_UID = "kueue.x-k8s.io/job-uid"
 _MOST_NAMES = 100  # of runs in one request
 
 
 @dataclass
 class Objects:
-    """The Jobs of some runs by their names; of each its pods that go on and those that failed; and
-    why Kueue holds one back."""
+    """The Jobs of some runs by their names; of each its pods that go on and those that failed; why
+    Kueue holds one back, by its uid; and what the autoscaler says of pods, by theirs."""
 
     jobs: dict[str, Object] = field(default_factory=dict)
     pods: dict[str, list[Object]] = field(default_factory=lambda: defaultdict(list))
-    held: dict[str, str] = field(default_factory=dict)
+    held: dict[str, Why] = field(default_factory=dict)
+    scaling: dict[str, Why] = field(default_factory=dict)
 
     def pods_of(self, job: str, index: int) -> list[Object]:
         """Those of one index, the newest first."""
@@ -52,19 +53,18 @@ def look(api: Api, runs: Sequence[str]) -> Objects:
         for pod in api.list(CORE, "pods", goes_on):
             found.pods[pod["metadata"].get("labels", {}).get(_JOB, "")].append(pod)
     if any(each["spec"].get("suspend") for each in found.jobs.values()):
-        found.held = _held(api)
+        found.held = queueing.held_by_queue(api)
+    if any(unscheduled(pod) for pods in found.pods.values() for pod in pods):
+        found.scaling = queueing.scaling(api)
     return found
 
 
-def _held(api: Api) -> dict[str, str]:
-    """Why Kueue does not admit Jobs yet, by their uids."""
-    found = {}
-    for workload in api.list(api.kueue, "workloads", {}) if api.kueue else ():
-        uid = workload["metadata"].get("labels", {}).get(_UID, "")
-        for each in (workload.get("status") or {}).get("conditions") or ():
-            if each["type"] == "QuotaReserved" and each["status"] == "False":
-                found[uid] = each.get("message", "")
-    return found
+def unscheduled(pod: Object) -> Object | None:
+    """What the scheduler says of a pod that has no node; None of others."""
+    for each in (pod.get("status") or {}).get("conditions") or ():
+        if each["type"] == "PodScheduled" and each["status"] == "False":
+            return dict(each)
+    return None
 
 
 def index_of(pod: Object) -> int:

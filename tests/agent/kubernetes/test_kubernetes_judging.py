@@ -10,6 +10,7 @@ import pytest
 
 from fairway_agent.kubernetes.judging import Element, element_of, judge, why_pending
 from fairway_agent.kubernetes.objects import Objects, moment
+from fairway_agent.kubernetes.queueing import Why
 from fairway_agent.shared.submissions import Part
 from fairway_agent.task_state import TaskState
 
@@ -59,10 +60,17 @@ def held(reason: str, message: str) -> dict[str, Any]:
 
 
 def seen(
-    part: Part, index: int, found: dict[str, Any] | None, *pods: dict[str, Any], held_by: str = ""
+    part: Part,
+    index: int,
+    found: dict[str, Any] | None,
+    *pods: dict[str, Any],
+    held_by: Why | None = None,
+    scaling: Why | None = None,
 ) -> Element | None:
     jobs = {NAME: found} if found else {}
-    return element_of(Objects(jobs, {NAME: list(pods)}, {"u-1": held_by}), part, index)
+    held = {"u-1": held_by} if held_by else {}
+    scaled = {"": scaling} if scaling else {}
+    return element_of(Objects(jobs, {NAME: list(pods)}, held, scaled), part, index)
 
 
 def verdict(status: TaskState | None, element: Element | None, **more: Any) -> TaskState:
@@ -117,11 +125,57 @@ class TestWaiting:
         assert len(said) < 400
 
     def test_a_queue_says_what_it_lacks(self) -> None:
-        why = "insufficient quota for nvidia.com/gpu in flavor nd, 8 more needed"
+        why = Why("waiting for quota: insufficient quota for\nnvidia.com/gpu, 8 more needed.", True)
         element = seen(GANG, 3, job(suspend=True), held_by=why)
-        assert element == Element("waiting", f"waiting for quota: {why}")
+        said = "waiting for quota: insufficient quota for nvidia.com/gpu, 8 more needed"
+        assert element == Element("waiting", said, no_capacity=True)
         element = seen(GANG, 3, job(suspend=True))
         assert element == Element("waiting", "waiting for its turn in the queue")
+
+    @pytest.mark.parametrize(
+        ("message", "scaling", "age", "why", "no_capacity"),
+        [
+            pytest.param("1 Insufficient cpu", None, 9e9, "1 Insufficient cpu", False, id="busy"),
+            pytest.param(
+                "1 Insufficient nvidia.com/gpu, 2 node(s) had untolerated taint {sku: gpu}",
+                Why("nodes are being started for it", is_starting=True),
+                9e9,
+                "2 node(s) had untolerated taint {sku: gpu}; nodes are being started for it",
+                False,
+                id="nodes are coming",
+            ),
+            pytest.param(
+                "1 Insufficient nvidia.com/gpu",
+                Why("the autoscaler starts none: 1 in backoff after failed scale-up", True),
+                0.0,
+                "gpu; the autoscaler starts none: 1 in backoff after failed scale-up",
+                True,
+                id="Azure has no more",
+            ),
+            pytest.param("3 node(s) were unschedulable", None, 170.0, "", False, id="not yet"),
+            pytest.param("3 node(s) were unschedulable", None, 190.0, "", True, id="drained"),
+            pytest.param("", None, 190.0, "none fits", True, id="no node at all"),
+            pytest.param(
+                "3 node(s) didn't match Pod's node affinity/selector",
+                Why("nodes are being started for it", is_starting=True),
+                190.0,
+                "affinity/selector; nodes are being started for it",
+                False,
+                id="the first node is coming",
+            ),
+        ],
+    )
+    def test_nodes_that_cannot_be_had_are_told_from_busy_ones(
+        self, message: str, scaling: Why | None, age: float, why: str, no_capacity: bool
+    ) -> None:
+        """A run that may go elsewhere leaves the first, and waits for the second."""
+        status = unschedulable(f"0/3 nodes are available: {message}.")
+        status["conditions"][0]["lastTransitionTime"] = ENDED
+        element = seen(SWEEP, 2, job(), pod(1, "Pending", **status), scaling=scaling)
+        found = judge(None, element, cancelled=False, now=moment(ENDED) + age)
+        assert found.waits.startswith("waiting for a node: ")
+        assert found.waits.endswith(why)
+        assert found.no_capacity is no_capacity
 
     def test_other_tasks_come_first(self) -> None:
         assert seen(SWEEP, 5, job(), pod(0, "Running")) == Element(

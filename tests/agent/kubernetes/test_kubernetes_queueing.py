@@ -1,0 +1,139 @@
+"""Why Kueue holds a Job back and what the autoscaler says, from objects as they give them: API
+v1beta2 of Kueue 0.19, cluster-autoscaler 1.36."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_agent.kubernetes.api import Refused
+from fairway_agent.kubernetes.queueing import Why, held_by_queue, scaling
+
+if TYPE_CHECKING:
+    from conftest import Server
+
+LACKS = "couldn't assign flavors: insufficient unused quota for nvidia.com/gpu, 8 more needed"
+BACKOFF = "pod didn't trigger scale-up: 1 in backoff after failed scale-up"
+
+
+def workload(
+    uid: str, *, queue: str = "nd", priority: int = 0, minute: int = 0, **more: Any
+) -> dict[str, Any]:
+    reason, message = more.pop("why", ("WaitingForQuota", LACKS))
+    waits = {"type": "QuotaReserved", "status": "False", "reason": reason, "message": message}
+    return {
+        "metadata": {
+            "name": f"job-{uid}",
+            "labels": {"kueue.x-k8s.io/job-uid": uid},
+            "creationTimestamp": f"2026-11-22T10:{minute:02}:00Z",
+        },
+        "spec": {"queueName": queue, "priority": priority, **more.pop("spec", {})},
+        "status": {"conditions": [waits], **more},
+    }
+
+
+def held(server: Server, *workloads: dict[str, Any]) -> dict[str, Why]:
+    server.kueue = "/apis/kueue.x-k8s.io/v1beta2"
+    server.of("workloads").update({each["metadata"]["name"]: each for each in workloads})
+    return held_by_queue(server)  # type: ignore[arg-type]
+
+
+def test_without_kueue_nothing_is_asked(server: Server) -> None:
+    server.of("workloads")["x"] = workload("x")
+    assert held_by_queue(server) == {}  # type: ignore[arg-type]
+
+
+def test_who_comes_first_is_counted(server: Server) -> None:
+    running = {"type": "Admitted", "status": "True"}
+    found = held(
+        server,
+        workload("old", minute=1),
+        workload("older", minute=0),
+        workload("high", priority=10, minute=5),
+        workload("newest", minute=7),
+        workload("other", queue="spot", minute=9),
+        workload("runs", minute=0, conditions=[running]),
+        workload("aside", minute=0, spec={"active": False}),
+    )
+    said = {uid: why.text.partition("waiting")[0] for uid, why in found.items()}
+    assert said == {
+        "high": "",
+        "older": "1 other job comes first; ",
+        "old": "2 other jobs come first; ",
+        "newest": "3 other jobs come first; ",
+        "other": "",
+        "aside": "its queue has put it aside: somebody has stopped it",
+    }
+    assert found["high"] == Why(f"waiting for quota: {LACKS}")
+
+
+@pytest.mark.parametrize(
+    "reason", ["ExceedsMaxQuota", "NoMatchingFlavor", "Misconfigured", "Inadmissible"]
+)
+def test_what_does_not_pass_when_others_end(server: Server, reason: str) -> None:
+    found = held(server, workload("x", why=(reason, "ClusterQueue nd is inactive")))
+    assert found["x"] == Why("waiting for quota: ClusterQueue nd is inactive", no_capacity=True)
+
+
+@pytest.mark.parametrize(("state", "no_capacity"), [("Retry", True), ("Rejected", True)])
+def test_a_check_that_finds_no_nodes(server: Server, state: str, no_capacity: bool) -> None:
+    said = "Provisioning Request's atomic scale-up failed: CapacityIsNotFound"
+    checks = [{"name": "nodes", "state": state, "message": said}]
+    found = held(server, workload("x", admissionChecks=checks))
+    assert found["x"] == Why(f"waiting for nodes: {said}", no_capacity)
+
+
+def test_a_check_that_is_not_done_says_nothing(server: Server) -> None:
+    checks = [{"name": "nodes", "state": "Pending", "message": ""}]
+    assert held(server, workload("x", admissionChecks=checks))["x"].no_capacity is False
+    # One that Kueue has not looked at yet.
+    assert held(server, workload("new", conditions=[])).get("new") is None
+
+
+def event(uid: str, reason: str, message: str, minute: int) -> dict[str, Any]:
+    when = f"2026-11-22T10:{minute:02}:00Z"
+    about = {"kind": "Pod", "uid": uid}
+    return {"involvedObject": about, "reason": reason, "message": message, "lastTimestamp": when}
+
+
+def test_the_last_word_of_the_autoscaler_counts(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    starts = "pod triggered scale-up: [{aks-nd-vmss 0->2 (max: 8)}]"
+    events = [
+        event("a", "NotTriggerScaleUp", BACKOFF, 5),
+        event("a", "TriggeredScaleUp", starts, 1),
+        event("b", "TriggeredScaleUp", starts, 6),
+        event("b", "NotTriggerScaleUp", BACKOFF, 3),
+        event("c", "NotTriggerScaleUp", "pod didn't trigger scale-up: 1 max node group size", 3),
+    ]
+
+    def listed(_: str, kind: str, query: dict[str, str]) -> list[dict[str, Any]]:
+        assert kind == "events"
+        _, _, reason = query["fieldSelector"].rpartition("reason=")
+        return [each for each in events if each["reason"] == reason]
+
+    monkeypatch.setattr(server, "list", listed)
+    assert scaling(server) == {  # type: ignore[arg-type]
+        "a": Why("the autoscaler starts none: 1 in backoff after failed scale-up", True),
+        "b": Why("nodes are being started for it", is_starting=True),
+        "c": Why("the autoscaler starts none: 1 max node group size"),
+    }
+
+
+@pytest.mark.parametrize("status", [403, 500])
+def test_a_head_that_may_not_see_events_goes_on(
+    server: Server, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that an earlier release has prepared."""
+
+    def refuse(*_: object) -> None:
+        raise Refused(status, "events is forbidden")
+
+    monkeypatch.setattr(server, "list", refuse)
+    if status == 403:
+        assert scaling(server) == {}  # type: ignore[arg-type]
+    else:
+        with pytest.raises(Refused):
+            scaling(server)  # type: ignore[arg-type]
