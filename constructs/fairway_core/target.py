@@ -176,7 +176,8 @@ class KubernetesAccess(Model):
     that pods may have, `tolerations` are keys of their taints beside those of GPUs and Spot.
     `resources` is what a whole node offers to a pod, where that does not follow from `vm_size`;
     `rdma` is the name under which its InfiniBand adapters are offered, if at all. `queue` is a
-    LocalQueue of Kueue's, if the cluster has that.
+    LocalQueue of Kueue's, if the cluster has that, and `priorities` maps the `priority` of jobs to
+    its WorkloadPriorityClasses.
     """
 
     kubeconfig: Folder = ""
@@ -190,6 +191,7 @@ class KubernetesAccess(Model):
     resources: dict[Word, Amount] | None = None
     rdma: Word = ""
     queue: Label | None = None
+    priorities: dict[Literal["low", "normal", "high"], Label] = Field(default_factory=dict)
     service_account: Label = "fairway-task"
     head: Label = "fairway-head"
     head_image: Word = "python:3.12-slim"
@@ -266,6 +268,16 @@ class Target(Model):
                 f"`reach:` is for targets that ssh leads to, and not for engine `{self.engine}`",
                 "leave it out",
                 ("reach",),
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _priorities_are_of_a_queue(self) -> Self:
+        if self.kubernetes and self.kubernetes.priorities and not self.kubernetes.queue:
+            raise FieldError(
+                "only Kueue keeps these, and the target has no `queue:`",
+                "name a LocalQueue with `queue:`, or leave them out",
+                ("kubernetes", "priorities"),
             )
         return self
 

@@ -24,7 +24,11 @@ _RULES = [
 ]
 _RULES_EVERYWHERE = [
     {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "patch"]},
-    {"apiGroups": [_KUEUE], "resources": ["clusterqueues"], "verbs": ["get"]},
+    {
+        "apiGroups": [_KUEUE],
+        "resources": ["clusterqueues", "workloadpriorityclasses"],
+        "verbs": ["get"],
+    },
 ]
 
 

@@ -23,6 +23,8 @@ Manifest = dict[str, Any]
 CONTAINER = "task"
 QUEUE = "kueue.x-k8s.io/queue-name"
 """The label of a Job that waits in a queue."""
+PRIORITY = "kueue.x-k8s.io/priority-class"
+"""And of one that has a place of its own there."""
 SHARES = "fairway.dev/shares-node"
 """The label of a pod that has a part of its node."""
 _HOST = "kubernetes.io/hostname"
@@ -78,6 +80,8 @@ def part_job(
     labels = _labels(run, submission, part.number)
     if settings.queue:
         labels[QUEUE] = settings.queue
+        if settings.priority:
+            labels[PRIORITY] = settings.priority
         spec["suspend"] = True  # until Kueue admits all of its pods
     return _job(names.job(run, submission, part.number), labels, spec)
 

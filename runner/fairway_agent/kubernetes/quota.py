@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 Object = dict[str, Any]
 
 TOO_MUCH = "more than the queue"
+NO_CLASS = "no WorkloadPriorityClass"
 _UNFIT = 422
 
 
@@ -35,6 +36,18 @@ def require(found: Object | None, job: Mapping[str, Any]) -> None:
                 f"{pods} for {TOO_MUCH} {queue} ever has: {text} {name} each, of {_text(most)}"
             )
             raise Refused(_UNFIT, message)
+
+
+def require_class(api: Api, name: str) -> None:
+    """Refused where there is no such class of priority: Kueue would look for it for ever."""
+    try:
+        found = api.get(api.kueue, "workloadpriorityclasses", name, everywhere=True)
+    except Refused as refused:
+        if refused.status != FORBIDDEN:
+            raise
+        return  # a head that was prepared without that right
+    if found is None:
+        raise Refused(_UNFIT, f"the cluster has {NO_CLASS} {name}")
 
 
 def cluster_queue(api: Api, queue: str) -> Object | None:

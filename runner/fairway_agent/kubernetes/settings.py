@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent import record
+from fairway_agent.shared import plans
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,7 +26,8 @@ class Volume:
 class Settings:
     """How the pods of a run are made: their image and service account, the labels of the nodes
     that they may have and the taints that they bear, what each takes of its node, the queue of
-    Kueue's in which they wait ("" for none), and the size of /dev/shm ("" for all that there is).
+    Kueue's in which they wait ("" for none) with their class of priority there, and the size of
+    /dev/shm ("" for all that there is).
     `head_image` is that of pods which run none of the job's programs, and `most` how many nodes
     there can be, 0 for any number."""
 
@@ -34,6 +36,7 @@ class Settings:
     service_account: str
     head_account: str
     queue: str = ""
+    priority: str = ""
     shm_size: str = ""
     selector: Mapping[str, str] = field(default_factory=dict)
     tolerations: tuple[str, ...] = ()
@@ -54,6 +57,7 @@ def of_run(folder: Path, resources: Mapping[str, str]) -> Settings:
         service_account=access["service_account"],
         head_account=access["head"],
         queue=access.get("queue") or "",
+        priority=(access.get("priorities") or {}).get(plans.priority_word(folder), ""),
         shm_size=_quantity(container.get("shm_size") or ""),
         selector=access.get("selector") or {},
         tolerations=tuple(access.get("tolerations") or ()),

@@ -34,6 +34,7 @@ KEY = "fairway_key"  # by which the pods of a task reach each other
 _REFUSED = {
     quota.TOO_MUCH: "ask for fewer nodes, or for fewer tasks at a time with `max_parallel`: "
     "kubectl get clusterqueues",
+    quota.NO_CLASS: "see: kubectl get workloadpriorityclasses; or change `priorities:`",
     "no queue": "see: kubectl get localqueues; or leave `queue:` out of the target",
     "exceeded quota": "ask who runs the cluster for a larger quota: kubectl describe quota",
     "forbidden": RIGHTS,
@@ -174,6 +175,8 @@ def _require_quota(api: Api, folder: Path, wanted: Submission) -> None:
         if queue := job["metadata"]["labels"].get(manifests.QUEUE):
             if queue not in queues:
                 queues[queue] = quota.cluster_queue(api, queue)
+                if name := job["metadata"]["labels"].get(manifests.PRIORITY):
+                    quota.require_class(api, name)
             quota.require(queues[queue], job)
 
 

@@ -42,7 +42,13 @@ def queue(run: Path) -> Path:
 def priority(run: Path) -> int:
     """Which of several waiting runs is first: −1000 to 1000, the highest."""
     found = record.read_json(run / "job.json").get("priority", "normal")
-    return _PRIORITIES[found] if isinstance(found, str) else int(found)
+    return PRIORITIES[found] if isinstance(found, str) else int(found)
 
 
-_PRIORITIES = {"low": -500, "normal": 0, "high": 500}
+def priority_word(run: Path) -> str:
+    """The word for it, or for the number that it is; "" where there is none."""
+    number = priority(run)
+    return next((word for word, known in PRIORITIES.items() if known == number), "")
+
+
+PRIORITIES = {"low": -500, "normal": 0, "high": 500}

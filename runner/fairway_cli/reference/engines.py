@@ -24,7 +24,8 @@ goes on to the next one where a target
 - cannot be asked, or refuses the run, before anything of it is there;
 - says that it has no capacity or quota: a pool of Batch whose resize failed, a partition that is
   down or for whose nodes Azure has no room, limits of Slurm's that are used up, fewer nodes up than
-  the job takes;
+  the job takes, a queue of Kueue's that will not admit it, a cluster whose autoscaler got no nodes,
+  or that has none which fits;
 - has not started it within the patience: `--patience 30m`, or in the job
 
 ```yaml

@@ -117,3 +117,52 @@ def test_a_head_that_may_not_see_quotas_submits(
     monkeypatch.setattr(server, "get", forbidden)
     bring(cluster, [3])
     assert ask(cluster) == ("job-a-0-0",)
+
+
+def with_priority(cluster: Cluster, priority: object, **priorities: str) -> None:
+    folder = bring(cluster, [1])
+    target = json.loads((folder / "target.json").read_text())
+    target["kubernetes"]["priorities"] = priorities
+    (folder / "target.json").write_text(json.dumps(target))
+    (folder / "job.json").write_text(json.dumps({"priority": priority}))
+
+
+@pytest.mark.parametrize(
+    ("priority", "name"),
+    [("high", "urgent"), (500, "urgent"), ("normal", None), ("low", None), (-500, None)],
+)
+def test_a_priority_is_a_class_of_the_queue(
+    cluster: Cluster, server: Server, priority: object, name: str | None
+) -> None:
+    quota(server, "64")
+    server.of("workloadpriorityclasses")["urgent"] = {"value": 1000}
+    with_priority(cluster, priority, high="urgent")
+    [made] = ask(cluster)
+    labels = server.of("jobs")[made]["metadata"]["labels"]
+    assert labels.get("kueue.x-k8s.io/priority-class") == name
+
+
+def test_a_class_that_is_not_there_is_refused(cluster: Cluster, server: Server) -> None:
+    """Kueue would make no workload for the Job, and say so to nobody who waits."""
+    quota(server, "64")
+    with_priority(cluster, "high", high="urgent")
+    with pytest.raises(Fault, match="the cluster has no WorkloadPriorityClass urgent") as raised:
+        ask(cluster)
+    assert "kubectl get workloadpriorityclasses" in raised.value.record["hint"]
+    assert not server.of("jobs")
+
+
+def test_a_head_without_the_right_to_see_classes_goes_on(
+    cluster: Cluster, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quota(server, "64")
+    with_priority(cluster, "high", high="urgent")
+    known = server.get
+
+    def get(base: str, kind: str, name: str, **more: bool) -> Any:
+        if kind == "workloadpriorityclasses":
+            raise Refused(FORBIDDEN, "forbidden")
+        return known(base, kind, name, **more)
+
+    monkeypatch.setattr(server, "get", get)
+    assert len(ask(cluster)) == 1

@@ -81,6 +81,9 @@ def test_it_is_written_and_read_as_it_is() -> None:
         ({"context": "lab\n"}, "control character"),
         ({"volumes": {"data": "a/b"}}, "this is not a name of Kubernetes"),
         ({"pool": "nd"}, "Extra inputs"),
+        ({"priorities": {"urgent": "x"}}, "'low', 'normal' or 'high'"),
+        ({"priorities": {"high": "a b"}}, "this is not a name of Kubernetes"),
+        ({"priorities": {"high": "x"}, "queue": None}, "only Kueue keeps these"),
         ({"resources": {"cpu": "many"}}, "this is not an amount of Kubernetes"),
         ({"resources": {"memory": "-1Gi"}}, "this is not an amount of Kubernetes"),
         ({"resources": {"memory": "64GB"}}, "this is not an amount of Kubernetes"),
@@ -134,6 +137,8 @@ def test_more_than_a_node_has_is_refused(
     ("job", "said"),
     [
         ({"nodes": 5}, "the job wants 5 nodes, and `nd` has 4"),
+        ({"priority": "high"}, "`nd` has no priority for `priority: high`"),
+        ({"priority": 7}, "`nd` has no priority for `priority: 7`"),
         (
             {"container": {"image": "own:1", "options": ["--cap-add=SYS_PTRACE"]}},
             "`nd` takes no options of Docker's: --cap-add=SYS_PTRACE",
@@ -144,6 +149,17 @@ def test_a_job_that_can_never_run_is_refused(job: dict[str, Any], said: str) -> 
     facts = {"name": "train", "command": "true", "processes_per_node": 1, **job}
     with pytest.raises(UserError, match=said):
         KubernetesEngine(target()).require(Job.model_validate(facts), [])
+
+
+@pytest.mark.parametrize("priority", ["high", 500, "normal", 0])
+def test_a_priority_that_the_target_knows(priority: object) -> None:
+    facts = {"name": "train", "command": "true", "processes_per_node": 1, "priority": priority}
+    known = {"high": "urgent"}
+    KubernetesEngine(target(priorities=known)).require(Job.model_validate(facts), [])
+    low = Job.model_validate({**facts, "priority": "low"})
+    with pytest.raises(UserError, match="no priority for `priority: low`") as raised:
+        KubernetesEngine(target(priorities=known)).require(low, [])
+    assert raised.value.findings[0].hint.startswith("it has high; leave it out")
 
 
 def test_containers_over_several_nodes_are_its_pods() -> None:

@@ -14,6 +14,7 @@ from fairway_agent.kubernetes.reports import (
     PodsRequest,
     SubmitRequest,
 )
+from fairway_agent.shared.plans import PRIORITIES
 from fairway_agent.shared.reports import RunsReport, RunsRequest
 from fairway_core.findings import UserError
 from fairway_core.kubernetes import documents, head
@@ -73,18 +74,30 @@ class KubernetesEngine(ScheduledEngine):
         return access.kubeconfig, access.context, access.namespace, access.shared
 
     def require(self, job: Job, needs: Sequence[str]) -> None:
-        """UserError for more nodes than there are, for options of another container runtime, and
-        where a node's resources are not known.
+        """UserError for more nodes than there are, for a priority that nobody keeps, for options of
+        another container runtime, and where a node's resources are not known.
 
         Whether the image has a launcher's programs is seen when a task starts.
         """
         self.require_nodes(job)
+        self._require_priority(job)
         of_node(self.target)
         if job.container is not None and job.container.options:
             text = " ".join(job.container.options)
             message = f"`{self.target.name}` takes no options of Docker's: {text}"
             hint = "leave `container.options` out: its pods are Kubernetes' own"
             raise UserError.of("not-supported", message, hint)
+
+    def _require_priority(self, job: Job) -> None:
+        known = self.access.priorities
+        numbers = {PRIORITIES[word] for word in known} | {PRIORITIES["normal"]}
+        if job.priority_number in numbers:
+            return
+        message = f"`{self.target.name}` has no priority for `priority: {job.priority}`"
+        has = f"it has {', '.join(known)}; " if known else ""
+        hint = f"{has}leave it out (-s priority=normal), or write one of Kueue's classes into the "
+        hint += "target: `kubernetes: {queue: QUEUE, priorities: {high: NAME}}`"
+        raise UserError.of("no-priority", message, hint)
 
     def request(self, run: RunFolder, submission: Submission, code: str) -> SubmitRequest:
         """With what a pod takes of its node, and the key pair of a job on several."""

@@ -1,0 +1,105 @@
+"""Runs that wait in queues of Kueue's: why, who comes first, and which one is left for another."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fairway_simulator.kubernetes import KubernetesCluster, missing, prepared
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from conftest import Fairway, Gate, Pipe
+
+COMMAND = 'echo "$FAIRWAY_RUN" >/mnt/data/pipe; read -r _ </mnt/data/gate'
+NODE = {"cpu": "30", "memory": "200Gi"}
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesCluster]:
+    """The stand-in with Kueue: a queue with room for one task, and one that is stopped."""
+    if lacking := missing():
+        if os.environ.get("CI") == "true":
+            pytest.fail(lacking)
+        pytest.skip(lacking)
+    folder = tmp_path_factory.mktemp("kubernetes")
+    with KubernetesCluster(folder, nodes=2, kueue=True, images=("sim*", "python*")) as cluster:
+        prepared.prepare(cluster)
+        cluster.queue("open", NODE)
+        cluster.queue("closed", NODE, stopPolicy="Hold")
+        cluster.kubectl("apply", "-f", "-", stdin=json.dumps(URGENT))
+        yield cluster
+
+
+URGENT = {
+    "apiVersion": "kueue.x-k8s.io/v1beta2",
+    "kind": "WorkloadPriorityClass",
+    "metadata": {"name": "urgent"},
+    "value": 100,
+}
+
+
+@pytest.fixture(autouse=True)
+def cluster(
+    running: KubernetesCluster,
+    fairway: Fairway,
+    pipe: Pipe,
+    gate: Gate,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[None]:
+    """A target for each queue; its pods find pipe and gate in their mount."""
+    targets = []
+    for name in ("open", "closed"):
+        facts = prepared.target().record()
+        access = {**facts["kubernetes"], "queue": name, "priorities": {"high": "urgent"}}
+        access["kubeconfig"] = str(running.kubeconfig)
+        targets.append({**facts, "name": name, "kubernetes": access})
+    (fairway.folder / "fairway.yaml").write_text(json.dumps({"targets": targets}))
+    for name, value in running.environment.items():
+        monkeypatch.setenv(name, value)
+    mount = running.folder / "volumes" / "default" / prepared.CLAIM
+    for name, path in (("pipe", pipe.path), ("gate", gate.path)):
+        os.link(path, mount / name)
+    held = os.open(pipe.path, os.O_WRONLY)  # it does not end when no task has it open
+    yield
+    os.close(held)
+    for name in ("pipe", "gate"):
+        (mount / name).unlink()
+
+
+def test_who_waits_is_told_who_comes_first(fairway: Fairway, pipe: Pipe, gate: Gate) -> None:
+    """And an urgent job does."""
+    job = fairway.job(COMMAND, template="plain")
+    to = ("--target", "open")
+    first = fairway.submit(job, *to)
+    assert pipe.lines(1) == [first]
+    second = fairway.submit(job, *to)
+    waits = fairway.show_waiting(second)["reason"]
+    assert waits.startswith("waiting for quota: ")
+    assert "insufficient unused quota for cpu in flavor open, 30 more needed" in waits
+    urgent = fairway.submit(job, *to, "-s", "priority=high")
+    fairway.show_waiting(urgent)
+    assert fairway.show(second)["reason"] == f"1 other job comes first; {waits}"
+    listed = fairway("list", "--state", "queued").stdout
+    assert "1 other job comes first" in listed
+    gate.open(3)
+    assert pipe.lines(3) == [first, urgent, second]
+    for run in (first, urgent, second):
+        assert fairway("wait", run).returncode == 0
+
+
+def test_a_run_leaves_a_queue_that_admits_nobody(fairway: Fairway, pipe: Pipe, gate: Gate) -> None:
+    gate.open()
+    job = fairway.job(COMMAND, template="plain", target=["closed", "open"])
+    done = fairway("submit", job, "--watch", "--json")
+    assert done.returncode == 0, done.stderr
+    run = json.loads(done.stdout)["run_id"]
+    assert pipe.lines(1) == [run]
+    facts = fairway.show(run)
+    assert (facts["target"], facts["state"], facts["next_targets"]) == ("open", "succeeded", [])
+    assert [each["target"] for each in facts["tried"]] == ["closed", "open"]
+    assert facts["tried"][0]["reason"] == "waiting for quota: ClusterQueue closed is inactive"
