@@ -133,6 +133,12 @@ class Api:
             if refused.status != NOT_FOUND:
                 raise
 
+    def close(self) -> None:
+        """Ends the connection; what is asked after that has another."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
     def patch(self, path: str, change: Mapping[str, Any]) -> Any:
         """Changes some fields of an object."""
         return self.call("PATCH", path, change)
@@ -164,7 +170,7 @@ class Api:
             answer = connection.getresponse()
             text = answer.read()
         except (OSError, http.client.HTTPException) as error:
-            self._connection = None
+            self.close()
             return str(error) or type(error).__name__, 0.0
         if answer.status in _TRANSIENT:
             after = answer.headers.get("Retry-After", "")

@@ -1,0 +1,188 @@
+"""A run is handed over once, to an API server that fails and by programs that are killed."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+import time
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_agent import state_files
+from fairway_agent.kubernetes import api, cancel, clean, keeper, owner, states, submit
+from fairway_agent.kubernetes.api import CORE, Api, Refused
+from fairway_agent.shared import plans, submissions
+from fairway_agent.shared.reports import CancelRequest, RunRequest, RunsRequest, StatesRequest
+from fairway_agent.task_state import TaskState
+from fairway_core.kubernetes import documents, head
+from fairway_core.target import Target
+from fairway_simulator.kubernetes import Fault, KubernetesCluster, missing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from conftest import Cluster
+
+_PATIENCE = 300.0  # seconds; only a hang takes so long
+TARGET = Target.model_validate(
+    {
+        "name": "nd",
+        "engine": "kubernetes",
+        "nodes": {"min": 1, "max": 8},
+        "mounts": {"data": "/data"},
+        "kubernetes": {"image": "a", "shared": "/data/f", "volumes": {"data": "claim"}},
+    }
+)
+
+
+@pytest.fixture(scope="module")
+def cluster_api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesCluster]:
+    """The stand-in without nodes: what is made stays as it was made."""
+    if lacking := missing():
+        if os.environ.get("CI") == "true":
+            pytest.fail(lacking)
+        pytest.skip(lacking)
+    folder = tmp_path_factory.mktemp("api")
+    with KubernetesCluster(folder, nodes=0, private=False) as found:
+        found.kubectl("apply", "-f", "-", stdin=documents.text(head.objects(TARGET)))
+        known = json.loads(found.kubeconfig_of("fairway-head").read_text())
+        (folder / "token").write_text(known["users"][0]["user"]["token"])
+        (folder / "namespace").write_text(found.namespace)
+        (folder / "ca.crt").write_bytes((folder / "ca.pem").read_bytes())
+        yield found
+
+
+@pytest.fixture(autouse=True)
+def head_api(cluster_api: KubernetesCluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
+    """As the head pod reaches it, which does not wait between its tries."""
+    host, _, port = cluster_api.url.removeprefix("https://").partition(":")
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", host)
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", port)
+    monkeypatch.setenv("FAIRWAY_SERVICE_ACCOUNT", str(cluster_api.folder))
+    clock = SimpleNamespace(monotonic=time.monotonic, sleep=lambda _: None)
+    monkeypatch.setattr(api, "time", clock)
+    found = Api()
+    for module in (submit, cancel, clean, states):
+        monkeypatch.setattr(module, "Api", lambda: found)
+    cluster_api.faults.hits.clear()
+    yield found
+    cluster_api.faults.clear()
+    found.close()
+
+
+def jobs(head_api: Api, folder: Path) -> dict[str, str]:
+    """The ids of the run's Jobs by their names: another Job has another id."""
+    found = owner.jobs(head_api, folder)
+    return {each["metadata"]["name"]: each["metadata"]["uid"] for each in found}
+
+
+def live(head_api: Api, cluster: Cluster, run: str) -> None:
+    """Submits a run with something of everything, and brings it to its end."""
+    folder = cluster.bring(run, [1, 2, 1, 1], last=True)
+    submit.answer(cluster.shared, cluster.request(run, key="-----BEGIN"), io.BytesIO())
+    before = jobs(head_api, folder)
+    assert sorted(before) == [f"{run}-0-0", f"{run}-0-1", f"{run}-0-keeper"]
+    states.answer(cluster.shared, StatesRequest({run: RunRequest()}), io.BytesIO())
+    for task in range(4):
+        (folder / "tasks" / str(task)).mkdir(parents=True)
+        ended = TaskState("succeeded", exit_code=0, started=1.0, ended=2.0)
+        state_files.write(folder / "tasks" / str(task), ended)
+    assert keeper.keep(head_api, folder, 0, plans.read(folder))
+    after = jobs(head_api, folder)
+    assert sorted(after) == [f"{run}-0-{part}" for part in (0, 1, 2, "keeper")]
+    assert after.items() >= before.items()
+    found = states.answer(cluster.shared, StatesRequest({run: RunRequest()}), io.BytesIO())
+    report = found.runs[run]
+    assert report is not None
+    assert report.state is not None
+    assert report.state.tasks == {"succeeded": 4, "queued": 1}
+    cancel.answer(cluster.shared, CancelRequest(run, 0), io.BytesIO())
+    clean.answer(cluster.shared, RunsRequest(remove=run), io.BytesIO())
+    assert head_api.list(api.BATCH, "jobs", owner.selector(run)) == []
+
+
+KINDS: dict[str, dict[str, Any]] = {
+    "429": {"kind": "status", "status": 429},
+    "500": {"kind": "status", "status": 500},
+    "503": {"kind": "status", "status": 503},
+    "504 once it is done": {"kind": "status", "status": 504, "applied": True},
+    "cut": {"kind": "cut"},
+    "cut once it is done": {"kind": "cut", "applied": True},
+}
+
+
+@pytest.mark.parametrize("share", [0.01, 0.3])
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_object_is_made_once(
+    cluster: Cluster, cluster_api: KubernetesCluster, head_api: Api, kind: str, share: float
+) -> None:
+    faults = cluster_api.faults
+    before = sum(faults.requests.values())
+    faults.add(Fault(**KINDS[kind], share=share))
+    for number in range(5):
+        live(head_api, cluster, f"job-{number}")
+    hits = sum(faults.hits.values())
+    requests = sum(faults.requests.values()) - before
+    sys.stdout.write(f"{kind} at {share:.0%}: {hits} of {requests} requests\n")
+    assert hits or share < 0.1
+
+
+def test_kill_9_of_who_submits_at_each_of_twenty_points(
+    cluster: Cluster, cluster_api: KubernetesCluster, head_api: Api
+) -> None:
+    """At each of ten requests, before and after it takes effect."""
+    request = json.dumps(cluster.request("job-a").to_json()).encode() + b"\n"
+    names = sorted([*(f"job-a-0-{part}" for part in range(8)), "job-a-0-keeper"])
+    words = ["-m", "fairway_agent.main", "call", "fairway_agent.kubernetes.submit"]
+    points = [(skip, applied) for skip in range(10) for applied in (False, True)]
+    for skip, applied in points:
+        folder = cluster.bring("job-a", [2] * 8, last=True)
+        cluster_api.faults.hits.clear()
+        cluster_api.faults.add(Fault("timeout", skip=skip, count=1, applied=applied))
+        process = subprocess.Popen(
+            [sys.executable, *words, cluster.shared], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        with process:
+            assert process.stdin is not None
+            process.stdin.write(request)
+            process.stdin.close()
+            end = time.monotonic() + _PATIENCE
+            while not cluster_api.faults.hits.get("timeout"):
+                assert process.poll() is None, f"it ended before request {skip}"
+                assert time.monotonic() < end
+                time.sleep(0.005)
+            process.kill()
+        cluster_api.faults.clear()
+        known, before = submissions.read(folder), jobs(head_api, folder)
+        assert known is None or not known.complete
+        submit.answer(cluster.shared, cluster.request("job-a"), io.BytesIO())
+        after = jobs(head_api, folder)
+        assert sorted(after) == names, (skip, applied)
+        assert after.items() >= before.items(), (skip, applied)
+        known = submissions.read(folder)
+        assert known is not None
+        assert known.complete
+        cancel.answer(cluster.shared, CancelRequest("job-a", 0), io.BytesIO())
+        clean.answer(cluster.shared, RunsRequest(remove="job-a"), io.BytesIO())
+
+
+def test_an_account_without_rights_is_told_in_words(
+    cluster_api: KubernetesCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = json.loads(cluster_api.kubeconfig_of("fairway-task").read_text())
+    (tmp_path / "token").write_text(known["users"][0]["user"]["token"])
+    for name in ("namespace", "ca.crt"):
+        (tmp_path / name).write_bytes((cluster_api.folder / name).read_bytes())
+    monkeypatch.setenv("FAIRWAY_SERVICE_ACCOUNT", str(tmp_path))
+    found = Api()
+    with pytest.raises(Refused, match="forbidden") as raised:
+        found.list(CORE, "pods", {})
+    found.close()
+    assert raised.value.record["exit_code"] == 4
+    assert "pods is forbidden" in str(raised.value.record["message"])

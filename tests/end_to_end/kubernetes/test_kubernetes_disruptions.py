@@ -1,0 +1,168 @@
+"""Pods that are taken away, streams that never end, a client that is killed: the run ends right."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_simulator.kubernetes import Fault, KubernetesCluster, missing, prepared
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from conftest import Fairway, Pipe
+
+# The first attempt says that it is there and waits for its end; the next one ends by itself.
+COMMAND = """echo "attempt $FAIRWAY_ATTEMPT on $FAIRWAY_NODE_RANK"
+if [ "$FAIRWAY_ATTEMPT" = 0 ]; then
+    exec 9>/mnt/data/pipe
+    echo "$FAIRWAY_NODE_RANK" >&9
+    sleep 3600
+fi"""
+INDEX = "batch.kubernetes.io/job-completion-index"
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesCluster]:
+    """The stand-in with a head pod, for all tests here."""
+    if lacking := missing():
+        if os.environ.get("CI") == "true":
+            pytest.fail(lacking)
+        pytest.skip(lacking)
+    folder = tmp_path_factory.mktemp("kubernetes")
+    with KubernetesCluster(
+        folder, nodes=2, kueue=True, images=("sim*", "python*"), backoff=0.1
+    ) as cluster:
+        prepared.prepare(cluster)
+        cluster.queue("sim", cluster.capacity())
+        yield cluster
+
+
+@pytest.fixture
+def cluster(
+    running: KubernetesCluster, fairway: Fairway, pipe: Pipe
+) -> Iterator[KubernetesCluster]:
+    """The stand-in, declared in the test's folder; its pods find the pipe in their mount."""
+    target = prepared.target().record()
+    queued = {**target, "name": "queued", "kubernetes": {**target["kubernetes"], "queue": "sim"}}
+    targets = {"targets": [target, queued]}
+    (fairway.folder / "fairway.yaml").write_text(json.dumps(targets))
+    prepared.publish(running, fairway.folder)
+    there = running.folder / "volumes" / "default" / prepared.CLAIM / "pipe"
+    os.link(pipe.path, there)
+    yield running
+    running.faults.clear()
+    there.unlink()
+
+
+def pods(cluster: KubernetesCluster, run: str) -> dict[int, dict[str, Any]]:
+    """The run's pods that are not ending, by index."""
+    listed = cluster.kubectl("get", "pods", "-l", f"fairway.dev/run={run}", "-o", "json")
+    metadata = [each["metadata"] for each in json.loads(listed)["items"]]
+    there = [each for each in metadata if "deletionTimestamp" not in each]
+    return {int(each["annotations"][INDEX]): each for each in there}
+
+
+def evict(cluster: KubernetesCluster, pod: str) -> None:
+    """As a node that is drained does it."""
+    about = {"name": pod, "namespace": cluster.namespace}
+    body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": about}
+    path = f"/api/v1/namespaces/{cluster.namespace}/pods/{pod}/eviction"
+    cluster.kubectl("create", "--raw", path, "-f", "-", stdin=json.dumps(body))
+
+
+@pytest.mark.parametrize(
+    ("target", "nodes", "index"),
+    [
+        pytest.param("kubernetes-sim", 1, 0, id="the only pod"),
+        pytest.param("queued", 2, 0, id="the main pod of several that Kueue has admitted"),
+        pytest.param("queued", 2, 1, id="a worker beside it"),
+    ],
+)
+def test_the_task_begins_again_with_another_pod(
+    cluster: KubernetesCluster, fairway: Fairway, pipe: Pipe, target: str, nodes: int, index: int
+) -> None:
+    job = fairway.job(COMMAND, template="every-node", processes_per_node=1, nodes=nodes)
+    run = fairway.submit(job, "--target", target)
+    assert sorted(pipe.lines(nodes)) == [str(rank) for rank in range(nodes)]
+    before = pods(cluster, run)
+    assert sorted(before) == [*range(nodes)]
+    evict(cluster, before[index]["name"])
+    waited = fairway("wait", run)
+    logs = fairway("logs", run).stdout
+    assert waited.returncode == 0, waited.stdout + waited.stderr + logs
+    assert fairway.show(run)["state"] == "succeeded"
+    said = sorted(re.findall(r"^attempt \d+ on \d+$", logs, re.MULTILINE))
+    assert said == [f"attempt {attempt} on {rank}" for attempt in (0, 1) for rank in range(nodes)]
+    assert before[index]["uid"] not in {each["uid"] for each in pods(cluster, run).values()}
+
+
+def test_a_head_pod_that_is_replaced_and_streams_that_never_end(
+    cluster: KubernetesCluster, fairway: Fairway, pipe: Pipe
+) -> None:
+    """Who follows the run meanwhile is told of its end."""
+    cluster.faults.add(Fault("endless"))
+    job = fairway.job("echo begun >/mnt/data/pipe; read line </mnt/data/gate; echo $line")
+    gate = cluster.folder / "volumes" / "default" / prepared.CLAIM / "gate"
+    os.mkfifo(gate)
+    watching = fairway.start("submit", job, "--target", "kubernetes-sim", "--watch")
+    assert pipe.lines(1) == ["begun"]
+    hits = cluster.faults.hits["endless"]
+    while cluster.faults.hits["endless"] == hits:
+        time.sleep(0.02)
+    # Who follows is not to wait for a stream of a pod that is gone.
+    cluster.faults.clear()
+    cluster.faults.add(Fault("cut", path="/exec", count=1))
+    while not cluster.faults.hits.get("cut"):
+        time.sleep(0.02)
+    cluster.kubectl("delete", "pod", "-l", "app=fairway-head", "--force", "--wait=false")
+    cluster.kubectl("rollout", "status", "deployment/fairway-head")
+    with gate.open("w") as stream:
+        stream.write("over\n")
+    said, complaints = watching.communicate(timeout=300)
+    assert watching.returncode == 0, said + complaints
+    assert "over\n" in said
+    gate.unlink()
+
+
+def test_kill_9_of_submit_at_each_of_its_calls(
+    cluster: KubernetesCluster, fairway: Fairway, pipe: Pipe
+) -> None:
+    """One run, whose submission is killed at one call after another: it begins once."""
+    job = fairway.job("echo begun >/mnt/data/pipe")
+    words: tuple[str | Path, ...] = (
+        "submit",
+        job,
+        "--target",
+        "kubernetes-sim",
+        "--run-id",
+        "job-k",
+    )
+    kills = 0
+    while True:
+        before = cluster.faults.hits.get("timeout", 0)
+        cluster.faults.add(Fault("timeout", path="/exec", skip=kills, count=1))
+        process = fairway.start(*words, start_new_session=True)
+        while process.poll() is None and cluster.faults.hits.get("timeout", 0) == before:
+            time.sleep(0.02)
+        cluster.faults.clear()
+        if process.poll() is not None:
+            break
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        kills += 1
+    assert process.returncode == 0, process.communicate()
+    assert kills >= 3
+    assert fairway("wait", "job-k").returncode == 0
+    assert pipe.rest() == "begun\n"
+    [found] = json.loads(
+        cluster.kubectl("get", "jobs", "-l", "fairway.dev/run=job-k", "-o", "json")
+    )["items"]
+    assert found["status"]["succeeded"] == 1
