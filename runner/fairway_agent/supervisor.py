@@ -23,7 +23,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent import limits, predecessors, processes, record, run_files, state_files, wakeups
+from fairway_agent import (
+    cancelled_tasks,
+    limits,
+    predecessors,
+    processes,
+    record,
+    run_files,
+    state_files,
+    wakeups,
+)
 from fairway_agent.allocators.machine import Machine
 from fairway_agent.faults import Fault
 from fairway_agent.figures.sampling import Sampling, sampler
@@ -31,6 +40,7 @@ from fairway_agent.notify import notify
 from fairway_agent.run_state import RunState
 from fairway_agent.share import NeverFits
 from fairway_agent.task import TIMED_OUT, Task
+from fairway_agent.task_state import TaskState
 
 if TYPE_CHECKING:
     import socket
@@ -53,7 +63,8 @@ class Supervisor:
     `blocked` says that the next task waits for what others use, `notified` is the process
     that sends word of that. `limit` names the limit of its own that the run is over, `spent` is
     for how many node-seconds it has held nodes in attempts that have ended. `broken` says that a
-    file of the run is damaged, so that nothing more can be done.
+    file of the run is damaged, so that nothing more can be done. `apart` has the names of tasks
+    that a person has ended, each by itself.
     """
 
     folder: Path
@@ -68,6 +79,7 @@ class Supervisor:
     counts: Counter[str] = field(default_factory=Counter)
     started: float | None = None
     cancelled: bool = False
+    apart: set[str] = field(default_factory=set)
     limit: str | None = None
     spent: float = 0.0
     setup_failed: bool = False
@@ -132,6 +144,7 @@ class Supervisor:
     def _queue_again(self) -> None:
         """Says of the tasks of a retry that they are to come, and not what became of them."""
         if self.plan.retry:
+            cancelled_tasks.forget(self.folder)
             for stage in ("tasks", "finally"):
                 for task in self._tasks_of(stage):
                     task.record(task.status("queued"))
@@ -144,6 +157,7 @@ class Supervisor:
             return
         ended = predecessors.watch(self.plan.after, self.bell)
         while not ended.is_set() and not self.cancelled:
+            self._end_apart()
             wakeups.wait(self.wakeup, None)
         if self.cancelled:
             return
@@ -178,16 +192,20 @@ class Supervisor:
         coming = next(tasks, None)
         while coming or self.waiting or self.running:
             self.blocked = False
+            self._end_apart()
             while not self._is_ending() and (self.waiting or coming):
                 task = self.waiting[0] if self.waiting else coming
                 assert task is not None
-                if not self._allot(task):
+                if task.name not in self.apart and not self._allot(task):
                     break
                 if self.waiting:
                     self.waiting.popleft()
                 else:
                     coming = next(tasks, None)
-                self._start(task, counted=counted)
+                if task.name in self.apart:
+                    self._move(counted, "queued", "cancelled")
+                else:
+                    self._start(task, counted=counted)
             if not self.blocked:
                 self.allocator.rest()
             self._keep_limit()
@@ -293,8 +311,24 @@ class Supervisor:
             self._move(counted, "queued", "cancelled")
         for task in self.running if self.cancelled or self.limit else ():
             if task.process is not None and task.process.poll() is None:
-                task.cancelled = self.cancelled
+                task.cancelled = task.cancelled or self.cancelled
                 task.stop(timed_out=not self.cancelled)
+
+    def _end_apart(self) -> None:
+        """Ends each task that a person has ended by itself. One that waits says so at once, and is
+        counted when its turn comes."""
+        for name in cancelled_tasks.names(self.folder) - self.apart:
+            self.apart.add(name)
+            if running := [task for task in self.running if task.name == name]:
+                running[0].cancelled = True
+                running[0].stop()
+                continue
+            folder = self.folder / "tasks" / name
+            known = state_files.read_task(folder) or TaskState()
+            if not known.is_final:
+                folder.mkdir(parents=True, exist_ok=True)
+                status = replace(known, state="cancelled", ended=time.time())
+                self.states.write(folder / state_files.FILE, status)
 
     def _held(self) -> limits.Held:
         """What of nodes the run has held."""

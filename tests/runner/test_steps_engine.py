@@ -246,3 +246,21 @@ def test_what_a_step_is_to_read_is_kept_until_it_has(
     assert input_facts(run)["last.images"] == {"run": "data-a", "task": "0", "output": "images"}
     with pytest.raises(UserError, match="pipe-a, which has not ended, needs what data-a has kept"):
         removable(store, ["data-a"])
+
+
+def test_a_step_that_has_not_begun_is_cancelled_and_the_others_go_on(
+    whole: Run, store: RunStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole.cancel("two")
+    assert states(whole) == ["queued", "cancelled"]
+    assert (whole.folder / "tasks" / "1" / "state.json").exists()
+    status = known_task(whole.task_folder(1))
+    assert status is not None
+    assert status.reason == "cancelled before it began"
+    monkeypatch.setattr(engine, "start_step", starting({}))
+    engine_of_steps().go_on(whole)
+    assert states(whole) == ["succeeded", "cancelled"]
+    whole.cancel("one")  # it has ended, and stays as it is
+    assert states(whole) == ["succeeded", "cancelled"]
+    with pytest.raises(UserError, match="has no task three"):
+        whole.cancel("three")

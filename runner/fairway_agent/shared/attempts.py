@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from fairway_agent import record, wakeups
+from fairway_agent import cancelled_tasks, record, wakeups
 from fairway_agent.faults import Fault
 from fairway_agent.setup import has_failed
 from fairway_agent.shared import submissions
@@ -132,8 +132,10 @@ class Attempts:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether a person has ended the run."""
-        return submissions.cancelled(self.task.run_folder) >= self.task.submission
+        """Whether a person has ended the run, or this task of it."""
+        run, submission = self.task.run_folder, self.task.submission
+        is_apart = cancelled_tasks.is_cancelled(run, self.task.name, submission)
+        return is_apart or submissions.cancelled(run) >= submission
 
     def stopped(self, code: int) -> int:
         """The scheduler ends it: because somebody cancelled it, or to start it again elsewhere.

@@ -101,6 +101,17 @@ class CancelRequest(JsonRecord):
 
 
 @dataclass(frozen=True, slots=True)
+class TaskCancelRequest(JsonRecord):
+    """The task, by its name, of a submission of a run that is to end."""
+
+    CALLED = "the request"
+
+    run: str
+    submission: int
+    task: str
+
+
+@dataclass(frozen=True, slots=True)
 class RunsRequest(JsonRecord):
     """The runs of `target` that are not among the `known`; or the run to `remove`."""
 

@@ -13,7 +13,7 @@ from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING
 
-from fairway_agent import fields, record, state_files
+from fairway_agent import cancelled_tasks, fields, record, state_files
 from fairway_agent.fields import Damaged, Fields
 from fairway_agent.run_state import RunState
 from fairway_agent.shared import plans, submissions
@@ -50,12 +50,21 @@ class Settling(ABC):
         self.now = time.time()
         self.over = submissions.limited(folder, known.submission)
         self.cancelled = submissions.cancelled(folder) >= known.submission or self.over is not None
+        self.apart = cancelled_tasks.names(folder)
         self.settled = fields.read(folder / _FILE, partial(_settled, known.submission)) or {}
         self.begun = _names(folder / "tasks")
         self.waits = self.rests = ""
         self.no_capacity = False
         self.starts: list[float] = []
         self.ends: list[float] = []
+
+    def is_cancelled(self, part: Part, index: int) -> bool:
+        """Whether a person has ended a task, with its run or by itself."""
+        name = part.task_folder(self.folder, index).name if self.apart else ""
+        return self.cancelled or (
+            name in self.apart
+            and cancelled_tasks.is_cancelled(self.folder, name, self.known.submission)
+        )
 
     @abstractmethod
     def judged(self, part: Part, index: int, status: TaskState | None) -> Verdict:

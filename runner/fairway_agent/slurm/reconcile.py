@@ -87,9 +87,10 @@ class _Settling(Settling):
         """By what squeue says of its element, or sacct."""
         job, element = part.element(index)
         found = self.jobs.get((job, element))
-        if found is None and not (status and status.is_final) and not self.cancelled:
+        cancelled = self.is_cancelled(part, index)
+        if found is None and not (status and status.is_final) and not cancelled:
             found = look_up(job, element)
-        return judge(status, found, cancelled=self.cancelled, now=self.now)
+        return judge(status, found, cancelled=cancelled, now=self.now)
 
     def watch(self, plan: RunPlan) -> Watch:
         """With the limits of its own."""

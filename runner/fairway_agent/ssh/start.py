@@ -108,12 +108,23 @@ def _cancel(folder: Path, number: int) -> None:
             state_files.write(folder, ended)
         if lock is not None:
             return
+    _signal(folder, signal.SIGTERM)
+
+
+def wake(folder: Path) -> None:
+    """Has the run's supervisor look at what is in its folder now."""
+    if folder.is_dir():
+        _signal(folder, signal.SIGHUP)
+
+
+def _signal(folder: Path, number: signal.Signals) -> None:
+    status = state_files.read_run(folder) or RunState()
     while status.supervisor is None and is_watched(folder):
         time.sleep(_PAUSE)
         status = state_files.read_run(folder) or RunState()
     if status.goes_on and status.supervisor is not None and is_watched(folder):
         with suppress(ProcessLookupError):  # unless it ended by itself just now
-            os.kill(status.supervisor, signal.SIGTERM)
+            os.kill(status.supervisor, number)
 
 
 @contextmanager

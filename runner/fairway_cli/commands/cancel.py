@@ -3,21 +3,42 @@
 from __future__ import annotations
 
 import json
+from typing import Annotated
+
+import typer
 
 from fairway_cli.commands.arguments import DeadlineOption, JsonOption, RunsArgument
 
 
 def command(
-    runs: RunsArgument, json_: JsonOption = False, _deadline: DeadlineOption = None
+    runs: RunsArgument,
+    task: Annotated[
+        str | None,
+        typer.Option(
+            "--task",
+            metavar="TASK",
+            help="Only this task: its number, from 0, or finally; or this step. Others go on.",
+        ),
+    ] = None,
+    json_: JsonOption = False,
+    _deadline: DeadlineOption = None,
 ) -> None:
     """Cancel runs: signal their programs, and kill them after the grace period."""
     from fairway_runner.runs.store import RunStore
 
     store, facts = RunStore.here(), []
     for run in [store.find(name) for name in runs]:
-        run.cancel()
-        facts.append({"run_id": run.id, "state": run.state})
+        run.cancel(task)
+        fact = {"run_id": run.id, "state": run.state}
+        said = f"{run.id} {fact['state']}"
+        if task is not None:
+            from fairway_runner.runs.chosen import chosen_task
+
+            state = run.task_status(chosen_task(run, task), run.state).state
+            fact |= {"task": task, "task_state": state}
+            said = f"{run.id} task {task} {state}"
+        facts.append(fact)
         if not json_:
-            print(f"{run.id} {facts[-1]['state']}", flush=True)
+            print(said, flush=True)
     if json_:
         print(json.dumps(facts, indent=1))

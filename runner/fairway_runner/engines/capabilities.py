@@ -45,6 +45,8 @@ class Capabilities:
     """Whether the numbers of the GPUs in these are those of a task that has some of a node's."""
     falls_back: bool = _row("`target:` of several", True)
     """Whether a run that waits there may go to another target."""
+    ends_tasks: bool = _row("`fairway cancel RUN --task`", True)
+    """Whether one task of a run can be ended while the others go on."""
     counts_losses: bool = _row("`retry: {node, preemption}`", True)
     """Whether it can tell a task that its node was lost before."""
     shares: bool = _row("`gpus:` and `cores:`", False)
@@ -126,6 +128,7 @@ ENGINES = {
         idle_gpu=True,
         idle_parts=True,
         shares=True,
+        ends_tasks=False,
         node_actions=("drain", "resume"),
         prepares=True,
     ),
@@ -135,10 +138,12 @@ ENGINES = {
 HERE = next(name for name, able in ENGINES.items() if able.runs_here)
 """The engine of this machine."""
 
+_UNKNOWN = Capabilities(after=False, ends_tasks=False, shell=False, one_copy=False)
+
 
 def capabilities(engine: str) -> Capabilities:
     """What the engine of this name can do; an unknown one is elsewhere, and supports nothing."""
-    return ENGINES.get(engine, Capabilities(after=False, shell=False, one_copy=False))
+    return ENGINES.get(engine, _UNKNOWN)
 
 
 def runs_here(engine: str) -> bool:

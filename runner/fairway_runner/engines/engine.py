@@ -141,6 +141,10 @@ class Engine(Protocol):
     def cancel(self, run: RunFolder) -> None:
         """Ends a run early and waits until it has; one that has ended stays as it is."""
 
+    def cancel_task(self, run: RunFolder, task: int) -> None:
+        """Tells one task of a run that goes on to end; its state says when it has. Where it has not
+        begun, it does not. Asked only where the engine `ends_tasks`."""
+
     def remove(self, run: RunFolder) -> None:
         """Removes what lies elsewhere of a run that has ended."""
 

@@ -134,8 +134,14 @@ class Run(RunFolder):
             self, task=task, rank=rank, attempt=attempt, grep=grep, tail=tail, since=first
         )
 
-    def cancel(self) -> None:
-        """Ends the run early; returns when it has ended."""
+    def cancel(self, task: str | int | None = None) -> None:
+        """Ends the run early, or one task of it: its number, `finally`, or the name of a step;
+        returns when that has ended."""
+        if task is not None:
+            from fairway_runner.runs.one_task import cancel_task
+
+            cancel_task(self, self.engine, task)
+            return
         if not fallback.is_open(self.folder):
             self._engine_now().cancel(self)
             return

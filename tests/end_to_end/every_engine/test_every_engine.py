@@ -241,6 +241,40 @@ class TestOneTask:
         assert fairway("wait", run).returncode == 130
         pipe.rest()  # returns when no process of the job is left
 
+    def test_one_task_of_a_sweep_is_ended_and_the_others_go_on(
+        self, fairway: Fairway, place: Place, pipe: Pipe
+    ) -> None:
+        """The one that runs, which is not tried again, and one that waits; a retry runs both."""
+        first = '[ "$FAIRWAY_TASK$FAIRWAY_ATTEMPT" = 00 ]'
+        held = f"if {first}; then exec 9>{pipe.path}; echo up >&9; sleep 300 & wait; fi"
+        sweep = {"max_parallel": 1, "points": [{"repeat": 3}]}
+        job = fairway.job(held, template="plain", sweep=sweep, retries=2)
+        run = fairway.submit(job, "--target", place.name)
+        pipe.lines(1)
+        refused = fairway("cancel", run, "--task", "3")
+        assert (refused.returncode, f"{run} has no task 3" in refused.stderr) == (2, True)
+        ended = fairway("cancel", run, "--task", "2")
+        if not capabilities(place.engine).ends_tasks:
+            assert f"`{place.name}` cannot end one task of a run" in ended.stderr
+            assert fairway("cancel", run).returncode == 0
+            return
+        assert (ended.returncode, ended.stdout) == (0, f"{run} task 2 cancelled\n"), ended.stderr
+        done = fairway("cancel", run, "--task", "0", "--json")
+        [fact] = json.loads(done.stdout)
+        assert (fact["task"], fact["task_state"]) == ("0", "cancelled"), done.stderr
+        pipe.rest()  # returns when no process of the task is left
+        assert fairway("wait", run).returncode == 130
+        facts = facts_of(fairway, run)
+        found = [(each["state"], each["attempts"]) for each in facts["task_list"]]
+        assert found == [("cancelled", 1), ("succeeded", 1), ("cancelled", 0)]
+        assert facts["task_states"] == {"cancelled": 2, "succeeded": 1}
+        again = fairway("cancel", run, "--task", "1")
+        assert (again.returncode, again.stdout) == (0, f"{run} task 1 succeeded\n")
+        assert fairway("retry", run).returncode == 0
+        assert fairway("wait", run).returncode == 0
+        facts = facts_of(fairway, run)
+        assert [each["attempts"] for each in facts["task_list"]] == [2, 1, 1]
+
     def test_a_command_runs_beside_it(
         self, fairway: Fairway, place: Place, pipe: Pipe, gate: Gate
     ) -> None:

@@ -89,3 +89,79 @@ def test_another_refusal_is_said() -> None:
 
 def test_a_job_that_is_gone() -> None:
     assert not end(Account([], {"disable": refused(404, "JobNotFound")}))
+
+
+@dataclass
+class OneTask:
+    """A task that is so at one look after the other, and what is done to it."""
+
+    looks: list[dict[str, Any]]
+    refusals: dict[str, ServiceError] = field(default_factory=dict)
+    done: list[str] = field(default_factory=list)
+
+    def _do(self, what: str) -> None:
+        if what in self.refusals:
+            raise self.refusals.pop(what)
+        self.done.append(what)
+
+    def task(self, _job: str, _task: str) -> dict[str, Any]:
+        return self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]
+
+    def let_end(self, _job: str, _task: Any) -> None:
+        self._do("let end")
+
+    def delete_task_file(self, _job: str, _task: str, _name: str) -> None:
+        self._do("tell")
+
+    def terminate_task(self, _job: str, _task: str) -> None:
+        self._do("terminate")
+
+
+def seen(state: str, started: str = "") -> dict[str, Any]:
+    return {"id": "3", "state": state, "executionInfo": {"startTime": started or None}}
+
+
+RUNS, AGAIN = seen("running", "10:00"), seen("running", "10:05")
+WAITS, ENDED = seen("active"), seen("completed", "10:00")
+
+
+@pytest.mark.parametrize(
+    ("looks", "done"),
+    [
+        ([WAITS], ["let end", "terminate"]),
+        ([RUNS, RUNS, RUNS, ENDED], ["let end", "tell"]),
+        # It has lost its node, or begins again all the same.
+        ([RUNS, RUNS, WAITS], ["let end", "tell", "terminate"]),
+        ([RUNS, RUNS, AGAIN], ["let end", "tell", "terminate"]),
+        ([ENDED], ["let end"]),
+    ],
+)
+def test_one_task_is_told_once_and_terminated_where_it_does_not_end(
+    looks: list[dict[str, Any]], done: list[str]
+) -> None:
+    account: Any = OneTask(looks)
+    cancelling.end_task(account, "job", "3", 600)
+    assert account.done == done
+
+
+def test_one_task_that_cannot_be_told_yet_is_told_later() -> None:
+    account: Any = OneTask([RUNS] * 4 + [ENDED], {"tell": refused(404, "FileNotFound")})
+    cancelling.end_task(account, "job", "3", 600)
+    assert account.done == ["let end", "tell"]
+
+
+def test_one_task_that_is_over_its_grace_is_terminated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cancelling, "_MARGIN", -1.0)
+    account: Any = OneTask([RUNS])
+    cancelling.end_task(account, "job", "3", 0)
+    assert account.done == ["let end", "terminate"]
+
+
+@pytest.mark.parametrize(("status", "code"), [(404, "TaskNotFound"), (409, "TaskCompleted")])
+def test_one_task_that_has_ended_meanwhile_stays_as_it_is(status: int, code: str) -> None:
+    account: Any = OneTask([WAITS], {"let end": refused(status, code)})
+    cancelling.end_task(account, "job", "3", 600)
+    assert account.done == []
+    other: Any = OneTask([WAITS], {"let end": refused(409, "JobBeingTerminated")})
+    with pytest.raises(ServiceError):
+        cancelling.end_task(other, "job", "3", 600)

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.batch import states
 from fairway_runner.engines.batch.client import CONCURRENCY
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from fairway_runner.engines.batch.client import Account
 
 _FILE = "wd/fairway.running"
@@ -40,6 +42,46 @@ def end_early(account: Account, job_id: str, grace: float) -> bool:
     return True
 
 
+def end_task(account: Account, job_id: str, task: str, grace: float) -> None:
+    """Ends one task of a job: told first, where it runs, and terminated where it waits, begins
+    again, or is not done when its grace is over. One that has ended stays as it is."""
+    end, begun = time.monotonic() + grace + _MARGIN, None
+    try:
+        account.let_end(job_id, account.task(job_id, task))
+        while True:
+            found = account.task(job_id, task)
+            state, start = str(found["state"]).lower(), _start(found)
+            if state == "completed":
+                return
+            is_told = begun is not None and begun == start
+            if state != "running" or (begun is not None and not is_told) or time.monotonic() > end:
+                break
+            if not is_told and _tell(account, job_id, task):
+                begun = start
+            time.sleep(_PAUSE)
+        account.terminate_task(job_id, task)
+    except ServiceError as error:
+        if not error.is_missing and error.code != "TaskCompleted":
+            raise
+
+
+def _start(task: Mapping[str, Any]) -> object:
+    """What tells an attempt of a task from the one before."""
+    info = task.get("executionInfo") or {}
+    return info.get("startTime"), info.get("retryCount"), info.get("requeueCount")
+
+
+def _tell(account: Account, job_id: str, task: str) -> bool:
+    """Tells a running task to end; whether it could be told."""
+    try:
+        account.delete_task_file(job_id, task, _FILE)
+    except ServiceError as error:
+        if error.is_missing or error.status == 409:  # it has not begun, or its node is gone
+            return False
+        raise
+    return True
+
+
 def _disable(account: Account, job_id: str) -> None:
     try:
         account.disable_job(job_id)
@@ -57,13 +99,8 @@ def _end_tasks(account: Account, job_id: str, grace: float) -> None:
     told: set[str] = set()
 
     def tell(task: str) -> None:
-        try:
-            account.delete_task_file(job_id, task, _FILE)
-        except ServiceError as error:
-            if error.is_missing or error.status == 409:  # it has not begun, or its node is gone
-                return
-            raise
-        told.add(task)
+        if _tell(account, job_id, task):
+            told.add(task)
 
     end = time.monotonic() + grace + _MARGIN
     with ThreadPoolExecutor(CONCURRENCY) as pool:

@@ -201,6 +201,22 @@ class Account:
         tasks = self.client.list_tasks(job_id, filter=wanted, select=["id"])
         return [str(task["id"]) for task in self.calls.pages("tasks", tasks)]
 
+    def task(self, job_id: str, task_id: str) -> Mapping[str, Any]:
+        """A task as it stands; ServiceError with status 404 where there is none."""
+        return self.calls.call("a task", lambda: self.client.get_task(job_id, task_id))
+
+    def let_end(self, job_id: str, task: Mapping[str, Any]) -> None:
+        """Has a task not begun again after a failure; ServiceError where it has ended."""
+        limits = {**(task.get("constraints") or {}), "maxTaskRetryCount": 0}
+        kept = {name: value for name, value in limits.items() if value is not None}
+        self.order(
+            "no more attempts", "PUT", f"/jobs/{job_id}/tasks/{task['id']}", constraints=kept
+        )
+
+    def terminate_task(self, job_id: str, task_id: str) -> None:
+        """Ends a task at once."""
+        self.order("the end of a task", "POST", f"/jobs/{job_id}/tasks/{task_id}/terminate")
+
     def subtasks(self, job_id: str, task_id: str) -> Iterator[Mapping[str, Any]]:
         """The instances of a task on other nodes than its main one."""
         return self.calls.pages("subtasks", self.client.list_subtasks(job_id, task_id))

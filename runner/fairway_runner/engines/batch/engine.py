@@ -16,7 +16,7 @@ from fairway_runner.engines.absence import Absence
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.azure.storage import CODE, OUTPUTS, Storage
 from fairway_runner.engines.batch import inputs, names, preconditions
-from fairway_runner.engines.batch.cancelling import end_early
+from fairway_runner.engines.batch.cancelling import end_early, end_task
 from fairway_runner.engines.batch.client import Account
 from fairway_runner.engines.batch.generations import require_latest
 from fairway_runner.engines.batch.logs import Logs
@@ -173,6 +173,18 @@ class BatchEngine:
             state.complete = True
             state.write(run)
         self.wait(run)
+
+    def cancel_task(self, run: RunFolder, task: int) -> None:
+        """Tells the task, and terminates it where it waits or begins again."""
+        state = State.read(run)
+        if state is None or not state.complete:
+            message = f"{run.id} is not submitted as a whole yet, and ends as a whole"
+            raise UserError.of("cut-off-submission", message, f"fairway submit --resume {run.id}")
+        name = run.task_name(task)
+        state.cancelled = tuple(dict.fromkeys((*state.cancelled, name)))
+        state.write(run)
+        end_task(self.account, state.job, name, read_plan(run.folder).grace)
+        self.refresh([run])
 
     def remove(self, run: RunFolder) -> None:
         """Deletes the run's jobs, its key, and what it kept in storage."""

@@ -164,9 +164,16 @@ class Poller:
             number = run.index_of(str(task["id"]))
             if number is None:
                 continue  # somebody has added it by hand
-            first = state.first.get(run.task_name(number), 0)
+            name = run.task_name(number)
             before = self._known(run, number) if task.get("executionInfo") else None
-            found[number] = states.task_status(task, job, first, plan.timeout, before)
+            found[number] = states.task_status(
+                task,
+                job,
+                state.first.get(name, 0),
+                plan.timeout,
+                before,
+                cancelled=name in state.cancelled,
+            )
         if state.only is not None:
             for number in range(run.record.tasks):
                 if number not in found:

@@ -55,9 +55,12 @@ def task_status(
     first: int,
     timeout: float | None,
     before: TaskState | None = None,
+    *,
+    cancelled: bool = False,
 ) -> TaskState:
     """Where a task stands; `first` is the number of the first attempt of this job, and
-    `before` what was known of the task until now.
+    `before` what was known of the task until now; `cancelled` says that a person has ended it by
+    itself.
 
     Beyond what every engine writes it has `node`, `requeues` (how often the task lost its
     node and began elsewhere), and where there is one a `reason`. Azure counts those only that
@@ -69,7 +72,7 @@ def task_status(
     known = before.attempts - 1 if before else -1
     known_start = before.started if before else None
     attempt = first + retries + int(info.get("requeueCount") or 0)
-    if state not in ("running", "completed"):
+    if state not in ("running", "completed") or (state == "completed" and started is None):
         attempt = max(known, attempt - 1 if not started or attempt > first else attempt)
         started = started or known_start
     elif started is not None and known_start is not None and started != known_start:
@@ -86,7 +89,8 @@ def task_status(
     if state == "running":
         return status
     if state == "completed":
-        return _ended(status, info, job, timeout)
+        is_cancelled = cancelled or terminate_reason(job) == CANCELLED
+        return _ended(status, info, timeout, cancelled=is_cancelled)
     status = replace(status, requeues=max(0, attempt + 1 - first - retries))
     if has_ended(job):
         return replace(status, state="cancelled", ended=_end_of(job))
@@ -107,7 +111,7 @@ def count_up(status: TaskState, attempt: int) -> TaskState:
 
 
 def _ended(
-    status: TaskState, info: Mapping[str, Any], job: Mapping[str, Any], timeout: float | None
+    status: TaskState, info: Mapping[str, Any], timeout: float | None, *, cancelled: bool
 ) -> TaskState:
     ended, code = seconds(info.get("endTime")), info.get("exitCode")
     status = replace(status, state="succeeded", ended=ended, exit_code=code, timed_out=False)
@@ -117,7 +121,7 @@ def _ended(
     failure = info.get("failureInfo") or {}
     word = str(failure.get("code") or "")
     ended_early = word.lower() in _ENDED_BY_REQUEST or code == _CANCELLED
-    if ended_early and terminate_reason(job) == CANCELLED:
+    if ended_early and cancelled:
         return replace(status, state="cancelled", exit_code=_CANCELLED)
     started = seconds(info.get("startTime"))
     if code == _TIMED_OUT and timeout is not None and started is not None and ended is not None:

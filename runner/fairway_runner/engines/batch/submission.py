@@ -54,7 +54,7 @@ RECORD = (
 @dataclass
 class State(JsonRecord):
     """What the folder says of the submission: which time the run runs, and whether the job has
-    all its tasks."""
+    all its tasks; which of them a person has `cancelled`, each by itself."""
 
     CALLED = "the submission"
 
@@ -64,6 +64,7 @@ class State(JsonRecord):
     tasks: int
     first: dict[str, int]
     only: tuple[int, ...] | None
+    cancelled: tuple[str, ...] = ()
 
     @classmethod
     def read(cls, run: RunFolder) -> State | None:

@@ -15,6 +15,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from fairway_agent import cancelled_tasks
 from fairway_agent.missing import how_to_get
 from fairway_agent.plan import Chained
 from fairway_core.findings import UserError
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from fairway_agent.run_state import RunState
     from fairway_core.findings import Finding
     from fairway_core.target import Target
     from fairway_runner.engines.engine import Progress
@@ -138,17 +140,16 @@ class LocalEngine:
 
     def cancel(self, run: RunFolder) -> None:
         """Tells the run's supervisor to end; what a lost run left behind is ended too."""
-        status = run.status
-        while status.state == "queued" and status.supervisor is None:
-            time.sleep(_PAUSE)  # it is about to say who it is
-            status = run.status
+        status = _tell(run, signal.SIGTERM)
         if status.goes_on and status.supervisor is not None:
-            # In these states the lock is held, so this process id is not another's.
-            with contextlib.suppress(ProcessLookupError):  # unless it ended by itself just now
-                os.kill(status.supervisor, signal.SIGTERM)
             self.wait(run)
         elif status.state == "lost":
             _end_all(run)
+
+    def cancel_task(self, run: RunFolder, task: int) -> None:
+        """Notes it, and has the run's supervisor look."""
+        cancelled_tasks.cancel(run.folder, run.task_name(task))
+        _tell(run, signal.SIGHUP)
 
     def remove(self, run: RunFolder) -> None:
         """Nothing lies elsewhere."""
@@ -209,6 +210,19 @@ def _require_runtime() -> None:
 
     if container.find_runtime() is None:
         raise UserError.of("no-containers", *container.missing("this machine"), exit_code=4)
+
+
+def _tell(run: RunFolder, number: signal.Signals) -> RunState:
+    """Sends the run's supervisor a signal, where it has one; where the run stood before."""
+    status = run.status
+    while status.state == "queued" and status.supervisor is None:
+        time.sleep(_PAUSE)  # it is about to say who it is
+        status = run.status
+    if status.goes_on and status.supervisor is not None:
+        # In these states the lock is held, so this process id is not another's.
+        with contextlib.suppress(ProcessLookupError):  # unless it ended by itself just now
+            os.kill(status.supervisor, number)
+    return status
 
 
 def _end_all(run: RunFolder) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, NoReturn, TypeVar
 
 from fairway_agent.plan import Chained
 from fairway_agent.shared.inputs import FOLDER
+from fairway_agent.shared.reports import Done, TaskCancelRequest
 from fairway_core.findings import UserError
 from fairway_core.suggestions import did_you_mean
 from fairway_runner.dev import TEMPLATE
@@ -145,6 +146,12 @@ class RemoteEngine:
     def bring_log_times(self, run: RunFolder, logs: Sequence[Path]) -> None:
         """Copies what the tasks' own programs have noted in the shared folder."""
         bring_log_times(run, self.remote_host, logs)
+
+    def cancel_task(self, run: RunFolder, task: int) -> None:
+        """The host notes it, and tells whoever has the task."""
+        last = submissions.read(run)
+        number = 0 if last is None else last.submission
+        self.ask("cancel_task", TaskCancelRequest(run.id, number, run.task_name(task)), Done)
 
     def remove(self, run: RunFolder) -> None:
         """Removes its folder from the shared one."""

@@ -132,6 +132,13 @@ class StepsEngine:
         with record.alone(run.folder / steps.LOCK):
             self._go_on(_Whole.of(run))
 
+    def cancel_task(self, run: RunFolder, task: int) -> None:
+        """Ends the run of a step; one that has not begun does not begin."""
+        with record.alone(run.folder / steps.LOCK):
+            whole = _Whole.of(run)
+            whole.end(task)
+            self._go_on(whole, begins=False)
+
     def remove(self, run: RunFolder) -> None:
         """Nothing lies elsewhere: the runs of its steps are removed by themselves."""
 
@@ -226,6 +233,8 @@ class StepsEngine:
 
 ENGINE = StepsEngine
 
+_BY_HAND = "cancelled before it began"
+
 
 @dataclass
 class _Whole:
@@ -318,6 +327,14 @@ class _Whole:
                 self._begin(index, step)
             return True
         return False
+
+    def end(self, index: int) -> None:
+        """Ends a step that goes on, or settles that it does not begin."""
+        own = self.run_of(self.steps[index])
+        if own is not None:
+            own.cancel()
+        elif not self.states[index].is_final:
+            self._settle(index, TaskState("cancelled", reason=_BY_HAND, ended=time.time()))
 
     def write(self) -> None:
         """Where the whole stands; its end is written once."""
