@@ -112,7 +112,7 @@ class Submitting:
 
     def submit(self, asked: Asked) -> Run:
         """Starts it. UserError where it cannot be."""
-        with self._turn_of(asked.run_id), self._ready(asked) as ready:
+        with self._turn_of(asked.run_id), self._ready(asked, copies=True) as ready:
             if ready.tasks > MANY and not asked.yes:
                 raise many(ready.tasks, "say `yes` if that is meant")
             return ready.start(self._store)
@@ -129,7 +129,7 @@ class Submitting:
             yield
 
     @contextmanager
-    def _ready(self, asked: Asked) -> Iterator[Ready]:
+    def _ready(self, asked: Asked, *, copies: bool = False) -> Iterator[Ready]:
         asks = not asked.offline
         if asked.run is not None:
             run, edited, target = self._again(asked)
@@ -139,6 +139,7 @@ class Submitting:
                 tags=asked.tags,
                 note=asked.note,
                 asks=asks,
+                copies=copies,
             ) as (prepared, _):
                 yield Ready(prepared)
             return
@@ -154,6 +155,7 @@ class Submitting:
             tags=asked.tags,
             note=asked.note,
             asks=asks,
+            copies=copies,
         )
 
     def _again(self, asked: Asked) -> tuple[Run, Submitted, Target | None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -108,6 +109,25 @@ def test_what_is_not_there_is_refused_at_its_line(
     assert finding.path == "inputs.model"
     assert finding.location is not None
     assert finding.location.line == 4
+
+
+def test_a_dry_run_brings_nothing_here(tmp_path: Path, fairway: RunFairway, train: Run) -> None:
+    """What is there only once it is copied is not missed."""
+    shutil.rmtree(train.folder / "tasks/1/outputs")
+    (tmp_path / "job.yaml").write_text(
+        "name: a\ntemplate: plain\ncommand: 'true'\n"
+        "inputs: {model: {from: run, run: train-abc, task: 1}}\n"
+    )
+    code, _, err = fairway(tmp_path, "submit", "job.yaml", "--dry-run")
+    assert code == 0, err
+    code, _, err = fairway(tmp_path, "submit", "job.yaml")
+    assert (code, "has kept no file in `model`" in err) == (2, True)
+    (tmp_path / "steps.yaml").write_text(
+        "name: a\ntemplate: plain\nsteps: {one: {command: 'true', "
+        "inputs: {model: {from: run, run: train-abc, task: 1}}}}\n"
+    )
+    assert fairway(tmp_path, "submit", "steps.yaml", "--dry-run")[0] == 0
+    assert fairway(tmp_path, "submit", "steps.yaml")[0] == 2
 
 
 def test_a_run_that_keeps_nothing_is_named_with_what_to_write(

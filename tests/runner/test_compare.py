@@ -8,7 +8,9 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import fairway_hpc
+from fairway_runner.runs import steps
 from fairway_runner.runs.compare import compare
+from fairway_runner.runs.steps import StepRecord
 
 if TYPE_CHECKING:
     import pytest
@@ -103,6 +105,19 @@ def test_what_cannot_be_compared(fairway: RunFairway, make_run: MakeRun, store: 
         code, _, err = fairway(store.base.parent, "compare", *words)
         assert code == 2, words
         assert says in err
+
+
+def test_in_place_of_a_run_with_steps_stand_those_that_have_begun(make_run: MakeRun) -> None:
+    whole = make_run("pipe-a", [{}, {}, {}], metrics={})
+    known = [StepRecord(name, f"pipe-a-{name}", "local", {}) for name in ("one", "two", "three")]
+    (whole.folder / steps.FILE).write_text(steps.text(known))
+    for number, name in enumerate(("one", "two")):
+        step = _make(make_run, f"pipe-a-{name}", "0.5", number)
+        origin = {"step": {"of": "pipe-a", "name": name}}
+        (step.folder / "provenance.json").write_text(json.dumps(origin))
+    make_run("pipe-a-three")  # of the same name, and no step of it
+    found = [(each["run_id"], each["differs"].get("lr")) for each in compare([whole])]
+    assert found == [("pipe-a-one", 0), ("pipe-a-two", 1)]
 
 
 def test_from_python(make_run: MakeRun, store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:

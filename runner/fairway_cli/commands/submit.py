@@ -99,6 +99,7 @@ def command(
             run_id=run_id,
             tags=tag or (),
             note=note,
+            copies=not dry_run,
         )
         for finding in ready.warnings:
             print(format_finding(finding), file=sys.stderr)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from fairway_runner.runs import steps
 from fairway_runner.runs.facts import iso, seconds
 from fairway_runner.runs.metrics import MetricLog, compile_patterns
 from fairway_runner.runs.records import read_json
@@ -22,14 +23,16 @@ _LEFT_OUT = frozenset({"name", "tags", "note", "notify", "command", "params", "m
 
 
 def compare(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """A record for each task of the runs, in their order; the task of `finally:` is left out.
+    """A record for each task of the runs, in their order; the task of `finally:` is left out. In
+    place of a run with steps stand those of its steps that have begun.
 
     `differs` holds the parameters and fields of the job, by their dotted paths, that are not the
     same in all of them. `metrics` holds the last, lowest and highest value of each metric that
     the task has printed. `commit` is that of the job's repository, `dirty` whether files
     differed from it. UserError for a run that cannot be read.
     """
-    unique = list({run.id: run for run in runs}.values())
+    single = [each for run in runs for each in (steps.begun(run) or [run])]
+    unique = list({run.id: run for run in single}.values())
     tasks = [(run, task) for run in unique for task in task_results(run) if not task.is_last]
     jobs = {run.id: dict(_fields(run)) for run in unique}
     settings = [_settings(task, jobs[run.id]) for run, task in tasks]

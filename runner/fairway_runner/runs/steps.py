@@ -67,6 +67,13 @@ def are_steps(whole: Path, runs: Sequence[str]) -> bool:
     return has_steps(whole) and all(is_of(whole.with_name(run), whole.name) for run in runs)
 
 
+def begun(run: R) -> list[R]:
+    """The runs of its steps that have begun; none of a run without steps."""
+    known = read(run.folder) if has_steps(run.folder) else ()
+    folders = [run.folder.with_name(each.run) for each in known]
+    return [type(run)(folder) for folder in folders if is_of(folder, run.id)]
+
+
 def text(steps: Sequence[StepRecord]) -> str:
     """As the file has them."""
     return json.dumps({"steps": [asdict(each) for each in steps]}, indent=1)

@@ -33,11 +33,13 @@ class NotKept(UserError):
 @dataclass
 class Chain:
     """The inputs of a job that other runs have kept, as its plan has them, and by the name of each
-    input which run, task and output that is."""
+    input which run, task and output that is. `copies` is whether those that lie on another target
+    are brought to this machine; else nothing can be started by that plan."""
 
     chained: list[Chained] = field(default_factory=list)
     staged: list[Staged] = field(default_factory=list)
     facts: dict[str, dict[str, Any]] = field(default_factory=dict)
+    copies: bool = True
 
     @classmethod
     def of(
@@ -47,10 +49,12 @@ class Chain:
         engine: Engine,
         store: RunStore,
         coming: Collection[str] = (),
+        *,
+        copies: bool = True,
     ) -> Chain:
         """Looks for them, but for those of the runs that are `coming`; UserError at its line for
         one that is not there, or not yet."""
-        found = cls()
+        found = cls(copies=copies)
         for name, source in job.inputs.items():
             if isinstance(source, KeptInput | BestInput) and _run_of(source) not in coming:
                 with _located(job_file, name):
@@ -66,12 +70,16 @@ class Chain:
         output = wanted.output or name
         self.facts[name] = {"run": run.id, "task": task_name(run, task), "output": output, **facts}
         _require_kept(run, task, output)
-        kept = KeptOutput(run, task, output, lambda: _bring(run, kept))
+        kept = KeptOutput(run, task, output, lambda: self._bring(run, kept))
         entry = engine.input_from(name, kept)
         if isinstance(entry, Chained):
             self.chained.append(entry)
         else:
             self.staged.append(entry)
+
+    def _bring(self, run: Run, kept: KeptOutput) -> None:
+        if self.copies:
+            _bring(run, kept)
 
 
 @contextmanager

@@ -76,21 +76,22 @@ def make_ready(
     tags: Sequence[str] = (),
     note: str | None = None,
     asks: bool = True,
+    copies: bool = True,
 ) -> Ready:
     """Looks at all that can be wrong with a job file; UserError where something is.
 
     `targets` is where it runs in place of what it says, `patience` for how many seconds it waits on
-    each. `asks` is whether targets are asked, which takes its time.
+    each. `asks` is whether targets are asked, which takes its time; `copies` is as for `prepare`.
     """
     made: Prepared | PreparedSteps
     if has_steps(job_file.document.data):
         if patience is not None:
             message = "`patience` is for a job without steps"
             raise UserError.of("not-supported", message, "leave it out")
-        made = prepare_steps(job_file, store, targets, run_id=run_id, asks=asks)
+        made = prepare_steps(job_file, store, targets, run_id=run_id, asks=asks, copies=copies)
     else:
         choice = choose(job_file, targets, patience)
-        made = prepare_for(job_file, choice, store, run_id=run_id, asks=asks)
+        made = prepare_for(job_file, choice, store, run_id=run_id, asks=asks, copies=copies)
     made.record = labelled(made.record, tags, note)
     return Ready(made)
 

@@ -136,9 +136,10 @@ def ready_again(
     tags: Sequence[str] = (),
     note: str | None = None,
     asks: bool = True,
+    copies: bool = True,
 ) -> Iterator[tuple[Prepared, Mapping[str, tuple[Any, Any]]]]:
     """The run's code with an edited job, ready to start, and what was changed; meanwhile the code
-    stays. UserError with what is wrong with it."""
+    stays; `asks` and `copies` are as for `prepare`. UserError with what is wrong with it."""
     was = submitted(run)
     store = RunStore(run.folder.parent.parent)
     there = target or as_known_now(target_of(recorded.facts(run, "target.json")))
@@ -149,7 +150,9 @@ def ready_again(
         facts = recorded.facts(run, "provenance.json")
         job_file = job_file_of(after, facts, snapshot, there)
         job_file = replace(job_file, assignments=edited.assignments)
-        prepared = prepare(job_file, there, store, run_id=run_id, code_folder=snapshot, asks=asks)
+        prepared = prepare(
+            *(job_file, there, store), run_id=run_id, code_folder=snapshot, asks=asks, copies=copies
+        )
         _keep(prepared, run)
         prepared.record = labelled(prepared.record, (*run.tags, *tags), note)
         changes = dict(_changes(before.data, after.data))

@@ -93,13 +93,14 @@ def prepare_for(
     *,
     run_id: str | None = None,
     asks: bool = True,
+    copies: bool = True,
 ) -> Prepared:
     """What `prepare` makes of the job for the first target that has room now, with those after
     it; the first of all unless one `asks`. UserError with all that is wrong with the job on any of
     them."""
     if len(choice.targets) == 1:
-        return prepare(job_file, choice.targets[0], store, run_id=run_id, asks=asks)
-    each = _prepared(job_file, choice.targets, store, run_id)
+        return prepare(job_file, choice.targets[0], store, run_id=run_id, asks=asks, copies=copies)
+    each = _prepared(job_file, choice.targets, store, run_id, copies=copies)
     ready, away = _asked(each) if asks else (each, [])
     first, *others = ready
     tries = [*away, Try(first.record.target, time.time())]
@@ -114,13 +115,18 @@ def prepare_for(
 
 
 def _prepared(
-    job_file: JobFile, targets: Sequence[Target], store: RunStore, run_id: str | None
+    job_file: JobFile,
+    targets: Sequence[Target],
+    store: RunStore,
+    run_id: str | None,
+    *,
+    copies: bool,
 ) -> list[Prepared]:
     found: list[Prepared] = []
     errors: list[UserError] = []
     for target in targets:
         try:
-            made = prepare(job_file, target, store, run_id=run_id, asks=False)
+            made = prepare(job_file, target, store, run_id=run_id, asks=False, copies=copies)
         except UserError as error:
             errors.append(error)
             continue

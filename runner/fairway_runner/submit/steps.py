@@ -61,10 +61,11 @@ def prepare_steps(
     *,
     run_id: str | None = None,
     asks: bool = True,
+    copies: bool = True,
 ) -> PreparedSteps:
     """Looks at all that can be wrong with each step, as far as that is known before the others have
     ended; UserError with all that is. `targets` is where all of them run, in place of what they
-    say; `asks` is as for `prepare`."""
+    say; `asks` and `copies` are as for `prepare`."""
     whole = run_id or store.new_id(_name_of(job_file))
     named = read_steps(job_file.document, whole)
     _require_ids(whole, named, store)
@@ -74,7 +75,7 @@ def prepare_steps(
     for step in named:
         try:
             own = replace(job_file, document=step.document)
-            found[step.name] = _prepared(own, step, runs, store, targets, asks=asks)
+            found[step.name] = _prepared(own, step, runs, store, targets, asks=asks, copies=copies)
         except UserError as error:
             errors += error.findings
     if not errors:
@@ -179,6 +180,7 @@ def _prepared(
     targets: Sequence[str],
     *,
     asks: bool,
+    copies: bool,
 ) -> Prepared:
     choice = choose(job_file, targets)
     if len(choice.targets) > 1:
@@ -188,8 +190,8 @@ def _prepared(
             [Finding("one-target", message, "name one of them", "target", location=place)]
         )
     coming = [*runs.values()]
-    run_id = runs[step.name]
-    return prepare(job_file, choice.targets[0], store, run_id=run_id, coming=coming, asks=asks)
+    run_id, target = runs[step.name], choice.targets[0]
+    return prepare(job_file, target, store, run_id=run_id, coming=coming, asks=asks, copies=copies)
 
 
 def _unkept(step: NamedStep, whole: str, found: Mapping[str, Prepared]) -> list[Finding]:

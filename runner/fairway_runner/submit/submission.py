@@ -127,13 +127,15 @@ def prepare(
     code_folder: Path | None = None,
     asks: bool = True,
     coming: Collection[str] = (),
+    copies: bool = True,
 ) -> Prepared:
     """Looks at all that can be wrong with a job and renders its tasks; UserError where
     something is.
 
     `run_id` is one of the caller's choice. `code_folder` holds the code in place of what the
     job says. `asks` is whether the target's engine is asked, who may ask the target; `coming` are
-    the runs that have not begun, whose outputs are not looked for.
+    the runs that have not begun, whose outputs are not looked for. Without `copies` nothing that
+    lies elsewhere is brought here, and what is prepared is not to be started.
     """
     tasks = job_file.tasks()
     first = next(tasks)
@@ -145,7 +147,7 @@ def prepare(
     launchers = Launchers()
     source = launchers.of(first, job).source
     folder = code_folder or _code_folder(job_file, job)
-    kept = Chain.of(job_file, job, engine, store, coming)
+    kept = Chain.of(job_file, job, engine, store, coming, copies=copies)
     plan = Plan(
         run=run_id or store.new_id(job.name),
         engine=engine,

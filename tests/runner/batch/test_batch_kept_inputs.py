@@ -35,6 +35,12 @@ class Blobs:
             if f"{container}:{prefix}" == name[: len(container) + 1 + len(prefix)]:
                 yield SimpleNamespace(name=name.partition(":")[2], size=size)
 
+    def upload(self, container: str, name: str, data: bytes) -> None:
+        self.known[f"{container}:{name}"] = len(data)
+
+    def delete(self, container: str, names: list[str]) -> int:
+        return sum(self.known.pop(f"{container}:{name}", None) is not None for name in names)
+
     def upload_file(self, container: str, name: str, path: Path) -> None:
         self.sent.append(name)
         self.known[f"{container}:{name}"] = path.stat().st_size
@@ -124,3 +130,29 @@ def test_what_is_nowhere_any_more_is_refused(make_run: MakeRun, entry: Staged) -
     storage: Any = Blobs()
     with pytest.raises(Refused, match="the input `init` is not there any more"):
         inputs.bring(run, storage)
+
+
+def test_a_copy_goes_with_the_last_run_that_has_it(make_run: MakeRun) -> None:
+    storage: Any = Blobs()
+    own = kept(run_on(make_run, Target.local()), [])
+    entry = inputs.staged("init", own, pool())
+    runs = [make_run(f"score-{letter}") for letter in "ab"]
+    for run in runs:
+        planned(run, entry)
+        inputs.bring(run, storage)
+    inputs.forget(runs[0], storage)
+    assert f"code:{entry.path}y" in storage.known
+    inputs.forget(runs[0], storage)  # what was removed already, as by another command
+    assert f"code:{entry.path}y" in storage.known
+    inputs.forget(runs[1], storage)
+    assert storage.known == {}
+
+
+def test_a_copy_of_an_earlier_release_and_what_was_not_copied_stay(make_run: MakeRun) -> None:
+    storage: Any = Blobs()
+    storage.known = {"code:chained/0/x": 1, "outputs:train-a/0/outputs/model/x": 1}
+    run = run_on(make_run, pool())
+    copied = Staged("init", "code", "chained/0/", "scratch", source="runs/a-a/tasks/0/outputs/m")
+    planned(run, copied, Staged("other", "outputs", "train-a/0/outputs/model/", "scratch"))
+    inputs.forget(run, storage)
+    assert len(storage.known) == 2

@@ -196,6 +196,7 @@ class BatchEngine:
             except ServiceError as error:
                 if not error.is_missing and error.code != "JobBeingDeleted":
                     raise
+        inputs.forget(run, self.storage)
         for container, prefix in ((CODE, names.private_folder(run.id)), (OUTPUTS, f"{run.id}/")):
             blobs = [blob.name for blob in self.storage.blobs(container, prefix)]
             self.storage.delete(container, blobs)

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from fairway_agent.plan import Staged
+from fairway_core.findings import UserError
 from fairway_runner.engines.azure.storage import CODE, OUTPUTS
 from fairway_runner.engines.batch import names
 from fairway_runner.engines.batch.client import CONCURRENCY
@@ -42,8 +43,28 @@ def bring(run: RunFolder, storage: Storage) -> None:
             raise gone_input(each.name, f"{each.container}:{each.path}")
 
 
+def forget(run: RunFolder, storage: Storage) -> None:
+    """The run is removed, and so are those of its copies that no other run has."""
+    try:
+        staged = read_plan(run.folder).staged
+    except (UserError, FileNotFoundError):  # a run that is damaged is removed too
+        return
+    for each in staged:
+        digest = names.chained_digest(each.path) if each.source is not None else ""
+        users = names.chained_users(digest)
+        # One that an earlier release has copied has no users: nobody knows who reads it.
+        if not digest or not storage.delete(each.container, [f"{users}{run.id}"]):
+            continue
+        if next(storage.blobs(each.container, users), None) is None:
+            copies = [blob.name for blob in storage.blobs(each.container, each.path)]
+            storage.delete(each.container, copies)
+
+
 def _bring(run: RunFolder, entry: Staged, storage: Storage) -> None:
     assert entry.source is not None, "it is copied from here"
+    # First: whoever removes another run that has the same copy sees that it is wanted.
+    users = names.chained_users(names.chained_digest(entry.path))
+    storage.upload(entry.container, f"{users}{run.id}", b"")
     known = {blob.name: blob.size for blob in storage.blobs(entry.container, entry.path)}
     folder = run.folder.parents[1] / entry.source
     missing = {

@@ -80,3 +80,14 @@ def output_folder(run: str, task: int | str, output: str) -> str:
 def chained_folder(digest: str) -> str:
     """Where an input lies, in the container `code`, that a run elsewhere has kept."""
     return f"chained/{digest}/"
+
+
+def chained_users(digest: str) -> str:
+    """Where each run that has that input has an empty blob of its name, in the same container."""
+    return f"chained-users/{digest}/"
+
+
+def chained_digest(folder: str) -> str:
+    """Of the folder of such an input what names it; "" for another folder."""
+    first, _, digest = folder.strip("/").partition("/")
+    return digest if first == "chained" else ""
