@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import os
 import shutil
+from fnmatch import fnmatch
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from fairway_agent.task_spec import Output
@@ -21,19 +22,32 @@ BROUGHT = "from-tasks"
 def collect(written: Path, kept: Path, outputs: Mapping[str, Output], *, succeeded: bool) -> None:
     """Moves what a task wrote to where it is kept.
 
-    `outputs` has for each id the `pattern` of its files below `written`, and `when` they
+    `outputs` has for each id the patterns of its files below `written`, and `when` they
     are kept: always, success or failure. Whatever is not kept stays where it was written.
     """
     outcome = "success" if succeeded else "failure"
     for name, output in outputs.items():
         if output.when not in ("always", outcome):
             continue
-        for file in _matching(written, output.pattern):
+        for file in list(_chosen(written, output)):
             target = kept / name / _below(file.relative_to(written).as_posix(), name)
             target.parent.mkdir(parents=True, exist_ok=True)
             if target.is_dir() and not target.is_symlink():
                 shutil.rmtree(target)
             file.replace(target)
+
+
+def drop_excluded(written: Path, outputs: Mapping[str, Output]) -> None:
+    """Removes what outputs leave out and no other keeps: who takes the files away from there, as
+    Batch does, knows what is to be kept alone."""
+    listed = [output for output in outputs.values() if output.exclude]
+    if not listed:
+        return
+    kept = {file for output in outputs.values() for file in _chosen(written, output)}
+    for output in listed:
+        for file in _matching(written, output.patterns):
+            if file not in kept:
+                file.unlink(missing_ok=True)
 
 
 def lay_out(tasks: Path, to: Path) -> None:
@@ -50,12 +64,19 @@ def lay_out(tasks: Path, to: Path) -> None:
             (to / task.name).symlink_to(os.path.relpath(kept, to))
 
 
-def _matching(folder: Path, pattern: str) -> Iterator[Path]:
+def _chosen(written: Path, output: Output) -> Iterator[Path]:
+    """The files of one output."""
+    for file in _matching(written, output.patterns):
+        path = file.relative_to(written).as_posix()
+        if not any(fnmatch(path, each) or fnmatch(file.name, each) for each in output.exclude):
+            yield file
+
+
+def _matching(folder: Path, patterns: Sequence[str]) -> list[Path]:
     # `**` at the end means every file below, as people write it; pathlib would give folders.
-    whole = pattern + "/*" if pattern.endswith("**") else pattern
-    for path in sorted(folder.glob(whole)):
-        if path.is_file() or path.is_symlink():
-            yield path
+    wholes = [each + "/*" if each.endswith("**") else each for each in patterns]
+    found = {path for whole in wholes for path in folder.glob(whole)}
+    return sorted(path for path in found if path.is_file() or path.is_symlink())
 
 
 def _below(path: str, name: str) -> str:

@@ -21,17 +21,32 @@ _NAMES = ("setup", LAST)
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Files that a task keeps: those below its output folder that match the `pattern`, `when` it
-    ended with success, with failure, or always."""
+    """Files that a task keeps: those below its output folder that match the `pattern`, or one of
+    those in `also`, `when` it ended with success, with failure, or always. `exclude` are shell
+    patterns of paths and names that are left out."""
 
     pattern: str
     when: str
+    also: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """All that choose files."""
+        return (self.pattern, *self.also)
 
     @classmethod
     def from_json(cls, name: str, facts: object) -> Output:
         """Unfit for what is not one."""
         fields = Fields(facts, f"the output {name}")
-        return cls(fields.text("pattern"), fields.text("when"))
+        also, exclude = fields.texts("also"), fields.texts("exclude")
+        return cls(fields.text("pattern"), fields.text("when"), also, exclude)
+
+    def to_json(self) -> dict[str, object]:
+        """As the line of its task has it."""
+        lists = {"also": list(self.also), "exclude": list(self.exclude)}
+        facts = {name: each for name, each in lists.items() if each}
+        return {"pattern": self.pattern, "when": self.when, **facts}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +105,7 @@ class TaskSpec:
             "processes_per_node": self.processes_per_node,
             **({} if wanted.gpus is None else {"gpus": wanted.gpus}),
             **({} if wanted.cores is None else {"cores": wanted.cores}),
-            "outputs": {
-                name: {"pattern": each.pattern, "when": each.when}
-                for name, each in self.outputs.items()
-            },
+            "outputs": {name: each.to_json() for name, each in self.outputs.items()},
             "checkpoint": self.checkpoint,
             "environment": self.environment,
             "script": self.script,

@@ -187,6 +187,10 @@ WRONG = [
     ("metrics: {loss: loss}", "`loss` has 0 groups where it needs one"),
     ("container: {image: 'a b'}", "`a b` is not a container image"),
     ("outputs: {m: {pattern: ../x}}", "`../x` leaves the folder of the job's outputs"),
+    ("outputs: {m: {pattern: [a, ../x]}}", "`../x` leaves the folder of the job's outputs"),
+    ("outputs: {m: {pattern: []}}", "the list is empty"),
+    ("outputs: {m: {exclude: [/x]}}", "`/x` names nothing in the folder of the job's outputs"),
+    ("outputs: {m: {exclude: '*.tmp'}}", "a list"),
     ("inputs: {w: {from: 'datasets:w', to: 'data:/x'}}", "only what is staged for all nodes has"),
     ("sweep: {points: {grid: {lr: {start: 1, stop: 2, step: 0}}}}", "a step of 0 leads nowhere"),
     (

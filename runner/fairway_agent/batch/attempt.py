@@ -84,6 +84,7 @@ def _keep(task: BatchTask, spec: TaskSpec, code: int) -> int:
     """Puts what it has written where Batch takes it from; the exit code then."""
     try:
         _finish(task)
+        outputs.drop_excluded(_work() / "outputs", spec.outputs)
         if "FAIRWAY_SCHEDULE" in os.environ:
             _keep_scheduled(task.folders, spec, succeeded=code == 0)
     except OSError as error:  # the disk is full
@@ -112,9 +113,14 @@ def _say_ending(task: BatchTask, status: TaskState) -> None:
     write_ending(task.folders, status, over)
 
 
+def _work() -> Path:
+    """The folder from which Batch takes files away."""
+    return Path(os.environ["AZ_BATCH_TASK_WORKING_DIR"])
+
+
 def _finish(task: BatchTask) -> None:
     """Puts outputs and the other nodes' files where Batch takes them from."""
-    work, folders = Path(os.environ["AZ_BATCH_TASK_WORKING_DIR"]), task.folders
+    work, folders = _work(), task.folders
     if work != folders.base:
         shutil.rmtree(work / "outputs", ignore_errors=True)
         (folders.base / "outputs").mkdir(exist_ok=True)
@@ -133,7 +139,7 @@ def _finish(task: BatchTask) -> None:
 def _keep_scheduled(folders: Folders, spec: TaskSpec, *, succeeded: bool) -> None:
     """Lays all that is kept of a schedule's run below a folder of its own: Batch takes it to
     the same place each time."""
-    work = Path(os.environ["AZ_BATCH_TASK_WORKING_DIR"])
+    work = _work()
     kept = work / "kept" / folders.run / folders.task
     kept.mkdir(parents=True, exist_ok=True)
     outputs.collect(work / "outputs", kept / "outputs", spec.outputs, succeeded=succeeded)

@@ -112,6 +112,22 @@ def _image(value: str) -> str:
     return value
 
 
+def _excluded(value: str) -> str:
+    if value.startswith("/") or ".." in value.split("/") or not value:
+        hint = "write a name, or a path from the folder of outputs, for example model/cache/*"
+        raise FieldError(f"`{value}` names nothing in the folder of the job's outputs", hint)
+    return value
+
+
+def _some_patterns(value: tuple[str, ...]) -> tuple[str, ...]:
+    if not value:
+        raise FieldError("the list is empty", "leave `pattern` out to keep all")
+    return value
+
+
+OutputPattern = Annotated[str, AfterValidator(_output_pattern)]
+OutputPatterns = Annotated[tuple[OutputPattern, ...], AfterValidator(_some_patterns)]
+ExcludedPattern = Annotated[str, AfterValidator(_excluded)]
 JobName = Annotated[str, AfterValidator(_job_name)]
 VariableName = Annotated[str, AfterValidator(_variable)]
 ProgramText = Annotated[str, AfterValidator(_program_text)]
@@ -137,11 +153,16 @@ class Output(Model):
     """Files that are kept when a task has ended.
 
     The task writes them into the directory FAIRWAY_OUTPUT_<ID>, which is `<id>/` in the
-    folder of its outputs; `pattern` chooses among them, by default all.
+    folder of its outputs; `pattern` chooses among them, by default all, and `exclude` leaves some
+    out.
     """
 
-    pattern: Annotated[str, AfterValidator(_output_pattern)] | None = None
-    """Which files, from the folder of outputs: `model/*.npz`; by default all of `<id>/`."""
+    pattern: OutputPattern | OutputPatterns | None = None
+    """Which files, from the folder of outputs: `model/*.npz`, or a list of such patterns; by
+    default all of `<id>/`."""
+    exclude: tuple[ExcludedPattern, ...] = ()
+    """Shell patterns of what is left out, each of a path from the folder of outputs or of a name:
+    `[model/cache/*, "*.tmp"]`."""
     when: Literal["always", "success", "failure"] = "success"
     """After which end of a task they are kept."""
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from fairway_core.notifications import Notify
     from fairway_runner.engines.engine import Engine
     from fairway_runner.jobs.job import Job
+    from fairway_runner.jobs.job import Output as JobOutput
 
 
 @dataclass
@@ -99,10 +100,7 @@ class Plan:
             processes_per_node=job.processes_per_node,
             script=script,
             params=job.params,
-            outputs={
-                name: Output(output.pattern or f"{name}/**", output.when)
-                for name, output in job.outputs.items()
-            },
+            outputs={name: _kept(name, output) for name, output in job.outputs.items()},
             checkpoint=checkpoint,
             environment=self.engine.task_environment(job.world_size),
             wanted=job.wanted,
@@ -123,3 +121,10 @@ def _receiver(notify: Notify | None) -> Receiver | None:
     if mail := notify.mail:
         by_mail = Mail(mail.to, mail.server, mail.from_, mail.user or "", mail.secret)
     return Receiver(notify.webhook or "", notify.on, notify.form, notify.secret, by_mail)
+
+
+def _kept(name: str, output: JobOutput) -> Output:
+    """An output as the task's line has it."""
+    given = output.pattern or f"{name}/**"
+    first, *others = (given,) if isinstance(given, str) else given
+    return Output(first, output.when, tuple(others), output.exclude)

@@ -118,10 +118,16 @@ class TestOneTask:
             "model": {"pattern": "model/*.npz", "when": "success"},
             "trace": {"when": "always"},
             "core": {"when": "failure"},
+            "part": {
+                "pattern": ["part/*.npz", "part/deep/**"],
+                "exclude": ["*.tmp", "part/deep/cache/*"],
+            },
         }
         writes = "; ".join(
             f'echo {name} > "$FAIRWAY_OUTPUT_{name.upper()}/a.npz"' for name in outputs
         )
+        writes += '; cd "$FAIRWAY_OUTPUT_PART"; mkdir -p deep/cache; touch b.txt deep/b.txt '
+        writes += "deep/.tmp deep/c.tmp deep/cache/d"
         for ending, kept in (("exit 3", {"core", "trace"}), ("true", {"model", "trace"})):
             _, run, _ = watched(
                 fairway,
@@ -133,7 +139,8 @@ class TestOneTask:
             fetched = fairway("fetch", run, "--to", run, "--json")
             assert fetched.returncode == 0, fetched.stderr
             files = set(json.loads(fetched.stdout)["files"])
-            assert files == {"0/log.txt"} | {f"0/{name}/a.npz" for name in kept}
+            part = {"0/part/a.npz", "0/part/deep/b.txt"} if ending == "true" else set()
+            assert files == {"0/log.txt"} | part | {f"0/{name}/a.npz" for name in kept}
             for name in kept:
                 assert (fairway.folder / run / "0" / name / "a.npz").read_text() == f"{name}\n"
 

@@ -158,6 +158,15 @@ class TestTasks:
             *(f"{folder}/*", f"{folder}/.*", f"{folder}/.*/**/*", f"{folder}/.*/**/.*")
         ]
 
+    def test_each_pattern_of_an_output_is_kept(self) -> None:
+        output = Output("a/*", "always", ("model/b/*.txt",), ("*.tmp",))
+        kept = wire().task(replace(SPEC, outputs={"model": output}))["outputFiles"][2:]
+        found = [(e["filePattern"], e["destination"]["container"]["path"]) for e in kept]
+        assert found == [
+            ("outputs/a/*", "r/0/outputs/model/a"),
+            ("outputs/model/b/*.txt", "r/0/outputs/model/b"),
+        ]
+
     def test_the_last_task_comes_after_all_whatever_became_of_them(self) -> None:
         made = wire()
         last = made.last_task(TaskSpec(4), [0, 1, 3])

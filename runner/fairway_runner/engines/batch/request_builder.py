@@ -266,12 +266,12 @@ class RequestBuilder:
         if self._tells_endings:
             files.append(self._kept(_SAID, f"{self._endings}{index}", "taskcompletion"))
         for name, output in outputs.items():
-            pattern, path = _output_pattern(name, output.pattern)
             condition = _CONDITIONS[output.when]
-            files += [
-                self._kept(each, f"{folder}outputs/{path}", condition)
-                for each in with_hidden(pattern)
-            ]
+            for pattern, path in (_output_pattern(name, each) for each in output.patterns):
+                files += [
+                    self._kept(each, f"{folder}outputs/{path}", condition)
+                    for each in with_hidden(pattern)
+                ]
         return files
 
     def _kept(self, pattern: str, path: str, condition: str) -> dict[str, Any]:

@@ -1,0 +1,64 @@
+"""Which files of a task are kept."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fairway_agent.outputs import collect, drop_excluded
+from fairway_agent.task_spec import Output, TaskSpec
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FILES = ("model/a.npz", "model/b.txt", "model/.tmp", "model/deep/c.tmp", "model/deep/d", "log/e")
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Path:
+    """What a task wrote."""
+    folder = tmp_path / "work"
+    for name in FILES:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(name)
+    return folder
+
+
+def below(folder: Path) -> set[str]:
+    return {each.relative_to(folder).as_posix() for each in folder.rglob("*") if each.is_file()}
+
+
+@pytest.mark.parametrize(
+    ("output", "kept"),
+    [
+        (Output("model/**", "always", exclude=("*.tmp", "model/deep/*")), {"a.npz", "b.txt"}),
+        (Output("model/*.npz", "always", ("model/deep/**",), ("d",)), {"a.npz", "deep/c.tmp"}),
+        (Output("model/**", "always", ("model/*.npz",)), {e[6:] for e in FILES if e[0] == "m"}),
+        (Output("model/**", "always", exclude=("deep/*",)), {e[6:] for e in FILES if e[0] == "m"}),
+        (Output("model/**", "always", exclude=("*",)), set()),
+        (Output("model/**", "failure", exclude=("*.tmp",)), set()),
+    ],
+)
+def test_some_are_chosen_and_some_left_out(
+    written: Path, tmp_path: Path, output: Output, kept: set[str]
+) -> None:
+    collect(written, tmp_path / "kept", {"model": output}, succeeded=True)
+    assert below(tmp_path / "kept") == {f"model/{name}" for name in kept}
+
+
+def test_what_is_left_out_is_removed_where_no_other_output_keeps_it(written: Path) -> None:
+    drop_excluded(written, {"model": Output("model/**", "always")})
+    assert below(written) == set(FILES)
+    model = Output("model/**", "always", exclude=("*.tmp", "model/deep/*"))
+    drop_excluded(written, {"model": model, "deep": Output("model/deep/d", "always")})
+    assert below(written) == {"model/a.npz", "model/b.txt", "model/deep/d", "log/e"}
+    drop_excluded(written / "gone", {"model": model})
+
+
+def test_the_lists_are_in_the_line_of_a_task_where_there_are_some() -> None:
+    plain, lists = Output("a/**", "always"), Output("a/*", "always", ("b",), ("*.tmp",))
+    for output in (plain, lists):
+        line = TaskSpec(0, outputs={"a": output}).line()
+        assert ("exclude" in line, "also" in line) == (output is lists, output is lists)
+        assert Output.from_json("a", output.to_json()) == output
