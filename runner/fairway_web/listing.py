@@ -13,11 +13,15 @@ from fairway_runner.runs.query import Wanted, select
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from starlette.requests import Request
+
     from fairway_core.findings import Finding
-    from fairway_runner.runs.store import RunStore
+    from fairway_runner.runs.store import Run, RunStore
+    from fairway_web.project import Runs
 
 STATES = ("queued", "running", "succeeded", "failed", "cancelled", "lost")
 MOST = 100  # runs of one page
+MOST_COMPARED = 200
 _FILTERS = ("state", "name", "target", "tag", "text")
 
 
@@ -44,6 +48,13 @@ def listed(store: RunStore, query: Mapping[str, str], most: int = MOST) -> Page:
         last = chosen[0][0]
         older = urlencode({**kept, "before": repr(last.record.created), "behind": last.id})
     return Page([run_facts(*each) for each in reversed(chosen)], older, found.findings)
+
+
+def compared(runs: Runs, request: Request) -> tuple[list[Run], int]:
+    """The runs that an address names, each once, and how many it names beyond MOST_COMPARED;
+    UserError for one that there is not."""
+    asked = list(dict.fromkeys(request.query_params.getlist("run")))
+    return [runs.find(name) for name in asked[:MOST_COMPARED]], len(asked[MOST_COMPARED:])
 
 
 def _wanted(query: Mapping[str, str]) -> Wanted:

@@ -12,18 +12,22 @@ from starlette.routing import Route
 from fairway_core.findings import UserError
 from fairway_runner.runs.chosen import task_name
 from fairway_runner.runs.compare import compare
+from fairway_runner.runs.report.overlay import overlay
 from fairway_runner.runs.report.page import sections
+from fairway_runner.runs.steps import has_steps
 from fairway_runner.submit.retry import retry
 from fairway_web import files, logs
 from fairway_web.acting import acting
 from fairway_web.html import fragment, page
-from fairway_web.listing import STATES, listed
+from fairway_web.listing import STATES, compared, listed
+from fairway_web.scripts import script
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from starlette.requests import Request
 
+    from fairway_runner.runs.report.overlay import Overlay
     from fairway_runner.runs.store import Run
     from fairway_web.project import Refresher, Runs
 
@@ -32,7 +36,6 @@ _ASKED = {
     "retry": ("Retry", "Run the tasks that did not succeed again?"),
 }
 _MOST_LOGS = 2000  # tasks that can be chosen; others by their address
-_MOST_COMPARED = 200
 
 
 def problem_page(error: UserError, status: int) -> HTMLResponse:
@@ -94,16 +97,20 @@ class Pages:
         return answer
 
     async def compare(self, request: Request) -> Response:
-        """Runs side by side, by parameters and last metrics."""
-        asked = list(dict.fromkeys(request.query_params.getlist("run")))
-        runs = [self._runs.find(name) for name in asked[:_MOST_COMPARED]]
-        records = await to_thread.run_sync(compare, runs)
+        """Runs side by side, by parameters, last metrics and curves."""
+        by_time = request.query_params.get("by") == "time"
+        runs, left_out = compared(self._runs, request)
+        records, curves = await to_thread.run_sync(_side_by_side, runs, by_time)
+        address = "/compare?" + urlencode({"run": [run.id for run in runs]}, doseq=True)
         return page(
             "compare.html.j2",
             title="Compare",
             runs=len(runs),
-            left_out=len(asked) - len(runs),
+            left_out=left_out,
             records=records,
+            curves=curves,
+            by_time=by_time,
+            address=address,
             names=list(dict.fromkeys(name for each in records for name in each["differs"])),
             metrics=list(dict.fromkeys(name for each in records for name in each["metrics"])),
         )
@@ -142,6 +149,10 @@ def _act(action: str, runs: Sequence[Run]) -> None:
         raise UserError(findings, exit_code=errors[0].exit_code)
 
 
+def _side_by_side(runs: Sequence[Run], by_time: bool) -> tuple[list[dict[str, Any]], Overlay]:
+    return compare(runs), overlay(runs, by_time=by_time)
+
+
 def _run_facts(run: Run, task: str) -> dict[str, Any]:
     # The state is read first, so that what is followed from here on misses nothing.
     is_final = run.status.is_final
@@ -152,6 +163,8 @@ def _run_facts(run: Run, task: str) -> dict[str, Any]:
     kept, more_kept = files.outputs(run)
     return {
         "is_final": is_final,
+        "again": not has_steps(run.folder),
+        "script": _script(run, task),
         "facts": {"run_id": run.id, "state": run.state},
         "sections": sections(run),
         "log": logs.last_part(logs.log_of(run, task), ended=is_final),
@@ -162,3 +175,11 @@ def _run_facts(run: Run, task: str) -> dict[str, Any]:
         "outputs": kept,
         "more_outputs": more_kept,
     }
+
+
+def _script(run: Run, task: str) -> str:
+    """Its script, "" where that is missing: the rest of the page can be read all the same."""
+    try:
+        return script(run, task)
+    except (UserError, OSError):
+        return ""

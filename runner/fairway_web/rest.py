@@ -14,17 +14,15 @@ from starlette.responses import (
 )
 from starlette.routing import Route
 
-from fairway_agent.task_spec import LAST
 from fairway_core.findings import UserError, finding_facts
-from fairway_runner.runs.chosen import chosen_task, task_name
+from fairway_runner.runs.compare import compare
 from fairway_runner.runs.detail import Detail
 from fairway_runner.runs.facts import run_facts, target_facts
-from fairway_runner.runs.plans import read_specs
-from fairway_runner.runs.records import damaged
 from fairway_runner.submit.retry import retry
 from fairway_web import files, logs
 from fairway_web.acting import acting, checking
-from fairway_web.listing import listed
+from fairway_web.listing import compared, listed
+from fairway_web.scripts import script
 from fairway_web.submitting import read_asked
 
 if TYPE_CHECKING:
@@ -66,6 +64,7 @@ class Rest:
             Route("/check", self.check, methods=["POST"]),
             Route("/render", self.render, methods=["POST"]),
             Route("/runs/{run}", self.show),
+            Route("/compare", self.compare),
             Route("/runs/{run}/log", self.log),
             Route("/runs/{run}/script", self.script),
             Route("/runs/{run}/outputs", self.outputs),
@@ -110,6 +109,11 @@ class Rest:
         self._refresher.watch()
         return JSONResponse(await to_thread.run_sync(lambda: Detail.of(run).to_json()))
 
+    async def compare(self, request: Request) -> Response:
+        """Runs side by side, as `fairway compare --json` prints them."""
+        runs, _ = compared(self._runs, request)
+        return JSONResponse(await to_thread.run_sync(compare, runs))
+
     async def log(self, request: Request) -> Response:
         """What a task printed, from a byte on: as text, or as events where those are accepted."""
         run = self._run(request)
@@ -126,7 +130,7 @@ class Rest:
         """The script of a task."""
         run, task = self._run(request), request.query_params.get("task", "0")
         logs.log_of(run, task)  # refuses what is no task
-        return PlainTextResponse(await to_thread.run_sync(_script, run, task))
+        return PlainTextResponse(await to_thread.run_sync(script, run, task))
 
     async def outputs(self, request: Request) -> Response:
         """The files that tasks have kept, with their sizes; of very many a part, and the address of
@@ -163,18 +167,6 @@ def _started(run: Run) -> dict[str, Any]:
     facts, left = run_facts(run), target_facts(run)["next_targets"]
     named = {name: facts[name] for name in ("run_id", "target", "tasks", "state")}
     return {**named, "next_targets": left} if left else named
-
-
-def _script(run: Run, task: str) -> str:
-    if task == "setup":
-        name, path = task, run.folder / "setup.jsonl"
-    else:
-        name = task_name(run, chosen_task(run, task))
-        path = run.folder / ("finally.jsonl" if name == LAST else "tasks.jsonl")
-    for spec in read_specs(path) if path.exists() else ():
-        if spec.name == name or name == LAST:  # an earlier release gave the last a number
-            return spec.script
-    raise damaged(path, f"it has no task {name}")
 
 
 def _offset(request: Request) -> int:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
 
 from fairway_core.findings import UserError
-from fairway_web import files, pages
+from fairway_web import files, listing, pages
 
 if TYPE_CHECKING:
     from conftest import MakeRun
@@ -89,6 +90,36 @@ def test_runs_side_by_side(client: TestClient, make_run: MakeRun) -> None:
     assert "Select runs" in client.get("/compare").text
 
 
+def test_curves_by_step_and_by_time(client: TestClient, make_run: MakeRun) -> None:
+    metrics = {"loss": "loss ([0-9.]+)"}
+    for name in ("job-a", "job-b"):
+        make_run(name, [{"log": "step 1 loss 3\nstep 2 loss 2\n"}], metrics=metrics)
+    page = client.get("/compare?run=job-a&run=job-b").text
+    assert ">step</text>" in page
+    assert 'href="/compare?run=job-a&amp;run=job-b&amp;by=time"' in page
+    page = client.get("/compare?run=job-a&run=job-b&by=time").text
+    assert ">seconds</text>" in page
+    assert 'href="/compare?run=job-a&amp;run=job-b"' in page
+
+
+def test_a_run_has_its_script_its_parameters_and_why_it_failed(
+    client: TestClient, make_run: MakeRun
+) -> None:
+    run = make_run(
+        "job-a", [{"params": {"lr": 0.125, "seed": 7}}, {"params": {"lr": 1, "seed": 7}}]
+    )
+    state = run.task_folder(1) / "state.json"
+    facts = {**json.loads(state.read_text()), "state": "failed", "reason": EVIL, "node": "n-1"}
+    state.write_text(json.dumps(facts))
+    page = client.get("/runs/job-a").text
+    assert "<dt>seed</dt><dd>7</dd>" in page
+    assert "<dt>lr</dt>" not in page  # it has a column
+    assert "&lt;script&gt;alert(" in page
+    assert "<td>n-1</td>" in page
+    assert 'aria-label="Script of task 0">true\n' in page
+    assert 'href="/submit?from=run:job-a"' in page
+
+
 def test_targets(client: TestClient) -> None:
     assert 'href="/targets/local"' in client.get("/targets").text
 
@@ -156,7 +187,7 @@ def test_what_is_left_out_is_said(
     assert "the first" not in whole + both
     monkeypatch.setattr(files, "MOST", 2)
     monkeypatch.setattr(pages, "_MOST_LOGS", 3)
-    monkeypatch.setattr(pages, "_MOST_COMPARED", 1)
+    monkeypatch.setattr(listing, "MOST_COMPARED", 1)
     page = client.get("/runs/job-a?task=3").text
     assert "These are the first 3 of 4 tasks" in page
     assert "fairway logs job-a --task N" in page

@@ -41,6 +41,18 @@ def test_a_run_is_what_show_prints(
     assert client.get("/api/v1/runs/job-a").json() == json.loads(printed)
 
 
+def test_runs_side_by_side_are_what_compare_prints(
+    client: TestClient, make_run: MakeRun, fairway: RunFairway, store: RunStore
+) -> None:
+    for name in ("job-a", "job-b"):
+        make_run(name, [{"params": {"lr": name}}])
+    (store.base.parent / "fairway.yaml").write_text("{}\n")
+    code, printed, _ = fairway(store.base.parent, "compare", "job-a", "job-b", "--json")
+    assert code == 0
+    assert client.get("/api/v1/compare?run=job-a&run=job-b").json() == json.loads(printed)
+    assert client.get("/api/v1/compare?run=none").status_code == 404
+
+
 def test_runs_come_page_by_page(client: TestClient, make_run: MakeRun) -> None:
     for number in range(5):
         make_run(f"job-{number}", created=1e9 + number)

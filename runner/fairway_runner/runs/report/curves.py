@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fairway_runner.quantities import number
@@ -20,23 +21,23 @@ SIZE = (520.0, 300.0)
 LEFT, RIGHT, TOP, BOTTOM = 58.0, 508.0, 14.0, 256.0
 
 
+@dataclass(frozen=True)
+class Line:
+    """One line: what it is called, its colour's class, its points."""
+
+    name: str
+    shade: str
+    points: Sequence[tuple[float, float]]
+
+
 def curves(metric: str, rows: Sequence[Row], params: Sequence[str]) -> Markup | None:
     """The chart of one metric; None where no task has printed it."""
     having = [row for row in rows if metric in row.series]
     if not having:
         return None
     axis = axis_of(metric, [row.series[metric] for row in having])
-    drawn = [(row, row.series[metric].points_over(axis)) for row in having]
-    first, last = (end(at for _, points in drawn for at, _ in points) for end in (min, max))
-    x = Scale(first, max(last, first + 1), LEFT, RIGHT)
-    y = scale_of((value for _, points in drawn for _, value in points), BOTTOM, TOP)
-    lines = [
-        polyline(
-            [(x(at), y(value)) for at, value in points],
-            f"{row.name(params)}: {number(points[-1][1])}",
-            class_=f"series {row.shade}",
-        )
-        for row, points in drawn
+    drawn = [
+        Line(row.name(params), row.shade, row.series[metric].points_over(axis)) for row in having
     ]
     lowest, highest = (
         number(extreme(row.series[metric].last for row in having)) for extreme in (min, max)
@@ -49,8 +50,24 @@ def curves(metric: str, rows: Sequence[Row], params: Sequence[str]) -> Markup | 
     is_sampled = any(row.series[metric].is_sampled for row in having)
     if is_sampled:
         description += " Of the longest logs a part was read."
+    return lines_chart(metric, drawn, axis_title(metric, axis, is_sampled=is_sampled), description)
+
+
+def lines_chart(metric: str, drawn: Sequence[Line], title: str, description: str) -> Markup:
+    """A chart of these lines; `title` is written below the axis, whose ticks are whole numbers."""
+    points = [point for each in drawn for point in each.points]
+    first, last = (end(at for at, _ in points) for end in (min, max))
+    x = Scale(first, max(last, first + 1), LEFT, RIGHT)
+    y = scale_of((value for _, value in points), BOTTOM, TOP)
+    lines = [
+        polyline(
+            [(x(at), y(value)) for at, value in each.points],
+            f"{each.name}: {number(each.points[-1][1])}",
+            class_=f"series {each.shade}",
+        )
+        for each in drawn
+    ]
     ticks = whole_ticks(x) if last > first else [first]
-    title = axis_title(metric, axis, is_sampled=is_sampled)
     parts = [*axes(x, y, title, ticks), group(lines, class_="lines")]
     return chart(f"curve-{metric}", metric, description, SIZE, parts)
 

@@ -17,6 +17,7 @@ from fairway_runner.runs.varying import shown, varying
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from fairway_runner.jobs.params import ParamValue
     from fairway_runner.runs.results import TaskResult
     from fairway_runner.runs.store import Run
 
@@ -60,6 +61,22 @@ class Report:
     def drawn(self) -> list[Row]:
         """The tasks whose metrics are drawn."""
         return [row for row in self.rows if row.series]
+
+    @property
+    def fixed(self) -> dict[str, ParamValue]:
+        """The parameters that all tasks have alike."""
+        known = self.rows[0].task.params if self.rows else {}
+        return {name: value for name, value in known.items() if name not in self.params}
+
+    @property
+    def nodes(self) -> bool:
+        """Whether it is known where tasks ran."""
+        return any(row.task.node for row in self.rows)
+
+    @property
+    def reasons(self) -> bool:
+        """Whether it is known why tasks wait or failed."""
+        return any(row.task.reason for row in self.rows)
 
     def values(self, metric: str) -> list[float]:
         """The last values of a metric."""
