@@ -1,26 +1,36 @@
-"""What tasks have printed: as text, and as events that go on where a reader left off."""
+"""What tasks have printed: as text, and as events that go on where a reader left off.
+
+Several logs are read as one: a line begins with its task, and where a launcher names ranks with its
+rank, as in `[3.1] loss 0.5`, as `fairway logs` has it.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import anyio
 from anyio import to_thread
 
 from fairway_core.findings import UserError
-from fairway_runner.runs.chosen import chosen_task
+from fairway_runner.jobs.ranks import split_label
+from fairway_runner.runs.chosen import chosen_task, task_name
+from fairway_runner.runs.log_lines import ranks_wanted, require_labels
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Sequence
     from pathlib import Path
 
     from fairway_agent.run_state import RunState
     from fairway_runner.runs.store import Run
 
-MOST = 256 << 10  # bytes of a log that are sent at once
+ALL = "all"
+"""In place of a task: all of them."""
+MOST = 256 << 10  # bytes of logs that are sent at once
+MOST_LOGS = 64  # that are read as one
 _PAUSE = 0.1  # seconds between two looks at a file that somebody follows
 _SILENCE = 15.0  # seconds after which a comment tells that we are still here
 # Colours and cursor movements of terminals.
@@ -33,6 +43,107 @@ class Part(NamedTuple):
 
     text: str
     end: int
+
+
+class Parts(NamedTuple):
+    """A piece of each of some logs, and the offsets behind them."""
+
+    text: str
+    ends: tuple[int, ...]
+
+    @property
+    def place(self) -> str:
+        """The offsets as one word, with which a reader goes on."""
+        return "-".join(map(str, self.ends))
+
+
+@dataclass(frozen=True)
+class Logs:
+    """The logs that somebody reads as one, each with what its lines begin with; of the lines those
+    of one rank, or all."""
+
+    files: Sequence[tuple[str, Path]]
+    rank: int | None = None
+
+    @classmethod
+    def of(cls, run: Run, task: str, rank: str = "") -> Logs:
+        """Those of one task or of all; UserError for what there is not, and too many."""
+        if task != ALL:
+            files = [("", log_of(run, task))]
+        elif run.record.tasks > MOST_LOGS:
+            message = f"{run.id} has {run.record.tasks:,} tasks: too many to read them as one"
+            hint = f"read one of them; at most {MOST_LOGS} are read as one"
+            raise UserError.of("too-many-logs", message, hint)
+        else:
+            files = [(task_name(run, i), run.log(i)) for i in range(run.record.tasks)]
+        wanted = _rank(run, task, rank) if rank else None
+        if wanted is not None:
+            require_labels(run, [path for _, path in files])
+        return cls(files, wanted)
+
+    def starts(self, place: str) -> tuple[int, ...]:
+        """The offsets that a word says, all 0 for none; UserError where it says others."""
+        words = place.split("-") if place else []
+        if all(_NUMBER.fullmatch(each) for each in words):
+            if len(words) == len(self.files):
+                return tuple(map(int, words))
+            if not any(map(int, words)):
+                return (0,) * len(self.files)
+        message = "`from` is not an offset in bytes"
+        hint = "0 is the beginning; go on with `Next-Offset` of the answer before"
+        raise UserError.of("bad-value", message, hint)
+
+    def parts(self, starts: Sequence[int], *, ended: bool = False) -> Parts:
+        """Whole lines from these offsets on; see `part`."""
+        found = [
+            part(path, start, self._begins(name), ended=ended, most=MOST // len(self.files))
+            for (name, path), start in zip(self.files, starts, strict=True)
+        ]
+        return Parts("".join(each.text for each in found), tuple(each.end for each in found))
+
+    def last_parts(self, *, ended: bool) -> Parts:
+        """The end of each, from the beginning of a line on."""
+        most = MOST // len(self.files)
+        found = [last_part(path, self._begins(n), ended=ended, most=most) for n, path in self.files]
+        return Parts("".join(each.text for each in found), tuple(each.end for each in found))
+
+    def _begins(self, name: str) -> Label:
+        return Label(name, self.rank)
+
+
+_NUMBER = re.compile(r"[0-9]{1,15}", re.ASCII)
+
+
+def _rank(run: Run, task: str, rank: str) -> int | None:
+    """The rank that is asked for, None where the task has no other."""
+    if not _NUMBER.fullmatch(rank):
+        raise UserError.of("bad-value", "`rank` is not a number", "0 is the first")
+    chosen = None if task == ALL else task
+    return int(rank) if ranks_wanted(run, chosen, int(rank)) is not None else None
+
+
+class Label(NamedTuple):
+    """What a line of a log begins with, its task; and the rank of which lines are wanted."""
+
+    task: str = ""
+    rank: int | None = None
+
+    def shown(self, data: bytes) -> bytes:
+        """The lines that are wanted, each with its task and rank where these are to be told."""
+        if not self.task and self.rank is None and b"]<std" not in data:
+            return data
+        lines = data.split(b"\n")
+        rest = [] if lines[-1] else [lines.pop()]
+        kept = [each for line in lines if (each := self._line(line)) is not None]
+        return b"\n".join([*kept, *rest]) if kept else b""
+
+    def _line(self, line: bytes) -> bytes | None:
+        rank, text = split_label(line)
+        if self.rank is not None and rank != self.rank:
+            return None
+        named = rank is not None and self.rank is None
+        names = [*([self.task] if self.task else []), *([str(rank)] if named else [])]
+        return f"[{'.'.join(names)}] ".encode() + text if names else text
 
 
 def log_of(run: Run, task: str) -> Path:
@@ -50,55 +161,63 @@ def plain(text: str) -> str:
     return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines).translate(_UNPRINTED)
 
 
-def part(path: Path, start: int, *, ended: bool = False) -> Part:
-    """Whole lines from an offset on, at most MOST bytes; a line without an end where the log has
-    ended, or where it is longer than that."""
+def part(
+    path: Path, start: int, label: Label | None = None, *, ended: bool = False, most: int = 0
+) -> Part:
+    """Whole lines from an offset on, at most so many bytes, MOST for 0; a line without an end where
+    the log has ended, or where it is longer than that."""
+    most = most or MOST
     try:
         with path.open("rb") as file:
             start = min(max(0, start), os.fstat(file.fileno()).st_size)
             file.seek(start)
-            data = file.read(MOST)
+            data = file.read(most)
     except FileNotFoundError:
         return Part("", 0)
-    is_all = ended and len(data) < MOST
+    is_all = ended and len(data) < most
     whole = len(data) if is_all else data.rfind(b"\n") + 1
-    if not whole and len(data) == MOST:
+    if not whole and len(data) == most:
         whole = len(data)
-    return Part(plain(data[:whole].decode("utf-8", "replace")), start + whole)
+    shown = (label or Label()).shown(data[:whole])
+    text = plain(shown.decode("utf-8", "replace"))
+    if label is not None and label.task and text and not text.endswith("\n"):
+        text += "\n"  # the line of another task follows
+    return Part(text, start + whole)
 
 
-def last_part(path: Path, *, ended: bool) -> Part:
+def last_part(path: Path, label: Label | None = None, *, ended: bool, most: int = 0) -> Part:
     """The end of a log, from the beginning of a line on."""
+    most = most or MOST
     try:
         size = path.stat().st_size
     except FileNotFoundError:
         return Part("", 0)
-    if size <= MOST:
-        return part(path, 0, ended=ended)
-    found = part(path, size - MOST, ended=ended)
+    if size <= most:
+        return part(path, 0, label, ended=ended, most=most)
+    found = part(path, size - most, label, ended=ended, most=most)
     _, end, rest = found.text.partition("\n")
     return Part(rest if end else found.text, found.end)  # a progress bar may never end its line
 
 
 async def follow(
-    run: Run, path: Path, start: int, watch: Callable[[str], None]
+    run: Run, logs: Logs, starts: Sequence[int], watch: Callable[[str], None]
 ) -> AsyncIterator[str]:
-    """The log as server-sent events, each with the offset behind it as its id, until the run has
+    """The logs as server-sent events, each with the offsets behind it as its id, until the run has
     ended; the last event is `end` with the run's state. `watch` is told at each look that somebody
     reads what the run prints."""
-    silent = 0.0
+    silent, ends = 0.0, tuple(starts)
     while True:
         watch(run.id)
         try:
-            state, found = await to_thread.run_sync(_look, run, path, start)
+            state, found = await to_thread.run_sync(_look, run, logs, ends)
         except (UserError, OSError):
             return  # whoever asks again is told what is wrong with the run
-        if found.end > start:
-            start, silent = found.end, 0.0
-            yield f"id: {start}\ndata: {json.dumps(found.text)}\n\n"
+        if any(now > before for now, before in zip(found.ends, ends, strict=True)):
+            ends, silent = found.ends, 0.0
+            yield f"id: {found.place}\ndata: {json.dumps(found.text)}\n\n"
             continue
         if state.is_final:
-            yield f"event: end\nid: {start}\ndata: {json.dumps(state.state)}\n\n"
+            yield f"event: end\nid: {found.place}\ndata: {json.dumps(state.state)}\n\n"
             return
         await anyio.sleep(_PAUSE)
         silent += _PAUSE
@@ -107,7 +226,7 @@ async def follow(
             yield ": still here\n\n"
 
 
-def _look(run: Run, path: Path, start: int) -> tuple[RunState, Part]:
+def _look(run: Run, logs: Logs, starts: Sequence[int]) -> tuple[RunState, Parts]:
     # The state is read first: what was printed before the end is there by then.
     state = run.status
-    return state, part(path, start, ended=state.is_final)
+    return state, logs.parts(starts, ended=state.is_final)

@@ -12,6 +12,7 @@ from starlette.routing import Route
 from fairway_core.findings import UserError
 from fairway_runner.runs.chosen import task_name
 from fairway_runner.runs.compare import compare
+from fairway_runner.runs.log_lines import names_ranks
 from fairway_runner.runs.report.overlay import overlay
 from fairway_runner.runs.report.page import sections
 from fairway_runner.runs.steps import has_steps
@@ -82,10 +83,9 @@ class Pages:
         run = self._runs.find(request.path_params["run"])
         self._refresher.watch(run.id)
         task = request.query_params.get("task", "0")
-        path = logs.log_of(run, task)
-        facts = await to_thread.run_sync(_run_facts, run, task)
-        facts["is_cut"] = facts["log"].end > logs.MOST
-        return page("run.html.j2", title=f"{run.id} · {path.parent.name}", **facts)
+        rank = request.query_params.get("rank", "")
+        facts = await to_thread.run_sync(_run_facts, run, task, rank)
+        return page("run.html.j2", title=f"{run.id} · {facts['task']}", **facts)
 
     async def sections(self, request: Request) -> Response:
         """The part of a run's page that changes, and whether it still does."""
@@ -153,13 +153,17 @@ def _side_by_side(runs: Sequence[Run], by_time: bool) -> tuple[list[dict[str, An
     return compare(runs), overlay(runs, by_time=by_time)
 
 
-def _run_facts(run: Run, task: str) -> dict[str, Any]:
+def _run_facts(run: Run, task: str, rank: str) -> dict[str, Any]:
     # The state is read first, so that what is followed from here on misses nothing.
     is_final = run.status.is_final
+    asked = logs.Logs.of(run, task, rank)
+    log = asked.last_parts(ended=is_final)
     count = run.record.tasks
     names = [task_name(run, index) for index in range(min(count, _MOST_LOGS))]
     if (run.folder / "setup.jsonl").exists():
         names.insert(0, "setup")
+    if 1 < count <= logs.MOST_LOGS:
+        names.append(logs.ALL)
     kept, more_kept = files.outputs(run)
     return {
         "is_final": is_final,
@@ -167,7 +171,11 @@ def _run_facts(run: Run, task: str) -> dict[str, Any]:
         "script": _script(run, task),
         "facts": {"run_id": run.id, "state": run.state},
         "sections": sections(run),
-        "log": logs.last_part(logs.log_of(run, task), ended=is_final),
+        "log": log,
+        "log_query": urlencode({"task": task, **({"rank": rank} if rank else {})}),
+        "is_cut": max(log.ends) > logs.MOST // len(log.ends),
+        "rank": rank,
+        "has_ranks": names_ranks(run),
         "logs": names,
         "listed": min(count, _MOST_LOGS),
         "task": task,

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from fairway_web.submitting import Submitting
 
 _UNKNOWN = frozenset(
-    {"unknown-run", "unknown-task", "unknown-output", "unknown-target", "unknown-node"}
+    f"unknown-{what}" for what in ("run", "task", "output", "target", "node", "rank")
 )
 _WRONG_STATE = frozenset({"running-run", "nothing-to-retry", "taken-run-id"})
 _STATUS = {2: 422, 3: 409, 5: 502}
@@ -115,16 +115,20 @@ class Rest:
         return JSONResponse(await to_thread.run_sync(compare, runs))
 
     async def log(self, request: Request) -> Response:
-        """What a task printed, from a byte on: as text, or as events where those are accepted."""
+        """What a task printed, or `all`, from a byte on: as text, or as events where those are
+        accepted."""
         run = self._run(request)
-        path = logs.log_of(run, request.query_params.get("task", "0"))
-        start = _offset(request)
+        query = request.query_params
+        asked = await to_thread.run_sync(
+            logs.Logs.of, run, query.get("task", "0"), query.get("rank", "")
+        )
+        starts = asked.starts(request.headers.get("last-event-id") or query.get("from", ""))
         self._refresher.watch(run.id)
         if "text/event-stream" in request.headers.get("accept", ""):
-            events = logs.follow(run, path, start, self._refresher.watch)
+            events = logs.follow(run, asked, starts, self._refresher.watch)
             return StreamingResponse(events, media_type="text/event-stream")
-        found = await to_thread.run_sync(lambda: logs.part(path, start, ended=run.status.is_final))
-        return PlainTextResponse(found.text, headers={"Next-Offset": str(found.end)})
+        found = await to_thread.run_sync(lambda: asked.parts(starts, ended=run.status.is_final))
+        return PlainTextResponse(found.text, headers={"Next-Offset": found.place})
 
     async def script(self, request: Request) -> Response:
         """The script of a task."""
@@ -169,14 +173,9 @@ def _started(run: Run) -> dict[str, Any]:
     return {**named, "next_targets": left} if left else named
 
 
-def _offset(request: Request) -> int:
-    last = request.headers.get("last-event-id")
-    return _count(request, "from", "an offset in bytes", last)
-
-
-def _count(request: Request, name: str, what: str, given: str | None = None) -> int:
+def _count(request: Request, name: str, what: str) -> int:
     """A number of the address, 0 by default; UserError where it is none."""
-    text = given or request.query_params.get(name, "0")
+    text = request.query_params.get(name, "0")
     if text.isascii() and text.isdecimal() and len(text) < 16:
         return int(text)
     raise UserError.of("bad-value", f"`{name}` is not {what}", "0 is the beginning")

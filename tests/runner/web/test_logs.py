@@ -6,8 +6,10 @@ import json
 from typing import TYPE_CHECKING
 
 import anyio
+import pytest
 
-from fairway_web.logs import MOST, follow, last_part
+from fairway_web import logs
+from fairway_web.logs import MOST, Logs, follow, last_part
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,7 +30,7 @@ def test_a_log_that_is_followed_is_brought_here_to_the_end(make_run: MakeRun) ->
             (run.folder / "new").replace(run.folder / "state.json")
 
     async def read() -> list[str]:
-        return [event async for event in follow(run, run.log(0), 0, watch)]
+        return [event async for event in follow(run, Logs.of(run, "0"), [0], watch)]
 
     first, *_, last = anyio.run(read)
     assert first == 'id: 4\ndata: "one\\n"\n\n'
@@ -47,3 +49,74 @@ def test_a_bar_that_never_ends_its_line_is_shown(client: TestClient, make_run: M
     assert len(bar) > MOST
     make_run("job-a", [{"log": bar}])
     assert ">29999 steps done</pre>" in client.get("/runs/job-a").text
+
+
+LABELLED = "[1,0]<stdout>: a\n[1,1]<stdout>: b\nplain\n"
+
+
+def test_all_tasks_are_read_as_one(client: TestClient, make_run: MakeRun) -> None:
+    make_run("job-a", [{"log": "one\n"}, {"log": "two\nthree"}])
+    answer = client.get("/api/v1/runs/job-a/log?task=all")
+    assert answer.text == "[0] one\n[1] two\n[1] three\n"
+    assert answer.headers["next-offset"] == "4-9"
+    assert client.get("/api/v1/runs/job-a/log?task=all&from=4-4").text == "[1] three\n"
+    headers = {"Accept": "text/event-stream", "Last-Event-ID": "0-4"}
+    answer = client.get("/api/v1/runs/job-a/log?task=all", headers=headers)
+    said = 'id: 4-9\ndata: "[0] one\\n[1] three\\n"\n\n'
+    assert answer.text == said + 'event: end\nid: 4-9\ndata: "succeeded"\n\n'
+    page = client.get("/runs/job-a?task=all").text
+    assert ">[0] one\n[1] two\n[1] three\n</pre>" in page
+    assert "<option selected>all</option>" in page
+
+
+@pytest.mark.parametrize("place", ["1", "1-2-3", "x-1", "-", "1-", "1-\u0663", "9" * 16 + "-0"])
+def test_offsets_that_are_of_other_logs(client: TestClient, make_run: MakeRun, place: str) -> None:
+    make_run("job-a", [{"log": "one\n"}, {"log": "two\n"}])
+    answer = client.get("/api/v1/runs/job-a/log", params={"task": "all", "from": place})
+    assert answer.status_code == 422
+    assert answer.json()["findings"][0]["message"] == "`from` is not an offset in bytes"
+
+
+def test_very_many_tasks_are_not_read_as_one(
+    client: TestClient, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logs, "MOST_LOGS", 2)
+    make_run("job-a", [{}] * 3)
+    answer = client.get("/api/v1/runs/job-a/log?task=all")
+    assert answer.status_code == 422
+    assert "job-a has 3 tasks: too many to read them as one" in answer.text
+    assert "<option>all" not in client.get("/runs/job-a").text
+
+
+def test_ranks_are_named_or_one_is_read(client: TestClient, make_run: MakeRun) -> None:
+    task = {"log": LABELLED, "processes_per_node": 2}
+    run = make_run("job-a", [task])
+    job = {"name": "job", "command": "true", "options": {"label_ranks": True}}
+    (run.folder / "job.json").write_text(json.dumps(job))
+    log = "/api/v1/runs/job-a/log"
+    assert client.get(log).text == "[0] a\n[1] b\nplain\n"
+    assert client.get(f"{log}?rank=1").text == "b\n"
+    page = client.get("/runs/job-a?rank=1").text
+    assert ">b\n</pre>" in page
+    assert '<input name="rank" value="1"' in page
+    make_run("job-b", [task, {"log": "[1,1]<stdout>: c\n"}])
+    assert client.get("/api/v1/runs/job-b/log?task=all").text.endswith("[0] plain\n[1.1] c\n")
+
+
+@pytest.mark.parametrize(
+    ("rank", "status", "message"),
+    [
+        ("2", 404, "has no rank 2"),
+        ("x", 422, "`rank` is not a number"),
+        ("-1", 422, "`rank` is not a number"),
+        ("1", 422, "does not say which rank printed a line"),
+    ],
+)
+def test_a_rank_that_cannot_be_read(
+    client: TestClient, make_run: MakeRun, rank: str, status: int, message: str
+) -> None:
+    make_run("job-a", [{"log": "plain\n", "processes_per_node": 2}])
+    for path in ("/api/v1/runs/job-a/log", "/runs/job-a"):
+        answer = client.get(path, params={"rank": rank})
+        assert answer.status_code == status
+        assert message in answer.text
