@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from fairway_cli.plain_values import take_plainly
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -37,6 +39,7 @@ class LazyGroup(TyperGroup):
         super().__init__(**settings)
         for name, line in self.COMMANDS.items():
             self.add_command(TyperCommand(name, help=line))
+        take_plainly(self)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[Any, Any, list[str]]:
         """The command that the arguments name, which is imported now."""
@@ -63,10 +66,10 @@ class LazyGroup(TyperGroup):
         """The whole command of that name."""
         module = import_module(f"{cls.PACKAGE}.{name.replace('-', '_')}")
         if hasattr(module, "app"):
-            return _flowing(typer.main.get_command(module.app))
+            return _ready(typer.main.get_command(module.app))
         alone = typer.Typer(add_completion=False)
         alone.command(name)(module.command)
-        return _flowing(typer.main.get_command(alone))
+        return _ready(typer.main.get_command(alone))
 
 
 def _refuse(word: str, command: str) -> NoReturn:
@@ -88,13 +91,12 @@ def _refuse_field(command: str, option: str) -> None:
         raise UserError.of("unknown-option", message, hint)
 
 
-def _flowing(command: Any) -> Any:
-    """The command with each paragraph of its help in one line, for a terminal of any width.
-
-    Typer prints the line breaks of a docstring as they are.
-    """
+def _ready(command: Any) -> Any:
+    """The command, quick to read its options, with each paragraph of its help in one line for a
+    terminal of any width: Typer prints the line breaks of a docstring as they are."""
     for each in getattr(command, "commands", {}).values():
-        _flowing(each)
+        _ready(each)
+    take_plainly(command)
     if command.help:
         command.help = re.sub(r"(?<=[^\n])\n(?=[^\n\s])(?![-*] )", " ", command.help)
     return command

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fairway_core.catalog.sizes import plain_name
-
 if TYPE_CHECKING:
     from fairway_core.cost.prices import Prices
     from fairway_core.target import Target
@@ -25,6 +23,8 @@ def node_price(
         return own
     if not size or not region:
         return None
+    from fairway_core.catalog.sizes import plain_name
+
     price = prices.price(f"{'spot' if spot else 'vm'}/{plain_name(size)}", region)
     return None if price is None else price.hourly
 

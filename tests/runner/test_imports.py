@@ -1,0 +1,54 @@
+"""What the commands that are typed most often import: that is most of the time they take."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import MakeRun
+
+_SCRIPT = """
+import sys
+from fairway_cli.entry import main
+sys.argv = ["fairway", *sys.argv[1:]]
+try:
+    main()
+finally:
+    print(*sys.modules, sep="\\n", file=sys.stderr)
+"""
+_HEAVY = {"cdktf", "constructs", "jsii", "azure", "numpy", "rich"}
+
+
+def _imported(folder: Path, *command: str) -> set[str]:
+    run = subprocess.run(
+        [sys.executable, "-c", _SCRIPT, *command],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return set(run.stderr.splitlines())
+
+
+def _of_ours(modules: set[str]) -> list[str]:
+    return sorted(name for name in modules if name.startswith("fairway_"))
+
+
+# How many modules of ours there may be: each takes about half a millisecond. Before one more is
+# let in: does the command need it, or only another branch of it?
+@pytest.mark.parametrize(("command", "most"), [(["list"], 44), (["show", "job-a"], 63)])
+def test_what_is_read_of_runs_takes_no_models(
+    command: list[str], most: int, make_run: MakeRun, tmp_path: Path
+) -> None:
+    """Nor does Typer need pydantic for the words of the command line."""
+    make_run("job-a", [{"log": "loss=1"}])
+    imported = _imported(tmp_path, *command)
+    assert "fairway_runner.runs.store" in imported
+    assert not imported & (_HEAVY | {"pydantic", "jinja2", "ruamel.yaml"})
+    assert len(_of_ours(imported)) <= most, _of_ours(imported)
