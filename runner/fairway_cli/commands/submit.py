@@ -83,10 +83,11 @@ def command(
     from fairway_runner.jobs.job_file import load_job
     from fairway_runner.runs.store import RunStore
     from fairway_runner.submit.ready import make_ready
-    from fairway_runner.submit.resume import resume as go_on
 
     store = RunStore.here()
     if resume is not None:
+        from fairway_runner.submit.resume import resume as go_on
+
         run = go_on(_unfinished(store, resume))
     elif job is None:
         raise UserError.of("no-job", "say which job", "fairway submit JOB, or --resume RUN")

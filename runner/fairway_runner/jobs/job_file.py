@@ -17,7 +17,6 @@ from fairway_core.findings import Finding, Location, UserError
 from fairway_core.yaml_text import parse_yaml, unfit_character
 from fairway_runner.jobs import templates, templating
 from fairway_runner.jobs.job import Job
-from fairway_runner.jobs.steps import has_steps, typed_by
 from fairway_runner.jobs.sweep.job_sweep import read_sweep
 from fairway_runner.targets.lookup import processes_per_node
 
@@ -154,6 +153,20 @@ def _variable_hint(location: Location) -> str:
         return ""
     variable = f"FAIRWAY_{named[1].upper()}_{named[2].upper()}"
     return f"a directory is ${variable} in the shell; a value is {{{{ params.{named[2]} }}}}"
+
+
+def has_steps(data: Any) -> bool:
+    """Whether a document is one of steps."""
+    return isinstance(data, dict) and "steps" in data
+
+
+def typed_by(data: Any) -> type[Job]:
+    """The model by which `-s` sets fields of a job's file."""
+    if not has_steps(data):
+        return Job
+    from fairway_runner.jobs.steps import Typed
+
+    return Typed
 
 
 def load_job(file: str | Path, overrides: Sequence[str] = ()) -> JobFile:

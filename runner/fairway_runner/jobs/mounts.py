@@ -6,7 +6,6 @@ import re
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NoReturn
 
-from fairway_agent.plan import Staged
 from fairway_core.findings import Finding, UserError
 from fairway_core.suggestions import did_you_mean
 from fairway_runner.engines.capabilities import runs_here
@@ -15,6 +14,7 @@ from fairway_runner.jobs.inputs import BestInput, KeptInput
 if TYPE_CHECKING:
     from pathlib import PurePath
 
+    from fairway_agent.plan import Staged
     from fairway_core.target import Target
     from fairway_core.yaml_text import DataPath
     from fairway_runner.jobs.job import Job
@@ -53,6 +53,8 @@ def staged_inputs(job_file: JobFile, job: Job, target: Target) -> list[Staged]:
     for name, source in job.inputs.items():
         if isinstance(source, str | KeptInput | BestInput):
             continue
+        from fairway_agent.plan import Staged
+
         container, _, path = source.from_.partition(":")
         if container not in known:
             message = f"the target `{target.name}` has no storage container `{container}`"

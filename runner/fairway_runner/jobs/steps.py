@@ -100,15 +100,10 @@ class Whole(BaseModel):
     steps: Annotated[dict[StepName, Step], Field(min_length=1, max_length=_MOST_STEPS)]
 
 
-class _Typed(Job):
+class Typed(Job):
     """What `-s` may set in such a file, and of which kind it is."""
 
     steps: dict[str, Job] = Field(default_factory=dict)
-
-
-def typed_by(data: Any) -> type[Job]:
-    """The model by which `-s` sets fields of a job's file."""
-    return _Typed if has_steps(data) else Job
 
 
 @dataclass(frozen=True)
@@ -118,11 +113,6 @@ class NamedStep:
     name: str
     after: Mapping[str, Condition]
     document: Document
-
-
-def has_steps(data: Any) -> bool:
-    """Whether a document is one of steps."""
-    return isinstance(data, dict) and "steps" in data
 
 
 def read_steps(document: Document, run: str) -> list[NamedStep]:

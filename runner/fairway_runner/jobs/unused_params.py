@@ -8,9 +8,10 @@ is declared there, and may be a mere label.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from jinja2 import TemplateError, meta, nodes
+from jinja2 import TemplateError, nodes
 
 from fairway_core.findings import Finding, Location, UserError
 from fairway_core.suggestions import nearest
@@ -47,6 +48,8 @@ class _Reading:
         except TemplateError:
             return  # rendering it says why
         self._look_at_names(tree)
+        from jinja2 import meta
+
         for part in meta.find_referenced_templates(tree):
             if part is None or environment.loader is None:
                 self.everything = True  # which one is known when it is rendered
@@ -90,10 +93,6 @@ class ParamUse:
         sweep = job_file.sweep()
         for _, each in sweep.section.generators() if sweep else ():
             self._declared |= _OF_POINTS.get(each.key, set())
-        data = {k: v for k, v in self._document.data.items() if k not in LITERAL_FIELDS}
-        self._fields = _Reading()
-        for text in _texts(data):
-            self._fields.look(templating.text_environment(), text)
         self._launchers: dict[Path, _Reading] = {}
         params = self._document.data.get("params", {})
         self._typed = {
@@ -106,6 +105,9 @@ class ParamUse:
         """UserError with every parameter of the task that is neither declared nor read, or that
         the command line sets and the sweep sets anew."""
         self._require_effect(task.document.data.get("params", {}))
+        names = set(task.document.data.get("params", {})) - self._declared
+        if not names:
+            return  # the templates need not be read
         reading = self._launchers.get(launcher.file)
         if reading is None:
             reading = _Reading(set(self._fields.names), self._fields.everything)
@@ -114,8 +116,17 @@ class ParamUse:
         if reading.everything:
             return
         known = self._declared | reading.names
-        if unused := [name for name in task.document.data.get("params", {}) if name not in known]:
+        if unused := [name for name in task.document.data["params"] if name not in known]:
             raise UserError([self._finding(name, known) for name in unused])
+
+    @cached_property
+    def _fields(self) -> _Reading:
+        """What the job's own fields read."""
+        found = _Reading()
+        data = {k: v for k, v in self._document.data.items() if k not in LITERAL_FIELDS}
+        for text in _texts(data):
+            found.look(templating.text_environment(), text)
+        return found
 
     def _require_effect(self, params: Mapping[str, Any]) -> None:
         findings = [

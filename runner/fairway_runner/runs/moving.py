@@ -33,12 +33,6 @@ if TYPE_CHECKING:
     from fairway_runner.engines.engine import Engine
     from fairway_runner.runs.fallback import Fallback
 
-FILES = (
-    *("run.json", "job.json", "target.json", "plan.json"),
-    *("tasks.jsonl", "setup.jsonl", "finally.jsonl"),
-)
-"""The files of a run that each target has of its own."""
-
 # Seconds for which a target that does not answer is asked, where there is another.
 _BRIEF = 60.0
 
@@ -48,7 +42,7 @@ _NO_ROOM = frozenset({"no-address", "resize-error", "unfit-nodes", "pool-disable
 # What stays in a run's folder when it leaves a target.
 _STAYS = frozenset(
     (
-        *FILES,
+        *fallback.FILES,
         *("job.yaml", "provenance.json", "code.diff", "state.json", "targets", "lock"),
         *("labels.json", "labels.lock", fallback.FILE, fallback.LOCK),
     )
@@ -257,7 +251,7 @@ def _arrive(run: RunFolder, found: Fallback) -> None:
             shutil.rmtree(path)
         else:
             path.unlink()
-    for name in FILES:
+    for name in fallback.FILES:
         new = run.folder / fallback.next_file(found.left[0], name)
         if new.exists():
             new.replace(run.folder / name)

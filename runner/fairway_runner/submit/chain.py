@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent.plan import Chained, Staged
 from fairway_core.findings import UserError
 from fairway_core.suggestions import did_you_mean
 from fairway_runner.engines.absence import is_away
@@ -19,6 +18,7 @@ from fairway_runner.runs.records import FINAL_STATES
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
+    from fairway_agent.plan import Chained, Staged
     from fairway_agent.task_spec import Output
     from fairway_runner.engines.engine import Engine
     from fairway_runner.jobs.job import Job
@@ -64,6 +64,8 @@ class Chain:
     def _add(
         self, name: str, source: KeptInput | BestInput, engine: Engine, store: RunStore
     ) -> None:
+        from fairway_agent.plan import Chained
+
         wanted = source.best if isinstance(source, BestInput) else source
         run = _ended(store.find(wanted.run), with_logs=isinstance(source, BestInput))
         task, facts = _task(run, source)

@@ -6,14 +6,13 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from fairway_agent.plan import IdleGpu, Mail, Receiver, RunPlan
 from fairway_agent.task_spec import LAST, Output, TaskSpec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import PurePath
 
-    from fairway_agent.plan import Budget, Chained, Staged
+    from fairway_agent.plan import Budget, Chained, IdleGpu, Receiver, Staged
     from fairway_core.notifications import Notify
     from fairway_runner.engines.engine import Engine
     from fairway_runner.jobs.job import Job
@@ -63,6 +62,8 @@ class Plan:
 
     def files(self, job: Job) -> dict[str, str]:
         """The files by name; `job` says what holds for all tasks."""
+        from fairway_agent.plan import RunPlan
+
         count = len(self.tasks) + (self.last is not None)
         common = RunPlan(
             run=self.run,
@@ -109,6 +110,8 @@ class Plan:
 
 
 def _idle_gpu(job: Job) -> IdleGpu | None:
+    from fairway_agent.plan import IdleGpu
+
     limit = job.idle_gpu
     return None if limit is None else IdleGpu(limit.below, limit.for_, limit.then)
 
@@ -117,6 +120,8 @@ def _receiver(notify: Notify | None) -> Receiver | None:
     """Who hears of the run, as the supervisor reads it."""
     if notify is None:
         return None
+    from fairway_agent.plan import Mail, Receiver
+
     by_mail = None
     if mail := notify.mail:
         by_mail = Mail(mail.to, mail.server, mail.from_, mail.user or "", mail.secret)

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fairway_core.findings import UserError
-from fairway_runner.jobs.steps import has_steps
+from fairway_runner.jobs.job_file import has_steps
 from fairway_runner.runs.labels import labelled
 from fairway_runner.submit.several import choose, prepare_for
-from fairway_runner.submit.steps import PreparedSteps, prepare_steps, start_steps
-from fairway_runner.submit.submission import start
+from fairway_runner.submit.submission import Prepared, start
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from fairway_core.findings import Finding
     from fairway_runner.jobs.job_file import JobFile
     from fairway_runner.runs.store import Run, RunRecord, RunStore
-    from fairway_runner.submit.submission import Prepared
+    from fairway_runner.submit.steps import PreparedSteps
 
 MANY = 1_000
 """Tasks of which more are started only where that is confirmed."""
@@ -44,26 +43,28 @@ class Ready:
     def tasks(self) -> int:
         """All that it starts, those of steps too."""
         made = self.prepared
-        return made.tasks if isinstance(made, PreparedSteps) else made.record.tasks
+        return made.record.tasks if isinstance(made, Prepared) else made.tasks
 
     @property
     def next_targets(self) -> list[str]:
         """The targets after the first that it may go to."""
-        others = [] if isinstance(self.prepared, PreparedSteps) else self.prepared.next
+        others = self.prepared.next if isinstance(self.prepared, Prepared) else []
         return [each.record.target for each in others]
 
     @property
     def scripts(self) -> Mapping[str, str]:
         """The script of the first task, by "", or that of each step by its name."""
-        if isinstance(self.prepared, PreparedSteps):
-            return self.prepared.scripts
-        return {"": self.prepared.plan.first_script}
+        if isinstance(self.prepared, Prepared):
+            return {"": self.prepared.plan.first_script}
+        return self.prepared.scripts
 
     def start(self, store: RunStore) -> Run:
         """Records the run and starts it; one of the same id and the same job goes on."""
-        if isinstance(self.prepared, PreparedSteps):
-            return start_steps(self.prepared, store)
-        return start(self.prepared, store)
+        if isinstance(self.prepared, Prepared):
+            return start(self.prepared, store)
+        from fairway_runner.submit.steps import start_steps
+
+        return start_steps(self.prepared, store)
 
 
 def make_ready(
@@ -85,6 +86,8 @@ def make_ready(
     """
     made: Prepared | PreparedSteps
     if has_steps(job_file.document.data):
+        from fairway_runner.submit.steps import prepare_steps
+
         if patience is not None:
             message = "`patience` is for a job without steps"
             raise UserError.of("not-supported", message, "leave it out")

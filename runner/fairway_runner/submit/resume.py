@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from fairway_core.findings import Finding, UserError
 from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.engines.refusals import Refused
-from fairway_runner.runs import fallback, moving
+from fairway_runner.runs import fallback
 from fairway_runner.runs.records import is_run_id
 from fairway_runner.runs.store import Run
 from fairway_runner.submit import snapshot as code
@@ -45,6 +45,8 @@ def resume(run: Run) -> Run:
 
 def advance(run: Run) -> None:
     """Sends a run that may go to several targets to the first that takes it."""
+    from fairway_runner.runs import moving
+
     with fallback.moving(run.folder, wait=True):
         moving.advance(run)
 

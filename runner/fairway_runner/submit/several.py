@@ -13,9 +13,7 @@ from fairway_runner.engines.capabilities import require_movable
 from fairway_runner.jobs.where import place_of, where_of
 from fairway_runner.runs import fallback
 from fairway_runner.runs.fallback import Fallback, Try
-from fairway_runner.runs.moving import has_no_room
 from fairway_runner.runs.store import RunStore
-from fairway_runner.submit.cheapest import cheapest_first
 from fairway_runner.submit.submission import prepare
 from fairway_runner.targets import LOCAL
 from fairway_runner.targets.lookup import find_target
@@ -58,6 +56,8 @@ def choose(job_file: JobFile, names: Sequence[str] = (), patience: float | None 
         if len(targets) > 1:
             require_movable(targets)
             if own is not None and own.cheapest is not None:
+                from fairway_runner.submit.cheapest import cheapest_first
+
                 targets, unknown = cheapest_first(job_file, targets, own.metric, RunStore.here())
         elif patience is not None:
             message = f"patience is for several targets, and there is only `{targets[0].name}`"
@@ -141,6 +141,8 @@ def _asked(prepared: Sequence[Prepared]) -> tuple[list[Prepared], list[Try]]:
 
     UserError where a target never can run it, or none has room.
     """
+    from fairway_runner.runs.moving import has_no_room
+
     ready: list[Prepared] = []
     away: list[Try] = []
     errors: list[UserError] = []

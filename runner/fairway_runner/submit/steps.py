@@ -18,7 +18,8 @@ from fairway_core.target import Target
 from fairway_core.yaml_text import parse_yaml
 from fairway_runner.engines.engine import engine_of_steps
 from fairway_runner.jobs.job import Job
-from fairway_runner.jobs.steps import inputs_of_runs, read_steps, step_run, typed_by
+from fairway_runner.jobs.job_file import typed_by
+from fairway_runner.jobs.steps import inputs_of_runs, read_steps, step_run
 from fairway_runner.runs import steps
 from fairway_runner.runs.records import LONGEST_ID, is_run_id
 from fairway_runner.runs.steps import StepRecord

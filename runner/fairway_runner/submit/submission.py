@@ -19,7 +19,6 @@ from fairway_runner.jobs import mounts
 from fairway_runner.jobs.launcher import Launchers, render_setup
 from fairway_runner.jobs.unused_params import ParamUse
 from fairway_runner.runs import fallback
-from fairway_runner.runs.moving import FILES
 from fairway_runner.runs.steps import require_one_job
 from fairway_runner.runs.store import Run, RunRecord, RunStore
 from fairway_runner.submit import snapshot as code
@@ -75,7 +74,11 @@ class Prepared:
             record = replace(self.record, target=target, engine=other.record.engine)
             own = {**other.files, **other.plan.files(other.job)}
             own["run.json"] = json.dumps(asdict(record), indent=1)
-            files |= {fallback.next_file(target, name): own[name] for name in FILES if name in own}
+            files |= {
+                fallback.next_file(target, name): own[name]
+                for name in fallback.FILES
+                if name in own
+            }
         return files
 
 

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from fairway_agent import cancelled_tasks
 from fairway_agent.missing import how_to_get
-from fairway_agent.plan import Chained
 from fairway_core.findings import UserError
 from fairway_runner.engines import beside
 from fairway_runner.engines.deadline import USUAL
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from fairway_agent.plan import Chained
     from fairway_agent.run_state import RunState
     from fairway_core.findings import Finding
     from fairway_core.target import Target
@@ -83,6 +83,8 @@ class LocalEngine:
     def input_from(self, name: str, kept: KeptOutput) -> Chained:
         """Its folder here, into which other engines bring what their tasks have kept."""
         kept.bring()
+        from fairway_agent.plan import Chained
+
         return Chained(name, kept.path)
 
     def start(

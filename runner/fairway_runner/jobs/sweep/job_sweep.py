@@ -29,7 +29,7 @@ sweep:
 class _Swept(BaseModel):
     """What a sweep needs of a job file, whose other fields may wait for a point's values."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
     params: dict[Identifier, ParamValue] = Field(default_factory=dict)
     sweep: Sweep | None = None
@@ -89,6 +89,8 @@ def read_sweep(document: Document, folder: Path) -> JobSweep | None:
 
     The job's other fields are not looked at: they may need the values of a point.
     """
+    if isinstance(document.data, dict) and "sweep" not in document.data:
+        return None
     found = document.validate(_Swept)
     if found.sweep is None:
         return None
