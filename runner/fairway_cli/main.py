@@ -49,7 +49,10 @@ class Commands(LazyGroup):
         "serve": "Show the runs of this project in a browser, and answer by REST under /api/v1.",
         "fetch": "Copy the outputs and logs of a run to FOLDER/TASK/.",
         "targets": "List the targets that jobs can run on, or read them from a deployment.",
-        "nodes": "List, stop, start, drain, resume, reboot, reimage or report a target's nodes.",
+        "nodes": (
+            "List, stop, start, drain, resume, reboot, reimage or report a target's nodes, or copy"
+            " their logs."
+        ),
         "pool": "Change the number of nodes of a target, or evaluate its autoscale formula.",
         "ssh": "Open a shell on a node of a target, or run a command there.",
         "ssh-config": (
