@@ -7,14 +7,13 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-import pytest
-
 from fairway_core.findings import UserError
 from fairway_runner.engines.local import machine
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import pytest
     from conftest import Fairway
 
 
@@ -89,24 +88,26 @@ def test_a_part_of_the_folder_was_the_code(fairway: Fairway) -> None:
     assert fairway("logs", facts["run_id"]).stdout == "mine\nfirst\n2\n"
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (["-s", "code.path=elsewhere"], "a rerun has the code of"),
-        (["-s", "retrys=1"], "did you mean `retry`"),
-        (["-s", "params.n=1"], "params.n"),
-        (["--target", "nowhere"], "nowhere"),
-        (["--tag", "two words"], "is not a tag"),
-    ],
-)
-def test_what_cannot_be_changed_starts_nothing(
-    fairway: Fairway, words: list[str], says: str
-) -> None:
+_REFUSED = [
+    (["-s", "code.path=elsewhere"], "a rerun has the code of"),
+    (["-s", "retrys=1"], "did you mean `retry`"),
+    (["-s", "params.n=1"], "params.n"),
+    (["--target", "nowhere"], "nowhere"),
+    (["--tag", "two words"], "is not a tag"),
+    (["-s", "timeout=30"], "`timeout`: `30` has no unit [bad-value]\n    1 | -s timeout=30"),
+    (["-s", "checkpoint={grace: 7}"], "`7` has no unit"),
+    (["-s", "idle_gpu={below: 5, for: 30}"], "`30` has no unit"),
+    (["-s", "timeout=0"], "is not a span of time"),
+]
+
+
+def test_what_cannot_be_changed_starts_nothing(fairway: Fairway) -> None:
     run = fairway.submit(fairway.job("true", template="plain"))
-    refused = fairway.within("rerun", run, *words)
-    assert refused.returncode == 2
-    assert says in refused.stderr
-    assert len(list((fairway.folder / ".fairway" / "runs").glob("[!.]*"))) == 1
+    for words, says in _REFUSED:
+        refused = fairway.within("rerun", run, *words)
+        assert says in refused.stderr, refused.stderr
+        assert refused.returncode == 2
+        assert len(list((fairway.folder / ".fairway" / "runs").glob("[!.]*"))) == 1
 
 
 def test_from_python(fairway: Fairway) -> None:
@@ -142,7 +143,7 @@ def test_a_job_of_python_whose_spans_have_no_units(fairway: Fairway) -> None:
         " timeout=600)\n"
         "first = submit(job)\n"
         "first.wait()\n"
-        "new = rerun(first, set=['params.x=2'])\n"
+        "new = rerun(first, set=['params.x=2', 'max_duration=1h'])\n"
         "new.wait()\n"
         "print(new.log_text())"
     )

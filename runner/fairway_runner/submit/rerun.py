@@ -147,6 +147,7 @@ def ready_again(
         snapshot = _snapshot(run)
         before, after = _document(run, was), _document(run, edited)
         _require_same_code(run, before, after)
+        _require_units(before, after)
         facts = recorded.facts(run, "provenance.json")
         job_file = job_file_of(after, facts, snapshot, there)
         job_file = replace(job_file, assignments=edited.assignments)
@@ -176,6 +177,28 @@ def _require_same_code(run: Run, before: Document, after: Document) -> None:
         hint = "submit the job again from its file"
         location = after.location(("code",), of_key=True)
         raise UserError([Finding("bad-override", message, hint, "code", location=location)])
+
+
+def _require_units(before: Document, after: Document) -> None:
+    """UserError for spans without a unit that the job did not have so far."""
+    known = {(finding.path, finding.message) for finding in _without_units(before)}
+    new = [each for each in _without_units(after) if (each.path, each.message) not in known]
+    if new:
+        raise UserError(new)
+
+
+def _without_units(document: Document) -> list[Finding]:
+    """What is wrong with it only if a person wrote it."""
+    always = _faults(document)
+    return [each for each in _faults(replace(document, by_hand=True)) if each not in always]
+
+
+def _faults(document: Document) -> Sequence[Finding]:
+    try:
+        document.validate(Job)
+    except UserError as error:
+        return error.findings
+    return ()
 
 
 def _require_one_job(run: Run) -> None:
