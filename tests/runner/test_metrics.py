@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import tracemalloc
+import zlib
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from itertools import pairwise
@@ -14,7 +16,13 @@ import pytest
 from fairway_core.findings import UserError
 from fairway_runner import cpu_limit
 from fairway_runner.runs import metrics
-from fairway_runner.runs.metrics import MetricLog, compile_patterns, last_values
+from fairway_runner.runs.metrics import (
+    MetricLog,
+    Values,
+    all_values,
+    compile_patterns,
+    last_values,
+)
 from fairway_runner.runs.report import data
 from fairway_runner.runs.report.page import page
 from fairway_runner.runs.series import Series, series
@@ -139,6 +147,84 @@ def test_last_values_are_found_from_the_end(log: Path, monkeypatch: pytest.Monke
     assert last_values(log, compile_patterns({"loss": "loss ([0-9]+)"})) == {"loss": 1999.0}
     assert len(read) == 1
     assert last_values(log.with_name("none"), patterns) == {}
+
+
+def _searched(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Grows with the numbers of lines that are searched."""
+    counts: list[int] = []
+    original = metrics.values_in
+
+    def counting(lines: Sequence[bytes], patterns: metrics.Patterns) -> list[tuple[str, float]]:
+        counts.append(len(lines))
+        return original(lines, patterns)
+
+    monkeypatch.setattr(metrics, "values_in", counting)
+    return counts
+
+
+def test_a_long_log_is_searched_once(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also for a metric that it never has, and by those who want the lowest value of all."""
+    monkeypatch.setattr(metrics, "_TAIL", 200)
+    monkeypatch.setattr(metrics, "_WORTH", 5000)
+    patterns = compile_patterns({"loss": "loss (-?[0-9]+)", "no": "no (1)"})
+    log.write_text("".join(f"loss {500 - n}\n" for n in range(1000)) + "loss 7")
+    searched = _searched(monkeypatch)
+    assert last_values(log, patterns) == {"loss": 7.0}
+    assert sum(searched) > 1000
+    searched.clear()
+    assert last_values(log, patterns) == {"loss": 7.0}
+    assert all_values(log, patterns) == {"loss": Values(7.0, -499.0, 500.0)}
+    with log.open("a") as file:
+        file.write("00\nloss 8\nno 1\n")  # the last line has gone on
+    assert all_values(log, patterns) == {
+        "loss": Values(8.0, -499.0, 700.0),
+        "no": Values(1.0, 1.0, 1.0),
+    }
+    assert sum(searched) < 100
+    searched.clear()
+    assert last_values(log, {"no": patterns["no"]}) == {"no": 1.0}
+    assert sum(searched) < 100
+    assert all_values(log, LOSS)["loss"].lowest == 0.0  # another pattern has other values
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"patterns": {"x": "x=(.)"}, "offset": 5, "before": [5, 1], "values": {}}',
+        '{"patterns": PATTERNS, "offset": -5, "before": BEFORE, "values": {"x": [9, 9, 9]}}',
+        '{"patterns": PATTERNS, "offset": 1e99, "before": BEFORE, "values": {"x": [9, 9, 9]}}',
+        '{"patterns": PATTERNS, "offset": 8, "before": [8, 0], "values": {"x": [9, 9, 9]}}',
+        '{"patterns": PATTERNS, "offset": 8, "before": BEFORE, "values": {"x": [9, 9]}}',
+        '{"patterns": PATTERNS, "offset": 8, "before": BEFORE, "values": {"x": [9, NaN, 9]}}',
+        '{"patterns": PATTERNS, "offset": 8, "before": BEFORE, "values": [9]}',
+    ],
+)
+def test_what_was_kept_of_another_log_is_not_believed(log: Path, kept: str) -> None:
+    log.write_text("x=1\nx=2\n")
+    before = json.dumps([8, zlib.crc32(log.read_bytes())])
+    kept = kept.replace("PATTERNS", json.dumps({"x": ANY["x"].pattern})).replace("BEFORE", before)
+    log.with_name(".metrics.json").write_text(kept)
+    assert all_values(log, ANY) == {"x": Values(2.0, 1.0, 2.0)}
+
+
+def test_a_log_that_begins_anew_is_read_anew(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics, "_WORTH", 4)
+    for text in ("x=5\nx=6\n", "x=7\n", "x=8\nx=1\nx=2\n"):
+        log.write_text(text)
+        assert all_values(log, ANY)["x"].highest == {"5": 6.0, "7": 7.0, "8": 8.0}[text[2]]
+
+
+def test_nothing_is_kept_where_nothing_can_be_written(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metrics, "_WORTH", 4)
+    log.write_text("x=5\nx=6\n")
+    log.with_name(".metrics.json").mkdir()
+    assert all_values(log, ANY) == {"x": Values(6.0, 5.0, 6.0)}
+    assert [each.name for each in log.parent.iterdir() if each.is_file()] == ["log.txt"]
 
 
 def test_a_series_is_thinned_out_evenly() -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from fairway_runner.runs import steps
 from fairway_runner.runs.facts import iso, seconds
-from fairway_runner.runs.metrics import MetricLog, compile_patterns
+from fairway_runner.runs.metrics import all_values, compile_patterns
 from fairway_runner.runs.records import read_json
 from fairway_runner.runs.results import task_results
 from fairway_runner.runs.varying import varying
@@ -64,14 +65,9 @@ def _facts(run: Run, task: TaskResult) -> dict[str, Any]:
 
 
 def _metrics(run: Run, task: TaskResult) -> dict[str, dict[str, float]]:
-    found: dict[str, dict[str, float]] = {}
     patterns = compile_patterns(run.record.metrics)
-    for name, value in MetricLog(run.log(task.index), patterns).read() if patterns else ():
-        known = found.setdefault(name, {"last": value, "lowest": value, "highest": value})
-        known["last"] = value
-        known["lowest"] = min(value, known["lowest"])
-        known["highest"] = max(value, known["highest"])
-    return {name: found[name] for name in patterns if name in found}
+    found = all_values(run.log(task.index), patterns) if patterns else {}
+    return {name: asdict(each) for name, each in found.items()}
 
 
 def _settings(task: TaskResult, job: dict[str, ParamValue]) -> dict[str, ParamValue]:

@@ -3,7 +3,8 @@
 run.json     what was submitted, once and for all
 state.json   where it stands, replaced as a whole at each change
 lock         held for as long as somebody watches over the run
-tasks/N/     a task's script, log, state and outputs; that of `finally:` is called so
+tasks/N/     a task's script, log, state and outputs; that of `finally:` is called so;
+             and in .metrics.json what a long log has said, for those who look again
 
 Engines know runs as these folders; who knows which engine runs one is `store.Run`.
 """

@@ -1,23 +1,29 @@
 """Metrics: numbers that a job's patterns find in what its tasks print.
 
 A pattern is a regular expression with one group, looked for in each line. A log is read
-as it grows, a chunk at a time, so that neither its size nor what is in it matters.
+as it grows, a chunk at a time, so that neither its size nor what is in it matters. What a long
+log has said so far is kept beside it, so that nobody reads that a second time.
 """
 
 from __future__ import annotations
 
+import json
+import math
 import re
 import threading
-from dataclasses import dataclass
+import zlib
+from contextlib import suppress
+from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING
 
+from fairway_agent.files import write_json
 from fairway_core.findings import UserError
 from fairway_runner import cpu_limit
 from fairway_runner.jobs.ranks import split_label
 from fairway_runner.runs.pattern_process import PatternProcess, search
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
 Patterns = dict[str, re.Pattern[str]]
@@ -26,6 +32,8 @@ _CHUNK = 1 << 20
 _LONGEST_LINE = 1 << 16  # of a longer one only the beginning is searched
 _BATCH = 1000  # lines that are searched under one limit of processor time
 _TAIL = 1 << 18  # bytes at a log's end in which the last values are looked for first
+_KEPT = ".metrics.json"
+_WORTH = 1 << 20  # so many bytes of a log take longer to read than to keep what they say
 _LINE_END = re.compile(rb"[\r\n]")
 _ELSEWHERE = PatternProcess()
 
@@ -126,19 +134,85 @@ def _found(name: str, pattern: re.Pattern[str], texts: Sequence[str]) -> list[tu
 def last_values(path: Path, patterns: Patterns) -> dict[str, float]:
     """The last value of each metric that a log has.
 
-    Looked for from the end, so that a long log costs no more than a short one.
+    Looked for at its end first, so that a long log costs no more than a short one where each
+    metric is printed again and again.
     """
     try:
-        size = path.stat().st_size
+        start = max(0, path.stat().st_size - _TAIL)
     except FileNotFoundError:
         return {}
-    tail = _TAIL
-    while True:
-        start = max(0, size - tail)
+    if start:
         values = dict(MetricLog(path, patterns, next_line(path, start)).read())
-        if start == 0 or len(values) == len(patterns):
-            return {name: values[name] for name in patterns if name in values}
-        tail *= 8
+        if len(values) == len(patterns):
+            return {name: values[name] for name in patterns}
+    return {name: each.last for name, each in all_values(path, patterns).items()}
+
+
+@dataclass
+class Values:
+    """What a log has said of a metric."""
+
+    last: float
+    lowest: float
+    highest: float
+
+
+def all_values(path: Path, patterns: Patterns) -> dict[str, Values]:
+    """The last, lowest and highest value of each metric that a log has; of a long one only what
+    has come since it was read last is read."""
+    found, offset = _read_kept(path, patterns)
+    log = MetricLog(path, patterns, offset)
+    _take(log.read(ended=False), found)
+    if log.offset - offset >= _WORTH:
+        _keep(path, patterns, found, log.offset)
+    _take(log.read(), found)  # the last line may go on
+    return {name: found[name] for name in patterns if name in found}
+
+
+def _take(values: Iterable[tuple[str, float]], found: dict[str, Values]) -> None:
+    for name, value in values:
+        known = found.setdefault(name, Values(value, value, value))
+        known.last = value
+        known.lowest = min(value, known.lowest)
+        known.highest = max(value, known.highest)
+
+
+def _keep(path: Path, patterns: Patterns, found: Mapping[str, Values], offset: int) -> None:
+    facts = {
+        "patterns": _texts(patterns),
+        "offset": offset,
+        "before": _before(path, offset),
+        "values": {name: astuple(each) for name, each in found.items()},
+    }
+    with suppress(OSError):  # who cannot keep it reads it again
+        write_json(path.with_name(_KEPT), facts)
+
+
+def _read_kept(path: Path, patterns: Patterns) -> tuple[dict[str, Values], int]:
+    """What was kept of these metrics and up to which byte; nothing where it is not of this log."""
+    try:
+        facts = json.loads(path.with_name(_KEPT).read_bytes())
+        offset = int(facts["offset"])
+        values = {name: Values(*map(float, each)) for name, each in facts["values"].items()}
+        known, before = facts["patterns"], facts["before"]
+        is_fit = known.items() >= _texts(patterns).items() and before == _before(path, offset)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError):
+        return {}, 0
+    if not is_fit or not all(math.isfinite(n) for each in values.values() for n in astuple(each)):
+        return {}, 0
+    return values, offset
+
+
+def _texts(patterns: Patterns) -> dict[str, str]:
+    return {name: pattern.pattern for name, pattern in patterns.items()}
+
+
+def _before(path: Path, offset: int) -> list[int]:
+    """What tells whether a log is still the one that was read up to there."""
+    with path.open("rb") as file:
+        file.seek(max(0, offset - _LONGEST_LINE))
+        text = file.read(min(offset, _LONGEST_LINE))
+    return [len(text), zlib.crc32(text)]
 
 
 def next_line(path: Path, start: int) -> int:
