@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from fairway_core.documents import FieldError, Model
+from fairway_core.image_names import is_image
 from fairway_core.reach import Reach
 
 Engine = Literal["local", "ssh", "slurm", "batch", "kubernetes"]
@@ -77,11 +78,22 @@ def _amount(value: str) -> str:
     return value
 
 
+def _image(value: str) -> str:
+    """No node ever pulls another one: its pods would wait for ever."""
+    if not value.startswith("${") and not is_image(value):
+        raise FieldError(
+            f"`{value[:60]}` is not a container image",
+            "for example myregistry.azurecr.io/train:1; small letters but for the tag",
+        )
+    return value
+
+
 Text = Annotated[str, AfterValidator(_printable)]
 Label = Annotated[str, AfterValidator(_label)]
 Word = Annotated[str, AfterValidator(_word)]
 Folder = Annotated[str, AfterValidator(_folder)]
 Amount = Annotated[str, AfterValidator(_amount)]
+Image = Annotated[str, AfterValidator(_word), AfterValidator(_image)]
 Name = Annotated[str, AfterValidator(_name)]
 Region = Annotated[str, AfterValidator(_region)]
 
@@ -183,7 +195,7 @@ class KubernetesAccess(Model):
     kubeconfig: Folder = ""
     context: Text = ""
     namespace: Label = "default"
-    image: Word
+    image: Image
     shared: Folder
     volumes: dict[Label, Label] = Field(min_length=1)
     selector: dict[Word, Text] = Field(default_factory=dict)
@@ -194,7 +206,7 @@ class KubernetesAccess(Model):
     priorities: dict[Literal["low", "normal", "high"], Label] = Field(default_factory=dict)
     service_account: Label = "fairway-task"
     head: Label = "fairway-head"
-    head_image: Word = "python:3.12-slim"
+    head_image: Image = "python:3.12-slim"
 
 
 class Gateway(Model):

@@ -186,6 +186,7 @@ WRONG = [
     ("max_cost: 20", "it is not known what a node of `local` costs"),
     ("metrics: {loss: loss}", "`loss` has 0 groups where it needs one"),
     ("container: {image: 'a b'}", "`a b` is not a container image"),
+    ("container: {image: 'Train:1'}", "`Train:1` is not a container image"),
     ("outputs: {m: {pattern: ../x}}", "`../x` leaves the folder of the job's outputs"),
     ("outputs: {m: {pattern: [a, ../x]}}", "`../x` leaves the folder of the job's outputs"),
     ("outputs: {m: {pattern: []}}", "the list is empty"),

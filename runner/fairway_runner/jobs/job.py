@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, fie
 from fairway_agent.share import Wanted
 from fairway_core.documents import FieldError, Model
 from fairway_core.durations import Span
+from fairway_core.image_names import is_image
 from fairway_core.notifications import Notify
 from fairway_runner.jobs.foreign_keys import FOREIGN_CAUSES, FOREIGN_KEYS
 from fairway_runner.jobs.inputs import Input
@@ -106,8 +107,11 @@ def _attempts(value: Any) -> Any:
 
 
 def _image(value: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._/:@-]*", value):
-        hint = "write it as a registry does, for example myregistry.azurecr.io/train:1"
+    if not is_image(value):
+        hint = (
+            "write it as a registry does, in small letters but for the tag, for example "
+            "myregistry.azurecr.io/train:1"
+        )
         raise FieldError(f"`{value[:60]}` is not a container image", hint)
     return value
 

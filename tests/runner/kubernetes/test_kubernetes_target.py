@@ -78,6 +78,8 @@ def test_it_is_written_and_read_as_it_is() -> None:
         ({"namespace": "--all"}, "this is not a name of Kubernetes"),
         ({"queue": "a b"}, "this is not a name of Kubernetes"),
         ({"image": "-x"}, "begins with `-`"),
+        ({"image": "Train:1"}, "`Train:1` is not a container image"),
+        ({"head_image": "docker://python"}, "`docker://python` is not a container image"),
         ({"context": "lab\n"}, "control character"),
         ({"volumes": {"data": "a/b"}}, "this is not a name of Kubernetes"),
         ({"pool": "nd"}, "Extra inputs"),
