@@ -3,18 +3,24 @@ by the API server."""
 
 from __future__ import annotations
 
+import io
 import json
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from kubernetes_validate import ValidationError, validate
 
-from fairway_agent.kubernetes import manifests, shares
+from fairway_agent.kubernetes import manifests, shares, submit
 from fairway_agent.kubernetes.settings import Settings, Volume, of_run
 from fairway_agent.plan import RunPlan
 from fairway_agent.share import Wanted
+from fairway_agent.shared import submissions
 from fairway_agent.shared.submissions import Part
+from fairway_simulator.kubernetes.api.schemas import newest
+
+if TYPE_CHECKING:
+    from conftest import Cluster, Server
 
 VERSIONS = ("1.33", "1.37")
 RUN = "digits-7k2m9p"
@@ -62,6 +68,49 @@ def test_each_is_one_that_the_server_takes(
         manifests.keeper_job(RUN, 0, settings, COMMAND),
     ):
         validate(job, version, strict=True)
+
+
+def test_the_newest_is_among_them() -> None:
+    assert newest().startswith(f"{VERSIONS[-1]}.")
+
+
+SHAPES: dict[str, dict[str, Any]] = {
+    "a sweep, and a last task": {"nodes": [1] * 20, "last": True},
+    "several nodes, one task after another": {"nodes": [4, 4], "max_parallel": 1},
+    "after another run": {"nodes": [1, 2], "after": ["first"], "last": True},
+    "with limits": {"nodes": [1, 4], "timeout": 60.0, "retries": 2, "max_duration": 3600.0},
+}
+
+
+@pytest.mark.parametrize("queue", [None, "nd"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_so_is_all_that_a_run_writes_down(
+    cluster: Cluster,
+    server: Server,
+    monkeypatch: pytest.MonkeyPatch,
+    shape: str,
+    queue: str | None,
+) -> None:
+    """Also what is made later, by its keeper."""
+    monkeypatch.setattr(submit, "Api", lambda: server)
+    monkeypatch.setattr(submit, "_require_quota", lambda *_: None)
+    cluster.bring("first", [1])
+    submit.answer(cluster.shared, cluster.request("first"), io.BytesIO())
+    facts = dict(SHAPES[shape])
+    folder = cluster.bring("job-a", facts.pop("nodes"), **facts)
+    target = json.loads((folder / "target.json").read_text())
+    target["kubernetes"] |= {"queue": queue, "selector": {"agentpool": "nd"}}
+    (folder / "target.json").write_text(json.dumps(target))
+    container = {"image": "own:1", "shm_size": "8g"}
+    (folder / "job.json").write_text(json.dumps({"container": container}))
+    submit.answer(cluster.shared, cluster.request("job-a", key="-----BEGIN"), io.BytesIO())
+    written = [json.loads(each.read_text()) for each in (folder / "objects").iterdir()]
+    known = submissions.read(folder)
+    assert known is not None
+    assert len(written) == len(known.parts) + (shape != "with limits")
+    for version in VERSIONS:
+        for job in written:
+            validate(job, version, strict=True)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
