@@ -12,7 +12,14 @@ if TYPE_CHECKING:
 
     from fairway_core.diagram.terraform import Resource, Terraform
 
-MACHINES = ("batch_pool", "linux_virtual_machine", "linux_virtual_machine_scale_set")
+NODE_POOL = "kubernetes_cluster_node_pool"
+"""The type of a pool of nodes of Kubernetes."""
+MACHINES = (
+    "batch_pool",
+    NODE_POOL,
+    "linux_virtual_machine",
+    "linux_virtual_machine_scale_set",
+)
 """The types of resources that are machines."""
 
 # What is one box by itself, with its kind and what it is.
@@ -20,6 +27,7 @@ _PLAIN: Mapping[str, tuple[Kind, str]] = {
     "bastion_host": (Kind.NETWORK, "Bastion"),
     "batch_account": (Kind.SERVICE, "Batch account"),
     "container_registry": (Kind.SERVICE, "container registry"),
+    "kubernetes_cluster": (Kind.SERVICE, "Kubernetes cluster"),
     "key_vault": (Kind.SERVICE, "key vault"),
     "log_analytics_workspace": (Kind.SERVICE, "Log Analytics workspace"),
     "recovery_services_vault": (Kind.SERVICE, "backup vault"),
@@ -55,13 +63,18 @@ def boxes(terraform: Terraform) -> dict[Resource, Node]:
     return drawn
 
 
+_MACHINES = {
+    "batch_pool": "Batch pool",
+    NODE_POOL: "node pool",
+    "linux_virtual_machine": "VM",
+}
+
+
 def _add_machines(terraform: Terraform, drawn: dict[Resource, Node]) -> None:
     targets = terraform.targets()
     for machine in terraform.of(*MACHINES):
         record = target_of(machine, targets)
-        what = {"batch_pool": "Batch pool", "linux_virtual_machine": "VM"}.get(
-            machine.type, "scale set"
-        )
+        what = _MACHINES.get(machine.type, "scale set")
         size = text(machine.arguments.get("size") or machine.arguments.get("sku"))
         size = size or text(machine.arguments.get("vm_size"))
         lines = [f"{what}, {size}" if machine.type == "linux_virtual_machine" else what]
@@ -85,8 +98,8 @@ def _add_machines(terraform: Terraform, drawn: dict[Resource, Node]) -> None:
 def target_of(
     machine: Resource, targets: Mapping[str, Mapping[str, Any]]
 ) -> Mapping[str, Any] | None:
-    """The record of the cluster that the machines are: their name ends in its."""
-    fitting = [name for name in targets if machine.name.endswith(f"-{name}")]
+    """The record of the cluster that the machines are: their name is its, or ends in it."""
+    fitting = [name for name in targets if f"-{machine.name}".endswith(f"-{name}")]
     return targets[max(fitting, key=len)] if fitting else None
 
 

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from fairway_core.diagram.terraform import Resource, Terraform
 
 _THERE_ALREADY = "there already"
+# The arguments that say in which subnet a resource stands.
+_SUBNETS = ("subnet_id", "vnet_subnet_id")
 
 
 def place(terraform: Terraform, drawn: Mapping[Resource, Node], picture: Picture) -> None:
@@ -61,14 +63,14 @@ class _Places:
 
     def of(self, resource: Resource) -> Group | None:
         """The subnet that the resource stands in, itself or by its network interface."""
-        known = self._terraform.argument(resource, "subnet_id")
-        for subnet in known:
-            if subnet in self._subnets:
-                return self._subnets[subnet]
-        for given in nested(resource.arguments, "subnet_id"):
-            for each in texts(given):
-                if "/subnets/" in each:
-                    return self._there_already(each)
+        for argument in _SUBNETS:
+            for subnet in self._terraform.argument(resource, argument):
+                if subnet in self._subnets:
+                    return self._subnets[subnet]
+            for given in nested(resource.arguments, argument):
+                for each in texts(given):
+                    if "/subnets/" in each:
+                        return self._there_already(each)
         return None
 
     def _there_already(self, subnet_id: str) -> Group:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fairway_core.checks.blocks import first
-from fairway_core.diagram.boxes import MACHINES, target_of
+from fairway_core.diagram.boxes import MACHINES, NODE_POOL, target_of
 from fairway_core.diagram.picture import Arrow, Kind, Node
 from fairway_core.diagram.terraform import Address, Resource, text
 
@@ -29,6 +29,15 @@ def arrows(terraform: Terraform, drawn: Drawn) -> Iterator[Arrow]:
     yield from _roles(terraform, drawn)
     yield from _to_others(terraform, drawn, MACHINES, "identity_ids", "runs as")
     yield from _to_others(terraform, drawn, ("batch_pool",), "account_name", "belongs to")
+    yield from _to_others(terraform, drawn, (NODE_POOL,), "kubernetes_cluster_id", "belongs to")
+    kubernetes = ("kubernetes_cluster",)
+    yield from _to_others(terraform, drawn, kubernetes, "identity_ids", "runs as")
+    kubelet = "user_assigned_identity_id"
+    yield from _to_others(terraform, drawn, kubernetes, kubelet, "its nodes run as")
+    for trusted in terraform.of("federated_identity_credential"):
+        for cluster in terraform.argument(trusted, "issuer"):
+            for identity in terraform.argument(trusted, kubelet):
+                yield Arrow(drawn[cluster].id, drawn[identity].id, "pods of jobs act as")
     for bastion in terraform.of("bastion_host"):
         for machine in _logins(terraform, bastion):
             yield Arrow(drawn[bastion].id, drawn[machine].id, "SSH")
@@ -49,9 +58,17 @@ def _to_others(
 def _mounts(terraform: Terraform, drawn: Drawn) -> Iterator[Arrow]:
     """From machines to the file systems, and to other machines, that their start-up data names."""
     targets = terraform.targets()
+    # What Flux reads has the volumes of all pools.
+    volumes = [
+        blob.arguments.get("source_content")
+        for blob in terraform.of("storage_blob")
+        if blob.address.name == "manifests-volumes"
+    ]
     for machine in terraform.of(*MACHINES):
         record = target_of(machine, targets)
         start_up = [machine.arguments.get(name) for name in _START_UP]
+        if machine.type == NODE_POOL:
+            start_up = volumes
         met: dict[Node, list[str]] = {}
         for other in terraform.referred(start_up, machine.address.stack):
             node = drawn.get(other)
@@ -62,6 +79,8 @@ def _mounts(terraform: Terraform, drawn: Drawn) -> Iterator[Arrow]:
         for node, names in met.items():
             paths = record["mounts"] if record else {}
             path = next((path for mount, path in paths.items() if _called(mount, names)), "")
+            if machine.type == NODE_POOL and not path:
+                continue  # another pool's
             what = "mounts" if node.kind is Kind.FILES else "reaches"
             yield Arrow(drawn[machine].id, node.id, f"{what} {path}".strip())
 
