@@ -39,6 +39,10 @@ _KINDS = {
         "Microsoft.ContainerRegistry/registries/{name}",
         "az acr show -o tsv --query id -n NAME",
     ),
+    "AKS cluster": (
+        "Microsoft.ContainerService/managedClusters/{name}",
+        "az aks show -o tsv --query id -g GROUP -n NAME",
+    ),
     "version of a gallery image": (
         "Microsoft.Compute/galleries/{gallery}/images/{name}/versions/{version}",
         "az sig image-version show -o tsv --query id -g GROUP -r GALLERY -i NAME -e VERSION",

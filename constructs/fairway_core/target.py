@@ -189,7 +189,8 @@ class KubernetesAccess(Model):
     `resources` is what a whole node offers to a pod, where that does not follow from `vm_size`;
     `rdma` is the name under which its InfiniBand adapters are offered, if at all. `queue` is a
     LocalQueue of Kueue's, if the cluster has that, and `priorities` maps the `priority` of jobs to
-    its WorkloadPriorityClasses.
+    its WorkloadPriorityClasses. `cluster` is the id of a cluster of AKS, by which kubectl gets to
+    know its `context`.
     """
 
     kubeconfig: Folder = ""
@@ -204,6 +205,7 @@ class KubernetesAccess(Model):
     rdma: Word = ""
     queue: Label | None = None
     priorities: dict[Literal["low", "normal", "high"], Label] = Field(default_factory=dict)
+    cluster: Word | None = None
     service_account: Label = "fairway-task"
     head: Label = "fairway-head"
     head_image: Image = "python:3.12-slim"

@@ -14,6 +14,7 @@ from fairway_constructs.unique_name import client_config
 from fairway_core.environment import Kubernetes
 from fairway_core.environment.network import Firewall
 from fairway_core.environment.researchers import researchers_of
+from fairway_core.kubernetes.credentials import credentials
 from fairway_core.kubernetes.drivers import RDMA
 from fairway_core.kubernetes.manifests import Content, manifests
 from fairway_core.kubernetes.volumes import Volume
@@ -63,9 +64,7 @@ class KubernetesStack:
             value={
                 "name": self.cluster.name,
                 "resource_group": self.cluster.resource_group,
-                "credentials": f"az aks get-credentials --name {self.cluster.name} "
-                f"--resource-group {self.cluster.resource_group} "
-                "&& kubelogin convert-kubeconfig --login azurecli",
+                "credentials": credentials(self.cluster.name, self.cluster.resource_group),
             },
             description="The cluster, and how kubectl gets to know it",
             static_id=True,
@@ -175,6 +174,7 @@ class KubernetesStack:
                 tolerations=spec.tainted_keys,
                 rdma=RDMA if spec.offers_infiniband else "",
                 queue=name,
+                cluster=self.cluster.id,
                 service_account=_ACCOUNT,
             ),
         )

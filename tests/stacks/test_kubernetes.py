@@ -153,6 +153,7 @@ def test_the_targets_are_what_the_engine_takes(pods: Stacks) -> None:
     assert spot is not None
     assert cpu is not None
     assert (nd.context, nd.namespace, nd.queue) == ("pods-aks", "training", "nd")
+    assert nd.cluster == "${azurerm_kubernetes_cluster.kubernetes.id}"
     assert nd.image == "contoso.azurecr.io/train:1"
     assert (nd.selector, nd.rdma, spot.rdma) == ({"agentpool": "nd"}, "rdma/ib", "")
     assert nd.volumes == {"data": "data", "fast": "fast"}

@@ -254,6 +254,33 @@ def test_a_target_may_have_a_kubeconfig_of_its_own(
     assert caught.value.findings[0].id == "no-context"
 
 
+AKS = (
+    "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/lab-rg-compute/providers/"
+    "Microsoft.ContainerService/managedClusters/lab-aks"
+)
+
+
+@pytest.mark.parametrize(
+    ("cluster", "said"),
+    [
+        (
+            AKS,
+            "az aks get-credentials --name lab-aks --resource-group lab-rg-compute --subscription",
+        ),
+        (f"{AKS}/agentPools/{{nd}}", "kubectl config get-contexts"),
+        ("{a}", "kubectl config get-contexts"),
+        (None, "kubectl config get-contexts"),
+    ],
+)
+def test_a_cluster_that_kubectl_does_not_know_yet(
+    kubectl: Callable[[str], None], cluster: str | None, said: str
+) -> None:
+    kubectl('echo "error: context \\"lab\\" does not exist" >&2; exit 1')
+    with pytest.raises(UserError) as caught:
+        Exec("nd", ACCESS.model_copy(update={"cluster": cluster})).run(["true"], deadline=1.0)
+    assert said in caught.value.findings[0].hint
+
+
 def test_a_kubeconfig_that_is_missing(kubectl: Callable[[str], None], tmp_path: Path) -> None:
     kubectl('exec "$@"')
     with pytest.raises(UserError) as caught:

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_core.findings import UserError
+from fairway_core.kubernetes.credentials import credentials_of
 from fairway_runner.engines.remote import copying
 from fairway_runner.engines.remote.backoff import Backoff
 from fairway_runner.engines.remote.connection import COMMAND_TIMEOUT, Ended, on_terminal
@@ -64,6 +65,8 @@ _MISSING = (
     "az aks get-credentials --file writes such a file; that of the target kubernetes-sim is there "
     "while this runs: bin/kubernetes-simulator --background"
 )
+
+_GET_TO_KNOW = "once, with kubectl and kubelogin (az aks install-cli brings both): "
 
 # What no second try mends, by what kubectl says of it: the fault's id, and what to do.
 _LASTING = {
@@ -222,6 +225,9 @@ class Exec:
         usual = ("no-connection", "is its pod ready, and the network up? try: {kubectl}")
         id_, hint = self._lasting(said) or usual
         message = f"{self.name} cannot be reached: {said or 'the connection broke'}"
+        known = credentials_of(self.access.cluster or "") if id_ == "no-context" else ""
+        if known:
+            return UserError.of(id_, message, f"{_GET_TO_KNOW}{known}", exit_code=5)
         hint = hint.format(kubectl=shlex.join(line), target=self.target)
         return UserError.of(id_, message, hint, exit_code=5)
 

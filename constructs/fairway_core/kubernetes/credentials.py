@@ -1,0 +1,32 @@
+"""How kubectl gets to know a cluster of AKS: what a person types, once."""
+
+from __future__ import annotations
+
+import shlex
+
+from fairway_core.documents import FieldError
+from fairway_core.resource_ids import parts_of
+
+
+def credentials(name: str, group: str, subscription: str = "") -> str:
+    """The commands, which need no rights in the cluster but to find it.
+
+    >>> credentials("lab-aks", "lab-rg-compute").partition(" && ")[0]
+    'az aks get-credentials --name lab-aks --resource-group lab-rg-compute'
+    """
+    where = f" --subscription {subscription}" if subscription else ""
+    # kubectl then signs in as `az` has.
+    return (
+        f"az aks get-credentials --name {name} --resource-group {group}{where} "
+        "&& kubelogin convert-kubeconfig --login azurecli"
+    )
+
+
+def credentials_of(cluster: str) -> str:
+    """The same for the id of a cluster; "" for what is none."""
+    try:
+        parts = parts_of("AKS cluster", cluster)
+    except FieldError:
+        return ""
+    words = (parts[each] for each in ("name", "resource_group", "subscription"))
+    return credentials(*map(shlex.quote, words))
