@@ -107,7 +107,8 @@ class Gang:
         if why:
             # Who goes on with the task finds out by itself whether it is still so.
             whys.write(self.folder / whys.GANG, "")
-            raise Fault("no-nodes", f"{lacking} of its {self.size} pods did not come: {why}")
+            message = f"{lacking} of its {self.size} pods did not come: {why}"
+            raise Fault("no-nodes", message, "`fairway retry RUN` once that is repaired")
         if lacking and self.is_late():
             there = self.size - lacking
             message = f"{there} of its {self.size} pods were there after {PATIENCE / 60:g} min"
