@@ -17,6 +17,7 @@ from fairway_core.environment.researchers import researchers_of
 from fairway_core.kubernetes.credentials import credentials
 from fairway_core.kubernetes.drivers import RDMA
 from fairway_core.kubernetes.manifests import Content, manifests
+from fairway_core.kubernetes.queues import PRIORITIES
 from fairway_core.kubernetes.volumes import Volume
 from fairway_core.target import KubernetesAccess, Target
 
@@ -175,6 +176,7 @@ class KubernetesStack:
                 rdma=RDMA if spec.offers_infiniband else "",
                 queue=name,
                 cluster=self.cluster.id,
+                priorities=dict(PRIORITIES),
                 service_account=_ACCOUNT,
             ),
         )

@@ -186,6 +186,11 @@ def test_what_flux_reads_fits_targets_and_pools(pods: Stacks) -> None:
     assert "training" in by_kind["Namespace"]
     assert by_kind["PersistentVolumeClaim"] == {"data", "fast", "home"}
     assert by_kind["LocalQueue"] == {"nd", "spot", "cpu"}
+    for target in _targets(pods).values():
+        assert target.kubernetes is not None
+        assert set(target.kubernetes.priorities) == {"low", "normal", "high"}
+        named = set(target.kubernetes.priorities.values())
+        assert named == by_kind["WorkloadPriorityClass"]
     (quota,) = (each for each in objects if each["kind"] == "ResourceQuota")
     assert quota["spec"]["hard"]["requests.nvidia.com/gpu"] == "64"
     (account,) = (

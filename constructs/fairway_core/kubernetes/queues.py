@@ -5,7 +5,7 @@ Objects: https://kueue.sigs.k8s.io/docs/reference/kueue.v1beta2/, of release 0.1
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from fairway_agent.kubernetes.quantities import parse
 from fairway_core.kubernetes import documents, flux
@@ -14,13 +14,18 @@ from fairway_core.kubernetes.pools import taints
 from fairway_core.kubernetes.resources import of_node
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from fairway_core.target import Target
 
 NAMESPACE = "kueue-system"
-PRIORITIES = {"low": -1000, "normal": 0, "high": 1000}
-"""The classes of a job's `priority`, by the names that it has for them."""
+PRIORITIES: Final[Mapping[Literal["low", "normal", "high"], str]] = {
+    "low": "fairway-low",
+    "normal": "fairway-normal",
+    "high": "fairway-high",
+}
+"""The classes of a job's `priority`, by what it says."""
+_VALUES = {"low": -1000, "normal": 0, "high": 1000}
 _VERSION = "kueue.x-k8s.io/v1beta2"
 _CHARTS = "oci://registry.k8s.io/kueue/charts"
 
@@ -52,8 +57,8 @@ def objects(targets: Sequence[Target]) -> list[Manifest]:
     all of its nodes, and the classes of priority."""
     found = [each for target in targets for each in _queue(target)]
     classes = [
-        {**manifest(_VERSION, "WorkloadPriorityClass", f"fairway-{name}"), "value": value}
-        for name, value in PRIORITIES.items()
+        {**manifest(_VERSION, "WorkloadPriorityClass", name), "value": _VALUES[said]}
+        for said, name in PRIORITIES.items()
     ]
     return found + classes
 

@@ -10,6 +10,7 @@ import pytest
 
 from fairway_core.kubernetes import flux
 from fairway_core.kubernetes.manifests import Content, manifests
+from fairway_core.kubernetes.queues import PRIORITIES
 from fairway_core.kubernetes.volumes import Volume
 from fairway_core.target import Target
 from fairway_simulator.kubernetes import KubernetesCluster, NodeSpec, missing
@@ -40,6 +41,7 @@ TARGET = Target.model_validate(
             "selector": {"agentpool": "cpu"},
             "tolerations": ["fairway.dev/pool"],
             "queue": "cpu",
+            "priorities": dict(PRIORITIES),
         },
     }
 )
@@ -89,12 +91,15 @@ def test_a_job_runs_where_flux_has_applied_an_environment(
             cluster.kubectl(*words, "-f", "-", stdin="".join(texts))
         cluster.kubectl("-n", SPACE, "wait", "--for=jsonpath={.status.phase}=Bound", "pvc/data")
     cluster.kubectl("-n", SPACE, "rollout", "status", "deployment/fairway-head")
-    job = fairway.job("hostname", template="every-node", processes_per_node=1, nodes=2)
+    job = fairway.job(
+        "hostname", template="every-node", processes_per_node=1, nodes=2, priority="high"
+    )
     run = fairway.submit(job, "--target", "cpu")
     ended = fairway("wait", run)
     assert ended.returncode == 0, ended.stdout + ended.stderr + fairway("logs", run).stdout
     listed = cluster.kubectl("-n", SPACE, "get", "workloads", "-o", "json")
     [workload] = json.loads(listed)["items"]
+    assert workload["spec"]["priority"] == 1000
     assert workload["status"]["admission"]["clusterQueue"] == "cpu"
     [held] = workload["status"]["admission"]["podSetAssignments"]
     assert held["count"] == 2
