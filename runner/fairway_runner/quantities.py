@@ -42,3 +42,15 @@ def duration(seconds: float | None) -> str:
     if minutes < 60:
         return f"{minutes}m{rest:02d}s"
     return f"{minutes // 60}h{minutes % 60:02d}m"
+
+
+def money(amount: float | None) -> str:
+    """An amount as people read it; small ones keep their first digits.
+
+    >>> money(196.64), money(0.0052), money(0.0), money(None)
+    ('196.64', '0.0052', '0.00', 'unknown')
+    """
+    if amount is None:
+        return "unknown"
+    small = 0 < abs(amount) < 0.1
+    return f"{amount:.2g}" if small else f"{amount:,.2f}"

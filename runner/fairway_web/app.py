@@ -13,6 +13,8 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from fairway_core.findings import UserError
+from fairway_web.costs import Costs
+from fairway_web.environments import Environments
 from fairway_web.guard import Guard, too_large
 from fairway_web.pages import Pages, problem_page
 from fairway_web.project import Refresher, Runs
@@ -23,7 +25,7 @@ from fairway_web.submitting import Submitting
 from fairway_web.targets import Targets
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
     from starlette.requests import Request
 
@@ -31,12 +33,18 @@ if TYPE_CHECKING:
 
 
 def application(
-    store: RunStore, token: str, hosts: Collection[str], cookie: str, code: str
+    store: RunStore,
+    token: str,
+    hosts: Collection[str],
+    cookie: str,
+    code: str,
+    program: Sequence[str] = ("fairway",),
 ) -> Guard:
     """The server of one project's runs, for those who have the token, or are the first to have the
     code.
 
-    `hosts` are the names, with their port or `*` for any, under which it is reached.
+    `hosts` are the names, with their port or `*` for any, under which it is reached; `program` is
+    what starts Fairway's commands.
     """
     codes = {code}
     runs = Runs(store.base)
@@ -44,6 +52,7 @@ def application(
     refresher.start()
     submitting = Submitting(runs)
     rest, targets = Rest(runs, refresher, submitting), Targets(runs)
+    parts = (targets, Costs(runs, refresher), Environments(program))
 
     async def login(request: Request) -> Response:
         query = request.query_params
@@ -68,9 +77,12 @@ def application(
             Route("/metrics", prometheus),
             Route("/static/report.css", report_style),
             Mount("/static", StaticFiles(packages=[("fairway_web", "static")])),
-            Mount("/api/v1", routes=[*rest.routes(), *targets.rest_routes()]),
+            Mount(
+                "/api/v1",
+                routes=[each for part in (rest, *parts) for each in part.rest_routes()],
+            ),
             *Pages(runs, refresher).routes(),
-            *targets.routes(),
+            *(each for part in parts for each in part.routes()),
             *SubmitPage(runs, refresher, submitting).routes(),
         ],
         exception_handlers={

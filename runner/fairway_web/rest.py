@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from fairway_web.submitting import Submitting
 
 _UNKNOWN = frozenset(
-    f"unknown-{what}" for what in ("run", "task", "output", "target", "node", "rank")
+    f"unknown-{what}" for what in ("run", "task", "output", "target", "node", "rank", "environment")
 )
 _WRONG_STATE = frozenset({"running-run", "nothing-to-retry", "taken-run-id"})
 _STATUS = {2: 422, 3: 409, 5: 502}
@@ -56,7 +56,7 @@ class Rest:
         self._refresher = refresher
         self._submitting = submitting
 
-    def routes(self) -> list[Route]:
+    def rest_routes(self) -> list[Route]:
         """What is answered below `/api/v1`."""
         return [
             Route("/runs", self.list),

@@ -17,7 +17,7 @@ from fairway_core.findings import UserError
 from fairway_web.app import application
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from fairway_runner.runs.store import RunStore
@@ -100,10 +100,13 @@ def _remove_stale(path: Path) -> None:
             path.unlink()
 
 
-def serve(store: RunStore, address: Address, ready: Callable[[], None]) -> None:
-    """Answers until SIGINT or SIGTERM; `ready` is called when it does."""
+def serve(
+    store: RunStore, address: Address, program: Sequence[str], ready: Callable[[], None]
+) -> None:
+    """Answers until SIGINT or SIGTERM; `ready` is called when it does. `program` is what starts
+    Fairway's commands."""
     config = uvicorn.Config(
-        application(store, address.token, address.hosts, address.cookie, address.code),
+        application(store, address.token, address.hosts, address.cookie, address.code, program),
         log_level="warning",
         access_log=False,  # the address of the login has the token
         server_header=False,

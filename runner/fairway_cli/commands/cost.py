@@ -137,13 +137,19 @@ def _print_runs(
     from fairway_cli.ui.run_costs import (
         budget_facts,
         print_run_costs,
-        run_cost_facts,
         shown_day,
         write_run_costs,
     )
     from fairway_core.findings import format_finding
     from fairway_runner.moments import moment
-    from fairway_runner.runs.accounting import grouped, this_month, total, uses, uses_elsewhere
+    from fairway_runner.runs.accounting import (
+        grouped,
+        run_cost_facts,
+        this_month,
+        total,
+        uses,
+        uses_elsewhere,
+    )
     from fairway_runner.runs.elsewhere import look
     from fairway_runner.runs.query import Wanted, select
     from fairway_runner.runs.refresh import refresh_all

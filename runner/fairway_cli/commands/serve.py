@@ -61,7 +61,8 @@ def command(
             # One in the terminal returns when it is closed: it is not waited for.
             threading.Thread(target=webbrowser.open, args=[address.opened], daemon=True).start()
 
-    serve(store, address, ready)
+    program = [sys.executable, "-P", "-m", "fairway_cli.entry"]
+    serve(store, address, program, ready)
 
 
 def _require_extra() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fairway_runner.quantities import duration
+from fairway_runner.quantities import duration, money
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,18 +71,6 @@ def cost_facts(
             for saving in idle
         ],
     }
-
-
-def money(amount: float | None) -> str:
-    """An amount as people read it; small ones keep their first digits.
-
-    >>> money(196.64), money(0.0052), money(0.0), money(None)
-    ('196.64', '0.0052', '0.00', 'unknown')
-    """
-    if amount is None:
-        return _UNKNOWN
-    small = 0 < abs(amount) < 0.1
-    return f"{amount:.2g}" if small else f"{amount:,.2f}"
 
 
 def print_costs(

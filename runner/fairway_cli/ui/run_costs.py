@@ -8,27 +8,13 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from fairway_cli.ui.columns import columns
-from fairway_cli.ui.costs import money
+from fairway_runner.quantities import money
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from fairway_core.environment.monitoring import Budget
     from fairway_runner.runs.accounting import Group, Use
 
 _CSV = ("key", "runs", "node_hours", "cost", "unpriced", "sizes")
-
-
-def run_cost_facts(
-    groups: Sequence[Group], total: Group, *, by: str | None, currency: str
-) -> dict[str, Any]:
-    """Everything about them; money is in `currency`, null where no price is known."""
-    return {
-        "by": by or "run",
-        "currency": currency,
-        "groups": [group.facts for group in groups],
-        "total": {name: value for name, value in total.facts.items() if name != "key"},
-    }
 
 
 def shown_day(moment: float) -> str:

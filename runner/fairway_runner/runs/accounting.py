@@ -241,6 +241,18 @@ def total(found: Sequence[Use]) -> Group:
     return group
 
 
+def run_cost_facts(
+    groups: Sequence[Group], total: Group, *, by: str | None, currency: str
+) -> dict[str, Any]:
+    """Everything about them; money is in `currency`, null where no price is known."""
+    return {
+        "by": by or "run",
+        "currency": currency,
+        "groups": [group.facts for group in groups],
+        "total": {name: value for name, value in total.facts.items() if name != "key"},
+    }
+
+
 def this_month(found: Sequence[Use]) -> Group:
     """Those of runs that were submitted in this month, together; the month is the key."""
     month = f"{datetime.fromtimestamp(time.time(), UTC):%Y-%m}"

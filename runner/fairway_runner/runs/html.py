@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from fairway_runner.quantities import duration, number
+from fairway_runner.quantities import duration, money, number
 from fairway_runner.runs.facts import iso
 from fairway_runner.runs.varying import shown
 
@@ -18,5 +18,6 @@ def html_templates(package: str, folder: str) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters |= {"money": money}
     environment.filters |= {"number": number, "shown": shown, "duration": duration, "iso": iso}
     return environment

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from typing import TYPE_CHECKING
 
@@ -27,7 +28,8 @@ HOST = "127.0.0.1:8765"
 def anyone(store: RunStore) -> Iterator[TestClient]:
     """A client without the token."""
     (store.base / "runs").mkdir(parents=True, exist_ok=True)
-    app = application(store, TOKEN, {HOST, "forwarded:*"}, "fairway-8765", CODE)
+    program = [sys.executable, "-P", "-m", "fairway_cli.entry"]
+    app = application(store, TOKEN, {HOST, "forwarded:*"}, "fairway-8765", CODE, program)
     with TestClient(app, f"http://{HOST}", follow_redirects=False) as client:
         yield client
 

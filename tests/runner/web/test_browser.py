@@ -184,7 +184,7 @@ def test_runs_are_compared(page: Page, make_run: MakeRun) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/runs/job-a", "/compare?run=job-a", "/targets/local", "/submit"]
+    "path", ["/", "/runs/job-a", "/compare?run=job-a", "/targets/local", "/submit", "/cost"]
 )
 def test_a_phone_shows_all_of_it(
     browser: Browser, address: str, make_run: MakeRun, path: str

@@ -1,0 +1,140 @@
+"""Environments in the browser: checks, cost and a picture, without anything of Terraform loaded."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import RunFairway
+    from starlette.testclient import TestClient
+
+    from fairway_runner.runs.store import RunStore
+
+WRONG = "name: mine\nlocation: southcentralus\nclustrs: {}\n"
+
+
+@pytest.fixture
+def project(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = store.base.parent
+    (folder / "environments").mkdir()
+    (folder / "environments" / "mine.yaml").write_text(WRONG)
+    (folder / "cdktf.json").write_text("{}\n")
+    (folder / "fairway.yaml").write_text("{}\n")
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr("shutil.which", lambda _: "/usr/bin/dot")
+    return folder
+
+
+def test_environments_are_listed(client: TestClient, project: Path) -> None:
+    page = client.get("/environments").text
+    assert 'href="/environments/mine"' in page
+    listed = client.get("/api/v1/environments").json()
+    assert {"name": "mine", "file": str(project / "environments/mine.yaml")} in listed
+    assert "demo" in [each["name"] for each in listed]
+
+
+def test_what_is_wrong_with_one_is_shown_at_its_line(client: TestClient, project: Path) -> None:
+    page = client.get("/environments/mine").text
+    assert "did you mean `clusters`?" in page
+    assert "    3 | clustrs: {}" in page
+    assert "diagram" not in page  # there is nothing to draw
+    found = client.get("/api/v1/environments/mine/check").json()
+    assert 3 in [each["line"] for each in found]
+    answer = client.get("/api/v1/environments/mine/cost")
+    assert answer.status_code == 422
+    assert "`fairway cost` failed: " in answer.text
+    assert "did you mean `clusters`?" in answer.text
+    assert client.get("/api/v1/environments/mine/diagram").status_code == 422
+
+
+def test_one_has_its_cost_and_its_picture(
+    client: TestClient, project: Path, fairway: RunFairway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, printed, _ = fairway(project, "cost", "demo", "--offline", "--json")
+    assert code == 0
+    assert client.get("/api/v1/environments/demo/cost").json() == json.loads(printed)
+    code, printed, _ = fairway(project, "check", "demo", "--json")
+    assert client.get("/api/v1/environments/demo/check").json() == json.loads(printed)
+    page = client.get("/environments/demo").text
+    assert "cluster pair" in page
+    assert "2 × Standard_ND96isr_H100_v5" in page
+    assert 'src="/api/v1/environments/demo/diagram"' in page
+    monkeypatch.setattr("shutil.which", lambda _: None)
+    assert "A picture needs Graphviz" in client.get("/environments/demo").text
+
+
+@pytest.mark.parametrize("name", ["none", "..%2fmine", "%2fetc%2fpasswd", "mine.yaml", "--help"])
+def test_an_environment_that_there_is_not(client: TestClient, project: Path, name: str) -> None:
+    for path in (f"/environments/{name}", f"/api/v1/environments/{name}/check"):
+        answer = client.get(path)
+        assert answer.status_code == 404
+        assert "no environment is called" in answer.text or "Not Found" in answer.text
+
+
+def test_a_picture_is_made_once_for_a_file(
+    client: TestClient, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+
+    def program(_: list[str], *words: str) -> str:
+        made.append(words[0])
+        from pathlib import Path
+
+        Path(words[-1]).write_bytes(b"<svg/>")
+        return ""
+
+    monkeypatch.setattr("fairway_web.environments._program", program)
+    for _ in range(2):
+        answer = client.get("/api/v1/environments/mine/diagram")
+        assert (answer.content, answer.headers["content-type"]) == (b"<svg/>", "image/svg+xml")
+        assert "default-src 'none'" in answer.headers["content-security-policy"]
+    assert made == ["diagram"]
+    (project / "environments" / "mine.yaml").write_text(WRONG + "\n")
+    client.get("/api/v1/environments/mine/diagram")
+    assert made == ["diagram"] * 2
+
+
+def test_a_program_that_hangs_is_ended(
+    client: TestClient, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(*_: object, timeout: float, **__: object) -> None:
+        raise subprocess.TimeoutExpired("fairway", timeout)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    answer = client.get("/api/v1/environments/mine/cost")
+    assert answer.status_code == 502
+    assert "`fairway cost` took longer than 120 s" in answer.text
+
+
+_SCRIPT = """
+import sys, warnings
+warnings.simplefilter("ignore")
+from pathlib import Path
+from starlette.testclient import TestClient
+from fairway_runner.runs.store import RunStore
+from fairway_web.app import application
+program = [sys.executable, "-m", "fairway_cli.entry"]
+app = application(RunStore(Path(".fairway")), "t", {"localhost"}, "c", "d", program)
+with TestClient(app, "http://localhost", headers={"Authorization": "Bearer t"}) as client:
+    for path in sys.argv[1:]:
+        assert client.get(path).status_code == 200, path
+loaded = {name.partition(".")[0] for name in sys.modules}
+stacks = {"cdktf", "constructs", "jsii", "azure", "fairway_stacks", "fairway_constructs"}
+print(sorted(loaded & stacks))
+"""
+
+
+def test_the_server_loads_nothing_of_terraform(project: Path) -> None:
+    paths = ["/", "/submit", "/targets", "/targets/local", "/environments", "/environments/demo"]
+    paths += ["/api/v1/environments/demo/diagram", "/cost", "/compare", "/metrics"]
+    done = subprocess.run(
+        [sys.executable, "-c", _SCRIPT, *paths], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout.strip()) == (0, "[]"), done.stderr
