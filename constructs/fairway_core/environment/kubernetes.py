@@ -371,8 +371,10 @@ class Kubernetes(Model, defer_build=True):
     quota: Annotated[dict[str, str], AfterValidator(_quota)] = Field(default_factory=dict)
     """The most that this namespace may have, as a ResourceQuota writes it, for example
     `requests.nvidia.com/gpu: "64"`."""
-    wait_for_pods: Annotated[Span, AfterValidator(_whole_minutes)] = 900
-    """How long an admitted job may wait for all of its pods before Kueue puts it back."""
+    wait_for_pods: Annotated[Span, AfterValidator(_whole_minutes)] | None = None
+    """How long Kueue lets an admitted job wait for all of its pods before it puts it back; without
+    it the job itself waits. Not where sweeps run: a task that fails at once counts as a pod that
+    never came."""
     operators: Operators = Field(default_factory=Operators)
     """Versions of what is installed in the cluster."""
     system: SystemPool = Field(default_factory=SystemPool)

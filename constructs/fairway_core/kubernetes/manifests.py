@@ -21,10 +21,11 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Content:
     """What an environment says of it: `quota` is what the namespace of jobs may have at most,
-    `wait_for_pods` are seconds, and the others are versions of what is installed."""
+    `wait_for_pods` are seconds, or None for no limit, and the others are versions of what is
+    installed."""
 
     quota: Mapping[str, str] = field(default_factory=dict)
-    wait_for_pods: float = 900
+    wait_for_pods: float | None = None
     gpu: str = "v26.3.3"
     network: str = "v26.4.0"
     kueue: str = "0.19.2"

@@ -30,9 +30,13 @@ _VERSION = "kueue.x-k8s.io/v1beta2"
 _CHARTS = "oci://registry.k8s.io/kueue/charts"
 
 
-def installation(version: str, wait_for_pods: float) -> list[Manifest]:
-    """Kueue by its chart, for Jobs alone."""
-    patience = f"{round(wait_for_pods)}s"
+def installation(version: str, wait_for_pods: float | None) -> list[Manifest]:
+    """Kueue by its chart, for Jobs alone; with `wait_for_pods` seconds a Job that has not all of
+    its pods by then gives its quota back.
+
+    That is no default: Kueue does not count pods that have failed as having been there, and would
+    end what runs of a sweep some of whose tasks fail early.
+    """
     settings: dict[str, Any] = {
         "apiVersion": "config.kueue.x-k8s.io/v1beta2",
         "kind": "Configuration",
@@ -40,10 +44,12 @@ def installation(version: str, wait_for_pods: float) -> list[Manifest]:
         "metrics": {"bindAddress": ":8443"},
         "webhook": {"port": 9443},
         "leaderElection": {"leaderElect": True, "resourceName": "c1f6bfd2.kueue.x-k8s.io"},
-        # Quota is no promise of nodes: what does not start as a whole gives its share back.
-        "waitForPodsReady": {"timeout": patience, "recoveryTimeout": patience},
         "integrations": {"frameworks": ["batch/job"]},
     }
+    if wait_for_pods is not None:
+        # None of a Job that has begun: a task that failed would be a pod to wait for.
+        limits = {"timeout": f"{round(wait_for_pods)}s", "recoveryTimeout": "0s"}
+        settings["waitForPodsReady"] = limits
     values = {"managerConfig": {"controllerManagerConfigYaml": documents.text([settings])}}
     return [
         manifest("v1", "Namespace", NAMESPACE),

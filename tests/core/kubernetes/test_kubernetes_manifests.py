@@ -316,13 +316,17 @@ class TestQueues:
             },
         ]
 
-    def test_kueue_gives_back_what_does_not_start_as_a_whole(self) -> None:
-        found = one(
-            read(manifests([pool()], [DATA], Content(wait_for_pods=1200))), "HelmRelease", "kueue"
-        )
+    @pytest.mark.parametrize(
+        ("given", "limits"), [(None, None), (1200, {"timeout": "1200s", "recoveryTimeout": "0s"})]
+    )
+    def test_kueue_gives_back_what_does_not_start_and_never_what_runs(
+        self, given: float | None, limits: dict[str, str] | None
+    ) -> None:
+        content = Content(wait_for_pods=given)
+        found = one(read(manifests([pool()], [DATA], content)), "HelmRelease", "kueue")
         text = found["spec"]["values"]["managerConfig"]["controllerManagerConfigYaml"]
         settings = YAML(typ="safe").load(text)
-        assert settings["waitForPodsReady"]["timeout"] == "1200s"
+        assert settings.get("waitForPodsReady") == limits
         assert settings["integrations"]["frameworks"] == ["batch/job"]
 
     def test_the_quota_of_a_resource_that_is_no_whole_number(self) -> None:
