@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent import bundle, record, wakeups
-from fairway_agent.azure import registry
 from fairway_agent.faults import Fault
 from fairway_agent.share import CORES, GPUS
 
@@ -179,6 +178,8 @@ def _run(run: Path, command: Sequence[str]) -> int:
     names = [each for each in told if _TOLD.fullmatch(each) or each in own]
     with tempfile.TemporaryDirectory() as folder:
         if target.get("engine") != "local":
+            from fairway_agent.azure import registry  # its imports take longer than the rest
+
             told |= registry.log_in(runtime.name, runtime.program, container["image"], folder)
         if runtime.name == "enroot":
             container = {**container, "image": _import(runtime, container["image"])}

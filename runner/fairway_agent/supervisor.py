@@ -39,8 +39,8 @@ from fairway_agent.figures.sampling import Sampling, sampler
 from fairway_agent.notify import notify
 from fairway_agent.run_state import RunState
 from fairway_agent.share import NeverFits
-from fairway_agent.task import TIMED_OUT, Task
-from fairway_agent.task_state import TaskState
+from fairway_agent.task import Task
+from fairway_agent.task_state import TIMED_OUT, TaskState
 
 if TYPE_CHECKING:
     import socket

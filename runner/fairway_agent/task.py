@@ -34,7 +34,7 @@ from fairway_agent.plan import CANCEL
 from fairway_agent.ports import free_port
 from fairway_agent.share import ports_of
 from fairway_agent.task_spec import LAST
-from fairway_agent.task_state import ERROR, TaskState
+from fairway_agent.task_state import ERROR, TIMED_OUT, TaskState
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,7 +52,6 @@ NESTED = {"SHLVL": "2"}
 # Of the last task of its own run alone: one that such a task submits has it not.
 _OTHERS = "FAIRWAY_TASKS_DIR"
 _STRAY_GRACE = 2.0  # seconds for what a finished task left running
-TIMED_OUT = 124
 _NOT_KEPT = 74  # "I/O error" in sysexits.h
 
 

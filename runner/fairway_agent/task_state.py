@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 ERROR, NODE, PREEMPTION = "error", "node", "preemption"
 """Why an attempt did not end well."""
+TIMED_OUT = 124
+"""The exit code of a task whose time was over."""
 
 
 @dataclass(frozen=True, slots=True)

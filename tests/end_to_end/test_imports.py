@@ -44,3 +44,13 @@ def test_the_core_imports_neither_terraform_nor_azure(repository: Path) -> None:
     imported = set(run.stdout.splitlines())
     assert "fairway_core.documents" in imported
     assert not imported & {"cdktf", "constructs", "jsii", "azure"}
+
+
+@pytest.mark.parametrize("module", ["kubernetes.states", "slurm.states"])
+def test_who_only_looks_where_runs_stand_imports_nothing_that_runs_tasks(module: str) -> None:
+    """It is asked once a second by each that follows a run."""
+    script = f"import sys, fairway_agent.{module}; print('\\n'.join(sys.modules))"
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    imported = set(run.stdout.splitlines())
+    assert f"fairway_agent.{module}" in imported
+    assert not imported & {"fairway_agent.task", "fairway_agent.container", "urllib.request"}

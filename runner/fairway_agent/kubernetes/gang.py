@@ -72,7 +72,7 @@ class Gang:
             key=run / "fairway_key",
             serve=f"{bundle.here()}/fairway-node serve",
         )
-        return cls(place(run / "tasks" / task, submission), size, meeting)
+        return cls(whys.place(run / "tasks" / task, submission), size, meeting)
 
     def join(self, rank: int, code: Path) -> None:
         """Lets the others reach this pod. Fault where its image lacks what that takes."""
@@ -145,11 +145,6 @@ class Gang:
     def has_changed(self) -> bool:
         """Whether a pod of the attempt was replaced by another."""
         return [member and member.uid for member in self.members()] != [m.uid for m in self.met]
-
-
-def place(task: Path, submission: int) -> Path:
-    """Where the pods of a task say where they are."""
-    return task / "pods" / str(submission)
 
 
 def base() -> Path:

@@ -10,7 +10,6 @@ from fairway_agent import fields, record
 from fairway_agent.fields import Fields
 from fairway_agent.kubernetes import names, whys
 from fairway_agent.kubernetes.api import BATCH, CORE
-from fairway_agent.kubernetes.gang import place
 from fairway_agent.kubernetes.judging import why_stuck
 from fairway_agent.kubernetes.objects import index_of
 
@@ -71,8 +70,9 @@ class Hopeless:
         if part.nodes > 1 and index_of(found) > 0:
             # The first of a task on several nodes, which waits for this one, says the end.
             task = part.task_folder(self.folder, part.indices[0])
-            if place(task, submission).is_dir():
-                whys.write(place(task, submission) / whys.GANG, why)
+            there = whys.place(task, submission)
+            if there.is_dir():
+                whys.write(there / whys.GANG, why)
             return
         has_begun = any(part.task_folder(self.folder, each).name in begun for each in part.indices)
         if part.nodes == 1 and has_begun:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from fairway_agent.kubernetes.objects import condition, holds, moment, unscheduled
 from fairway_agent.shared.verdicts import CANCELLED, KILLED, SERVICE, Verdict, ended, waiting
-from fairway_agent.task import TIMED_OUT
-from fairway_agent.task_state import TaskState
+from fairway_agent.task_state import TIMED_OUT, TaskState
 
 if TYPE_CHECKING:
     from fairway_agent.kubernetes.objects import Object, Objects

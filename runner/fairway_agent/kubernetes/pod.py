@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from fairway_agent.plan import RunPlan
     from fairway_agent.shared.submissions import Part
 
-_LOOK = 1.0  # seconds between two looks whether all pods are there
+# Seconds between two looks whether all pods are there: most come together.
+_FIRST_LOOK, _LOOK = 0.05, 1.0
 
 
 @dataclass
@@ -44,14 +45,15 @@ class PodAttempts(Attempts):
 
     def begin(self) -> bool:
         """Waits until its other pods are there, and can be reached."""
-        group = self.task.gang
+        group, pause = self.task.gang, _FIRST_LOOK
         if group is not None:
             group.began = time.monotonic()
         while group is not None and not self.asked:
             if found := group.gather():
                 self.task.nodes, self.task.config = found
                 break
-            wakeups.wait(self.wakeup, time.monotonic() + _LOOK)
+            wakeups.wait(self.wakeup, time.monotonic() + pause)
+            pause = min(_LOOK, 2 * pause)
         return not self.asked
 
 

@@ -19,6 +19,11 @@ GANG = "stuck.json"
 """Beside what the pods of a task say of themselves: why others do not come."""
 
 
+def place(task: Path, submission: int) -> Path:
+    """Where the pods of a task say of themselves where they are."""
+    return task / "pods" / str(submission)
+
+
 def read(file: Path) -> str:
     """What it says; "" where nothing is in the way."""
     return fields.read(file, _why) or ""

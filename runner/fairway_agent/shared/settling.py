@@ -17,8 +17,7 @@ from fairway_agent import cancelled_tasks, fields, record, state_files
 from fairway_agent.fields import Damaged, Fields
 from fairway_agent.run_state import RunState
 from fairway_agent.shared import plans, submissions
-from fairway_agent.task import TIMED_OUT
-from fairway_agent.task_state import TaskState
+from fairway_agent.task_state import TIMED_OUT, TaskState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from fairway_agent.task import TIMED_OUT
-from fairway_agent.task_state import TaskState
+from fairway_agent.task_state import TIMED_OUT, TaskState
 
 CANCELLED, SERVICE, KILLED = 130, 5, 137
 """The exit codes of tasks that could not write their own."""

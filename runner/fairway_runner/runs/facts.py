@@ -89,7 +89,7 @@ def _over_limit(run: Run, status: RunState) -> str | None:
     if status.state != "failed" or run.record.tasks > 1:
         return None
     with suppress(UserError, OSError):
-        from fairway_agent.task import TIMED_OUT  # most runs need none
+        from fairway_agent.task_state import TIMED_OUT
 
         task = run.task_status(0)
         if task.timed_out or task.exit_code == TIMED_OUT:

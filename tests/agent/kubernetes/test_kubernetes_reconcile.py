@@ -10,7 +10,7 @@ import pytest
 
 from fairway_agent import state_files
 from fairway_agent.faults import Fault
-from fairway_agent.kubernetes import gang, hopeless, states, submit, whys
+from fairway_agent.kubernetes import hopeless, states, submit, whys
 from fairway_agent.kubernetes.api import DOWN, NO_ANSWER
 from fairway_agent.kubernetes.objects import INDEX
 from fairway_agent.kubernetes.reconcile import settle_all
@@ -182,7 +182,7 @@ class TestStuck:
         """It has the last word, as it may have begun before: see `gang`."""
         folder = submitted(cluster, [3])
         self.hold(server, 2)
-        there = gang.place(folder / "tasks" / "0", 0)
+        there = whys.place(folder / "tasks" / "0", 0)
         there.mkdir(parents=True)
         state(server, folder)
         clock.now += hopeless.PATIENCE - 1

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_agent import state_files
 from fairway_agent.run_state import RunState
-from fairway_agent.task import TIMED_OUT
-from fairway_agent.task_state import TaskState
+from fairway_agent.task_state import TIMED_OUT, TaskState
 from fairway_core.findings import UserError
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.batch import names, pools, states
