@@ -277,7 +277,8 @@ class Target(Model):
 
     @model_validator(mode="after")
     def _reach_leads_to_a_host(self) -> Self:
-        if self.reach is not None and not (self.slurm or self.ssh or self.batch):
+        led_to = self.slurm or self.ssh or self.batch or self.gateway
+        if self.reach is not None and not led_to:
             raise FieldError(
                 f"`reach:` is for targets that ssh leads to, and not for engine `{self.engine}`",
                 "leave it out",

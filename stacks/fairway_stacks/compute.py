@@ -128,8 +128,11 @@ class ComputeStack(EnvironmentStack):
         from fairway_stacks.kubernetes import KubernetesStack
 
         kubernetes = KubernetesStack(self, self._environment, network, self._data)
+        gateway = self._gateway("")
         found = {
-            name: kubernetes.pool(name, spec, storage=self._storage, vault_url=self._vault_url)
+            name: kubernetes.pool(
+                name, spec, storage=self._storage, vault_url=self._vault_url
+            ).model_copy(update={"gateway": gateway, "reach": self._reach if gateway else None})
             for name, spec in self._environment.node_pools.items()
         }
         kubernetes.configure(list(found.values()))

@@ -35,6 +35,19 @@ def test_a_network_that_is_there_already_is_asked_about_too() -> None:
     assert "security.ubuntu.com" in _names(load_environment(SECTIONS / "existing.yaml"))
 
 
+def test_kubernetes_fetches_its_system_and_its_drivers() -> None:
+    environment = load_environment(SECTIONS / "pods.yaml")
+    found = _names(environment)
+    assert {
+        "mcr.microsoft.com",
+        "*.hcp.westeurope.azmk8s.io",
+        "nvcr.io",
+        "registry.k8s.io",
+    } <= found
+    cpu = {"cpu": environment.clusters["cpu"].model_copy(update={"size": "Standard_D16s_v6"})}
+    assert "nvcr.io" not in _names(environment.model_copy(update={"clusters": cpu}))
+
+
 def test_each_part_has_its_own() -> None:
     found = _names(load_environment(SECTIONS / "own.yaml"))
     assert "westeurope.handler.control.monitor.azure.com" in found
@@ -68,6 +81,7 @@ def test_a_way_out_of_its_own_needs_nobodys_leave(section: str) -> None:
 def test_every_row_says_where_it_is_from() -> None:
     rows = table("egress")["egress"]
     kinds = {"ubuntu", "almalinux", "slurm", "idle", "monitoring", "entra"}
+    kinds |= {"kubernetes", "operators"}
     assert {row["for"] for row in rows} == kinds
     for row in rows:
         assert row["names"]

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 OURS = ROOT / "stacks/environments/h100-kubernetes.yaml"
 PODS = Path(__file__).with_name("sections") / "pods.yaml"
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
 BLOBS = "Microsoft.Storage/storageAccounts/blobServices/containers/blobs"
 MANIFESTS = "container-cluster-configuration"
 
@@ -310,3 +311,14 @@ def test_the_picture_shows_the_cluster_its_pools_and_who_they_are(pods: Stacks) 
     (network,) = (group for group in picture.groups if group.title == "pods-vnet")
     (subnet,) = (group for group in network.groups if group.title == "pods-snet-kubernetes")
     assert {node.title for node in subnet.nodes} == {"pods-aks", "nd", "spot", "cpu"}
+
+
+def test_storage_that_is_closed_is_reached_by_the_gateway(written: Written) -> None:
+    text = OURS.read_text().replace("  allowed: [203.0.113.0/24]\n", f"  ssh_keys: ['{KEY}']\n")
+    text = text.replace("api_server: allowed", "api_server: private")
+    stacks = written(text.replace("access:\n", "access:\n  gateway: true\n  bastion: true\n"))
+    target = _targets(stacks)["nd"]
+    assert target.gateway is not None
+    assert "gateway" in target.gateway.host
+    assert target.reach is not None
+    assert target.reach.bastion

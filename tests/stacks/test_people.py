@@ -293,7 +293,7 @@ _POOL = "pool: {engine: batch, size: Standard_ND96asr_v4, nodes: {min: 0, max: 4
             "have the user id 20001",
         ),
         ("users: [{name: ada, keys: [k], uid: 1000}]", _ND, "at least 20000"),
-        (_USERS, _POOL, "nobody logs in to nodes of Batch"),
+        (_USERS, _POOL, "nobody logs in to nodes of Batch or Kubernetes"),
         (_USERS, f"{_ND}\n  b: {_ND[4:].replace('data', 'home')}", "mounted by all partitions"),
         ("users: [{name: ada, keys: [missing.pub]}]", _ND, "no such public key"),
         ("users: [{name: ada}]", _ND, "either by keys or by Entra ID"),

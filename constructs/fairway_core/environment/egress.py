@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fairway_core.catalog import vm_size
 from fairway_core.catalog.tables import table
 from fairway_core.environment.network import Firewall
 
@@ -59,6 +60,11 @@ def _needs(environment: Environment) -> Iterator[str]:
         yield "ubuntu" if is_ubuntu else "almalinux"
     if environment.scheduler is not None:
         yield "slurm"
+    sizes = [vm_size(pool.size) for pool in environment.node_pools.values()]
+    if sizes:
+        yield "kubernetes"
+    if any(size.gpu or size.rdma for size in sizes):
+        yield "operators"
     if any(cluster.engine == "ssh" and cluster.idle for cluster in environment.clusters.values()):
         yield "idle"
     if environment.monitoring is not None:

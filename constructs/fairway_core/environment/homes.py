@@ -80,9 +80,10 @@ def check_people(
     if not people:
         return
     place = ("access", "users")
-    if not gateway and all(cluster.engine == "batch" for cluster in clusters.values()):
+    no_logins = ("batch", "kubernetes")
+    if not gateway and all(cluster.engine in no_logins for cluster in clusters.values()):
         raise FieldError(
-            "nobody logs in to nodes of Batch: there is no machine for these accounts",
+            "nobody logs in to nodes of Batch or Kubernetes: no machine has these accounts",
             "let them submit by `access: {researchers: [OBJECT ID]}`",
             place,
         )

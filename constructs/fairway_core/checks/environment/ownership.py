@@ -106,7 +106,10 @@ def _ways_to_batch(subject: EnvironmentSubject) -> Iterator[Occurrence]:
                 "has_range": bool(access.allowed),
                 "has_other_network": bool(network.existing or network.peerings),
                 "has_host": bool(access.gateway)
-                or any(each.engine != "batch" for each in environment.clusters.values()),
+                or any(
+                    each.engine not in ("batch", "kubernetes")
+                    for each in environment.clusters.values()
+                ),
             },
         )
 
