@@ -50,7 +50,8 @@ NODE = (
 """The modules that a node boots with."""
 
 IDLE = (
-    *("azure/http", "azure/identity", "azure/imds", "faults", "files", "record"),
+    *("azure/http", "azure/identity", "azure/imds", "azure/workload"),
+    *("faults", "files", "record"),
     *("allocators/hosts", "allocators/queue", "figures/gpus", "idle_stop"),
 )
 """The modules that a machine boots with that stops itself."""

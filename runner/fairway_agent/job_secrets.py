@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from fairway_agent import record
 from fairway_agent.azure.http import Failure
-from fairway_agent.azure.identity import METADATA, reading
+from fairway_agent.azure.identity import OWN, reading
 from fairway_agent.azure.imds import PEOPLE_FROM
 from fairway_agent.azure.keyvault import KeyVault
 from fairway_agent.fields import Fields, Unfit
@@ -21,7 +21,7 @@ from fairway_agent.fields import Fields, Unfit
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from fairway_agent.azure.imds import Metadata
+    from fairway_agent.azure.keyvault import Identity
 
 _SERVICE = Path("/run/fairway-secrets/socket")
 _PATIENCE = 180.0  # seconds; it asks again what fails for a moment
@@ -35,9 +35,7 @@ def secrets_of(run: Path) -> dict[str, str]:
     return values(sources, address)
 
 
-def values(
-    sources: Mapping[str, str], address: str, metadata: Metadata = METADATA
-) -> dict[str, str]:
+def values(sources: Mapping[str, str], address: str, metadata: Identity = OWN) -> dict[str, str]:
     """The value of each secret by its variable; Fault, without any value, where one cannot be
     read."""
     vault = KeyVault(address, metadata)

@@ -12,10 +12,12 @@ import time
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
+from http.client import HTTPException, IncompleteRead
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Mapping
     from http.client import HTTPResponse
     from typing import TypeVar
 
@@ -25,6 +27,7 @@ _TRIES = 8
 _FIRST_PAUSE = 0.5  # seconds; each pause is twice as long as the one before
 _LONGEST_WAIT = 60.0
 _TIMEOUT = 60.0  # seconds without a byte
+_MOST = 1 << 26  # bytes of an answer
 _TRANSIENT = frozenset({408, 429, 500, 502, 503, 504})
 # Another change of the same resource is under way. A quota that is used up is a conflict too.
 _CONFLICTS = frozenset({409, 412})
@@ -69,27 +72,39 @@ def send(
     *,
     headers: dict[str, str] | None = None,
     body: object = None,
+    form: Mapping[str, str] | None = None,
     authority: str = "",
     tries: int = _TRIES,
     timeout: float = _TIMEOUT,
     passing: Collection[int] = (),
+    most: int = _MOST,
 ) -> Answer:
-    """Asks until there is a lasting answer; Failure where that is an error.
+    """Asks until there is a lasting answer; Failure where that is an error, or has more bytes than
+    `most`.
 
-    `authority` is a file of certificates to trust; `passing` are statuses that this service
-    gives for a moment only.
+    What is sent is the `body` as JSON, or the fields of the `form`. `authority` is a file of
+    certificates to trust; `passing` are statuses that this service gives for a moment only.
     """
     data = None if body is None else json.dumps(body).encode()
     head = {"Accept": "application/json", **(headers or {})}
     if data is not None:
         head["Content-Type"] = "application/json"
+    if form is not None:
+        data = urlencode(form).encode()
+        head["Content-Type"] = "application/x-www-form-urlencoded"
     request = _request(method, url, head, data)
 
     def ask() -> Answer:
         try:
             with _open(request, authority, timeout) as response:
-                return Answer(response.status, _lower(response.headers), _json(response.read()))
-        except (OSError, ValueError) as error:
+                text = response.read(most + 1)
+                if len(text) > most:
+                    raise Failure(0, "BadAnswer", f"{method} {url}: more than {most:,} bytes")
+                # Which says nothing of an answer that breaks off where it is read to some length.
+                if response.length:
+                    raise IncompleteRead(text, response.length)
+                return Answer(response.status, _lower(response.headers), _json(text))
+        except (OSError, ValueError, HTTPException) as error:
             raise Failure(0, "NoAnswer", f"{method} {url}: {error}") from None
 
     return _patiently(ask, tries, passing)

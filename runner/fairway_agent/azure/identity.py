@@ -1,11 +1,14 @@
-"""This node's own identity, for what its job reads: once for the whole process."""
+"""The identity by which a job's data and secrets are read, once for the whole process: that of its
+pod where that has one, and else this node's own."""
 
 from __future__ import annotations
 
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairway_agent.azure import workload
 from fairway_agent.azure.http import Failure
 from fairway_agent.azure.imds import Metadata
 from fairway_agent.faults import Fault
@@ -39,7 +42,33 @@ def reading(what: str) -> Iterator[None]:
         raise Fault("no-access", f"{what} cannot be read: {failure}", hint) from None
 
 
-def bearer(resource: str) -> dict[str, str]:
-    """The header that opens a kind of service; Fault where the node has no identity."""
-    with reading("the node's identity"):
+class Own:
+    """Of a pod with an identity of its own that one, and never the node's, which all pods share."""
+
+    def bearer(self, resource: str) -> dict[str, str]:
+        """The header that opens a kind of service; Fault or Failure where there is no identity."""
+        try:
+            if (pod := _of_pod()) is not None:
+                return pod.bearer(resource)
+        except Failure as failure:
+            message = f"the pod's identity opens nothing: {failure}"
+            raise Fault("no-access", message, _FEDERATED) from None
         return METADATA.bearer(resource)
+
+
+OWN = Own()
+_FEDERATED = (
+    "its identity needs a federated credential for the pod's service account, and the account the "
+    "annotation azure.workload.identity/client-id: kubectl describe serviceaccount"
+)
+
+
+@cache
+def _of_pod() -> workload.Workload | None:
+    return workload.of()
+
+
+def bearer(resource: str) -> dict[str, str]:
+    """The header that opens a kind of service; Fault where there is no identity."""
+    with reading("the node's identity"):
+        return OWN.bearer(resource)

@@ -1,15 +1,12 @@
-"""Secrets of a Key Vault, by this machine's own identity."""
+"""Secrets of a Key Vault, by the identity of who asks."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 from urllib.parse import quote
 
 from fairway_agent.azure.http import Failure, send
-
-if TYPE_CHECKING:
-    from fairway_agent.azure.imds import Metadata
 
 _API = "7.4"
 _RESOURCE = "https://vault.azure.net"
@@ -23,12 +20,19 @@ class Secret:
     tags: dict[str, str]
 
 
+class Identity(Protocol):
+    """By which it is read."""
+
+    def bearer(self, resource: str) -> dict[str, str]:
+        """The header that opens a resource."""
+
+
 @dataclass(frozen=True)
 class KeyVault:
     """A vault by its address; `authority` is a file of certificates to trust."""
 
     address: str
-    metadata: Metadata
+    metadata: Identity
     authority: str = ""
 
     def read(self, name: str) -> str:

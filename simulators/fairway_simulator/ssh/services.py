@@ -29,6 +29,14 @@ if TYPE_CHECKING:
 CONTAINER = "datasets"
 NODES = "nodes"
 """The principal of the nodes' identity."""
+TENANT, CLIENT = "0f8fad5b-d9cb-469f-a165-70867728950e", "7c9e6679-7425-40de-944b-e07fc1f90ae7"
+"""Of the identity of pods."""
+_FORM = {
+    "grant_type": "client_credentials",
+    "client_id": CLIENT,
+    "client_assertion_type": "urn:ietf:params:oauth:client-assertion-type:jwt-bearer",
+}
+_SCOPE = "/.default"
 _GROUP = "/subscriptions/s/resourceGroups/g/providers"
 ACCOUNT = f"{_GROUP}/Microsoft.Storage/storageAccounts/lab"
 VAULT = f"{_GROUP}/Microsoft.KeyVault/vaults/lab"
@@ -41,7 +49,8 @@ class Services:
 
     `faults` come first, each once: part of an address with the status that it is answered
     with, or part of a blob's name with the bytes after which the connection breaks. With `rights`
-    NODES may do nothing but what these allow, on ACCOUNT and VAULT.
+    NODES may do nothing but what these allow, on ACCOUNT and VAULT. `federated` are the tokens of
+    pods that Entra ID knows, of which each comes with TENANT and CLIENT.
     """
 
     url: str = ""
@@ -51,6 +60,7 @@ class Services:
     wrong_md5: bool = False
     requests: list[str] = field(default_factory=list)
     rights: Rights | None = None
+    federated: set[str] = field(default_factory=set)
 
     def refusal(self, path: str) -> int | None:
         """The status by which a request is refused, if one is to be."""
@@ -150,6 +160,31 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(200, self.services.listing(query["prefix"], begin))
         else:
             self._blob(urllib.parse.unquote(url.path.removeprefix(f"/{CONTAINER}/")))
+
+    def do_POST(self) -> None:
+        """Exchanges the token of a pod, as Entra ID does: entra/identity-platform,
+        v2-oauth2-client-creds-grant-flow."""
+        form = dict(urllib.parse.parse_qsl(self._body()))
+        self.services.requests.append(self.path)
+        if (status := self.services.refusal(self.path)) is not None:
+            self._send(status, b"")
+        elif self.path != f"/{TENANT}/oauth2/v2.0/token":
+            self._send(404, b"")
+        elif form.pop("client_assertion", "") not in self.services.federated:
+            said = "AADSTS700213: No matching federated identity record found"
+            found = {"error": "invalid_client", "error_description": said}
+            self._send(401, json.dumps(found).encode())
+        elif not (scope := form.pop("scope", "")).endswith(_SCOPE) or form != _FORM:
+            self._send(400, json.dumps({"error": "invalid_request"}).encode())
+        else:
+            resource = scope.removesuffix(_SCOPE)
+            resource += "/" if "storage" in resource else ""
+            token = {"token_type": "Bearer", "expires_in": 3599}
+            token |= {"access_token": f"token for {resource}"}
+            self._send(200, json.dumps(token).encode(), length=self.services.cut(self.path))
+
+    def _body(self) -> str:
+        return self.rfile.read(int(self.headers["Content-Length"])).decode()
 
     def _secret(self, name: str) -> None:
         if self.headers["Authorization"] != "Bearer token for https://vault.azure.net":
