@@ -13,6 +13,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from fairway_core.findings import UserError
+from fairway_web.acting import file_error
 from fairway_web.costs import Costs
 from fairway_web.environments import Environments
 from fairway_web.guard import Guard, too_large
@@ -87,6 +88,7 @@ def application(
         ],
         exception_handlers={
             UserError: _user_error,
+            OSError: _file_error,
             HTTPException: _http_error,
             ClientDisconnect: _cut_off,
         },
@@ -105,6 +107,11 @@ async def _user_error(request: Request, error: Exception) -> Response:
     if request.url.path.startswith("/api/"):
         return answer
     return problem_page(error, answer.status_code)
+
+
+async def _file_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, OSError)
+    return await _user_error(request, file_error(error))
 
 
 async def _http_error(request: Request, error: Exception) -> Response:

@@ -47,7 +47,7 @@ def find_template(name: str, job_folder: Path) -> Path:
     try:
         path = (root / name).resolve()
         exists = path.is_file()
-    except (OSError, RuntimeError):  # too long a name, or a loop of links
+    except (OSError, RuntimeError, ValueError):  # no name of a file, or a loop of links
         raise FieldError(f"`{name[:60]}` cannot be the name of a file", _LIST) from None
     if Path(name).is_absolute() or not path.is_relative_to(root):
         raise FieldError(

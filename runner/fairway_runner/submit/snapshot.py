@@ -147,11 +147,19 @@ def _walk(folder: Path, prefix: str, exclude: Sequence[str]) -> Iterator[CodeFil
             continue
         if entry.is_dir(follow_symlinks=False):
             yield from _walk(Path(entry.path), path + "/", exclude)
-        elif entry.is_file():
+        elif _is_file(entry, path):
             with suppress(FileNotFoundError):  # as above
                 status = entry.stat()
                 is_executable = bool(status.st_mode & 0o100)
                 yield CodeFile(path, status.st_size, is_executable, status.st_mtime_ns)
+
+
+def _is_file(entry: os.DirEntry[str], path: str) -> bool:
+    try:
+        return entry.is_file()
+    except OSError as error:  # a link without end, or to where nobody may look
+        message = f"{entry.path}: {error.strerror}"
+        raise UserError.of("bad-code", message, _leave_out(path)) from None
 
 
 def _leave_out(path: str) -> str:

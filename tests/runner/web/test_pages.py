@@ -120,6 +120,21 @@ def test_a_run_has_its_script_its_parameters_and_why_it_failed(
     assert 'href="/submit?from=run:job-a"' in page
 
 
+@pytest.mark.parametrize("path", ["/runs/job-a", "/api/v1/runs/job-a", "/runs/job-a/sections"])
+def test_a_file_that_cannot_be_read_is_named(
+    client: TestClient, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    make_run("job-a")
+
+    def refuse(_: Run) -> None:
+        raise PermissionError(13, "Permission denied", "state.json")
+
+    monkeypatch.setattr("fairway_runner.runs.store.Run.status", property(refuse))
+    answer = client.get(path)
+    assert answer.status_code == 502
+    assert "state.json: Permission denied" in answer.text
+
+
 def test_targets(client: TestClient) -> None:
     assert 'href="/targets/local"' in client.get("/targets").text
 

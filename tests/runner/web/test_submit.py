@@ -238,6 +238,14 @@ def test_what_a_run_is_not_run_again_with(
     assert [run.id for run in store.unsorted()] == ["hello-first"]
 
 
+def test_code_that_cannot_be_read_is_named(client: TestClient, project: Path) -> None:
+    (project / "loop").symlink_to("loop")
+    answer = client.post("/api/v1/check", json={"job": JOB})
+    assert answer.status_code == 422
+    assert "loop: Too many levels of symbolic links" in said(answer)
+    assert 'exclude: ["loop"]' in answer.json()["findings"][0]["hint"]
+
+
 def test_a_job_with_steps_has_a_script_for_each(client: TestClient) -> None:
     steps = "name: two\nsteps:\n  a: {command: echo a}\n  b: {command: echo b, after: a}\n"
     checked = client.post("/api/v1/check", json={"job": steps}).json()
@@ -274,7 +282,9 @@ def test_the_form_begins_with_what_was_chosen(
     assert ("params.word=two</textarea>" in page) is chosen.startswith("run:")
 
 
-@pytest.mark.parametrize("chosen", ["template:none", "template:../x", "run:none", "x"])
+@pytest.mark.parametrize(
+    "chosen", ["template:none", "template:../x", "template:\0", "run:none", "x"]
+)
 def test_a_beginning_that_there_is_not(client: TestClient, chosen: str) -> None:
     answer = client.get("/submit", params={"from": chosen, "once": "abcdef"})
     assert answer.status_code in (404, 422)
