@@ -187,6 +187,7 @@ class BatchSimulator:
         self._server.stop()
         self._core.scheduler.stop()
         self._core.fleet.stop()
+        self._core.agent.processes.close()
         self._core.agent.network.close()
         if self._azurite:
             self._azurite.stop()

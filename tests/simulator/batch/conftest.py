@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import random
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
 from shlex import quote
 from shutil import which
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from azure.batch import BatchClient
@@ -14,9 +18,6 @@ from azure.core.credentials import AzureNamedKeyCredential
 
 from fairway_simulator.batch import BatchSimulator, StorageAccess
 from fairway_simulator.batch.azurite import Azurite, program
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 Connect = Callable[[BatchSimulator], BatchClient]
 Run = Callable[..., Any]
@@ -36,6 +37,29 @@ def connect() -> Iterator[Connect]:
     yield make
     for client in clients:
         client.close()
+
+
+@dataclass(frozen=True)
+class Sleep:
+    """A number of seconds that nothing else on this machine sleeps, by which it is known who does:
+    nodes have numbers of their own for processes."""
+
+    seconds: str
+
+    def lives(self, more: str = "") -> bool:
+        """Whether a process sleeps for so long, with `more` digits."""
+        words = b"sleep\0" + f"{self.seconds}{more}".encode("ascii") + b"\0"
+        for file in Path("/proc").glob("[0-9]*/cmdline"):
+            with suppress(OSError):
+                if file.read_bytes() == words:
+                    return True
+        return False
+
+
+@pytest.fixture
+def sleep() -> Sleep:
+    """One of its own for each test."""
+    return Sleep(f"300.{random.randrange(10**9):09}")
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from shlex import quote
 from typing import Any
 
@@ -93,9 +92,11 @@ def test_a_subtask_that_fails_fails_the_task_and_is_retried(
     assert (subtask.exit_code, subtask.result) == (6, "failure")
 
 
-def test_the_end_of_the_main_command_ends_all_daemons(service: Any, client: Any, job: str) -> None:
+def test_the_end_of_the_main_command_ends_all_daemons(
+    service: Any, client: Any, job: str, sleep: Any
+) -> None:
     coordination = (
-        "setsid sleep 300 </dev/null >/dev/null 2>&1 & "
+        f"setsid sleep {sleep.seconds} </dev/null >/dev/null 2>&1 & "
         "echo $! >$AZ_BATCH_NODE_MOUNTS_DIR/shared/$(hostname)"
     )
     client.create_task(job, {"id": "1", **wide(3, coordination, "exit 4")})
@@ -103,8 +104,7 @@ def test_the_end_of_the_main_command_ends_all_daemons(service: Any, client: Any,
     assert client.get_task(job, "1").execution_info.exit_code == 4
     files = list(service.shared_folder.iterdir())
     assert len(files) == 3
-    for file in files:
-        assert not Path(f"/proc/{file.read_text().strip()}").exists()
+    assert not sleep.lives()
 
 
 def test_the_loss_of_any_node_starts_the_task_again(service: Any, client: Any, job: str) -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import subprocess
-from pathlib import Path
 from shlex import quote
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from azure.core.exceptions import HttpResponseError, ResourceExistsError, ResourceNotFoundError
@@ -14,6 +13,9 @@ from fairway_simulator.batch import BatchSimulator
 from fairway_simulator.batch.agent.network import address_of
 from fairway_simulator.batch.orders import order
 from fairway_simulator.batch.wire.errors import ServiceError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 FAST = {"polling_interval": 0.05}
 ONE = "tvm-sim-1_d"
@@ -173,18 +175,19 @@ def test_the_start_task_runs_before_a_node_is_ready(service: Any, client: Any) -
 
 
 def test_what_the_start_task_leaves_running_lives_until_the_next_boot(
-    service: Any, client: Any
+    service: Any, client: Any, sleep: Any
 ) -> None:
-    line = bash("(setsid sleep 300 & echo $! >>$AZ_BATCH_NODE_SHARED_DIR/pids)")
+    pids = "$AZ_BATCH_NODE_SHARED_DIR/pids"
+    seconds = f"s={sleep.seconds}; test -e {pids} && s={sleep.seconds}1"
+    line = bash(f"{seconds}; (setsid sleep $s & echo $! >>{pids})")
     service.add_pool("p", targetDedicatedNodes=1, startTask={"commandLine": line})
     service.wait_for_node("tvm-p-1_d", "idle", pool="p")
     file = service.node_folder("tvm-p-1_d", "p") / "shared" / "pids"
-    first = file.read_text().split()[0]
-    assert Path(f"/proc/{first}").exists()
+    service.wait_until(sleep.lives)
     client.begin_reboot_node("p", "tvm-p-1_d", {"nodeRebootOption": "requeue"}, **FAST).result()
     service.wait_until(lambda: len(file.read_text().split()) == 2)
-    service.wait_until(lambda: not Path(f"/proc/{first}").exists())
-    assert Path(f"/proc/{file.read_text().split()[1]}").exists()
+    service.wait_until(lambda: not sleep.lives())
+    service.wait_until(lambda: sleep.lives("1"))
 
 
 def test_a_start_task_that_fails_is_shown_with_its_stderr(service: Any, client: Any) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from datetime import timedelta
-from pathlib import Path
 from shlex import quote
 from typing import Any
 
@@ -119,23 +118,25 @@ def test_the_wall_clock_time_ends_a_task_and_is_no_reason_to_retry(
     assert read() == "started\n"
 
 
-def test_what_a_task_leaves_behind_ends_with_it(run: Any, service: Any) -> None:
+def test_what_a_task_leaves_behind_ends_with_it(run: Any, service: Any, sleep: Any) -> None:
     run(
-        "setsid sleep 300 & disown; (setsid sh -c 'echo $$ >$HOME/pid; exec sleep 301' &); "
+        f"setsid sleep {sleep.seconds} & disown; "
+        f"(setsid sh -c 'echo $$ >$HOME/pid; exec sleep {sleep.seconds}' &); "
         "while [[ ! -s $HOME/pid ]]; do :; done; cp $HOME/pid $AZ_BATCH_NODE_MOUNTS_DIR/shared/pid"
     )
-    pid = int((service.shared_folder / "pid").read_text())
-    assert not Path(f"/proc/{pid}").exists()
+    assert (service.shared_folder / "pid").exists()
+    assert not sleep.lives()
 
 
 def test_terminate_ends_the_processes_before_it_answers(
-    client: Any, service: Any, job: str
+    client: Any, service: Any, job: str, sleep: Any
 ) -> None:
-    script = "echo $$ >$AZ_BATCH_NODE_MOUNTS_DIR/shared/pid; sleep 300"
+    script = f"sleep {sleep.seconds} & echo $! >$AZ_BATCH_NODE_MOUNTS_DIR/shared/pid; wait"
     client.create_task(job, {"id": "1", "commandLine": bash(script)})
-    pid = _pid(service)
+    _pid(service)
+    service.wait_until(lambda: sleep.lives())
     client.terminate_task(job, "1")
-    assert not Path(f"/proc/{pid}").exists()
+    assert not sleep.lives()
     task = client.get_task(job, "1")
     assert task.state == "completed"
     assert task.execution_info.failure_info.code == "TaskEnded"
@@ -153,15 +154,18 @@ def _pid(service: Any) -> int:
     return int(file.read_text())
 
 
-def test_delete_removes_a_running_task_at_once(client: Any, service: Any, job: str) -> None:
-    script = "echo $$ >$AZ_BATCH_NODE_MOUNTS_DIR/shared/pid; sleep 300"
+def test_delete_removes_a_running_task_at_once(
+    client: Any, service: Any, job: str, sleep: Any
+) -> None:
+    script = f"sleep {sleep.seconds} & echo $! >$AZ_BATCH_NODE_MOUNTS_DIR/shared/pid; wait"
     client.create_task(job, {"id": "1", "commandLine": bash(script)})
-    pid = _pid(service)
+    _pid(service)
+    service.wait_until(lambda: sleep.lives())
     client.delete_task(job, "1")
     with pytest.raises(ResourceNotFoundError) as caught:
         client.get_task(job, "1")
     assert caught.value.error.code == "TaskNotFound"
-    service.wait_until(lambda: not Path(f"/proc/{pid}").exists())
+    service.wait_until(lambda: not sleep.lives())
 
 
 def test_reactivate_runs_a_failed_task_again_with_its_counts_at_rest(

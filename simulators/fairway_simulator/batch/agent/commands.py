@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import shlex
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fairway_simulator.batch.agent import containers, environment, users
+from fairway_simulator.batch.agent.process_space import ProcessSpaces
 from fairway_simulator.batch.agent.supervisor_client import Supervisor
 from fairway_simulator.batch.model.outcome import Outcome, exited, failure
 
@@ -65,6 +66,7 @@ class NodeAgent:
         self.images = images
         """The images of containers that there are, each with its entry point."""
         self.network = network
+        self.processes = ProcessSpaces()
 
     def place(self, node: Node, relative: str) -> TaskFolder:
         """The folder of this path below the node's root."""
@@ -78,7 +80,8 @@ class NodeAgent:
             if node.generation != generation:
                 raise NodeLost
         start = partial(self.network.start, node)
-        supervisor = Supervisor(self.layout.setting(node, *binds), start)
+        setting = replace(self.layout.setting(node, *binds), enter=self.processes.words(node))
+        supervisor = Supervisor(setting, start)
         with self.account.changed:
             if node.generation == generation:
                 node.supervisors.add(supervisor)

@@ -22,8 +22,14 @@ if TYPE_CHECKING:
     from fairway_simulator.batch.model.pool import Node
 
 
-# A node's own.
-_TEMPORARY = {"tmp": Path("/tmp"), "var-tmp": Path("/var/tmp"), "shm": Path("/dev/shm")}  # noqa: S108
+# A node's own: for temporary files, and where disks are mounted.
+_TEMPORARY = {
+    "tmp": Path("/tmp"),  # noqa: S108
+    "var-tmp": Path("/var/tmp"),  # noqa: S108
+    "shm": Path("/dev/shm"),  # noqa: S108
+    "mnt": Path("/mnt"),
+}
+_TEMPORARY = {name: place for name, place in _TEMPORARY.items() if place.is_dir()}
 _PYTHON = (sys.prefix, sys.base_prefix)
 _PROGRAMS = Path(__file__).parents[1]
 
@@ -64,7 +70,8 @@ class Layout:
             (node.folder / name).mkdir(parents=True, exist_ok=True)
         for name in ("shared", *_TEMPORARY):
             (node.folder / name).mkdir(exist_ok=True)
-            (node.folder / name).chmod(users.OPEN)
+            if name != "mnt":  # which is root's
+                (node.folder / name).chmod(users.OPEN)
         for name, place in _TEMPORARY.items():
             for seen in self._seen(place):
                 (node.folder / name / seen).mkdir(parents=True, exist_ok=True)

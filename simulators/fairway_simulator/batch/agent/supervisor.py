@@ -48,6 +48,8 @@ def _set_up(libc: ctypes.CDLL, settings: dict[str, Any]) -> None:
     name = settings.get("hostname", "").encode()
     if name and libc.sethostname(name, len(name)):
         raise OSError(ctypes.get_errno(), "sethostname")
+    if settings.get("processes") and libc.mount(b"proc", b"/proc", b"proc", 0, None):
+        raise OSError(ctypes.get_errno(), "mount /proc")
     for source, target in settings.get("binds", ()):
         if libc.mount(source.encode(), target.encode(), None, _MS_BIND | _MS_REC, None):
             raise OSError(ctypes.get_errno(), f"mount {target}")

@@ -8,7 +8,7 @@ import sys
 import threading
 from dataclasses import dataclass
 from errno import ENOENT
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,10 +22,12 @@ _PROGRAM = Path(__file__).parent / "supervisor.py"
 
 @dataclass(frozen=True)
 class Setting:
-    """Where a supervisor runs: the node's own name, and what is mounted over what."""
+    """Where a supervisor runs: the node's own name, and what is mounted over what; `enter` is the
+    start of a command that runs among the node's processes."""
 
     hostname: str
     binds: tuple[tuple[str, str], ...]
+    enter: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -57,9 +59,9 @@ def namespaces() -> tuple[str, ...]:
     return ()
 
 
-def _program() -> Process:
+def _program(enter: Sequence[str]) -> Process:
     return subprocess.Popen(
-        [*namespaces(), sys.executable, "-I", "-S", str(_PROGRAM)],
+        [*enter, *namespaces(), sys.executable, "-I", "-S", str(_PROGRAM)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         start_new_session=True,
@@ -77,10 +79,11 @@ class Supervisor:
     ) -> None:
         self._lock = threading.Lock()
         self._ended = False
-        self._process = start(_program)
+        self._process = start(partial(_program, setting.enter))
         first: dict[str, Any] = {}
         if namespaces() and setting.hostname:
             first = {"hostname": setting.hostname, "binds": setting.binds}
+            first["processes"] = bool(setting.enter)
         self._send(first)
         self._receive()
 

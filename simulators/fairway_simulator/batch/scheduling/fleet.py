@@ -91,6 +91,7 @@ class Fleet:
         self._stop_all(node)
         node.pool.nodes.pop(node.id, None)
         self._agent.layout.clear(node)
+        self._agent.processes.forget(node)
         self._agent.network.forget(node)
 
     def settle(self, pool: Pool) -> None:

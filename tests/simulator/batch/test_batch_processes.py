@@ -1,0 +1,71 @@
+"""What runs on a node, and what is mounted there, is no other node's."""
+
+from __future__ import annotations
+
+from shlex import quote
+from typing import Any
+
+import pytest
+
+from fairway_simulator.batch import BatchSimulator
+from fairway_simulator.batch.agent import process_space
+
+ADMIN = {"autoUser": {"elevationLevel": "admin", "scope": "pool"}}
+
+
+@pytest.fixture(autouse=True)
+def _apart() -> None:
+    if not process_space.possible():
+        pytest.skip("nodes share this machine's processes: it takes root")
+
+
+def _bash(script: str) -> str:
+    return f"/bin/bash -c {quote(script)}"
+
+
+def test_a_task_sees_and_ends_nothing_of_another_node(
+    service: Any, client: Any, job: str, sleep: Any, read: Any
+) -> None:
+    """Not even with a signal to all that it may send one to."""
+    pid = "$AZ_BATCH_NODE_MOUNTS_DIR/shared/$AZ_BATCH_TASK_ID"
+    waits = _bash(f"sleep {sleep.seconds} & echo $! >{pid}; wait")
+    for name in ("a", "b"):
+        client.create_task(job, {"id": name, "commandLine": waits})
+    for name in ("a", "b"):
+        service.wait_until(lambda name=name: (service.shared_folder / name).exists())
+    service.wait_until(sleep.lives)
+    looks = "tr '\\0' ' ' </proc/1/cmdline; echo; kill -KILL -1; echo alone"
+    client.create_task(job, {"id": "1", "commandLine": _bash(looks)})
+    service.wait_for_task(job, "1")
+    said = read().splitlines()
+    assert said == ["cat ", "alone"], "process 1 is the node's own"
+    assert sleep.lives()
+    for name in ("a", "b"):
+        assert client.get_task(job, name).state == "running"
+
+
+def test_nothing_of_a_node_outlives_it(tmp_path: Any, connect: Any, sleep: Any) -> None:
+    with BatchSimulator(tmp_path, nodes=1) as service:
+        client = connect(service)
+        client.create_job({"id": "job", "poolInfo": {"poolId": "sim"}})
+        line = _bash(f"setsid sleep {sleep.seconds} & wait")
+        client.create_task("job", {"id": "1", "commandLine": line})
+        service.wait_until(sleep.lives)
+    assert not sleep.lives()
+
+
+def test_mnt_is_a_nodes_own_and_root_s(client: Any, service: Any, job: str) -> None:
+    """As on Azure, where the temporary disk is mounted there."""
+    mine = _bash("test ! -e /mnt/mine && echo >/mnt/mine && sleep 0.2")
+    for number in range(3):
+        task = {"id": str(number), "commandLine": mine, "userIdentity": ADMIN}
+        client.create_task(job, task)
+    client.create_task(job, {"id": "user", "commandLine": _bash("echo >/mnt/other")})
+    for name in ("0", "1", "2", "user"):
+        service.wait_for_task(job, name)
+    found = [client.get_task(job, str(number)) for number in range(3)]
+    nodes = {each.node_info.node_id for each in found if not each.execution_info.exit_code}
+    fine = [each for each in found if each.execution_info.exit_code == 0]
+    assert len(nodes) == len(fine), "one that met the file was on a node that had it"
+    assert fine
+    assert client.get_task(job, "user").execution_info.exit_code == 1
