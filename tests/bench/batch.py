@@ -14,16 +14,16 @@ import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from measure import BIN, PYTHON, Benchmark, Pair
+from measure import BIN, PYTHON, Benchmark, Command, Pair, cpu_seconds, peak_mebibytes
 
 from fairway_simulator.batch.simulator import IDENTITY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 _TASKS = 10_000
 _THREADS = 16
@@ -160,7 +160,7 @@ def _bare_client() -> Any:
 def _ready_made(client: Any, parcel: Any, job: str) -> None:
     """`create_task_collection` with dicts that are there, from as many threads."""
     client.create_job({**parcel.job, "id": job})
-    tasks = parcel.tasks
+    tasks = list(parcel.tasks)
     chunks = [tasks[start : start + 100] for start in range(0, len(tasks), 100)]
     with ThreadPoolExecutor(_THREADS) as pool:
         list(pool.map(lambda chunk: client.create_task_collection(job, {"value": chunk}), chunks))
@@ -201,19 +201,50 @@ def _pair(pairs: list[tuple[float, float]]) -> Pair:
     )
 
 
-def _submit_memory(folder: Path) -> Pair:
-    """The whole program, with 10,000 tasks of which it asks and writes everything."""
-    from measure import Command, peak_mebibytes
+def _whole_submit(service: Service, count: int) -> Command:
+    """The whole program, with so many tasks of which it asks and writes everything."""
+    target = service.target().record()
+    (service.folder / "fairway.yaml").write_text(json.dumps({"targets": [target]}))
+    points = [{"grid": {"x": {"start": 0, "stop": count, "step": 1}}}]
+    job = {"name": "many", "command": "echo {{ params.x }}", "sweep": {"points": points}}
+    (service.folder / "job.yaml").write_text(json.dumps(job))
+    words = [BIN / "fairway", "submit", "job.yaml", "--target", "pool", "--yes"]
+    return Command(words, directory=service.folder)
 
+
+def _submit_memory(folder: Path) -> Pair:
     with _service(folder) as service:
-        target = service.target().record()
-        (service.folder / "fairway.yaml").write_text(json.dumps({"targets": [target]}))
-        points = [{"grid": {"x": {"start": 0, "stop": _TASKS, "step": 1}}}]
-        job = {"name": "many", "command": "echo {{ params.x }}", "sweep": {"points": points}}
-        (service.folder / "job.yaml").write_text(json.dumps(job))
-        words = [BIN / "fairway", "submit", "job.yaml", "--target", "pool", "--yes"]
-        peak = peak_mebibytes(Command(words, directory=service.folder))
+        peak = peak_mebibytes(_whole_submit(service, _TASKS))
     return Pair(peak, 0.0, 0.0)
+
+
+# Sends what lies ready in a file, to a job of that id.
+_SEND = """
+import json, sys
+from types import SimpleNamespace
+sys.path.insert(0, sys.argv[1])
+import batch
+with open(sys.argv[2]) as file:
+    ready = SimpleNamespace(**json.load(file))
+batch._ready_made(batch._bare_client(), ready, sys.argv[3])
+"""
+
+
+def _submit_cpu(folder: Path) -> Pair:
+    """Processor time of the whole program, and of one that sends dicts which lie ready in a file;
+    each once before, and then one or the other first."""
+    with _service(folder) as service:
+        parcel, ready = _many(service, _TASKS).parcel, service.folder / "ready.json"
+        ready.write_text(json.dumps({"job": parcel.job, "tasks": list(parcel.tasks)}))
+        ours = _whole_submit(service, _TASKS)
+        send = [PYTHON, "-c", _SEND, Path(__file__).parent, ready]
+        pairs = []
+        for number in range(_RUNS + 1):
+            theirs, is_second = Command([*send, f"sent{number}"]), number % 2
+            order = [theirs, ours] if is_second else [ours, theirs]
+            figures = [cpu_seconds(each) for each in order]
+            pairs.append((figures[is_second], figures[1 - is_second]))
+    return _pair(pairs[1:])
 
 
 def _list(folder: Path) -> Pair:
@@ -313,6 +344,7 @@ BENCHMARKS = [
         1.25,
         _submit(_ready_made, 0.15),
     ),
+    Benchmark("batch: 10,000 tasks, whole, CPU", "ready dicts by the SDK", 3.0, _submit_cpu),
     Benchmark("batch: 10,000 tasks, memory", "-", 250, _submit_memory, "MiB"),
     Benchmark("batch: list of 500 jobs at 100 ms", "one by one", 1 / 8, _list),
     Benchmark("batch: log of 256 MiB", "50 MB/s", 1.0, _follow_logs),

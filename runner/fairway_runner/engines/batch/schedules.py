@@ -80,7 +80,8 @@ def _create(engine: BatchEngine, prepared: Prepared, recurrence: Recurrence) -> 
         submission = Submission(run, engine.account, engine.storage, state)
         payload = submission.pack(snapshot)
         submission.upload(payload, snapshot)
-    spec = _spec(run.id, payload.job, payload.tasks[0], recurrence)
+        task = next(iter(payload.tasks))
+    spec = _spec(run.id, payload.job, task, recurrence)
     client = engine.account.client
     try:
         engine.account.calls.call("a new schedule", lambda: client.create_job_schedule(spec))  # type: ignore[arg-type]

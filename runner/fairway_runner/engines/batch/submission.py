@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import random
 import time
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
@@ -30,7 +31,8 @@ from fairway_runner.runs.plans import read_last, read_plan, read_retry, read_spe
 from fairway_runner.runs.records import known_as
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from concurrent.futures import Future
     from pathlib import Path
 
     from fairway_runner.engines.azure.storage import Storage
@@ -77,12 +79,37 @@ class State(JsonRecord):
 
 
 @dataclass(frozen=True)
+class Tasks:
+    """The tasks that are to be there, each made ready when it is wanted: there may be 100,000, of
+    which each takes some kilobytes. `only` are the numbers of those of a retry."""
+
+    run: RunFolder
+    requests: RequestBuilder
+    only: Collection[int] | None
+
+    def __len__(self) -> int:
+        if self.only is None:
+            return self.run.record.tasks
+        return len(self.only) + self.run.has_last
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        folder = self.run.folder
+        numbers = []
+        for spec in read_specs(folder / "tasks.jsonl"):
+            if self.only is None or int(spec.index) in self.only:
+                numbers.append(int(spec.index))
+                yield self.requests.task(spec)
+        for spec in read_last(folder):
+            yield self.requests.last_task(spec, numbers)
+
+
+@dataclass(frozen=True)
 class Payload:
     """A run ready to be sent: its job and tasks in their wire form, the blobs that its nodes
     begin with, the archive of its record, and a key for it where it has none yet."""
 
     job: Mapping[str, Any]
-    tasks: Sequence[Mapping[str, Any]]
+    tasks: Tasks
     blobs: Blobs
     record: bytes
     key: bytes
@@ -132,7 +159,8 @@ class Submission:
             names.PLAN: hashlib.sha256(record).hexdigest()[:32],
         }
         spec = requests.job_spec(self.run.record.name, metadata)
-        return Payload(spec, self._tasks(requests), blobs, record, key)
+        only = None if self.state.only is None else frozenset(self.state.only)
+        return Payload(spec, Tasks(self.run, requests, only), blobs, record, key)
 
     def send(self, payload: Payload, snapshot: Path) -> None:
         """Sends what is not there yet."""
@@ -142,24 +170,12 @@ class Submission:
             self.upload(payload, snapshot)
             known = set() if self._create_job(payload.job) else self._known(job_id)
             self.accepted = len(known)
-            self._add([task for task in payload.tasks if task["id"] not in known], job_id)
+            self._add((task for task in payload.tasks if task["id"] not in known), job_id)
             self._end_when_done(job_id)
         except ServiceError as error:
             raise self._cut_off(error) from None
         self.state.complete = True
         self.state.write(self.run)
-
-    def _tasks(self, requests: RequestBuilder) -> list[dict[str, Any]]:
-        """Every task that is to be there, ready to be sent."""
-        folder = self.run.folder
-        chosen = None if self.state.only is None else set(self.state.only)
-        specs, numbers = [], []
-        for spec in read_specs(folder / "tasks.jsonl"):
-            if chosen is None or int(spec.index) in chosen:
-                specs.append(requests.task(spec))
-                numbers.append(int(spec.index))
-        specs += [requests.last_task(spec, numbers) for spec in read_last(folder)]
-        return specs
 
     def upload(self, payload: Payload, snapshot: Path) -> None:
         """What the nodes begin with, as far as it is not there. Refused where an input that another
@@ -225,14 +241,17 @@ class Submission:
     def _known(self, job_id: str) -> set[str]:
         return {str(task["id"]) for task in self.account.tasks(job_id, ["id"])}
 
-    def _add(self, specs: Sequence[Mapping[str, Any]], job_id: str) -> None:
-        """Adds tasks, many requests at a time."""
-        chunks = _chunks(specs)
+    def _add(self, specs: Iterable[Mapping[str, Any]], job_id: str) -> None:
+        """Adds tasks, many requests at a time, and not more of them at hand than that."""
         stopped = self.account.calls.stopped
+        sent: deque[Future[None]] = deque()
         with ThreadPoolExecutor(_THREADS) as pool:
-            waiting = [pool.submit(self._add_chunk, job_id, chunk) for chunk in chunks]
             try:
-                for done in waiting:
+                for chunk in _chunks(specs):
+                    sent.append(pool.submit(self._add_chunk, job_id, chunk))
+                    if len(sent) > 2 * _THREADS:
+                        sent.popleft().result()
+                for done in sent:
                     done.result()
             except BaseException:
                 stopped.set()
@@ -316,7 +335,7 @@ def _refused(answers: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     return again
 
 
-def _chunks(specs: Sequence[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
+def _chunks(specs: Iterable[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
     rest = iter(specs)
     while chunk := list(islice(rest, _AT_ONCE)):
         yield chunk
