@@ -149,5 +149,6 @@ def _program(program: Sequence[str], *words: str) -> str:
     if done.returncode:
         said = done.stderr.strip() or f"exit code {done.returncode}"
         message = f"`fairway {words[0]}` failed: {said}"
-        raise UserError.of("failed-command", message, exit_code=done.returncode)
+        hint = f"try it in a terminal: fairway {words[0]} {words[1]}"
+        raise UserError.of("failed-command", message, hint, exit_code=done.returncode)
     return done.stdout
