@@ -6,6 +6,8 @@ found wrong later, by a model or by a check, can be shown at its line.
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -35,6 +37,35 @@ class Model(BaseModel):
     FOREIGN: ClassVar[Mapping[str, str]] = {}
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+
+    @classmethod
+    def model_rebuild(cls, **options: Any) -> bool | None:
+        """Makes its validator, when that is needed first."""
+        if cls.__pydantic_complete__ and not options.get("force"):
+            return None
+        # The names of the caller's are looked up, who is one frame further away.
+        depth = options.pop("_parent_namespace_depth", 2) + 1
+        with _without_plugins():
+            return super().model_rebuild(**options, _parent_namespace_depth=depth)
+
+
+_BUILDING = threading.RLock()
+_NO_PLUGINS = "PYDANTIC_DISABLE_PLUGINS"
+
+
+@contextmanager
+def _without_plugins() -> Iterator[None]:
+    """Keeps pydantic from looking for plugins in all installed packages. That is no matter of the
+    programs that are started, so the variable goes again."""
+    with _BUILDING:
+        if _NO_PLUGINS in os.environ:
+            yield
+            return
+        os.environ[_NO_PLUGINS] = "__all__"
+        try:
+            yield
+        finally:
+            del os.environ[_NO_PLUGINS]
 
 
 ModelT = TypeVar("ModelT", bound=BaseModel)

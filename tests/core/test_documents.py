@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 import pytest
 from pydantic import AfterValidator, Field
+from pydantic_core import core_schema
 
 from fairway_core import documents
 from fairway_core.documents import Document, FieldError, Model, load, read
@@ -200,3 +201,34 @@ def test_a_field_that_was_set_is_shown_where_it_was(tmp_path: Path) -> None:
     assert place is not None
     assert (place.file, place.text, place.column) == ("command line", "-s section.size=3", 17)
     assert changed.location(("section",)).file == "f"
+
+
+_NO_PLUGINS = "PYDANTIC_DISABLE_PLUGINS"
+
+
+@pytest.mark.parametrize(("before", "meanwhile"), [(None, "__all__"), ("mine", "mine")])
+def test_models_are_made_without_a_look_for_plugins(
+    monkeypatch: pytest.MonkeyPatch, before: str | None, meanwhile: str
+) -> None:
+    """What is started later has the variable as it was; names of the function's are found."""
+    monkeypatch.delenv(_NO_PLUGINS, raising=False)
+    if before is not None:
+        monkeypatch.setenv(_NO_PLUGINS, before)
+    seen = []
+
+    class Outer(Model):
+        inner: Inner
+
+    class Seen:
+        @classmethod
+        def __get_pydantic_core_schema__(cls, *_: object) -> Any:
+            seen.append(os.environ.get(_NO_PLUGINS))
+            return core_schema.any_schema()
+
+    class Inner(Model):
+        value: Seen
+
+    assert Outer.model_validate({"inner": {"value": 1}}).inner.value == 1  # type: ignore[comparison-overlap]
+    assert set(seen) == {meanwhile}
+    assert os.environ.get(_NO_PLUGINS) == before
+    assert Outer.model_rebuild() is None

@@ -42,7 +42,7 @@ def _of_ours(modules: set[str]) -> list[str]:
 
 # How many modules of ours there may be: each takes about half a millisecond. Before one more is
 # let in: does the command need it, or only another branch of it?
-@pytest.mark.parametrize(("command", "most"), [(["list"], 44), (["show", "job-a"], 63)])
+@pytest.mark.parametrize(("command", "most"), [(["list"], 46), (["show", "job-a"], 66)])
 def test_what_is_read_of_runs_takes_no_models(
     command: list[str], most: int, make_run: MakeRun, tmp_path: Path
 ) -> None:
@@ -52,3 +52,13 @@ def test_what_is_read_of_runs_takes_no_models(
     assert "fairway_runner.runs.store" in imported
     assert not imported & (_HEAVY | {"pydantic", "jinja2", "ruamel.yaml"})
     assert len(_of_ours(imported)) <= most, _of_ours(imported)
+
+
+def test_a_submission_that_is_looked_at_takes_what_it_needs(tmp_path: Path) -> None:
+    """Not the models of steps, nor what plans, moves and resumes runs."""
+    (tmp_path / "job.yaml").write_text("name: a\ntemplate: plain\ncommand: 'true'\n")
+    imported = _imported(tmp_path, "submit", "job.yaml", "--dry-run")
+    assert "fairway_runner.submit.submission" in imported
+    others = {"fairway_runner.jobs.steps", "fairway_runner.runs.moving", "fairway_agent.plan"}
+    assert not imported & (_HEAVY | others | {"logging", "jinja2.meta"})
+    assert len(_of_ours(imported)) <= 129, _of_ours(imported)

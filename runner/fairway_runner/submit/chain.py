@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_core.findings import UserError
 from fairway_core.suggestions import did_you_mean
-from fairway_runner.engines.absence import is_away
 from fairway_runner.jobs.inputs import BestInput, KeptInput
 from fairway_runner.runs.chosen import chosen_task, task_name
 from fairway_runner.runs.kept import KeptOutput, files_of
@@ -90,6 +89,8 @@ def _located(job_file: JobFile, name: str) -> Iterator[None]:
     try:
         yield
     except UserError as error:
+        from fairway_runner.engines.absence import is_away
+
         path, place = f"inputs.{name}", job_file.document.location(("inputs", name))
         found = [
             replace(each, path=path, location=place) if each.location is None else each
