@@ -342,7 +342,7 @@ class UpgradeWindow(Model, defer_build=True):
     day: Day = "Sunday"
     """The day of the week."""
     start: Time = "01:00"
-    """When it begins, in UTC."""
+    """When the maintenance may begin, in UTC."""
     hours: int = Field(default=4, ge=_WINDOW_HOURS[0], le=_WINDOW_HOURS[1])
     """How long it lasts at most."""
 
