@@ -25,7 +25,7 @@ from fairway_constructs.identity import Grant, Identity
 from fairway_constructs.network_access import public_ranges
 from fairway_constructs.own_role import own_role
 from fairway_constructs.unique_name import client_config
-from fairway_core.environment.kubernetes import SYSTEM_GIB, SYSTEM_POOL
+from fairway_core.environment.kubernetes import MAX_PODS, SYSTEM_GIB, SYSTEM_POOL
 from fairway_core.naming import unique_suffix
 from fairway_core.slurm.rights import PLACES
 
@@ -231,6 +231,7 @@ def _system_pool(spec: Kubernetes, place: Placement, subnet_id: str) -> DefaultN
         vm_size=spec.system.size,
         vnet_subnet_id=subnet_id,
         zones=place.zones,
+        max_pods=MAX_PODS,
         os_sku="Ubuntu",
         os_disk_type="Managed",
         os_disk_size_gb=SYSTEM_GIB,

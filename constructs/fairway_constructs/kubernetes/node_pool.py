@@ -11,7 +11,7 @@ from fairway_constructs.azurerm.kubernetes_cluster_node_pool import (
 from fairway_constructs.cdk import Component, Lifecycle, Timeouts
 from fairway_constructs.terraform_data import TerraformData
 from fairway_core.catalog import vm_size
-from fairway_core.environment.kubernetes import POOL_TAINT, SpotPool
+from fairway_core.environment.kubernetes import MAX_PODS, POOL_TAINT, SpotPool
 
 if TYPE_CHECKING:
     from fairway_constructs.cdk import Construct
@@ -70,6 +70,7 @@ class NodePool(Component):
             os_type="Linux",
             os_sku="Ubuntu2404",
             vnet_subnet_id=subnet_id,
+            max_pods=MAX_PODS,
             gpu_driver="None" if size.gpu else None,
             node_labels=_labels(spec),
             node_taints=_taints(name, spec),

@@ -34,6 +34,8 @@ POOL_TAINT = "fairway.dev/pool"
 # Indexed Jobs end by their first pod from there on. Source: Kubernetes documentation, Job.
 _OLDEST_MINOR = 33
 _SYSTEM_SIZE = "Standard_D4s_v6"
+# Of a node: what Kubernetes itself recommends at most, and within the addresses that it has.
+MAX_PODS = 110
 # The disk of a system node: images of what runs there, and logs.
 SYSTEM_GIB = 128
 # Images for training are of tens of GiB each.
@@ -342,7 +344,7 @@ class UpgradeWindow(Model, defer_build=True):
     day: Day = "Sunday"
     """The day of the week."""
     start: Time = "01:00"
-    """When the maintenance may begin, in UTC."""
+    """When updates may begin, in UTC."""
     hours: int = Field(default=4, ge=_WINDOW_HOURS[0], le=_WINDOW_HOURS[1])
     """How long it lasts at most."""
 
