@@ -8,7 +8,7 @@ import pytest
 
 from fairway_core.autoscale import Autoscale, PoolShape
 from fairway_core.catalog import vm_size, vm_sizes
-from fairway_core.catalog.images import images
+from fairway_core.catalog.images import has_image, images
 from fairway_core.checks import check_environment
 from fairway_core.environment import BatchCluster, Environment, load_environment
 from fairway_core.environment.batch import check_pool_image, pool_image
@@ -268,9 +268,10 @@ def test_an_unknown_engine_names_the_known_ones(tmp_path: Path, engine: str, mes
     assert message in f"{finding.message} {finding.hint}"
 
 
-@pytest.mark.parametrize(
-    "size", [size.name for size in vm_sizes().values() if size.status != "retired"]
-)
+_OF_USE = [size for size in vm_sizes().values() if size.status != "retired"]
+
+
+@pytest.mark.parametrize("size", [size.name for size in _OF_USE if has_image(size)])
 def test_each_size_has_an_image_for_a_pool(size: str) -> None:
     row = vm_size(size)
     chosen = pool_image(row)
@@ -278,6 +279,15 @@ def test_each_size_has_an_image_for_a_pool(size: str) -> None:
     assert chosen.hpc is (row.rdma or row.gpu is not None)
     check_pool_image(row, chosen)
     assert chosen.node_agent.startswith("batch.node.")
+
+
+@pytest.mark.parametrize("size", [size.name for size in _OF_USE if not has_image(size)])
+def test_a_size_whose_driver_no_image_has_takes_one_of_ones_own(size: str) -> None:
+    with pytest.raises(UserError) as caught:
+        pool_image(vm_size(size))
+    (finding,) = caught.value.findings
+    assert "driver" in finding.message
+    assert "`image_id: " in finding.hint
 
 
 def test_an_image_without_drivers_fits_no_size_that_needs_them() -> None:
