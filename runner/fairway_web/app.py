@@ -17,6 +17,7 @@ from fairway_web.acting import file_error
 from fairway_web.costs import Costs
 from fairway_web.environments import Environments
 from fairway_web.guard import Guard, too_large
+from fairway_web.openapi import openapi
 from fairway_web.pages import Pages, problem_page
 from fairway_web.project import Refresher, Runs
 from fairway_web.rest import Rest, metrics, problem
@@ -80,7 +81,10 @@ def application(
             Mount("/static", StaticFiles(packages=[("fairway_web", "static")])),
             Mount(
                 "/api/v1",
-                routes=[each for part in (rest, *parts) for each in part.rest_routes()],
+                routes=[
+                    Route("/openapi.json", openapi),
+                    *(each for part in (rest, *parts) for each in part.rest_routes()),
+                ],
             ),
             *Pages(runs, refresher).routes(),
             *(each for part in parts for each in part.routes()),

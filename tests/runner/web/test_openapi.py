@@ -1,0 +1,128 @@
+"""The OpenAPI document: it has the calls that there are, and they answer as it says."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jsonschema import Draft202012Validator
+from starlette.routing import Mount, Route
+
+from fairway_web.calls import CALLS
+from fairway_web.openapi import document
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from conftest import MakeRun
+    from httpx import Response
+    from starlette.testclient import TestClient
+
+_DOCS = Path(__file__).parents[3] / "docs" / "serve.md"
+
+
+def _routes(client: TestClient) -> Iterator[tuple[str, str]]:
+    app: Any = client.app
+    (api,) = (e for e in app._app.routes if isinstance(e, Mount) and e.path == "/api/v1")
+    for route in api.routes:
+        assert isinstance(route, Route)
+        for method in (route.methods or set()) - {"HEAD"}:
+            yield method.lower(), route.path.replace(":path}", "}")
+
+
+def test_it_has_the_calls_that_there_are(client: TestClient) -> None:
+    answer = client.get("/api/v1/openapi.json")
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == "application/json"
+    found = {(method, path) for path, item in answer.json()["paths"].items() for method in item}
+    assert found == set(_routes(client))
+    assert len(CALLS) == len(found)
+    assert len({call.name for call in CALLS}) == len(CALLS)
+
+
+def test_the_docs_have_the_same_table() -> None:
+    rows = [line for line in _DOCS.read_text("utf-8").splitlines() if "/api/v1" in line]
+    assert [row for row in rows if row.startswith("|")] == [call.row for call in CALLS]
+
+
+def test_nobody_reads_it_without_the_token(anyone: TestClient) -> None:
+    assert anyone.get("/api/v1/openapi.json").status_code == 401
+
+
+def test_its_schemas_are_schemas() -> None:
+    schemas = document()["components"]["schemas"]
+    for schema in schemas.values():
+        Draft202012Validator.check_schema(schema)
+    named = set(re.findall(r'"#/components/schemas/(\w+)"', json.dumps(document())))
+    assert named == set(schemas)
+
+
+def _holds(answer: Response, path: str, method: str = "get") -> None:
+    """Fails where the document says another thing of the answer."""
+    said = document()["paths"][path][method]["responses"]
+    assert str(answer.status_code) in said, f"{path}: {answer.status_code} {answer.text}"
+    content = said[str(answer.status_code)]["content"]
+    kind = answer.headers["content-type"].partition(";")[0]
+    assert kind in content, f"{path}: {kind}"
+    if kind == "application/json":
+        components = {"components": document()["components"]}
+        Draft202012Validator({**content[kind]["schema"], **components}).validate(answer.json())
+
+
+_GOOD = (
+    ("/runs", "/runs"),
+    ("/runs/{run}", "/runs/job-a"),
+    ("/runs/{run}/log", "/runs/job-a/log"),
+    ("/runs/{run}/script", "/runs/job-a/script"),
+    ("/runs/{run}/outputs", "/runs/job-a/outputs"),
+    ("/runs/{run}/outputs/{path}", "/runs/job-a/outputs/0/model.txt"),
+    ("/compare", "/compare?run=job-a&run=job-b"),
+    ("/targets", "/targets"),
+    ("/targets/{target}/nodes", "/targets/local/nodes"),
+    ("/environments", "/environments"),
+    ("/cost", "/cost?by=name"),
+    ("/openapi.json", "/openapi.json"),
+)
+
+
+def test_answers_are_as_it_says(client: TestClient, make_run: MakeRun) -> None:
+    kept = make_run("job-a", [{"log": "loss=1\n"}], metrics={"loss": "loss=(.*)"})
+    (kept.task_folder(0) / "outputs").mkdir(parents=True)
+    (kept.task_folder(0) / "outputs" / "model.txt").write_text("m")
+    make_run("job-b", [{"state": "failed"}, {}], "failed")
+    for path, address in _GOOD:
+        answer = client.get(f"/api/v1{address}")
+        assert answer.status_code == 200, answer.text
+        _holds(answer, path)
+    events = {"Accept": "text/event-stream"}
+    _holds(client.get("/api/v1/runs/job-a/log", headers=events), "/runs/{run}/log")
+    job = {"job": "name: a\ncommand: 'true'\n", "target": ["local"]}
+    for path in ("/check", "/render", "/runs"):
+        answer = client.post(f"/api/v1{path}", json=job)
+        assert answer.is_success, answer.text
+        _holds(answer, path, "post")
+    log = f"/api/v1/runs/{answer.json()['run_id']}/log"
+    assert "event: end" in client.get(log, headers=events).text  # nothing is left running
+
+
+def test_refusals_are_as_it_says(client: TestClient, make_run: MakeRun) -> None:
+    make_run("job-a")
+    for call in CALLS:
+        if call.places:
+            for value in ("none", "a%00", "%ff", "%E2%80%AE"):
+                address = re.sub(r"\{\w+\}", value, call.path)
+                answer = client.request(call.method, f"/api/v1{address}")
+                assert answer.status_code == 404, answer.text
+                _holds(answer, call.path, call.method)
+        if call.has_job:
+            for body in ("", "[]", "null", '{"job": 1}', '{"jobs": "a"}', '{"run_id": ""}'):
+                answer = client.post(f"/api/v1{call.path}", content=body)
+                assert answer.status_code == 422, answer.text
+                _holds(answer, call.path, call.method)
+        client.headers["Sec-Fetch-Site"] = "cross-site"
+        _holds(client.request(call.method, f"/api/v1{call.path}"), call.path, call.method)
+        del client.headers["Sec-Fetch-Site"]
+    _holds(client.post("/api/v1/runs/job-a/retry"), "/runs/{run}/retry", "post")
+    _holds(client.post("/api/v1/runs", content="x" * (1 << 21)), "/runs", "post")
