@@ -726,6 +726,29 @@ def test_an_api_server_that_opens(before: Any, after: Any, said: str) -> None:
     assert bool(said) is ("api-server-opened" in found)
 
 
+@pytest.mark.parametrize(
+    ("ranges", "unknown", "said"),
+    [
+        (["203.0.113.0/24", None], [False, True], "would let 203.0.113.0/24 in"),
+        ([None], [True], ""),
+        (None, True, ""),
+        ([], [], "would be open to every address"),
+    ],
+)
+def test_the_address_of_a_gateway_that_is_made_with_the_api_server_is_not_known_yet(
+    ranges: object, unknown: object, said: str
+) -> None:
+    profile = {} if ranges is None else {"authorized_ip_ranges": ranges}
+    after = {"local_account_disabled": True, "api_server_access_profile": [profile]}
+    masked = {"api_server_access_profile": [{"authorized_ip_ranges": unknown}]}
+    change = {"actions": ["create"], "before": None, "after": after, "after_unknown": masked}
+    resource = {"address": f"{KUBERNETES}.x", "type": KUBERNETES, "change": change}
+    found = check_plan({"resource_changes": [resource]})
+    assert [each.message for each in found if each.id == "api-server-opened"] == (
+        [f"the API server of `{KUBERNETES}.x` {said}"] if said else []
+    )
+
+
 def test_nodes_of_kubernetes_that_go() -> None:
     fixed = {"node_count": 3, "auto_scaling_enabled": False}
     forced = {"replace_paths": [["vm_size"]]}

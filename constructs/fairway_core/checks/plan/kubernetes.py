@@ -5,7 +5,7 @@ from __future__ import annotations
 from ipaddress import IPv4Network
 from typing import TYPE_CHECKING, Any
 
-from fairway_core.checks.blocks import first, listed
+from fairway_core.checks.blocks import at, listed
 from fairway_core.checks.check import Fault, Subject, check
 from fairway_core.checks.plan.resource_changes import NODE_POOL, changed
 from fairway_core.findings import Severity
@@ -18,12 +18,13 @@ if TYPE_CHECKING:
     from fairway_core.checks.subjects import PlanSubject
 
 _CLUSTER = "azurerm_kubernetes_cluster"
+_RANGES = ("api_server_access_profile", "authorized_ip_ranges")
 # Attributes for whose change AKS makes nodes anew, one after another.
 _VERSIONS = {_CLUSTER: "kubernetes_version", NODE_POOL: "orchestrator_version"}
 
 
 def _clusters(subject: PlanSubject) -> Iterator[Occurrence]:
-    """Clusters that are made or changed: `address`, `before`, `after`."""
+    """Clusters that are made or changed: `address`, `before`, `after`, and what is `unknown`."""
     for each in subject.changes:
         change = each["change"]
         if each["type"] == _CLUSTER and change.get("after") and "no-op" not in change["actions"]:
@@ -33,13 +34,14 @@ def _clusters(subject: PlanSubject) -> Iterator[Occurrence]:
                     "address": each["address"],
                     "before": change.get("before") or {},
                     "after": change["after"],
+                    "unknown": _has_unknown(at(change.get("after_unknown"), _RANGES)),
                 },
             )
 
 
 @check("api-server-opened", Severity.WARNING, Subject.PLAN, at=_clusters)
 def api_server_opened(
-    address: str, before: Mapping[str, Any], after: Mapping[str, Any]
+    address: str, before: Mapping[str, Any], after: Mapping[str, Any], *, unknown: bool
 ) -> Iterator[Fault]:
     """An API server of Kubernetes that more addresses reach than before, or local accounts of it.
 
@@ -72,7 +74,8 @@ def api_server_opened(
         return
     old, new = _ranges(before), _ranges(after)
     was_open = bool(before) and not before.get("private_cluster_enabled")
-    if not new and not (was_open and not old):
+    # The address of a NAT gateway that is made at the same time is known only afterwards.
+    if not new and not unknown and not (was_open and not old):
         yield Fault(
             f"the API server of `{address}` would be open to every address",
             "leave what makes `api_server:` in the environment file",
@@ -87,8 +90,12 @@ def api_server_opened(
 
 
 def _ranges(cluster: Mapping[str, Any]) -> frozenset[str]:
-    profile = first(cluster.get("api_server_access_profile"))
-    return frozenset(str(each) for each in listed(profile.get("authorized_ip_ranges")))
+    found = listed(at(cluster, _RANGES))
+    return frozenset(str(each) for each in found if each is not None)
+
+
+def _has_unknown(mask: object) -> bool:
+    return mask is True or True in listed(mask)
 
 
 def _is_outside(range_: str) -> bool:
