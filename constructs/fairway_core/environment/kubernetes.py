@@ -15,7 +15,7 @@ from fairway_core.environment.cluster import fits_local_disk
 from fairway_core.environment.schedule import Day, Time
 from fairway_core.environment.values import Range, SizeText, offered_size, x64_size
 from fairway_core.resource_ids import ObjectId, PlacementGroupId
-from fairway_core.target import NodeRange, Word
+from fairway_core.target import Amount, NodeRange, Word
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -53,7 +53,6 @@ _TAKEN = ("kubernetes.azure.com/", "kubernetes.io/", "k8s.io/", "fairway.dev/")
 # What a node takes of the range of pods with the overlay network. Source: Azure documentation,
 # Azure CNI Overlay: a /24 for each node.
 _PREFIX_OF_A_NODE = 24
-_QUANTITY = re.compile(r"[0-9]+(\.[0-9]+)?([numkKMGTPE]i?)?")
 # The least and the most that a maintenance window lasts. Source: Azure documentation, AKS planned
 # maintenance.
 _WINDOW_HOURS = (4, 24)
@@ -126,10 +125,17 @@ def _require_free(key: str, path: tuple[str, ...]) -> None:
 
 def _quota(quota: dict[str, str]) -> dict[str, str]:
     for key, value in quota.items():
-        if not re.fullmatch(r"[a-z0-9][A-Za-z0-9./-]*", key) or not _QUANTITY.fullmatch(value):
+        if not re.fullmatch(r"[a-z0-9][A-Za-z0-9./-]*", key):
             raise FieldError(
                 f"`{key}: {value}` is not a quota of Kubernetes",
                 'for example requests.nvidia.com/gpu: "64"',
+                (key,),
+            )
+        if key == "limits.cpu":
+            raise FieldError(
+                "no pod that states no limit of processors would start then, nor does the pod "
+                "through which jobs are submitted",
+                f'count what they ask for: requests.cpu: "{value}"',
                 (key,),
             )
     return quota
@@ -370,7 +376,7 @@ class Kubernetes(Model, defer_build=True):
     """Object ids of Entra groups that may do anything in the cluster."""
     namespace: Annotated[str, AfterValidator(_namespace)] = "fairway"
     """The namespace of jobs."""
-    quota: Annotated[dict[str, str], AfterValidator(_quota)] = Field(default_factory=dict)
+    quota: Annotated[dict[str, Amount], AfterValidator(_quota)] = Field(default_factory=dict)
     """The most that this namespace may have, as a ResourceQuota writes it, for example
     `requests.nvidia.com/gpu: "64"`."""
     wait_for_pods: Annotated[Span, AfterValidator(_whole_minutes)] | None = None
