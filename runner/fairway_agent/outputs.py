@@ -30,6 +30,8 @@ def collect(written: Path, kept: Path, outputs: Mapping[str, Output], *, succeed
         if output.when not in ("always", outcome):
             continue
         for file in list(_chosen(written, output)):
+            if not os.path.lexists(file):
+                continue  # it has moved by another of its names, which links give it
             target = kept / name / _below(file.relative_to(written).as_posix(), name)
             target.parent.mkdir(parents=True, exist_ok=True)
             if target.is_dir() and not target.is_symlink():
@@ -39,15 +41,16 @@ def collect(written: Path, kept: Path, outputs: Mapping[str, Output], *, succeed
 
 def drop_excluded(written: Path, outputs: Mapping[str, Output]) -> None:
     """Removes what outputs leave out and no other keeps: who takes the files away from there, as
-    Batch does, knows what is to be kept alone."""
+    Batch does, knows what is to be kept alone. What a link leads to elsewhere stays."""
     listed = [output for output in outputs.values() if output.exclude]
     if not listed:
         return
-    kept = {file for output in outputs.values() for file in _chosen(written, output)}
+    top = written.resolve()
+    kept = {_place(file) for output in outputs.values() for file in _chosen(written, output)}
     for output in listed:
-        for file in _matching(written, output.patterns):
-            if file not in kept:
-                file.unlink(missing_ok=True)
+        for place in map(_place, _matching(written, output.patterns)):
+            if place not in kept and place.is_relative_to(top):
+                place.unlink(missing_ok=True)
 
 
 def lay_out(tasks: Path, to: Path) -> None:
@@ -77,6 +80,11 @@ def _matching(folder: Path, patterns: Sequence[str]) -> list[Path]:
     wholes = [each + "/*" if each.endswith("**") else each for each in patterns]
     found = {path for whole in wholes for path in folder.glob(whole)}
     return sorted(path for path in found if path.is_file() or path.is_symlink())
+
+
+def _place(file: Path) -> Path:
+    """Where a file lies, by whatever links to folders it was found; a link is itself a file."""
+    return file.parent.resolve() / file.name
 
 
 def _below(path: str, name: str) -> str:

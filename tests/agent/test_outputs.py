@@ -56,6 +56,25 @@ def test_what_is_left_out_is_removed_where_no_other_output_keeps_it(written: Pat
     drop_excluded(written / "gone", {"model": model})
 
 
+def test_what_has_two_names_is_kept_once(written: Path, tmp_path: Path) -> None:
+    """As where a link says which step is the latest one."""
+    (written / "model/again").symlink_to("deep")
+    collect(written, tmp_path, {"model": Output("model/*/d", "always")}, succeeded=True)
+    assert below(tmp_path / "model") == {"again/d"}
+
+
+def test_what_is_left_out_by_one_name_is_kept_by_another(written: Path, tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/x").touch()
+    (written / "model/data").symlink_to(tmp_path / "data")
+    (written / "model/latest").symlink_to("deep")
+    (written / "model/deep/link").symlink_to("d")
+    left_out = ("model/latest/*", "model/data/*", "link", "*.tmp")
+    drop_excluded(written, {"model": Output("model/*/*", "always", exclude=left_out)})
+    assert below(written / "model/deep") == {"d"}
+    assert (tmp_path / "data/x").exists()
+
+
 def test_the_lists_are_in_the_line_of_a_task_where_there_are_some() -> None:
     plain, lists = Output("a/**", "always"), Output("a/*", "always", ("b",), ("*.tmp",))
     for output in (plain, lists):
