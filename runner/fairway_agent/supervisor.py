@@ -320,8 +320,11 @@ class Supervisor:
         for name in cancelled_tasks.names(self.folder) - self.apart:
             self.apart.add(name)
             if running := [task for task in self.running if task.name == name]:
-                running[0].cancelled = True
-                running[0].stop()
+                process = running[0].process
+                code = None if process is None else process.poll()
+                running[0].cancelled = code != 0  # one that has just succeeded keeps its outputs
+                if code is None:
+                    running[0].stop()
                 continue
             folder = self.folder / "tasks" / name
             known = state_files.read_task(folder) or TaskState()

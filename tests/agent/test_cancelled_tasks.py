@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import socket
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from fairway_agent import cancelled_tasks
 from fairway_agent.fields import Damaged
+from fairway_agent.plan import RunPlan
+from fairway_agent.supervisor import Supervisor
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,3 +45,26 @@ def test_a_damaged_note_is_named(tmp_path: Path) -> None:
     (tmp_path / "cancelled-tasks" / "3").write_text("{")
     with pytest.raises(Damaged, match="cancelled-tasks"):
         cancelled_tasks.is_cancelled(tmp_path, "3")
+
+
+@pytest.mark.parametrize(
+    ("code", "cancelled", "told"), [(None, True, 1), (0, False, 0), (3, True, 0)]
+)
+def test_one_that_has_just_ended_is_told_nothing_and_a_success_stays_one(
+    tmp_path: Path, code: int | None, cancelled: bool, told: int
+) -> None:
+    """Its supervisor has not looked yet: a failure has no other attempt."""
+    said: list[str] = []
+    process = SimpleNamespace(poll=lambda: code)
+    task: Any = SimpleNamespace(
+        name="0", process=process, cancelled=False, stop=lambda: said.append("stop")
+    )
+    cancelled_tasks.cancel(tmp_path, "0")
+    left, right = socket.socketpair()
+    guard: Any = SimpleNamespace(pid=1)
+    with left, right:
+        run = Supervisor(tmp_path, RunPlan("job-a", str(tmp_path)), guard, left, right)
+        run.running = [task]
+        run._end_apart()
+        run._end_apart()  # once
+    assert (task.cancelled, len(said)) == (cancelled, told)
