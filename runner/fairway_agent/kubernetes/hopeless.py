@@ -54,12 +54,21 @@ class Hopeless:
             if for_long(pod):
                 self.whys[keeper] = f"nothing could start it: {why}"
                 api.delete(BATCH, "jobs", keeper)
+        if before.keys() - since.keys():
+            self._take_back(known, since)
         if since != before:
             record.write_json(self.folder / _FILE, since)
 
     def why(self, part: Part, pod: str) -> str:
         """Why a task was ended; "" where it was not."""
         return self.whys.get(part.job) or self.whys.get(pod, "")
+
+    def _take_back(self, known: Submission, since: dict[str, float]) -> None:
+        """What is stuck no more is no reason for a task's first pod, which may be yet to begin."""
+        for part in known.parts:
+            if part.nodes > 1 and not any(name.startswith(f"{part.job}-") for name in since):
+                task = part.task_folder(self.folder, part.indices[0])
+                whys.write(whys.place(task, known.submission) / whys.GANG, "")
 
     def _end(
         self, api: Api, part: Part, found: Object, why: str, submission: int, begun: set[str]

@@ -193,6 +193,23 @@ class TestStuck:
         assert whys.read(there / whys.GANG) == self.WHY
         assert [*server.of("jobs")] == ["job-a-0-0"]
 
+    def test_what_has_come_after_all_is_no_reason_for_a_first_one_that_comes_later(
+        self, cluster: Cluster, server: Server, clock: SimpleNamespace
+    ) -> None:
+        folder = submitted(cluster, [3])
+        self.hold(server, 1)
+        self.hold(server, 2)
+        there = whys.place(folder / "tasks" / "0", 0)
+        there.mkdir(parents=True)
+        state(server, folder)
+        clock.now += hopeless.PATIENCE
+        for left in (1, 0):
+            state(server, folder)
+            assert whys.read(there / whys.GANG) == self.WHY
+            server.of("pods")[f"job-a-0-0-{left + 1}-abcde"]["status"] = {"phase": "Running"}
+        state(server, folder)
+        assert whys.read(there / whys.GANG) == ""
+
     def test_a_keeper_that_is_stuck_ends_what_it_was_to_start(
         self, cluster: Cluster, server: Server, clock: SimpleNamespace
     ) -> None:
