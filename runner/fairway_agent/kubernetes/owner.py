@@ -29,7 +29,8 @@ class Taken(Fault):
     def __init__(self, folder: Path) -> None:
         run = folder.name
         text = f"this namespace has Jobs of a run {run} whose shared folder is another"
-        hint = f"choose another --run-id; what has this one: kubectl get jobs -l {names.RUN}={run}"
+        label = f"{names.RUN}={names.label(run)}"
+        hint = f"choose another --run-id; what has this one: kubectl get jobs -l {label}"
         super().__init__("taken-id", text, hint, 2)
 
 
@@ -68,19 +69,24 @@ def require(api: Api, folder: Path) -> Sequence[Object]:
 
 def make(api: Api, folder: Path, manifest: dict[str, Any]) -> None:
     """Makes a Job of the run, unless it is there; the end of one that is being deleted is waited
-    for. Fault where that lasts, and Taken where it is
-    somebody else's."""
+    for. Fault where that lasts, and Taken where it is somebody else's."""
     end, name = time.monotonic() + PATIENCE, manifest["metadata"]["name"]
     while not api.create(BATCH, "jobs", manifest):
         there = api.get(BATCH, "jobs", name)
-        if there is None:
-            continue
-        if not owns(folder, there):
+        if there is not None and not owns(folder, there):
             raise Taken(folder)
-        if "deletionTimestamp" not in there["metadata"]:
+        if there is not None and "deletionTimestamp" not in there["metadata"]:
             return
         if time.monotonic() >= end:
-            text = f"the Job {name} that was deleted is still there: its pods have their grace"
-            hint = f"try again when they are gone: kubectl get pods -l {names.RUN}={folder.name}"
-            raise Fault("ending-job", text, hint)
+            raise _lasting(folder, name, there)
         time.sleep(_PAUSE)
+
+
+def _lasting(folder: Path, name: str, there: Object | None) -> Fault:
+    if there is None:
+        # As where somebody else changes the same quota again and again.
+        text = f"the API server of Kubernetes makes no Job {name}, for a conflict with another"
+        return Fault("ending-job", text, "try again; is it so still? kubectl describe quota")
+    label = f"{names.RUN}={names.label(folder.name)}"
+    text = f"the Job {name} that was deleted is still there: its pods have their grace"
+    return Fault("ending-job", text, f"try again when they are gone: kubectl get pods -l {label}")

@@ -197,6 +197,28 @@ class TestNames:
         server.of("jobs").clear()
         assert ask(cluster, "job-a") == ["job-a-0-0"]
 
+    def test_a_conflict_with_no_job_is_waited_for_with_an_end(
+        self,
+        cluster: Cluster,
+        server: Server,
+        clock: SimpleNamespace,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """As of a quota that others change at the same time."""
+        cluster.bring("job-a", [1])
+        create, asked = server.create, []
+
+        def conflict(*_: Any) -> bool:
+            asked.append(clock.now)
+            return False
+
+        monkeypatch.setattr(server, "create", conflict)
+        with pytest.raises(Fault, match="makes no Job job-a-0-0, for a conflict with another"):
+            ask(cluster, "job-a")
+        assert len(asked) == len(set(asked))  # none at once after another
+        monkeypatch.setattr(server, "create", create)
+        assert ask(cluster, "job-a") == ["job-a-0-0"]
+
     @pytest.mark.parametrize("other", ["folder", "claim"])
     def test_a_run_of_another_shared_folder_keeps_its_own(
         self, cluster: Cluster, server: Server, other: str
