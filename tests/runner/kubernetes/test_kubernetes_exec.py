@@ -119,6 +119,21 @@ def test_a_command_that_takes_long_gives_signs_of_life(
     assert (ended.code, ended.out, ended.err) == (0, b"", "said\n")
 
 
+def test_where_nothing_sleeps_so_long_there_is_one_sign_of_life(
+    kubectl: Callable[[str], None], tmp_path: Path
+) -> None:
+    """And no flood of them: some programs know whole seconds alone."""
+    programs, signs = tmp_path / "programs", tmp_path / "signs"
+    programs.mkdir()
+    asked = tmp_path / "asked"
+    (programs / "sleep").write_text(f'#!/bin/sh\necho "$1" >>{asked}; exit 1\n')
+    (programs / "sleep").chmod(0o700)
+    kubectl(f'PATH={programs}:$PATH; "$@" 2> >(tee {signs} >&2)')
+    wait = f"until [ -s {asked} ]; do :; done; echo there"
+    assert head().run(["bash", "-c", wait], deadline=60.0).out == b"there\n"
+    assert asked.read_text() == "10\n"
+
+
 def test_half_an_answer_is_none(kubectl: Callable[[str], None], tmp_path: Path) -> None:
     once = tmp_path / "once"
     kubectl(f'[ -e {once} ] || {{ touch {once}; "$@" | head -c 20; exit 0; }}\n"$@"')

@@ -40,11 +40,11 @@ _LOG = logging.getLogger("fairway")
 # code, and how long what it said beside that is, which follows. Beside it, signs of life.
 _FRAME = """mark=$1; size=$2; beat=$3; shift 3
 said=$(mktemp) || exit
-while printf '%s\\n' "$mark"; do sleep "$beat"; done >&2 2>/dev/null </dev/null &
+while printf '%s\\n' "$mark"; do sleep "$beat" || exit; done >&2 2>/dev/null </dev/null &
 beating=$!
 head -c "$size" | "$@" 2>"$said"
 code=$?
-kill "$beating"
+kill "$beating" 2>/dev/null
 printf '\\n%s %d %d\\n' "$mark" "$code" "$(wc -c <"$said")"
 cat "$said"
 rm -f "$said"
@@ -214,7 +214,7 @@ class Exec:
 
     def _line(self, words: Sequence[str], size: int) -> tuple[list[str], str]:
         mark = f"fairway-end-{secrets.token_hex(8)}"
-        frame = ["sh", "-c", _FRAME, "sh", mark, str(size), str(_BEAT), *words]
+        frame = ["sh", "-c", _FRAME, "sh", mark, str(size), f"{_BEAT:g}", *words]
         return self.kubectl("exec", "-i", f"deploy/{self.access.head}", "--", *frame), mark
 
     def _lasting(self, said: str) -> tuple[str, str] | None:
