@@ -47,7 +47,8 @@ _SinceOption = Annotated[
     typer.Option(
         "--since",
         metavar="WHEN",
-        help="With --runs: those submitted since 7d, or 2026-11-01; of other people's a year.",
+        help="With --runs: those submitted since 7d, or 2026-11-01; by default all, and those of"
+        " other people of the last year.",
     ),
 ]
 _CsvOption = Annotated[

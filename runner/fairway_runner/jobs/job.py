@@ -165,8 +165,8 @@ class Output(Model):
     """Which files, from the folder of outputs: `model/*.npz`, or a list of such patterns; by
     default all of `<id>/`."""
     exclude: tuple[ExcludedPattern, ...] = ()
-    """Shell patterns of what is left out, each of a path from the folder of outputs or of a name:
-    `[model/cache/*, "*.tmp"]`."""
+    """Shell patterns of files that are left out, each of a path from the folder of outputs or of a
+    file's name: `[model/cache/*, "*.tmp"]`."""
     when: Literal["always", "success", "failure"] = "success"
     """After which end of a task they are kept."""
 
