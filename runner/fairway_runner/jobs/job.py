@@ -58,6 +58,14 @@ def _output_pattern(value: str) -> str:
     if value.startswith("/") or ".." in value.split("/"):
         hint = "write it relative to the folder of outputs, for example model/**"
         raise FieldError(f"`{value}` leaves the folder of the job's outputs", hint)
+    parts = [part for part in value.split("/") if part not in ("", ".")]
+    if not parts:
+        hint = "name files in the folder of outputs, for example model/**"
+        raise FieldError(f"`{value}` names no file", hint)
+    # Python before 3.13 knows no such pattern, and would say so when the task has ended.
+    if any("**" in part and part != "**" for part in parts):
+        hint = "`**` stands for folders and is alone between slashes, as in model/**/*.npz"
+        raise FieldError(f"`{value}` is not a pattern of files", hint)
     return value
 
 
