@@ -16,7 +16,7 @@ from fairway_agent.task_spec import TaskSpec
 from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.engines.engine import engine_for
-from fairway_runner.engines.remote import submissions
+from fairway_runner.engines.remote import submission_state
 from fairway_runner.engines.remote.connection import Ended
 from fairway_runner.engines.remote.figures import bring_figures
 from fairway_runner.engines.remote.mirror import Mirror
@@ -93,7 +93,7 @@ def test_a_run_from_elsewhere_is_reached_by_the_way_from_here(tmp_path: Path) ->
     assert mirror_of(listing(FILES, submission=2)).adopt(store, TARGET) == []
     (run,) = store.all()
     assert json.loads((run.folder / "target.json").read_text()) == TARGET.record()
-    assert submissions.read(run) == submissions.Submission(2, complete=True)
+    assert submission_state.read(run) == submission_state.Submission(2, complete=True)
 
 
 @pytest.mark.parametrize("index", [1, "finally"])
@@ -194,7 +194,7 @@ def test_what_is_no_state_is_not_written(
     tmp_path: Path, make_run: MakeRun, change: dict[str, Any]
 ) -> None:
     run = make_run("job-aaaaaa", state="running", engine="ssh", target="lab")
-    submissions.Submission(0, complete=True).write(run)
+    submission_state.Submission(0, complete=True).write(run)
     (run.folder / "tasks" / "0" / "state.json").unlink()
     before = everything_in(tmp_path)
     whole = {"state": {"state": "running"}, "tasks": {}, "logs": {}, "more": False, **change}
@@ -275,7 +275,7 @@ def test_code_that_is_nowhere_any_more_is_said_to_be_gone(
 def test_a_piece_of_a_log_is_no_longer_than_hosts_send(make_run: MakeRun) -> None:
     """A few kilobytes can be packed that fill the disk."""
     run = make_run("job-aaaaaa", state="running", engine="ssh", target="lab")
-    submissions.Submission(0, complete=True).write(run)
+    submission_state.Submission(0, complete=True).write(run)
     (run.folder / "tasks" / "0" / "state.json").unlink()
     data = base64.b64encode(zlib.compress(bytes(64 << 20))).decode()
     logs = {"0": {"offset": 0, "data": data, "more": False}}

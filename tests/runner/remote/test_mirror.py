@@ -18,7 +18,7 @@ from fairway_agent.shared.reports import StatesReport, StatesRequest
 from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.engines.remote import mirror as mirrors
-from fairway_runner.engines.remote import submissions
+from fairway_runner.engines.remote import submission_state
 from fairway_runner.engines.remote.logs import add_logs
 from fairway_runner.engines.remote.mirror import Mirror
 from fairway_runner.engines.remote.remote_host import RemoteHost
@@ -41,7 +41,7 @@ def submitted(tmp_path: Path, name: str = "job-1", tasks: int = 1) -> Run:
     record = RunRecord(name, "job", "pair", time.time(), tasks, "job.yaml", "0", engine="ssh")
     run, lock = RunStore(tmp_path / ".fairway").create(record, {"plan.json": "{}"})
     os.close(lock)
-    submissions.Submission(0, complete=True).write(run)
+    submission_state.Submission(0, complete=True).write(run)
     return run
 
 
@@ -147,7 +147,7 @@ def test_the_state_of_an_earlier_submission_is_not_the_retrys(
     mirror.refresh([run])
     retry = {"only": [0], "done": {}, "is_set_up": True}
     (run.folder / "retry.json").write_text(json.dumps(retry))
-    submissions.begin(run, retry=True)
+    submission_state.begin(run, retry=True)
     assert (run.state, run.task_status(0).state) == ("queued", "queued")
     mirror.refresh([run])
     assert run.state == "queued", "the cluster has not heard of the retry"
@@ -168,7 +168,7 @@ def test_a_submission_under_way_is_left_alone(mirror: Mirror, tmp_path: Path) ->
     """Its command holds the lock; without it, it was cut off."""
     record = RunRecord("job-2", "job", "pair", 0.0, 1, "job.yaml", "0", engine="ssh")
     run, lock = RunStore(tmp_path / ".fairway").create(record, {})
-    submissions.begin(run, retry=False)
+    submission_state.begin(run, retry=False)
     mirror.refresh([run])
     assert run.status.reason is None
     os.close(lock)
@@ -215,7 +215,7 @@ def test_a_retry_from_elsewhere_is_not_taken_for_ones_own(mirror: Mirror, tmp_pa
     with pytest.raises(UserError, match="job-1 was retried from elsewhere"):
         mirror.require_latest(run)
     assert (run.state, run.task_status(0).exit_code) == ("succeeded", 0)
-    assert submissions.read(run) == submissions.Submission(1, complete=True)
+    assert submission_state.read(run) == submission_state.Submission(1, complete=True)
     mirror.require_latest(run)
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from fairway_core.findings import Finding
     from fairway_core.target import KubernetesAccess, Target
-    from fairway_runner.engines.remote.submissions import Submission
+    from fairway_runner.engines.remote.submission_state import Submission
     from fairway_runner.jobs.job import Job
     from fairway_runner.runs.folder import RunFolder
 

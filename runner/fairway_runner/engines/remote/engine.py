@@ -14,7 +14,7 @@ from fairway_runner.dev import TEMPLATE
 from fairway_runner.engines import beside
 from fairway_runner.engines.deadline import USUAL
 from fairway_runner.engines.engine import Accounts, no_progress, unready
-from fairway_runner.engines.remote import submissions
+from fairway_runner.engines.remote import submission_state
 from fairway_runner.engines.remote.connection import COMMAND_TIMEOUT
 from fairway_runner.engines.remote.figures import bring_figures
 from fairway_runner.engines.remote.log_times import bring_log_times
@@ -107,11 +107,11 @@ class RemoteEngine:
         """Nothing beyond that."""
         return {}
 
-    def begin(self, run: RunFolder, *, retry: bool) -> submissions.Submission:
-        """See `submissions.begin`; UserError for a retry of what was retried elsewhere."""
+    def begin(self, run: RunFolder, *, retry: bool) -> submission_state.Submission:
+        """See `submission_state.begin`; UserError for a retry of what was retried elsewhere."""
         if retry:
             self.mirror.require_latest(run)
-        return submissions.begin(run, retry=retry)
+        return submission_state.begin(run, retry=retry)
 
     def input_from(self, name: str, kept: KeptOutput) -> Chained:
         """Its folder on the shared one, or one there that is named by what is in it."""
@@ -149,7 +149,7 @@ class RemoteEngine:
 
     def cancel_task(self, run: RunFolder, task: int) -> None:
         """The host notes it, and tells whoever has the task."""
-        last = submissions.read(run)
+        last = submission_state.read(run)
         number = 0 if last is None else last.submission
         self.ask("cancel_task", TaskCancelRequest(run.id, number, run.task_name(task)), Done)
 

@@ -26,7 +26,7 @@ from fairway_agent.shared.reports import (
 )
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.engines.absence import Absence
-from fairway_runner.engines.remote import inputs, submissions
+from fairway_runner.engines.remote import inputs, submission_state
 from fairway_runner.engines.remote.answers import adopted, check_tasks, listed_runs
 from fairway_runner.engines.remote.logs import add_logs, known_logs
 from fairway_runner.runs.records import known_state, known_task
@@ -115,7 +115,7 @@ class Mirror:
         shorter, absence = _SHORTEST_PAUSE, Absence(run, self.remote.deadline)
         while True:
             absence.look(lambda: self.refresh([run]))
-            if submissions.is_final(run):
+            if submission_state.is_final(run):
                 return
             time.sleep(min(pause, shorter))
             shorter *= 1.5
@@ -128,7 +128,7 @@ class Mirror:
 
     def require_latest(self, run: RunFolder) -> None:
         """UserError where the run was retried from elsewhere, which is known here from now on."""
-        last = submissions.read(run)
+        last = submission_state.read(run)
         if last is None:
             return
         found = self._state(run)
@@ -137,7 +137,7 @@ class Mirror:
         if found is None or found.state is None or found.state.submission <= last.submission:
             return
         with record.alone(run.folder / "mirror.lock"):
-            submissions.Submission(found.state.submission, complete=True).write(run)
+            submission_state.Submission(found.state.submission, complete=True).write(run)
             _write(run, found)
         hint = f"see what became of it: fairway show {run.id}"
         raise UserError.of("retried-run", f"{run.id} was retried from elsewhere", hint)
@@ -206,11 +206,11 @@ class Mirror:
 
     def _request(self, run: RunFolder, *, logs: bool) -> RunRequest | None:
         """What to ask about a run; None where all is known."""
-        last = submissions.read(run)
+        last = submission_state.read(run)
         if last is None:
             _say_cut_off(run)
             return None
-        final = submissions.is_final(run)
+        final = submission_state.is_final(run)
         numbers = range(run.record.tasks)
         done = [run.task_name(index) for index in numbers if _is_done(run, index)]
         asked = RunRequest(tuple(done), known_logs(run, final=final) if logs else {})
@@ -228,7 +228,7 @@ def _is_done(run: RunFolder, index: int) -> bool:
 
 
 def _say_cut_off(run: RunFolder) -> None:
-    reason, state = submissions.cut_off(run), _known(run)
+    reason, state = submission_state.cut_off(run), _known(run)
     if reason and state.reason != reason:
         state_files.write(run.folder, replace(state, reason=reason))
 
@@ -240,7 +240,7 @@ def _known(run: RunFolder) -> RunState:
 
 def _apply(run: RunFolder, found: RunReport | None) -> None:
     """Writes what was found into the run's folder: its own state last."""
-    last = submissions.read(run)
+    last = submission_state.read(run)
     if found is None or last is None:
         _apply_missing(run)
         return
@@ -248,7 +248,7 @@ def _apply(run: RunFolder, found: RunReport | None) -> None:
         _say_cut_off(run)  # the cluster has its files, or knows only what is to be run again
         return
     with record.alone(run.folder / "mirror.lock"):
-        if submissions.is_final(run):
+        if submission_state.is_final(run):
             add_logs(run, found.logs)
             return
         _write(run, found)
@@ -267,7 +267,7 @@ def _write(run: RunFolder, found: RunReport) -> None:
 
 
 def _apply_missing(run: RunFolder) -> None:
-    last = submissions.read(run)
+    last = submission_state.read(run)
     if last is None or not last.complete:
         _say_cut_off(run)
         return
@@ -293,7 +293,7 @@ def _adopt(
         raise Unfit(f"its engine is {record.engine}")
     # The way from here to the cluster, which need not be that from where it was submitted.
     kept = {**files, "target.json": json.dumps(target.record(), indent=1)}
-    last = submissions.Submission(submission, complete=True)
+    last = submission_state.Submission(submission, complete=True)
     kept["engine.json"] = json.dumps(last.to_json())
     with suppress(FileExistsError):
         _, lock = store.create(record, kept)

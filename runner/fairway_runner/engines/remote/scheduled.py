@@ -13,7 +13,7 @@ from fairway_agent.shared.reports import CancelRequest, Done, SubmitReport
 from fairway_core.findings import UserError
 from fairway_runner.engines.absence import Absence, clock
 from fairway_runner.engines.refusals import Refused
-from fairway_runner.engines.remote import submissions
+from fairway_runner.engines.remote import submission_state
 from fairway_runner.engines.remote.engine import RemoteEngine
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from fairway_agent.json_record import JsonRecord
-    from fairway_runner.engines.remote.submissions import Submission
+    from fairway_runner.engines.remote.submission_state import Submission
     from fairway_runner.runs.folder import RunFolder
 
 _LOG = logging.getLogger("fairway")
@@ -104,23 +104,23 @@ class ScheduledEngine(RemoteEngine):
         """Looks at it until it has ended."""
         absence = Absence(run, self.deadline)
         absence.look(lambda: self.refresh([run]))
-        while not submissions.is_final(run):
+        while not submission_state.is_final(run):
             time.sleep(self.pause)
             absence.look(lambda: self.refresh([run]))
 
     def cancel(self, run: RunFolder) -> None:
         """Tells the scheduler, and what runs gets the job's signal and its grace."""
         self.refresh([run])
-        if submissions.is_final(run):
+        if submission_state.is_final(run):
             return
-        last = submissions.read(run) or submissions.begin(run, retry=False)
+        last = submission_state.read(run) or submission_state.begin(run, retry=False)
         request = CancelRequest(run.id, last.submission)
         self.ask("cancel", request, Done)
         self.mirror.cancel_unknown(run)
         from fairway_runner.runs.plans import read_plan
 
         deadline = time.monotonic() + read_plan(run.folder).grace + _CANCEL_SLACK
-        while not submissions.is_final(run):
+        while not submission_state.is_final(run):
             self.refresh([run])
             if time.monotonic() > deadline:
                 self.ask("cancel", replace(request, kill=True), Done)

@@ -13,7 +13,7 @@ from fairway_agent.shared.reports import Done
 from fairway_agent.ssh.reports import NodesReport, NodesRequest, StartRequest
 from fairway_core.findings import UserError
 from fairway_runner.engines.engine import Node, unsupported
-from fairway_runner.engines.remote import submissions
+from fairway_runner.engines.remote import submission_state
 from fairway_runner.engines.remote.engine import RemoteEngine
 from fairway_runner.engines.ssh.health import findings_of
 
@@ -76,9 +76,9 @@ class SshEngine(RemoteEngine):
 
     def cancel(self, run: RunFolder) -> None:
         """Tells the run's supervisor to end, which ends what runs on all nodes."""
-        if submissions.is_final(run):
+        if submission_state.is_final(run):
             return
-        last = submissions.read(run) or submissions.begin(run, retry=False)
+        last = submission_state.read(run) or submission_state.begin(run, retry=False)
         self.ask("start", StartRequest(run.id, last.submission, cancel=True), Done)
         self.mirror.cancel_unknown(run)
         self.wait(run)
