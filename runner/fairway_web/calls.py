@@ -222,7 +222,9 @@ CALLS = (
         "Retried",
         method="post",
     ),
-    Call("listTargets", "/targets", "what `fairway targets --offline --json` prints", "Target[]"),
+    Call(
+        "listTargets", "/targets", "what `fairway targets list --offline --json` prints", "Target[]"
+    ),
     Call(
         "listNodes",
         "/targets/{target}/nodes",

@@ -51,7 +51,7 @@ class Targets:
         ]
 
     async def list(self, request: Request) -> Response:
-        """As `fairway targets --offline --json` prints them."""
+        """As `fairway targets list --offline --json` prints them."""
         return JSONResponse(await to_thread.run_sync(_all))
 
     async def nodes(self, request: Request) -> Response:
