@@ -1,0 +1,86 @@
+"""Requests that nobody would write, made from the OpenAPI document: each is answered as it says."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis.errors import Unsatisfiable
+from schemathesis import GenerationMode
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from fairway_web.app import application
+from fairway_web.calls import CALLS
+from fairway_web.openapi import document
+
+if TYPE_CHECKING:
+    from conftest import MakeRun
+    from schemathesis import Case
+
+    from fairway_runner.runs.store import RunStore
+    from fairway_web.calls import Call
+
+_TOKEN = "t" * 43
+_HOST = "testserver"
+_CHECKS = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+]
+_EXAMPLES = 10
+
+
+@pytest.fixture
+def described(store: RunStore, make_run: MakeRun) -> Any:
+    """The document over a project with a run, of which the calls know the name."""
+    make_run("job-a", [{"log": "one\ntwo\n"}, {}])
+    program = [sys.executable, "-P", "-m", "fairway_cli.entry"]
+    facts: dict[str, Any] = {**document()}
+    facts["paths"] = {f"/api/v1{path}": item for path, item in facts["paths"].items()}
+    facts.pop("servers")
+    schema = schemathesis.openapi.from_dict(facts)
+    schema.app = application(store, _TOKEN, {_HOST}, "fairway", "c" * 43, program)
+    return schema
+
+
+@pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE])
+@pytest.mark.parametrize("call", CALLS, ids=lambda call: call.name)
+def test_each_call_answers_as_the_document_says(
+    described: Any, call: Call, mode: GenerationMode
+) -> None:
+    operation = described[f"/api/v1{call.path}"][call.method.upper()]
+    asked: list[str] = []
+
+    @seed(18)
+    @settings(
+        max_examples=_EXAMPLES,
+        deadline=None,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(case=operation.as_strategy(generation_mode=mode))
+    def ask(case: Case) -> None:
+        if "run" in call.places and len(asked) % 2:
+            case.path_parameters["run"] = "job-a"  # hardly ever guessed
+        answer = case.call(headers={"Authorization": f"Bearer {_TOKEN}"})
+        case.validate_response(answer, checks=_CHECKS)
+        asked.append(case.path)
+
+    try:
+        ask()
+    except Unsatisfiable:
+        assert mode is GenerationMode.NEGATIVE  # nothing in it can be wrong
+    else:
+        assert asked
