@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
+from fairway_agent.files import write_bytes
 from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
@@ -19,12 +19,9 @@ def write_output(file: Path, text: str) -> Path:
     if file.is_dir():  # `.` has no name of which a draft's could be made
         hint = f"name a file in it, for example {file / 'result'}"
         raise UserError.of("unwritable-file", f"{file} is a directory", hint)
-    draft = file.with_name(f".{file.name}.{os.getpid()}")
     try:
-        draft.write_text(text, encoding="utf-8")
-        draft.replace(file)
+        write_bytes(file, text.encode())
     except OSError as error:
-        draft.unlink(missing_ok=True)
         message = f"{file} cannot be written: {error.strerror}"
         raise UserError.of("unwritable-file", message, "name another with -o") from None
     return file
