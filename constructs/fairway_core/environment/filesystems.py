@@ -63,12 +63,12 @@ def _check_imports(filesystems: Mapping[str, AnyFileSystem], storage: Storage) -
         if isinstance(each, Lustre) and each.import_ is not None
     }
     for name, container in imports.items():
-        place = ("filesystems", name, "import")
+        path = ("filesystems", name, "import")
         if container not in storage.containers:
             from fairway_core.suggestions import did_you_mean
 
             hint = did_you_mean(container, storage.containers) or "add it there"
-            raise FieldError(f"no `{container}` under `storage.containers:`", hint, place)
+            raise FieldError(f"no `{container}` under `storage.containers:`", hint, path)
         if lustre_log_container(name) in storage.containers:
             raise FieldError(
                 f"`{lustre_log_container(name)}` is where `{name}` logs what it imports",
@@ -80,13 +80,13 @@ def _check_imports(filesystems: Mapping[str, AnyFileSystem], storage: Storage) -
                 "Managed Lustre logs its imports in a container of its own, and Fairway makes none "
                 "in an existing account",
                 "leave it out, and copy the data to the file system by a job",
-                place,
+                path,
             )
         if not storage.account_keys:
             raise FieldError(
                 "Managed Lustre reads Blob storage with the keys of the account, which are off",
                 "say `account_keys: true` under `storage:`; Terraform's state then holds them",
-                place,
+                path,
             )
     if storage.account_keys and not imports:
         raise FieldError(
@@ -101,20 +101,20 @@ def _check_mounts(
 ) -> None:
     for name, cluster in clusters.items():
         for index, mount in enumerate(cluster.mounts):
-            filesystem, place = filesystems[mount], ("clusters", name, "mounts", index)
+            filesystem, path = filesystems[mount], ("clusters", name, "mounts", index)
             if isinstance(cluster, KubernetesNodes):
                 continue
             if filesystem.kind == "lustre" and not cluster.chosen_image.lustre_client:
                 raise FieldError(
                     f"image `{cluster.chosen_image.alias}` has no Lustre client",
                     "take an HPC image such as `ubuntu-hpc-2404`, which has one",
-                    place,
+                    path,
                 )
             if filesystem.path == HOME and isinstance(cluster, BatchCluster):
                 raise FieldError(
                     f"a mount on {HOME} would hide the users that Batch makes on its nodes",
                     f"give `{mount}` another path, or leave it out here",
-                    place,
+                    path,
                 )
 
 

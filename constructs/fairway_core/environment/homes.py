@@ -79,13 +79,13 @@ def check_people(
     """Raises FieldError where people cannot have accounts, or homes that all nodes see."""
     if not people:
         return
-    place = ("access", "users")
+    path = ("access", "users")
     no_logins = ("batch", "kubernetes")
     if not gateway and all(cluster.engine in no_logins for cluster in clusters.values()):
         raise FieldError(
             "nobody logs in to nodes of Batch or Kubernetes: no machine has these accounts",
             "let them submit by `access: {researchers: [OBJECT ID]}`",
-            place,
+            path,
         )
     _check_sign_in(people, clusters, gateway=gateway)
     partitions = any(cluster.engine == "slurm" for cluster in clusters.values())
@@ -93,7 +93,7 @@ def check_people(
         raise FieldError(
             "no file system is mounted by all partitions, and so none can hold the homes",
             "name one under `mounts:` of each cluster with `engine: slurm`",
-            place,
+            path,
         )
 
 

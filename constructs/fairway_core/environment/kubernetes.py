@@ -474,17 +474,17 @@ def _check_network(spec: Kubernetes, network: Network, access: Access) -> None:
         )
     if spec.api_server == "private":
         return
-    place = ("kubernetes", "api_server")
+    path = ("kubernetes", "api_server")
     if not seen_outside(access.allowed):
         raise FieldError(
             "nobody could reach the API server: `access.allowed` names no public range",
             "name the ranges that you work from there, or leave `api_server:` out",
-            place,
+            path,
         )
     if not network.has_nat:
         raise FieldError(
             "nodes could not reach the API server: it knows them by the address of the NAT "
             "gateway, and there is none",
             "leave `api_server:` out",
-            place,
+            path,
         )

@@ -104,12 +104,12 @@ class Environment(Model):
 
         for name, cluster in self.clusters.items():
             for index, mount in enumerate(cluster.mounts):
-                place = ("clusters", name, "mounts", index)
+                path = ("clusters", name, "mounts", index)
                 if mount not in self.filesystems:
                     hint = did_you_mean(mount, self.filesystems) or "describe it there"
-                    raise FieldError(f"no `{mount}` under `filesystems:`", hint, place)
+                    raise FieldError(f"no `{mount}` under `filesystems:`", hint, path)
                 if mount in cluster.mounts[:index]:
-                    raise FieldError(f"`{mount}` is mounted twice", "name it once", place)
+                    raise FieldError(f"`{mount}` is mounted twice", "name it once", path)
         return self
 
     @model_validator(mode="after")

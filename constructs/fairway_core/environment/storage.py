@@ -81,19 +81,19 @@ class Storage(Model, defer_build=True):
         """Raises FieldError where the network cannot have the endpoint that is asked for."""
         if not self.private_endpoint:
             return
-        place = ("storage", "private_endpoint")
+        path = ("storage", "private_endpoint")
         if not network.private_endpoints:
             raise FieldError(
                 "this network has no private endpoints",
                 "leave it out, or leave `private_endpoints: false` out under `network:`",
-                place,
+                path,
             )
         if isinstance(network.dns.zones, dict):
             raise FieldError(
                 "a zone has one address for an account: this endpoint would take the name of "
                 f"`{(self.existing or '').rpartition('/')[2]}` from those who use it now",
                 "leave it out: the network's owner leads nodes to the account",
-                place,
+                path,
             )
 
     @model_validator(mode="after")

@@ -27,16 +27,16 @@ def input_directories(job_file: JobFile, job: Job, target: Target) -> dict[str, 
     other runs are found by `submit.chain`."""
     found = {}
     for name, source in job.inputs.items():
-        place: DataPath = ("inputs", name)
+        key: DataPath = ("inputs", name)
         if isinstance(source, KeptInput | BestInput):
             continue
         if not isinstance(source, str):
             if not runs_here(target.engine):
                 continue
-            place, source = (*place, "from"), source.from_
-        path = _below_mount(job_file, place, source, target)
+            key, source = (*key, "from"), source.from_
+        path = _below_mount(job_file, key, source, target)
         if runs_here(target.engine) and not path.exists():
-            _fail(job_file, place, f"`{source}` is {path}, and that does not exist")
+            _fail(job_file, key, f"`{source}` is {path}, and that does not exist")
         found[f"FAIRWAY_INPUT_{name.upper()}"] = str(path)
     return found
 
@@ -75,40 +75,40 @@ def checkpoint_directory(job_file: JobFile, job: Job, target: Target) -> str | N
     directory = job.checkpoint.directory
     if directory is None:
         return None
-    place: DataPath = ("checkpoint", "directory")
+    key: DataPath = ("checkpoint", "directory")
     path: PurePath
     if re.match(r"[a-z][a-z0-9-]*:", directory):
-        path = _below_mount(job_file, place, directory, target)
+        path = _below_mount(job_file, key, directory, target)
     elif runs_here(target.engine):
         path = job_file.folder / directory
     else:
-        path = _below_shared(job_file, place, directory)
+        path = _below_shared(job_file, key, directory)
     if runs_here(target.engine):
-        _require_possible(job_file, place, Path(path))
+        _require_possible(job_file, key, Path(path))
     return str(path)
 
 
-def _below_shared(job_file: JobFile, place: DataPath, directory: str) -> PurePosixPath:
+def _below_shared(job_file: JobFile, key: DataPath, directory: str) -> PurePosixPath:
     path = PurePosixPath(directory)
     if path.is_absolute() or ".." in path.parts:
         message = f"`{directory}` is a folder of this machine"
-        _fail(job_file, place, message, "write MOUNT:PATH, or a path below the job's folder")
+        _fail(job_file, key, message, "write MOUNT:PATH, or a path below the job's folder")
     return path
 
 
-def _below_mount(job_file: JobFile, place: DataPath, source: str, target: Target) -> Path:
+def _below_mount(job_file: JobFile, key: DataPath, source: str, target: Target) -> Path:
     mount, _, path = source.partition(":")
     if mount not in target.mounts:
         storage = target.storage
-        if storage and mount in storage.containers and place[0] == "inputs":
+        if storage and mount in storage.containers and key[0] == "inputs":
             message = f"`{mount}` is a storage container, whose blobs are staged first"
             hint = f'write {{from: "{source}", stage: scratch}}'
-            _fail(job_file, place, message, hint)
+            _fail(job_file, key, message, hint)
         hints = [did_you_mean(mount, target.mounts)] if target.mounts else []
         if runs_here(target.engine):
             hints.append(_LOCAL_MOUNT.format(mount=mount))
         message = f"the target `{target.name}` has no mount `{mount}`"
-        _fail(job_file, place, message, "\n".join(each for each in hints if each))
+        _fail(job_file, key, message, "\n".join(each for each in hints if each))
     return Path(target.mounts[mount], path.lstrip("/"))
 
 
@@ -117,18 +117,18 @@ _LOCAL_MOUNT = """say in fairway.yaml where it is on this machine:
     - {{name: local, mounts: {{{mount}: /path/to/it}}}}"""
 
 
-def _require_possible(job_file: JobFile, place: DataPath, path: Path) -> None:
+def _require_possible(job_file: JobFile, key: DataPath, path: Path) -> None:
     try:
         exists = next(each for each in (path, *path.parents) if each.exists())
         fault = "" if exists.is_dir() else f"{exists} is not a directory"
     except OSError as error:
         fault = str(error.strerror)
     if fault:
-        dotted = ".".join(str(step) for step in place)
-        _fail(job_file, place, f"`{dotted}`: no directory can be made there: {fault}")
+        dotted = ".".join(str(step) for step in key)
+        _fail(job_file, key, f"`{dotted}`: no directory can be made there: {fault}")
 
 
-def _fail(job_file: JobFile, place: DataPath, message: str, hint: str = "") -> NoReturn:
-    location = job_file.document.location(place)
-    dotted = ".".join(str(step) for step in place)
+def _fail(job_file: JobFile, key: DataPath, message: str, hint: str = "") -> NoReturn:
+    location = job_file.document.location(key)
+    dotted = ".".join(str(step) for step in key)
     raise UserError([Finding("bad-value", message, hint, dotted, location=location)])

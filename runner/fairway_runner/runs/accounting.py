@@ -112,10 +112,10 @@ def uses_elsewhere(
         name = account.run.rpartition("-")[0] or account.run
         record = RunRecord(account.run, name, target.name, account.submitted, 0, "", "")
         size, spot = target.vm_size, target.spot
-        place = region or target.region or known(target.environment) if size else ""
-        hourly = node_price(prices, size=size, region=place, spot=spot, own=target.price)
+        its_region = region or target.region or known(target.environment) if size else ""
+        hourly = node_price(prices, size=size, region=its_region, spot=spot, own=target.price)
         hours = account.node_seconds / _HOUR
-        found.append(Use(Other(record, account.user), hours, size, spot, place, hourly))
+        found.append(Use(Other(record, account.user), hours, size, spot, its_region, hourly))
     return found
 
 
@@ -129,14 +129,14 @@ def _use(
 ) -> Use:
     target = _target(run)
     size, spot, own = str(target.get("vm_size") or ""), bool(target.get("spot")), _own_price(target)
-    place = ""
+    its_region = ""
     if size:
-        place = region or str(target.get("region") or "") or known(environment_of(run))
+        its_region = region or str(target.get("region") or "") or known(environment_of(run))
     seconds = sum(held(task, now) * task.nodes * min(1.0, task.part or 1.0) for task in tasks)
     hourly = own
-    if own is None and size and place:
-        hourly = node_price(prices(), size=size, region=place, spot=spot)
-    return Use(run, seconds / _HOUR, size, spot, place, hourly)
+    if own is None and size and its_region:
+        hourly = node_price(prices(), size=size, region=its_region, spot=spot)
+    return Use(run, seconds / _HOUR, size, spot, its_region, hourly)
 
 
 def _own_price(target: dict[str, Any]) -> float | None:

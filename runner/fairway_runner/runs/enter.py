@@ -34,12 +34,12 @@ def enter(
     if rank is not None and not 0 <= rank < found.world_size:
         message = f"{run.id} has no rank {rank}"
         raise UserError.of("unknown-rank", message, f"its ranks are 0 to {found.world_size - 1}")
-    place = node if node is not None else (rank or 0) // found.processes_per_node
-    if not 0 <= place < found.nodes:
-        message = f"{run.id} has no node {place}"
+    node_index = node if node is not None else (rank or 0) // found.processes_per_node
+    if not 0 <= node_index < found.nodes:
+        message = f"{run.id} has no node {node_index}"
         raise UserError.of("unknown-node", message, f"its nodes are 0 to {found.nodes - 1}")
     wanted = "-" if rank is None else str(rank)
-    return run.engine.enter(run, found.index, place, [wanted, *command])
+    return run.engine.enter(run, found.index, node_index, [wanted, *command])
 
 
 def _running(run: Run, task: str | int | None) -> TaskResult:

@@ -106,16 +106,16 @@ def values_in(lines: Sequence[bytes], patterns: Patterns) -> list[tuple[str, flo
         for line in lines
     ]
     found = [
-        (place, name, value)
+        (index, name, value)
         for name, pattern in patterns.items()
-        for place, value in _found(name, pattern, texts)
+        for index, value in _found(name, pattern, texts)
     ]
     found.sort(key=lambda each: each[0])
     return [(name, value) for _, name, value in found]
 
 
 def _found(name: str, pattern: re.Pattern[str], texts: Sequence[str]) -> list[tuple[int, float]]:
-    """The values of one metric, each with its line's place among the texts."""
+    """The values of one metric, each with its line's index among the texts."""
     try:
         # In another thread nothing could stop it, nor would any thread go on meanwhile.
         if threading.current_thread() is not threading.main_thread():

@@ -28,10 +28,10 @@ _EXPONENT = re.compile(r"[eE][+-]?[0-9]+")
 
 
 def search(pattern: re.Pattern[str], texts: Sequence[str]) -> list[tuple[int, float]]:
-    """The values that a pattern finds, each with its text's place among all."""
+    """The values that a pattern finds, each with its text's index among all."""
     return [
-        (place, value)
-        for place, text in enumerate(texts)
+        (index, value)
+        for index, text in enumerate(texts)
         if text
         for match in pattern.finditer(text)
         if (value := _number(match)) is not None
@@ -66,7 +66,7 @@ class PatternProcess:
             answer = self._ask(json.dumps(order))
         if answer is None:
             raise cpu_limit.OverLimit
-        return [(place, value) for place, value in answer]
+        return [(index, value) for index, value in answer]
 
     def close(self) -> None:
         """Ends it, until it is needed again."""

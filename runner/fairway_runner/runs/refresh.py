@@ -29,8 +29,8 @@ def refresh_all(runs: Iterable[Run], *, logs: bool = False) -> list[Finding]:
             if elsewhere and not run.status.is_final and fallback.is_open(run.folder):
                 movable.append((run, printed))  # it may go to another target meanwhile
             elif elsewhere and (printed or not run.status.is_final):
-                place = (run.record.engine, run.record.target, printed)
-                by_target.setdefault(place, []).append(run)
+                key = (run.record.engine, run.record.target, printed)
+                by_target.setdefault(key, []).append(run)
         except (UserError, OSError):
             continue  # whoever reads it next says what is wrong with it
     findings: list[Finding] = []

@@ -43,7 +43,7 @@ def timed(task: TaskResult) -> dict[str, Points]:
         for name, each in values.items():
             step = (end - since) / len(each)
             found.setdefault(name, []).extend(
-                (since + step * (place + 1), value) for place, value in enumerate(each)
+                (since + step * (index + 1), value) for index, value in enumerate(each)
             )
         since = end
         first = reader.offset if reader.until == until else next_line(log, until)
