@@ -20,7 +20,7 @@ from fairway_agent.slurm.jobs import Element
 from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.engines.absence import clock
-from fairway_runner.engines.remote import submissions
+from fairway_runner.engines.remote import submission_state
 from fairway_runner.engines.remote.mirror import Mirror
 from fairway_runner.engines.slurm.engine import SlurmEngine
 
@@ -148,7 +148,7 @@ def test_a_command_goes_on_and_says_so_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     run = make_run("job-aaaaaa", state="running", engine="slurm", target="nd")
-    submissions.Submission(0, complete=True).write(run)
+    submission_state.Submission(0, complete=True).write(run)
     said = ["", "away", "away", "", "away"]
     monkeypatch.setattr(SlurmEngine, "mirror", property(lambda _: Mirror(None)))  # type: ignore[arg-type]
     monkeypatch.setattr(Mirror, "refresh", lambda *_, **__: said.pop(0))
