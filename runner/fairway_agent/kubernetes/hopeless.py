@@ -10,8 +10,8 @@ from fairway_agent import fields, record
 from fairway_agent.fields import Fields
 from fairway_agent.kubernetes import names, whys
 from fairway_agent.kubernetes.api import BATCH, CORE
-from fairway_agent.kubernetes.judging import why_stuck
 from fairway_agent.kubernetes.objects import index_of
+from fairway_agent.kubernetes.task_state import why_stuck
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,7 +18,7 @@ from fairway_agent.faults import Fault
 from fairway_agent.fields import Damaged
 from fairway_agent.kubernetes import whys
 from fairway_agent.kubernetes.api import Api
-from fairway_agent.kubernetes.reconcile import settle_all
+from fairway_agent.kubernetes.reconcile import reconcile_all
 from fairway_agent.kubernetes.submit import create
 from fairway_agent.shared import plans, submissions, word
 from fairway_agent.shared.attempts import read_secrets
@@ -50,7 +50,7 @@ def main() -> None:
 def keep(api: Api, folder: Path, number: int, plan: RunPlan) -> bool:
     """Does what is due of a submission; whether more is to come."""
     try:
-        settle_all(api, [*map(Path, plan.after), folder])
+        reconcile_all(api, [*map(Path, plan.after), folder])
         state = state_files.read_run(folder)
         if state is None or state.submission > number:
             return False

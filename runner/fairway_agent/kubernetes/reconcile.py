@@ -1,6 +1,6 @@
 """Asks the API server where runs stand, and writes it into their folders.
 
-See `shared.settling`. Standard library only.
+See `shared.reconcile`. Standard library only.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from fairway_agent.fields import Damaged
 from fairway_agent.kubernetes import names, whys
 from fairway_agent.kubernetes.api import BATCH
 from fairway_agent.kubernetes.hopeless import Hopeless
-from fairway_agent.kubernetes.judging import element_of, is_pending, judge, why_pending
 from fairway_agent.kubernetes.objects import condition, look
+from fairway_agent.kubernetes.task_state import element_of, is_pending, resolve_state, why_pending
 from fairway_agent.shared import plans, submissions
-from fairway_agent.shared.settling import Settling, goes_on
-from fairway_agent.shared.verdicts import SERVICE, Verdict, ended
+from fairway_agent.shared.reconcile import Reconciliation, goes_on
+from fairway_agent.shared.resolved_state import SERVICE, ResolvedState, ended
 from fairway_agent.shared.watch import Watch
 from fairway_agent.task_state import TaskState
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from fairway_agent.shared.submissions import Part, Submission
 
 
-def settle_all(api: Api, folders: Sequence[Path]) -> dict[str, str]:
+def reconcile_all(api: Api, folders: Sequence[Path]) -> dict[str, str]:
     """Brings the states of all these runs up to date, with one look at the API server. One with a
     damaged file is left as it is: returns what is said of those, by their names."""
     damaged: dict[str, str] = {}
@@ -45,13 +45,13 @@ def settle_all(api: Api, folders: Sequence[Path]) -> dict[str, str]:
             with record.alone(folder / "settle.lock"):
                 known = submissions.read(folder)
                 if known is not None and known.complete and goes_on(folder):
-                    _Settling(folder, known, api, objects).run()
+                    _Reconciliation(folder, known, api, objects).run()
         except Damaged as fault:
             damaged[folder.name] = str(fault)
     return damaged
 
 
-class _Settling(Settling):
+class _Reconciliation(Reconciliation):
     """One run, and what the API server says of its Jobs."""
 
     def __init__(self, folder: Path, known: Submission, api: Api, objects: Objects) -> None:
@@ -63,21 +63,21 @@ class _Settling(Settling):
         if not self.cancelled:
             self.hopeless.end(api, objects, known, self.begun)
 
-    def judged(self, part: Part, index: int, status: TaskState | None) -> Verdict:
+    def resolve(self, part: Part, index: int, status: TaskState | None) -> ResolvedState:
         """By its Job and its pods; or by its keeper, where that is to make the Job."""
         if part.job:
             found = element_of(self.objects, part, index)
             if found is None and not self.cancelled and self._made_since(part.job) is not None:
-                return Verdict(status or TaskState())
+                return ResolvedState(status or TaskState())
             why = self.hopeless.why(part, found.pod if found else "")
             if why and (status is None or status.state == "queued"):
-                return Verdict(ended(status or TaskState(), "failed", SERVICE, why, self.now))
-            return judge(status, found, cancelled=self.cancelled, now=self.now)
+                return ResolvedState(ended(status or TaskState(), "failed", SERVICE, why, self.now))
+            return resolve_state(status, found, cancelled=self.cancelled, now=self.now)
         cancelled = self.cancelled or bool(self.blocked)
         if not cancelled and (why := self._keepers_end()):
-            return Verdict(ended(status or TaskState(), "failed", SERVICE, why, self.now))
+            return ResolvedState(ended(status or TaskState(), "failed", SERVICE, why, self.now))
         to_come = "" if cancelled else self._to_come(part)
-        return judge(status, None, cancelled=cancelled, now=self.now, to_come=to_come)
+        return resolve_state(status, None, cancelled=cancelled, now=self.now, to_come=to_come)
 
     def run(self) -> tuple[RunPlan, RunState]:
         """Also takes back what waits for nodes of a run that is over its limit: it would only begin

@@ -6,7 +6,7 @@ from typing import IO, TYPE_CHECKING
 
 from fairway_agent.faults import Fault
 from fairway_agent.kubernetes.api import NO_ANSWER, Api
-from fairway_agent.kubernetes.reconcile import settle_all
+from fairway_agent.kubernetes.reconcile import reconcile_all
 from fairway_agent.shared import states
 from fairway_agent.shared.reports import RunReport, StatesReport, StatesRequest
 
@@ -28,7 +28,7 @@ def answer(
     """
     silent, damaged = "", {}
     try:
-        damaged = settle_all(Api(), [shared / "runs" / run for run in request.runs])
+        damaged = reconcile_all(Api(), [shared / "runs" / run for run in request.runs])
     except Fault as fault:
         if fault.record["id"] != NO_ANSWER:
             raise

@@ -15,7 +15,7 @@ from fairway_agent import bundle, record
 from fairway_agent.faults import Fault
 from fairway_agent.kubernetes import manifests, names, owner, quota, settings, shares
 from fairway_agent.kubernetes.api import BATCH, RIGHTS, Api, Refused
-from fairway_agent.kubernetes.reconcile import settle_all
+from fairway_agent.kubernetes.reconcile import reconcile_all
 from fairway_agent.kubernetes.reports import SubmitRequest
 from fairway_agent.shared import plans, preparing, submissions
 from fairway_agent.shared.reports import SubmitReport
@@ -152,7 +152,7 @@ def _manifest(folder: Path, name: str) -> manifests.Manifest:
 def _require_predecessors(api: Api, plan: RunPlan) -> None:
     """Fault where a run that this one comes after has failed, or is there no more."""
     folders = [Path(each) for each in plan.after]
-    settle_all(api, folders)
+    reconcile_all(api, folders)
     preparing.require_predecessors(folders)
 
 

@@ -12,7 +12,7 @@ from fairway_agent import cancelled_tasks, record, wakeups
 from fairway_agent.faults import Fault
 from fairway_agent.setup import has_failed
 from fairway_agent.shared import submissions
-from fairway_agent.shared.verdicts import CANCELLED, SERVICE
+from fairway_agent.shared.resolved_state import CANCELLED, SERVICE
 from fairway_agent.task_state import ERROR, NODE, PREEMPTION
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ class Attempts:
 
     def stopped(self, code: int) -> int:
         """The scheduler ends it: because somebody cancelled it, or to start it again elsewhere.
-        Which of the two is said when this has ended; see `settling`."""
+        Which of the two is said when this has ended; see `reconcile`."""
         if self.is_cancelled:
             return self.finish("cancelled", CANCELLED)
         self.task.keep_before(self.BEFORE)

@@ -18,7 +18,7 @@ def dependency(runs: Path, after: Sequence[str]) -> str:
     Fault where one has ended otherwise, or is there no more.
     """
     folders = [runs / Path(each).name for each in after]
-    reconcile.settle_all(folders)
+    reconcile.reconcile_all(folders)
     jobs = []
     for folder in preparing.require_predecessors(folders):
         if (known := submissions.read(folder)) is not None:

@@ -1,6 +1,6 @@
 """Asks Slurm where runs stand, and writes it into their folders.
 
-See `shared.settling`. Standard library only.
+See `shared.reconcile`. Standard library only.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from fairway_agent import predecessors, record, state_files
 from fairway_agent.fields import Damaged
 from fairway_agent.shared import plans, submissions, word
-from fairway_agent.shared.settling import Settling, goes_on
+from fairway_agent.shared.reconcile import Reconciliation, goes_on
 from fairway_agent.slurm.jobs import jobs_named, look_up
-from fairway_agent.slurm.task_state import judge
+from fairway_agent.slurm.task_state import resolve_state
 from fairway_agent.slurm.watch import Watch
 
 if TYPE_CHECKING:
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
     from fairway_agent.plan import RunPlan
     from fairway_agent.run_state import RunState
+    from fairway_agent.shared.resolved_state import ResolvedState
     from fairway_agent.shared.submissions import Part, Submission
-    from fairway_agent.shared.verdicts import Verdict
     from fairway_agent.slurm.jobs import Element
     from fairway_agent.task_state import TaskState
 
 
-def settle_all(folders: Sequence[Path]) -> dict[str, str]:
+def reconcile_all(folders: Sequence[Path]) -> dict[str, str]:
     """Brings the states of all these runs up to date, with one look at Slurm. One with a damaged
     file is left as it is: returns what is said of those, by their names."""
     damaged: dict[str, str] = {}
@@ -43,7 +43,7 @@ def settle_all(folders: Sequence[Path]) -> dict[str, str]:
             with record.alone(folder / "settle.lock"):
                 known = submissions.read(folder)
                 if known is not None and known.complete and goes_on(folder):
-                    news = _Settling(folder, known, jobs).news()
+                    news = _Reconciliation(folder, known, jobs).news()
         except Damaged as fault:
             damaged[folder.name] = str(fault)
         if news is not None:
@@ -54,7 +54,7 @@ def settle_all(folders: Sequence[Path]) -> dict[str, str]:
 def tell_end(folder: Path) -> None:
     """In the last job of a run: brings its state up to date, and has its end told, also where
     somebody without its secrets has seen it before."""
-    settle_all([folder])
+    reconcile_all([folder])
     with record.alone(folder / "settle.lock"):
         known, state = submissions.read(folder), state_files.read_run(folder)
         if known is None or state is None or not state.is_final:
@@ -69,7 +69,7 @@ def _in_job() -> bool:
     return "SLURM_JOB_ID" in os.environ
 
 
-class _Settling(Settling):
+class _Reconciliation(Reconciliation):
     """One run, and what Slurm says of its jobs."""
 
     def __init__(
@@ -83,14 +83,14 @@ class _Settling(Settling):
         plan, state = self.run()
         return (plan, state) if word.is_news(self.folder, plan, state) else None
 
-    def judged(self, part: Part, index: int, status: TaskState | None) -> Verdict:
+    def resolve(self, part: Part, index: int, status: TaskState | None) -> ResolvedState:
         """By what squeue says of its element, or sacct."""
         job, element = part.element(index)
         found = self.jobs.get((job, element))
         cancelled = self.is_cancelled(part, index)
         if found is None and not (status and status.is_final) and not cancelled:
             found = look_up(job, element)
-        return judge(status, found, cancelled=cancelled, now=self.now)
+        return resolve_state(status, found, cancelled=cancelled, now=self.now)
 
     def watch(self, plan: RunPlan) -> Watch:
         """With the limits of its own."""
@@ -100,6 +100,6 @@ class _Settling(Settling):
         """Slurm has taken its jobs back, since those that it comes after did not succeed."""
         if not plan.after:
             return ""
-        settle_all([Path(each) for each in plan.after])
+        reconcile_all([Path(each) for each in plan.after])
         failed = predecessors.unsuccessful(plan.after)
         return f"not started: {', '.join(failed)}" if failed else ""

@@ -8,7 +8,7 @@ from fairway_agent.faults import Fault
 from fairway_agent.shared import states
 from fairway_agent.shared.reports import RunReport, StatesReport, StatesRequest
 from fairway_agent.slurm.commands import NO_ANSWER
-from fairway_agent.slurm.reconcile import settle_all
+from fairway_agent.slurm.reconcile import reconcile_all
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,7 +28,7 @@ def answer(
     """
     silent, damaged = "", {}
     try:
-        damaged = settle_all([shared / "runs" / run for run in request.runs])
+        damaged = reconcile_all([shared / "runs" / run for run in request.runs])
     except Fault as fault:
         if fault.record["id"] != NO_ANSWER:
             raise

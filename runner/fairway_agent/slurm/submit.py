@@ -20,7 +20,7 @@ from fairway_agent.shared import plans, preparing, submissions
 from fairway_agent.shared.reports import SubmitReport
 from fairway_agent.slurm import commands, partition, predecessors, sbatch
 from fairway_agent.slurm.jobs import ENDED, jobs_named
-from fairway_agent.slurm.reconcile import settle_all
+from fairway_agent.slurm.reconcile import reconcile_all
 from fairway_agent.slurm.reports import SubmitRequest
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def answer(
         # It may have to wait, or have ended already. Slurm has it: where it does not answer now,
         # whoever looks next tells it.
         with suppress(commands.Refused, Fault, OSError):
-            settle_all([folder])
+            reconcile_all([folder])
     return SubmitReport(tuple(part.job for part in known.parts))
 
 

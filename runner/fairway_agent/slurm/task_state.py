@@ -6,7 +6,14 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from fairway_agent.shared.verdicts import CANCELLED, KILLED, SERVICE, Verdict, ended, waiting
+from fairway_agent.shared.resolved_state import (
+    CANCELLED,
+    KILLED,
+    SERVICE,
+    ResolvedState,
+    ended,
+    waiting,
+)
 from fairway_agent.slurm.jobs import ENDED, TURNS, WAITING
 from fairway_agent.task_state import TIMED_OUT, TaskState
 
@@ -56,45 +63,47 @@ _ENDS: dict[str, tuple[str, int, str]] = {
 }
 
 
-def judge(
+def resolve_state(
     status: TaskState | None, element: Element | None, *, cancelled: bool, now: float
-) -> Verdict:
+) -> ResolvedState:
     """`status` is what the task wrote last, if anything; `element` its job as Slurm sees it, None
     where it knows of none; `cancelled` says that somebody has ended the whole run."""
     known = status or TaskState()
     if known.is_final:
         if element and element.state == "OUT_OF_MEMORY" and not known.reason:
             known = replace(known, reason="out of memory")
-        return Verdict(known)
+        return ResolvedState(known)
     if element is None:
         if cancelled:
-            return Verdict(ended(known, "cancelled", CANCELLED, "", now))
-        return Verdict(ended(known, "lost", SERVICE, "Slurm does not know its job", now))
+            return ResolvedState(ended(known, "cancelled", CANCELLED, "", now))
+        return ResolvedState(ended(known, "lost", SERVICE, "Slurm does not know its job", now))
     if element.state in ENDED:
-        return _judge_ended(known, element, cancelled=cancelled, now=now)
+        return _resolve_ended(known, element, cancelled=cancelled, now=now)
     if element.state in WAITING:
-        verdict = waiting(known, explain(element) + expected(element, now), "it starts again")
-        return replace(verdict, no_capacity=element.no_capacity)
+        resolved = waiting(known, explain(element) + expected(element, now), "it starts again")
+        return replace(resolved, no_capacity=element.no_capacity)
     if element.state == "CONFIGURING":
         return waiting(known, "its nodes are starting", "")
     if element.state in _RESTING:
         # Not in the task's own file: it writes that itself as soon as it goes on.
-        return Verdict(
+        return ResolvedState(
             known, rests=f"suspended in Slurm: {_RESTING[element.state].format(element)}"
         )
-    return Verdict(known)
+    return ResolvedState(known)
 
 
-def _judge_ended(known: TaskState, element: Element, *, cancelled: bool, now: float) -> Verdict:
+def _resolve_ended(
+    known: TaskState, element: Element, *, cancelled: bool, now: float
+) -> ResolvedState:
     if element.state in ("COMPLETED", "FAILED") and now - seconds(element.ended) < _LAST_WORDS:
-        return Verdict(known)
+        return ResolvedState(known)
     state, code, reason = _ENDS[element.state]
     if element.state == "CANCELLED" and cancelled:
         reason = ""
     elif element.reason == "DependencyNeverSatisfied":
         reason = _REASONS[element.reason]
     reason = reason.format(nodes=element.nodes or known.node or "")
-    return Verdict(ended(known, state, code, reason, seconds(element.ended) or now))
+    return ResolvedState(ended(known, state, code, reason, seconds(element.ended) or now))
 
 
 def explain(element: Element) -> str:

@@ -13,10 +13,10 @@ from fairway_agent.faults import Fault
 from fairway_agent.kubernetes import hopeless, states, submit, whys
 from fairway_agent.kubernetes.api import DOWN, NO_ANSWER
 from fairway_agent.kubernetes.objects import INDEX
-from fairway_agent.kubernetes.reconcile import settle_all
+from fairway_agent.kubernetes.reconcile import reconcile_all
 from fairway_agent.limits import Over
 from fairway_agent.run_state import RunState
-from fairway_agent.shared import settling, submissions
+from fairway_agent.shared import reconcile, submissions
 from fairway_agent.shared.reports import RunRequest, StatesRequest
 from fairway_agent.task_state import TaskState
 
@@ -44,7 +44,7 @@ def submitted(cluster: Cluster, nodes: list[int], run: str = "job-a", **more: An
 
 
 def state(server: Server, folder: Path) -> RunState:
-    assert settle_all(server, [folder]) == {}  # type: ignore[arg-type]
+    assert reconcile_all(server, [folder]) == {}  # type: ignore[arg-type]
     found = state_files.read_run(folder)
     assert found is not None
     return found
@@ -121,7 +121,7 @@ class TestStuck:
     @pytest.fixture(autouse=True)
     def clock(self, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         now = SimpleNamespace(now=1e9)
-        monkeypatch.setattr(settling, "time", SimpleNamespace(time=lambda: now.now))
+        monkeypatch.setattr(reconcile, "time", SimpleNamespace(time=lambda: now.now))
         return now
 
     def hold(self, server: Server, index: int, job: str = "job-a-0-0") -> None:

@@ -14,7 +14,8 @@ from fairway_agent.fields import Unfit
 from fairway_agent.limits import Over
 from fairway_agent.plan import Budget, RunPlan
 from fairway_agent.run_state import RunState
-from fairway_agent.shared import settling, submissions, watch
+from fairway_agent.shared import reconcile as shared_reconcile
+from fairway_agent.shared import submissions, watch
 from fairway_agent.shared.submissions import Part, Submission
 from fairway_agent.slurm import commands, reconcile, sbatch
 from fairway_agent.slurm.jobs import Element
@@ -31,7 +32,7 @@ RESOURCES = sbatch.Resources("nd", "", gpus=0, cpus=4, nice=0)
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Any:
     now = SimpleNamespace(now=1e9)
-    for module in (watch, settling):
+    for module in (watch, shared_reconcile):
         monkeypatch.setattr(module, "time", SimpleNamespace(time=lambda: now.now))
     return now
 
@@ -151,7 +152,7 @@ def _settle(run: Path, monkeypatch: pytest.MonkeyPatch, *states: str) -> dict[st
         for index, state in enumerate(states)
     ]
     monkeypatch.setattr(reconcile, "jobs_named", lambda _: found)
-    reconcile.settle_all([run])
+    reconcile.reconcile_all([run])
     value: dict[str, Any] = json.loads((run / "state.json").read_text())
     return value
 

@@ -10,7 +10,7 @@ import pytest
 
 from fairway_agent.slurm import commands
 from fairway_agent.slurm.jobs import Element, jobs_named
-from fairway_agent.slurm.task_state import explain, judge, seconds
+from fairway_agent.slurm.task_state import explain, resolve_state, seconds
 from fairway_agent.task_state import TaskState
 
 NOW = 1_700_000_000.0
@@ -21,10 +21,10 @@ def element(state: str, reason: str = "None", **more: Any) -> Element:
     return Element(**{**facts, **more}, state=state, reason=reason)
 
 
-def verdict(
+def resolved(
     status: TaskState | None, found: Element | None, *, cancelled: bool = False
 ) -> TaskState:
-    return judge(status, found, cancelled=cancelled, now=NOW).status
+    return resolve_state(status, found, cancelled=cancelled, now=NOW).status
 
 
 RUNNING = TaskState("running", attempt=1, started=NOW - 60, node="nd-1")
@@ -34,12 +34,12 @@ RUNNING = TaskState("running", attempt=1, started=NOW - 60, node="nd-1")
 @pytest.mark.parametrize("found", [None, element("CANCELLED"), element("NODE_FAIL")])
 def test_a_tasks_last_word_stands(state: str, found: Element | None) -> None:
     status = TaskState(state, exit_code=3)
-    assert verdict(status, found, cancelled=True) == status
+    assert resolved(status, found, cancelled=True) == status
 
 
 def test_memory_is_a_reason_that_a_task_cannot_know() -> None:
     status = TaskState("failed", exit_code=137)
-    assert verdict(status, element("OUT_OF_MEMORY")).reason == "out of memory"
+    assert resolved(status, element("OUT_OF_MEMORY")).reason == "out of memory"
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_memory_is_a_reason_that_a_task_cannot_know() -> None:
     ],
 )
 def test_what_slurm_ended_is_said(state: str, expected: str, code: int, reason: str) -> None:
-    found = verdict(RUNNING, element(state, ended="2023-11-16T20:00:00"))
+    found = resolved(RUNNING, element(state, ended="2023-11-16T20:00:00"))
     assert (found.state, found.exit_code, found.reason) == (expected, code, reason)
     assert found.timed_out is (code == 124)
     assert found.attempt == 1
@@ -64,24 +64,24 @@ def test_nothing_ends_before_it_began() -> None:
     """Slurm's times are whole seconds."""
     began = seconds("2023-11-16T20:00:00") + 0.3
     status = replace(RUNNING, started=began)
-    assert verdict(status, element("CANCELLED", ended="2023-11-16T20:00:00")).ended == began
+    assert resolved(status, element("CANCELLED", ended="2023-11-16T20:00:00")).ended == began
 
 
 @pytest.mark.parametrize("state", ["SUSPENDED", "STOPPED"])
 def test_a_suspended_task_is_said_to_rest(state: str) -> None:
-    found = judge(RUNNING, element(state), cancelled=False, now=NOW)
+    found = resolve_state(RUNNING, element(state), cancelled=False, now=NOW)
     assert found.status == RUNNING, "its own file is its own"
     assert found.rests.startswith("suspended in Slurm: sc")
     assert found.rests.endswith("12_3")
 
 
 def test_a_cancelled_run_needs_no_reason() -> None:
-    assert verdict(RUNNING, element("CANCELLED"), cancelled=True).reason is None
-    assert verdict(None, None, cancelled=True).state == "cancelled"
+    assert resolved(RUNNING, element("CANCELLED"), cancelled=True).reason is None
+    assert resolved(None, None, cancelled=True).state == "cancelled"
 
 
 def test_what_nobody_knows_is_lost() -> None:
-    found = verdict(RUNNING, None)
+    found = resolved(RUNNING, None)
     assert (found.state, found.exit_code) == ("lost", 5)
 
 
@@ -90,8 +90,8 @@ def test_last_words_may_be_on_their_way(state: str) -> None:
     """A file server shows another host's files late; a job without a word failed at last."""
     just_now = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(NOW - 5))
     before = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(NOW - 300))
-    assert verdict(RUNNING, element(state, ended=just_now)).state == "running"
-    found = verdict(RUNNING, element(state, ended=before))
+    assert resolved(RUNNING, element(state, ended=just_now)).state == "running"
+    found = resolved(RUNNING, element(state, ended=before))
     assert (found.state, found.exit_code) == ("failed", 5)
     assert "slurm.txt" in str(found.reason)
 
@@ -106,14 +106,14 @@ def test_last_words_may_be_on_their_way(state: str) -> None:
     ],
 )
 def test_one_that_starts_again_says_why_it_waits(state: str, reason: str, said: str) -> None:
-    found = verdict(RUNNING, element(state, reason))
+    found = resolved(RUNNING, element(state, reason))
     assert (found.state, found.reason, found.attempt) == ("queued", said, 1)
     assert found.node is None
 
 
 def test_one_that_never_began_has_nothing_to_be_written() -> None:
-    judged = judge(None, element("PENDING", "Resources"), cancelled=False, now=NOW)
-    assert (judged.status, judged.waits) == (TaskState(), "waiting for nodes")
+    found = resolve_state(None, element("PENDING", "Resources"), cancelled=False, now=NOW)
+    assert (found.status, found.waits) == (TaskState(), "waiting for nodes")
 
 
 def test_a_held_job_names_the_command_that_releases_it() -> None:
@@ -197,8 +197,8 @@ def test_how_many_come_first(
 )
 def test_when_slurm_expects_it_to_start(reason: str, after: int, said: str) -> None:
     starts = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(NOW + after))
-    judged = judge(None, element("PENDING", reason, starts=starts), cancelled=False, now=NOW)
-    assert judged.waits == said
+    found = resolve_state(None, element("PENDING", reason, starts=starts), cancelled=False, now=NOW)
+    assert found.waits == said
 
 
 @pytest.mark.parametrize(
@@ -225,4 +225,4 @@ def test_whether_its_nodes_cannot_be_had(
     monkeypatch.setattr(commands, "run", lambda words: line if "all" in words else "")
     [found] = jobs_named(["run"])
     assert found.no_capacity is lacks
-    assert judge(None, found, cancelled=False, now=NOW).no_capacity is lacks
+    assert resolve_state(None, found, cancelled=False, now=NOW).no_capacity is lacks

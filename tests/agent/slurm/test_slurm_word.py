@@ -96,7 +96,7 @@ def test_whoever_looks_tells_the_end_where_a_job_was_killed(
     end(folder, 0)
     end(folder, 1)
     for _ in range(2):
-        reconcile.settle_all([folder])
+        reconcile.reconcile_all([folder])
     assert told == ["succeeded"]
     reconcile.tell_end(folder)
     assert told == ["succeeded"]
@@ -109,7 +109,7 @@ def test_a_secret_address_is_left_to_the_jobs(
     folder = run(secret="HOOK")
     end(folder, 0)
     end(folder, 1)
-    reconcile.settle_all([folder])
+    reconcile.reconcile_all([folder])
     seen = state_files.read_run(folder)
     assert seen is not None
     assert seen.state == "succeeded"
@@ -128,7 +128,7 @@ def test_that_it_waits_is_told_once_and_again_when_it_is_retried(
     monkeypatch.setattr(reconcile, "jobs_named", lambda _: waits)
     monkeypatch.setattr(word, "notify", lambda *what: told.append(what[2].reason))
     for _ in range(2):
-        reconcile.settle_all([folder])
+        reconcile.reconcile_all([folder])
     assert told == ["waiting for nodes"]
     plan = RunPlan.from_json(json.loads((folder / "plan.json").read_text()))
     again = RunState("queued", "held", submission=1)
@@ -173,6 +173,6 @@ def test_a_run_without_receivers_writes_nothing_of_it(run: Callable[..., Path]) 
     (folder / "plan.json").write_text(json.dumps({**facts, "notify": None}))
     end(folder, 0)
     end(folder, 1)
-    reconcile.settle_all([folder])
+    reconcile.reconcile_all([folder])
     assert not (folder / "notified.json").exists()
     assert asdict(RunPlan.from_json({**facts, "notify": None}))["notify"] is None

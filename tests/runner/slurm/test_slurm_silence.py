@@ -44,10 +44,10 @@ TARGET = Target.model_validate(
 def test_the_host_says_what_tasks_have_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
-    def settle_all(_: Sequence[Path]) -> None:
+    def reconcile_all(_: Sequence[Path]) -> None:
         raise Fault(fault, "slurmctld does not answer")
 
-    monkeypatch.setattr(states, "settle_all", settle_all)
+    monkeypatch.setattr(states, "reconcile_all", reconcile_all)
     folder = tmp_path / "runs" / "job-1"
     (folder / "tasks" / "0").mkdir(parents=True)
     (folder / "tasks" / "0" / "log.txt").write_text("one")

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from fairway_agent.plan import RunPlan
+    from fairway_agent.shared.resolved_state import ResolvedState
     from fairway_agent.shared.submissions import Part, Submission
-    from fairway_agent.shared.verdicts import Verdict
     from fairway_agent.shared.watch import Watch
 
 _FILE = "settled.json"  # the tasks whose last state is known
@@ -40,7 +40,7 @@ def goes_on(folder: Path) -> bool:
     return known is not None and known.goes_on
 
 
-class Settling(ABC):
+class Reconciliation(ABC):
     """One run, and what its scheduler says of its jobs."""
 
     def __init__(self, folder: Path, known: Submission) -> None:
@@ -66,7 +66,7 @@ class Settling(ABC):
         )
 
     @abstractmethod
-    def judged(self, part: Part, index: int, status: TaskState | None) -> Verdict:
+    def resolve(self, part: Part, index: int, status: TaskState | None) -> ResolvedState:
         """What became of a task, by what it wrote last and what the scheduler says."""
 
     @abstractmethod
@@ -83,14 +83,14 @@ class Settling(ABC):
         counts = Counter(self.settled.values())
         before = len(self.settled)
         for part, index in self._open():
-            verdict = self._verdict(part, index)
-            counts[verdict.state] += 1
-            if verdict.waits and not self.waits:
-                self.waits, self.no_capacity = verdict.waits, verdict.no_capacity
-            self.rests = self.rests or verdict.rests
-            self._note_times(verdict.status)
-            if verdict.is_final:
-                self.settled[str(index)] = verdict.state
+            resolved = self._write_state(part, index)
+            counts[resolved.state] += 1
+            if resolved.waits and not self.waits:
+                self.waits, self.no_capacity = resolved.waits, resolved.no_capacity
+            self.rests = self.rests or resolved.rests
+            self._note_times(resolved.status)
+            if resolved.is_final:
+                self.settled[str(index)] = resolved.state
         if len(self.settled) > before:
             facts = {"submission": self.known.submission, "tasks": self.settled}
             record.write_json(self.folder / _FILE, facts)
@@ -102,17 +102,17 @@ class Settling(ABC):
                 if str(index) not in self.settled:
                     yield part, index
 
-    def _verdict(self, part: Part, index: int) -> Verdict:
+    def _write_state(self, part: Part, index: int) -> ResolvedState:
         folder = part.task_folder(self.folder, index)
         has_begun = folder.name in self.begun
         status = state_files.read_task(folder) if has_begun else None
-        verdict = self.judged(part, index, status)
+        resolved = self.resolve(part, index, status)
         # Of very many that never began, the run's end says all.
-        is_news = verdict.is_final and not (self.cancelled and not has_begun)
-        if verdict.status != status and (has_begun or is_news):
+        is_news = resolved.is_final and not (self.cancelled and not has_begun)
+        if resolved.status != status and (has_begun or is_news):
             folder.mkdir(parents=True, exist_ok=True)
-            state_files.write(folder, verdict.status)
-        return verdict
+            state_files.write(folder, resolved.status)
+        return resolved
 
     def _note_times(self, status: TaskState) -> None:
         for moment, times in ((status.started, self.starts), (status.ended, self.ends)):

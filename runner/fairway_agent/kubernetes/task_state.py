@@ -8,7 +8,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fairway_agent.kubernetes.objects import condition, holds, moment, unscheduled
-from fairway_agent.shared.verdicts import CANCELLED, KILLED, SERVICE, Verdict, ended, waiting
+from fairway_agent.shared.resolved_state import (
+    CANCELLED,
+    KILLED,
+    SERVICE,
+    ResolvedState,
+    ended,
+    waiting,
+)
 from fairway_agent.task_state import TIMED_OUT, TaskState
 
 if TYPE_CHECKING:
@@ -109,14 +116,14 @@ def is_pending(pod: Object) -> bool:
     return pod["status"].get("phase") == "Pending" and "deletionTimestamp" not in pod["metadata"]
 
 
-def judge(
+def resolve_state(
     status: TaskState | None,
     element: Element | None,
     *,
     cancelled: bool,
     now: float,
     to_come: str = "",
-) -> Verdict:
+) -> ResolvedState:
     """`status` is what the task wrote last, if anything; `element` what the API server says, None
     where it knows of no Job; `cancelled` says that somebody has ended the whole run, and `to_come`
     what the task waits for whose Job is still to be made."""
@@ -124,15 +131,15 @@ def judge(
     if known.is_final:
         if element and element.code == KILLED and element.why and not known.reason:
             known = replace(known, reason=element.why)
-        return Verdict(known)
+        return ResolvedState(known)
     if element is None:
         if cancelled:
-            return Verdict(ended(known, "cancelled", CANCELLED, "", now))
+            return ResolvedState(ended(known, "cancelled", CANCELLED, "", now))
         if to_come:
             return waiting(known, to_come, "")
-        return Verdict(ended(known, "lost", SERVICE, "its Job is gone from Kubernetes", now))
+        return ResolvedState(ended(known, "lost", SERVICE, "its Job is gone from Kubernetes", now))
     if element.state in ("failed", "succeeded"):
-        return _judge_ended(known, element, cancelled=cancelled, now=now)
+        return _resolve_ended(known, element, cancelled=cancelled, now=now)
     # What was listed may be older than what its pod has written since.
     begun = known.state == "running" and known.job == element.pod and not known.stopped
     if element.state == "waiting" and not begun:
@@ -141,18 +148,20 @@ def judge(
         return replace(found, no_capacity=element.no_capacity or unfit)
     if known.state == "queued" and element.why:
         return waiting(known, element.why, "")
-    return Verdict(known)
+    return ResolvedState(known)
 
 
-def _judge_ended(known: TaskState, element: Element, *, cancelled: bool, now: float) -> Verdict:
+def _resolve_ended(
+    known: TaskState, element: Element, *, cancelled: bool, now: float
+) -> ResolvedState:
     # An index whose end has no time of its own waits for that of its Job.
     is_fresh = now - element.ended < _LAST_WORDS if element.ended else not element.why
     if is_fresh and element.code == SERVICE:
-        return Verdict(known)
+        return ResolvedState(known)
     if cancelled:
-        return Verdict(ended(known, "cancelled", CANCELLED, "", element.ended or now))
+        return ResolvedState(ended(known, "cancelled", CANCELLED, "", element.ended or now))
     why = element.why or _WITHOUT_WORD.format(pod=element.pod or "POD")
-    return Verdict(ended(known, "failed", element.code, why, element.ended or now))
+    return ResolvedState(ended(known, "failed", element.code, why, element.ended or now))
 
 
 def _end(job: Object, part: Part, position: int) -> Element | None:

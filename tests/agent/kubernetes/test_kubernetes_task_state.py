@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from fairway_agent.kubernetes.judging import Element, element_of, judge, why_pending
 from fairway_agent.kubernetes.objects import Objects, moment
 from fairway_agent.kubernetes.queueing import Why
+from fairway_agent.kubernetes.task_state import Element, element_of, resolve_state, why_pending
 from fairway_agent.shared.submissions import Part
 from fairway_agent.task_state import TaskState
 
@@ -73,16 +73,16 @@ def seen(
     return element_of(Objects(jobs, {NAME: list(pods)}, held, scaled), part, index)
 
 
-def verdict(status: TaskState | None, element: Element | None, **more: Any) -> TaskState:
+def resolved(status: TaskState | None, element: Element | None, **more: Any) -> TaskState:
     facts = {"cancelled": False, "now": NOW, **more}
-    return judge(status, element, **facts).status
+    return resolve_state(status, element, **facts).status
 
 
 @pytest.mark.parametrize("state", ["succeeded", "failed", "cancelled", "lost"])
 @pytest.mark.parametrize("element", [None, Element("failed", "evicted: x"), Element("waiting")])
 def test_a_tasks_last_word_stands(state: str, element: Element | None) -> None:
     status = TaskState(state, exit_code=3)
-    assert verdict(status, element, cancelled=True) == status
+    assert resolved(status, element, cancelled=True) == status
 
 
 class TestWaiting:
@@ -172,7 +172,7 @@ class TestWaiting:
         status = unschedulable(f"0/3 nodes are available: {message}.")
         status["conditions"][0]["lastTransitionTime"] = ENDED
         element = seen(SWEEP, 2, job(), pod(1, "Pending", **status), scaling=scaling)
-        found = judge(None, element, cancelled=False, now=moment(ENDED) + age)
+        found = resolve_state(None, element, cancelled=False, now=moment(ENDED) + age)
         assert found.waits.startswith("waiting for a node: ")
         assert found.waits.endswith(why)
         assert found.no_capacity is no_capacity
@@ -188,24 +188,26 @@ class TestWaiting:
         element = seen(GANG, 3, job(), *pods)
         why = "2 of its 3 pods run: waiting for a node: 2 Insufficient cpu"
         assert element == Element("running", why, pod=f"{NAME}-0-abcde")
-        assert verdict(TaskState(), element).reason is None
-        assert judge(TaskState(), element, cancelled=False, now=NOW).waits == why
+        assert resolved(TaskState(), element).reason is None
+        assert resolve_state(TaskState(), element, cancelled=False, now=NOW).waits == why
         # Once it runs it has been whole.
-        assert verdict(RUNNING, element) == RUNNING
+        assert resolved(RUNNING, element) == RUNNING
 
     def test_it_counts_on_where_another_pod_takes_its_place(self) -> None:
         stopped = replace(RUNNING, stopped=True)
         again = seen(SWEEP, 0, job(), replace_name(pod(0, "Pending"), "fghij"))
-        found = verdict(stopped, again)
+        found = resolved(stopped, again)
         assert (found.state, found.attempt, found.reason) == ("queued", 1, "its pod is starting")
         assert found.ends == {"preemption": 1}
-        assert verdict(RUNNING, again).ends == {"node": 1}
+        assert resolved(RUNNING, again).ends == {"node": 1}
 
     def test_a_pod_that_has_begun_since_it_was_listed_goes_on(self) -> None:
-        assert verdict(RUNNING, seen(SWEEP, 0, job(), pod(0, "Pending"))) == RUNNING
+        assert resolved(RUNNING, seen(SWEEP, 0, job(), pod(0, "Pending"))) == RUNNING
 
     def test_a_job_that_is_to_be_made_is_waited_for(self) -> None:
-        found = judge(None, None, cancelled=False, now=NOW, to_come="waiting for other tasks")
+        found = resolve_state(
+            None, None, cancelled=False, now=NOW, to_come="waiting for other tasks"
+        )
         assert (found.state, found.waits) == ("queued", "waiting for other tasks")
 
 
@@ -241,7 +243,7 @@ class TestEnded:
     )
     def test_why_it_failed_is_said(self, status: dict[str, Any], code: int, reason: str) -> None:
         element = seen(SWEEP, 2, job({"failedIndexes": "1"}), pod(1, "Failed", **status))
-        found = verdict(RUNNING, element)
+        found = resolved(RUNNING, element)
         assert (found.state, found.exit_code, found.reason) == ("failed", code, reason)
         assert found.timed_out is (code == 124)
 
@@ -250,7 +252,7 @@ class TestEnded:
             SWEEP, 2, job({"failedIndexes": "1"}), pod(1, "Failed", **terminated(137, "OOMKilled"))
         )
         known = TaskState("failed", exit_code=137)
-        assert verdict(known, element).reason == "out of memory"
+        assert resolved(known, element).reason == "out of memory"
 
     def test_the_newest_of_its_pods_says_it(self) -> None:
         pods = [
@@ -282,29 +284,29 @@ class TestEnded:
         element = seen(SWEEP, 0, job({"completedIndexes": "0"}), pod(0, "Succeeded"))
         assert element is not None
         fresh = replace(element, ended=soon - 10)
-        assert verdict(RUNNING, fresh, now=soon) == RUNNING
-        assert verdict(RUNNING, fresh, now=soon + 120).state == "failed"
+        assert resolved(RUNNING, fresh, now=soon) == RUNNING
+        assert resolved(RUNNING, fresh, now=soon + 120).state == "failed"
 
     def test_an_index_whose_end_has_no_time_waits_for_its_jobs(self) -> None:
         """The other tasks of a sweep may go on, and those that succeeded are not listed."""
         known = {"completedIndexes": "0"}
-        assert verdict(RUNNING, seen(SWEEP, 0, job(known))) == RUNNING
+        assert resolved(RUNNING, seen(SWEEP, 0, job(known))) == RUNNING
         ended = {**known, **over("Complete", "CompletionsReached")}
-        assert verdict(RUNNING, seen(SWEEP, 0, job(ended))).state == "failed"
+        assert resolved(RUNNING, seen(SWEEP, 0, job(ended))).state == "failed"
 
     def test_a_success_is_as_old_as_its_jobs_and_not_as_a_pod_that_was_evicted(self) -> None:
         evicted = pod(0, "Failed", age=50, **terminated(143, "Error", finishedAt=LONG_AGO))
         element = seen(GANG, 3, job(over("SuccessCriteriaMet", "SuccessPolicy")), evicted)
-        assert verdict(RUNNING, element, now=moment(ENDED) + 1) == RUNNING
+        assert resolved(RUNNING, element, now=moment(ENDED) + 1) == RUNNING
 
     def test_a_first_pod_has_its_grace_where_another_has_failed(self) -> None:
         found = seen(GANG, 3, job(over("FailureTarget", "PodFailurePolicy")), pod(0, "Running"))
-        assert verdict(RUNNING, found) == RUNNING
+        assert resolved(RUNNING, found) == RUNNING
         found = seen(GANG, 3, job(over("Failed", "PodFailurePolicy")), pod(0, "Running"))
-        assert verdict(RUNNING, found).state == "failed"
+        assert resolved(RUNNING, found).state == "failed"
 
     def test_what_is_gone_is_lost_or_was_cancelled(self) -> None:
-        found = verdict(RUNNING, None)
+        found = resolved(RUNNING, None)
         assert (found.state, found.reason) == ("lost", "its Job is gone from Kubernetes")
-        found = verdict(RUNNING, None, cancelled=True)
+        found = resolved(RUNNING, None, cancelled=True)
         assert (found.state, found.exit_code, found.reason) == ("cancelled", 130, None)

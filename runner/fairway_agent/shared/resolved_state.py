@@ -11,7 +11,7 @@ CANCELLED, SERVICE, KILLED = 130, 5, 137
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ResolvedState:
     """A task's state now: `status` as its file is to have it; `waits` says why it is queued, and
     `rests` why it does nothing though it runs. `no_capacity` says that its nodes cannot be had."""
 
@@ -31,7 +31,7 @@ class Verdict:
         return self.status.is_final
 
 
-def waiting(known: TaskState, why: str, otherwise: str) -> Verdict:
+def waiting(known: TaskState, why: str, otherwise: str) -> ResolvedState:
     """A task that is to begin; one that has begun before keeps how often, and says why it waits."""
     kept = TaskState(
         attempt=known.attempt,
@@ -44,7 +44,7 @@ def waiting(known: TaskState, why: str, otherwise: str) -> Verdict:
     )
     if kept != TaskState():
         kept = replace(kept, reason=why or otherwise)
-    return Verdict(kept, why)
+    return ResolvedState(kept, why)
 
 
 def ended(known: TaskState, state: str, code: int, reason: str, moment: float) -> TaskState:
