@@ -88,6 +88,14 @@ MISTAKES = [
         "no image in the catalogue has NVIDIA's GRID driver",
     ),
     (
+        VM.replace("NC24ads_A100_v4", "NV36ads_A10_v5") % ", image: ubuntu-hpc-2404",
+        "no image in the catalogue has NVIDIA's GRID driver",
+    ),
+    (
+        "clusters: {pool: {engine: batch, size: Standard_NV6ads_A10_v5, nodes: 2, mpi: false}}\n",
+        "no image in the catalogue has NVIDIA's GRID driver",
+    ),
+    (
         VM.replace("NC24ads_A100_v4", "NV24ads_V710_v5") % ", image: ubuntu-hpc-2404-rocm",
         "no image in the catalogue has AMD's driver for Radeon PRO",
     ),

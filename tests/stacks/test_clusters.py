@@ -271,7 +271,7 @@ def test_a_driver_that_no_image_here_has_is_in_one_of_ones_own(written: Written)
     stacks = written(
         _file(
             {
-                "pair": f"{{engine: ssh, {grid}, {own}}}",
+                "pair": f"{{engine: ssh, size: Standard_NV36ads_A10_v5, {own}}}",
                 "nd": f"{{engine: slurm, {grid}, {own}}}",
                 "pool": f"{{engine: batch, size: Standard_NV24ads_V710_v5, {own}, mpi: false}}",
             }
