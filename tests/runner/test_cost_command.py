@@ -99,7 +99,11 @@ def test_what_is_unknown_is_never_zero(fairway: Any, tmp_path: Path) -> None:
     assert "southcentralus" in nodes["reason"]
     _, out, _ = fairway(tmp_path, "cost", "demo", "--offline")
     assert "unknown" in out
-    assert "at least" in out
+    hour = next(line for line in out.splitlines() if line.startswith("an hour"))
+    assert "at least" in hour
+    named = "without cluster pair, file system data, NAT gateway (public address)"
+    assert hour.endswith(named), "beside the sum: what is not in it"
+    assert facts["missing"]["NAT gateway"] == ["public address"]
     assert "prices are known of" in out
     assert "no price in southcentralus: vm/Standard_ND96isr_H100_v5, " in out
     assert "without --offline" in out
@@ -168,7 +172,7 @@ def test_a_file_and_hours_a_day(fairway: Any, tmp_path: Path) -> None:
     (offer,) = facts["dedicated_against_spot"]
     assert (offer["dedicated_hourly"], offer["spot_hourly"]) == (100.0, 40.0)
     _, out, _ = fairway(tmp_path, "cost", "demo", "--prices", str(file), "--hours-per-day", "6")
-    assert "a month of 6 hours a day at maximum: at least 21,240.08 EUR" in out
+    assert "a month of 6 hours a day at maximum: at least 21,240.08 EUR, without file system" in out
     assert "Spot 40.00, 60% less" in out
 
 

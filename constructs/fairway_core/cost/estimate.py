@@ -105,6 +105,16 @@ class Estimate:
         return sum(bool(one) for one in known), len(known)
 
     @property
+    def missing(self) -> Mapping[str, Sequence[str]]:
+        """What has no known price and is not in the sums: the parts of each resource."""
+        found: dict[str, list[str]] = {}
+        for line in self.lines:
+            parts = found.setdefault(line.part.resource, [])
+            if line.counts_as_known is False and line.part.what not in parts:
+                parts.append(line.part.what)
+        return {resource: parts for resource, parts in found.items() if parts}
+
+    @property
     def _priced(self) -> Sequence[Line]:
         return [line for line in self.lines if line.counts_as_known is not None]
 

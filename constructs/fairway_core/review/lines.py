@@ -153,15 +153,14 @@ def cost_lines(cost: CostReview, *, most: int | None = None) -> Iterator[Line]:
         return
     high, low = (_hour_and_month(x, cost.currency) for x in (cost.hourly, cost.hourly_at_minimum))
     where = "" if high == low else f" at the maximum of nodes, {low} at the minimum"
-    some = f"{changes - known} of {changes} changes"
+    some, named = f"{changes - known} of {changes} changes", _without_price(cost, most)
     if known == changes:
         yield [f"{high}{where}"]
     elif cost.hourly is None:
-        yield [f"{high}; in {some} parts have no known price"]
+        yield [f"{high}; in {some} (", *named, ") parts have no known price"]
     else:  # the known part alone looks like the whole, and the nodes may be in the other
-        yield [
-            f"not known as a whole, as parts of {some} have no known price; the rest: {high}{where}"
-        ]
+        whole = f"not known as a whole, as parts of {some} ("
+        yield [whole, *named, f") have no known price; the rest: {high}{where}"]
     for each in cost.changes[:most]:
         before, after = _amount(each.before), _amount(each.after)
         said = each.whole or each.before is None or each.after is None
@@ -219,6 +218,16 @@ def _difference(amount: float | None, currency: str) -> str:
         return "an unknown amount more or less"
     sign = "+" if amount >= 0 else "−"
     return f"{sign}{abs(amount):,.2f} {currency}"
+
+
+def _without_price(cost: CostReview, most: int | None) -> Line:
+    """The addresses of what has parts without a known price."""
+    addresses = [each.address for each in cost.changes if not each.whole]
+    said: Line = []
+    for number, address in enumerate(addresses[:most]):
+        said += [", " if number else "", Given(address)]
+    more = len(addresses) - len(addresses[:most])
+    return [*said, f" and {more:,} more"] if more else said
 
 
 def _hour_and_month(hourly: float | None, currency: str) -> str:

@@ -27,7 +27,7 @@ def cost_facts(
     """Everything about it: money in `currency`, null where a price is not known.
 
     Sums are of what is known, and `complete` says whether that is everything but what is paid
-    for as it is used.
+    for as it is used; `missing` has the parts of each resource that are not in them.
     """
     known, parts = estimate.known
     lines = [_line_facts(line) for line in estimate.lines]
@@ -41,6 +41,7 @@ def cost_facts(
         if hours_per_day is None
         else _rounded(estimate.month_of_days(hours_per_day)),
         "complete": known == parts,
+        "missing": {resource: list(whats) for resource, whats in estimate.missing.items()},
         "known": {"parts": known, "of": parts, "share": round(known / parts, 4) if parts else 1.0},
         "prices": _sources(estimate),
         "resources": lines,
@@ -84,20 +85,34 @@ def print_costs(
     from fairway_cli.ui.columns import columns
 
     currency, least = facts["currency"], "" if facts["complete"] else "at least "
+    missing = _missing(facts)
     rows = [_row(line) for line in facts["resources"]]
     for label, key in (("an hour", "hourly"), ("a month", "monthly")):
         sums = (_sum(facts[key][which], least) for which in _STATES)
-        rows.append((label, currency, *sums, ""))
+        rows.append((label, currency, *sums, missing))
     print(columns(("RESOURCE", "WHAT", "MINIMUM", "MAXIMUM", "AT REST", ""), rows), end="\n\n")
     if facts["hours_per_day"] is not None:
         month = _sum(facts["monthly_at_hours_per_day"], least)
-        print(f"a month of {facts['hours_per_day']:g} hours a day at maximum: {month} {currency}")
+        month += f" {currency}, {missing}" if missing else f" {currency}"
+        print(f"a month of {facts['hours_per_day']:g} hours a day at maximum: {month}")
     _print_offers(facts)
     _print_schedules(facts)
     _print_idle(facts)
     _print_sources(facts)
     if not facts["complete"]:
         _print_unknown(facts, asked=asked, elsewhere=elsewhere)
+
+
+def _missing(facts: dict[str, Any]) -> str:
+    """By name what is not in a sum: a resource, or those of its parts; empty where all is."""
+    named = []
+    for resource, missing in facts["missing"].items():
+        known = any(
+            line["resource"] == resource and line["unit_price"] is not None
+            for line in facts["resources"]
+        )
+        named.append(f"{resource} ({'; '.join(missing)})" if known else resource)
+    return f"without {', '.join(named)}" if named else ""
 
 
 def _row(line: dict[str, Any]) -> tuple[str, ...]:
