@@ -13,8 +13,9 @@ import hashlib
 import io
 import tarfile
 from functools import cache
+from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, cast
 
 import fairway_agent
 
@@ -57,18 +58,21 @@ IDLE = (
 """The modules that a machine boots with that stops itself."""
 
 
-def pack(files: Iterable[tuple[str, bytes, bool]]) -> bytes:
-    """A tar.gz of files, each a path, its bytes, and whether it is executable."""
+def pack(files: Iterable[tuple[str, bytes | Path, bool]]) -> bytes:
+    """A tar.gz of files, each a path, its bytes or where they lie, and whether it is executable.
+
+    What lies in a file is read as it is packed: it may be very large.
+    """
     buffer = io.BytesIO()
     with gzip.GzipFile("", "wb", _LEVEL, buffer, mtime=0) as out:
-        out.write(_tar(files, tarfile.PAX_FORMAT))
+        _write_tar(cast("IO[bytes]", out), files, tarfile.PAX_FORMAT)
     return buffer.getvalue()
 
 
 def pack_folder(folder: Path) -> bytes:
     """All files below a folder; links to files are packed as these."""
     return pack(
-        (path.relative_to(folder).as_posix(), path.read_bytes(), _is_executable(path))
+        (path.relative_to(folder).as_posix(), path, _is_executable(path))
         for path in folder.rglob("*")
         if path.is_file()
     )
@@ -108,19 +112,25 @@ def boot(modules: Iterable[str]) -> tuple[str, bytes]:
     Terraform would replace a VM.
     """
     files = [(name, text.encode(), False) for name, text in boot_files(modules).items()]
-    return _digest(files), bz2.compress(_tar(files, tarfile.USTAR_FORMAT), compresslevel=9)
-
-
-def _tar(files: Iterable[tuple[str, bytes, bool]], format: int) -> bytes:  # noqa: A002
-    """Without times and owners, so that the same files are the same archive anywhere."""
     buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w", format=format) as archive:
-        for name, content, executable in sorted(files):
+    _write_tar(buffer, files, tarfile.USTAR_FORMAT)
+    return _digest(files), bz2.compress(buffer.getvalue(), compresslevel=9)
+
+
+def _write_tar(
+    out: IO[bytes],
+    files: Iterable[tuple[str, bytes | Path, bool]],
+    format: int,  # noqa: A002
+) -> None:
+    """Without times and owners, so that the same files are the same archive anywhere."""
+    with tarfile.open(fileobj=out, mode="w", format=format) as archive:
+        for name, content, executable in sorted(files, key=itemgetter(0)):
             entry = tarfile.TarInfo(name)
-            entry.size = len(content)
             entry.mode = 0o755 if executable else 0o644
-            archive.addfile(entry, io.BytesIO(content))
-    return buffer.getvalue()
+            with content.open("rb") if isinstance(content, Path) else io.BytesIO(content) as file:
+                entry.size = file.seek(0, io.SEEK_END)
+                file.seek(0)
+                archive.addfile(entry, file)
 
 
 def _digest(files: Iterable[tuple[str, bytes, bool]]) -> str:

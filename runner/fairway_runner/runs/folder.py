@@ -41,6 +41,9 @@ if TYPE_CHECKING:
     from fairway_agent.task_state import TaskState
     from fairway_runner.runs.labels import Labels
 
+    Content = str | Iterable[bytes]
+    """What a file is to hold: a text, or bytes in pieces, where it may be very large."""
+
 # Letters and digits that cannot be taken for one another when read aloud.
 _ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"
 _ANSWERED = ".answered"  # of this machine alone, as the point says
@@ -274,10 +277,10 @@ class RunFolders:
         """Where the runs' folders lie."""
         return self.base / "runs"
 
-    def create(self, record: RunRecord, files: Mapping[str, str]) -> tuple[RunFolder, int]:
+    def create(self, record: RunRecord, files: Mapping[str, Content]) -> tuple[RunFolder, int]:
         """Makes a run's folder as a whole, with its lock taken.
 
-        `files` are texts by their path in the folder. Returns the run and the open
+        `files` is what it holds by the path in the folder. Returns the run and the open
         descriptor that holds its lock. UserError where nothing can be written.
         """
         with self.recording():
@@ -293,7 +296,7 @@ class RunFolders:
             hint = "submit from a folder that you may write to"
             raise UserError.of("unwritable-folder", message, hint) from None
 
-    def _create(self, record: RunRecord, files: Mapping[str, str]) -> tuple[RunFolder, int]:
+    def _create(self, record: RunRecord, files: Mapping[str, Content]) -> tuple[RunFolder, int]:
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.base / ".gitignore").write_text("*\n", encoding="ascii")
         # Nobody else's: of one that was killed the half of a folder may be left.
@@ -305,10 +308,12 @@ class RunFolders:
                 "state.json": json.dumps({"state": "queued"}),
                 "lock": "",
             }
-            for name, text in {**files, **records}.items():
+            for name, content in {**files, **records}.items():
                 path = draft / name
                 path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(text, encoding="utf-8")
+                with path.open("wb") as file:
+                    pieces = [content.encode()] if isinstance(content, str) else content
+                    file.writelines(pieces)
             lock = os.open(draft / "lock", os.O_RDONLY)
             fcntl.flock(lock, fcntl.LOCK_EX)
             draft.rename(self.folder / record.id)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from fairway_agent.run_state import RunState
     from fairway_runner.engines.engine import Engine, StepsEngine
     from fairway_runner.runs.figures import Sample
+    from fairway_runner.runs.folder import Content
     from fairway_runner.runs.log_lines import LogLine
     from fairway_runner.runs.results import TaskResult
 
@@ -182,7 +183,7 @@ class RunStore(RunFolders):
         """The store of the project that a folder is in, or where we are without one."""
         return cls(find_project(folder)[0] / ".fairway")
 
-    def create(self, record: RunRecord, files: Mapping[str, str]) -> tuple[Run, int]:
+    def create(self, record: RunRecord, files: Mapping[str, Content]) -> tuple[Run, int]:
         """Makes a run's folder as a whole, with its lock taken; see `RunFolders`."""
         made, lock = super().create(record, files)
         return Run(made.folder), lock

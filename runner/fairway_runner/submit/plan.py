@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fairway_agent.task_spec import LAST, Output, TaskSpec
+from fairway_runner.submit.task_lines import TaskLines
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from fairway_runner.engines.engine import Engine
     from fairway_runner.jobs.job import Job
     from fairway_runner.jobs.job import Output as JobOutput
+    from fairway_runner.runs.folder import Content
 
 
 @dataclass
@@ -38,14 +40,14 @@ class Plan:
     after: Sequence[str] = ()
     needs: Sequence[str] = ()
     budget: Budget | None = None
-    tasks: list[str] = field(default_factory=list)
+    tasks: TaskLines = field(default_factory=TaskLines)
     setup: str | None = None
     last: str | None = None
 
     @property
     def first_script(self) -> str:
         """The script of the first task."""
-        return str(json.loads(self.tasks[0])["script"])
+        return str(json.loads(self.tasks.first)["script"])
 
     def add(self, job: Job, script: str, checkpoint: str | None) -> None:
         """Adds the next task."""
@@ -60,7 +62,7 @@ class Plan:
         """The task that runs after all others."""
         self.last = self._line(LAST, job, script, None)
 
-    def files(self, job: Job) -> dict[str, str]:
+    def files(self, job: Job) -> dict[str, Content]:
         """The files by name; `job` says what holds for all tasks."""
         from fairway_agent.plan import RunPlan
 
@@ -87,7 +89,7 @@ class Plan:
             staged=tuple(self.staged),
             chained=tuple(self.chained),
         )
-        files = {"plan.json": common.text(), "tasks.jsonl": "".join(self.tasks)}
+        files: dict[str, Content] = {"plan.json": common.text(), "tasks.jsonl": self.tasks.pieces()}
         if self.setup is not None:
             files["setup.jsonl"] = self.setup
         if self.last is not None:

@@ -14,6 +14,7 @@ from fairway_runner.runs.records import read_json
 from fairway_runner.submit import snapshot as code
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from fairway_agent.plan import RunPlan
@@ -46,6 +47,17 @@ def text(run: Run, name: str) -> str:
     """One of its files; UserError where it cannot be read."""
     try:
         return (run.folder / name).read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        raise _unusable(run, name) from None
+
+
+def pieces(run: Run, name: str) -> Iterator[bytes]:
+    """The same line by line, for one that may be very large."""
+    try:
+        with (run.folder / name).open("rb") as lines:
+            for line in lines:
+                line.decode()  # what is no text is not copied either
+                yield line
     except (OSError, ValueError):
         raise _unusable(run, name) from None
 

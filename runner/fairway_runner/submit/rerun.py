@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from fairway_core.target import Target
+    from fairway_runner.runs.folder import Content
     from fairway_runner.runs.store import Run
     from fairway_runner.submit.submission import Prepared
 
@@ -104,7 +105,9 @@ def _same(run: Run, tags: Sequence[str], note: str | None) -> Run:
     plan = replace(plan, run=run_id, environment={**engine.environment(), **inputs})
     if runs_here(run.record.engine):
         plan = replace(plan, directory=str(store.folder / run_id / "code"))
-    files = {name: recorded.text(run, name) for name in _FILES if (run.folder / name).exists()}
+    files: dict[str, Content] = {
+        name: recorded.pieces(run, name) for name in _FILES if (run.folder / name).exists()
+    }
     files["plan.json"] = plan.text()
     files["provenance.json"] = _provenance(run)
     with code.in_use(recorded.snapshots(run)):

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from fairway_runner.engines.engine import Engine
     from fairway_runner.jobs.job import Finally, Job
     from fairway_runner.jobs.job_file import JobFile
+    from fairway_runner.runs.folder import Content
 
 
 def submit(job_file: JobFile, target: Target, store: RunStore, *, run_id: str | None = None) -> Run:
@@ -66,13 +67,13 @@ class Prepared:
     warnings: Sequence[Finding] = ()
     next: Sequence[Prepared] = ()
 
-    def all_files(self) -> dict[str, str]:
-        """The texts of the run's folder, by their paths."""
-        files = {**self.files, **self.plan.files(self.job)}
+    def all_files(self) -> dict[str, Content]:
+        """What is written into the run's folder, by its paths."""
+        files: dict[str, Content] = {**self.files, **self.plan.files(self.job)}
         for other in self.next:
             target = other.record.target
             record = replace(self.record, target=target, engine=other.record.engine)
-            own = {**other.files, **other.plan.files(other.job)}
+            own: dict[str, Content] = {**other.files, **other.plan.files(other.job)}
             own["run.json"] = json.dumps(asdict(record), indent=1)
             files |= {
                 fallback.next_file(target, name): own[name]
@@ -99,7 +100,7 @@ def launch(
     store: RunStore,
     engine: Engine,
     record: RunRecord,
-    files: Mapping[str, str],
+    files: Mapping[str, Content],
     snapshot: Path,
     secrets: Mapping[str, str],
 ) -> Run:

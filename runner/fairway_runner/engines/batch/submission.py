@@ -137,9 +137,7 @@ class Submission:
         plan = read_plan(folder)
         job = Job.model_validate_json((folder / "job.json").read_bytes())
         record = archives.pack(
-            (name, (folder / name).read_bytes(), False)
-            for name in RECORD
-            if (folder / name).exists()
+            (name, folder / name, False) for name in RECORD if (folder / name).exists()
         )
         blobs = Blobs(
             code=names.code_blob(snapshot.name),

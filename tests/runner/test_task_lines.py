@@ -1,0 +1,101 @@
+"""A sweep of very many tasks takes little memory on its way into the run's folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import tracemalloc
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_core import archives
+from fairway_core.findings import UserError
+from fairway_core.target import Target
+from fairway_runner.engines.engine import engine_for
+from fairway_runner.jobs.job import Job
+from fairway_runner.runs.records import RunRecord
+from fairway_runner.runs.store import Run, RunStore
+from fairway_runner.submit import recorded
+from fairway_runner.submit.plan import Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+COUNT = 4_000
+SCRIPT = "".join(f"export SOME_VARIABLE_{number}=its-value\n" for number in range(60))
+MOST = 2 << 20  # bytes, where all lines are more than eight MiB
+
+
+@contextmanager
+def _little() -> Iterator[None]:
+    tracemalloc.start()
+    try:
+        yield
+        assert tracemalloc.get_traced_memory()[1] < MOST
+    finally:
+        tracemalloc.stop()
+
+
+def _record(tasks: int = COUNT) -> RunRecord:
+    return RunRecord("many-aaaaaa", "many", "local", time.time(), tasks, "job.yaml", "0")
+
+
+def _plan(count: int) -> tuple[Plan, dict[str, Any]]:
+    job = Job.model_validate({"name": "many", "command": "true"})
+    plan = Plan("many-aaaaaa", engine_for(Target.local()), Path("/code"), {})
+    for number in range(count):
+        plan.add(job, f"{SCRIPT}echo é {number}\n", None)
+    return plan, dict(plan.files(job))
+
+
+def _made(folder: Path, files: dict[str, Any]) -> Run:
+    run, lock = RunStore(folder / ".fairway").create(_record(), files)
+    os.close(lock)
+    return run
+
+
+def test_many_tasks_take_little_memory(tmp_path: Path) -> None:
+    _plan(1)  # imports
+    with _little():
+        plan, files = _plan(COUNT)
+        run = _made(tmp_path, files)
+    lines = (run.folder / "tasks.jsonl").read_text(encoding="utf-8").splitlines()
+    assert sum(map(len, lines)) > 4 * MOST
+    assert [json.loads(line)["index"] for line in lines] == list(range(COUNT))
+    assert json.loads(lines[-1])["script"] == f"{SCRIPT}echo é {COUNT - 1}\n"
+    assert plan.first_script == json.loads(lines[0])["script"]
+
+
+def test_their_files_can_be_asked_for_again(tmp_path: Path) -> None:
+    plan, files = _plan(300)
+    again = plan.files(Job.model_validate({"name": "many", "command": "true"}))
+    first, second = (_made(tmp_path / name, dict(f)) for name, f in (("a", files), ("b", again)))
+    text = (first.folder / "tasks.jsonl").read_bytes()
+    assert text.count(b"\n") == 300
+    assert (second.folder / "tasks.jsonl").read_bytes() == text
+
+
+def test_a_record_is_packed_in_little_memory(tmp_path: Path) -> None:
+    (tmp_path / "tasks.jsonl").write_text(SCRIPT * COUNT)
+    with _little():
+        archives.pack_folder(tmp_path)
+
+
+def test_the_lines_of_a_run_are_copied_in_little_memory(tmp_path: Path) -> None:
+    run = _made(tmp_path / "a", _plan(COUNT)[1])
+    with _little():
+        copy = _made(tmp_path / "b", {"tasks.jsonl": recorded.pieces(run, "tasks.jsonl")})
+    known = (run.folder / "tasks.jsonl").read_bytes()
+    assert (copy.folder / "tasks.jsonl").read_bytes() == known
+
+
+def test_lines_that_are_no_text_leave_no_half_of_a_run(tmp_path: Path) -> None:
+    run = _made(tmp_path / "a", {})
+    (run.folder / "tasks.jsonl").write_bytes(b"{}\n\xff\n")
+    with pytest.raises(UserError, match=r"tasks\.jsonl: missing or damaged"):
+        _made(tmp_path / "b", {"tasks.jsonl": recorded.pieces(run, "tasks.jsonl")})
+    assert not list((tmp_path / "b" / ".fairway" / "runs").iterdir())
