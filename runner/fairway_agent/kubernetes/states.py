@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import IO, TYPE_CHECKING
 
-from fairway_agent.faults import Fault
 from fairway_agent.kubernetes.api import NO_ANSWER, Api
 from fairway_agent.kubernetes.reconcile import reconcile_all
 from fairway_agent.shared import states
-from fairway_agent.shared.reports import RunReport, StatesReport, StatesRequest
+from fairway_agent.shared.reports import StatesReport, StatesRequest
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,18 +20,7 @@ def answer(
     request: StatesRequest,
     payload: IO[bytes],  # noqa: ARG001
 ) -> StatesReport:
-    """See `shared.states`; one look at the API server for all of the runs.
-
-    Where that does not answer, the states are those that it gave before and that tasks have
-    written themselves, and `silent` says so.
-    """
-    silent, damaged = "", {}
-    try:
-        damaged = reconcile_all(Api(), [shared / "runs" / run for run in request.runs])
-    except Fault as fault:
-        if fault.record["id"] != NO_ANSWER:
-            raise
-        silent = str(fault)
-    found = states.reports(shared, request.runs)
-    found |= {run: RunReport(None, damaged=why) for run, why in damaged.items()}
-    return StatesReport(found, silent)
+    """See `shared.states`; one look at the API server for all of the runs."""
+    return states.reconciled(
+        shared, request, lambda folders: reconcile_all(Api(), folders), NO_ANSWER
+    )

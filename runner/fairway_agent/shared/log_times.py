@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import IO, TYPE_CHECKING
 
 from fairway_agent.log_times import FILE
-from fairway_agent.shared.pieces import MOST, piece_of
+from fairway_agent.shared.pieces import pieces_of
 from fairway_agent.shared.reports import LogTimesReport, LogTimesRequest
 
 if TYPE_CHECKING:
@@ -21,13 +21,9 @@ def answer(
     payload: IO[bytes],  # noqa: ARG001
 ) -> LogTimesReport:
     """A piece of each note, as far as one answer goes."""
-    budget, found, more = [MOST], {}, False
-    for name, known in request.known.items():
-        if budget[0] <= 0:
-            more = True
-            break
-        folder = "setup" if name == "setup" else f"tasks/{name}"
-        if piece := piece_of(shared / "runs" / request.run / folder / FILE, known, budget):
-            found[name] = piece
-            more = more or piece.more
-    return LogTimesReport(found, more)
+    run = shared / "runs" / request.run
+    folders = (
+        (name, run / ("setup" if name == "setup" else f"tasks/{name}")) for name in request.known
+    )
+    files = ((name, folder / FILE) for name, folder in folders)
+    return LogTimesReport(*pieces_of(files, request.known))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from fairway_agent.json_record import JsonRecord
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
 MOST = 4 << 20  # bytes in one answer
@@ -24,6 +25,22 @@ class Piece(JsonRecord):
     offset: int
     data: str
     more: bool = False
+
+
+def pieces_of(
+    files: Iterable[tuple[str, Path]], known: Mapping[str, int]
+) -> tuple[dict[str, Piece], bool]:
+    """What each of these files has beyond what is `known` of it, by its name, as far as one answer
+    goes; and whether there is more."""
+    budget, more = [MOST], False
+    found: dict[str, Piece] = {}
+    for name, file in files:
+        if budget[0] <= 0:
+            return found, True
+        if piece := piece_of(file, known.get(name, 0), budget):
+            found[name] = piece
+            more = more or piece.more
+    return found, more
 
 
 def piece_of(file: Path, offset: int, budget: list[int]) -> Piece | None:

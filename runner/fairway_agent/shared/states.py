@@ -7,13 +7,14 @@ from dataclasses import replace
 from typing import IO, TYPE_CHECKING
 
 from fairway_agent import state_files
+from fairway_agent.faults import Fault
 from fairway_agent.fields import Damaged
 from fairway_agent.shared.pieces import MOST, piece_of
 from fairway_agent.shared.reports import RunReport, RunRequest, StatesReport, StatesRequest
 from fairway_agent.task_spec import LAST
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from fairway_agent.task_state import TaskState
@@ -28,6 +29,29 @@ def answer(
 ) -> StatesReport:
     """What is told of the runs."""
     return StatesReport(reports(shared, request.runs))
+
+
+def reconciled(
+    shared: Path,
+    request: StatesRequest,
+    reconcile_all: Callable[[list[Path]], dict[str, str]],
+    no_answer: str,
+) -> StatesReport:
+    """The same, once a scheduler was asked, which says what is wrong with damaged runs.
+
+    Where that does not answer, a Fault of the id `no_answer`, the states are those that it gave
+    before and that tasks have written themselves, and `silent` says so.
+    """
+    silent, damaged = "", {}
+    try:
+        damaged = reconcile_all([shared / "runs" / run for run in request.runs])
+    except Fault as fault:
+        if fault.record["id"] != no_answer:
+            raise
+        silent = str(fault)
+    found = reports(shared, request.runs)
+    found |= {run: RunReport(None, damaged=why) for run, why in damaged.items()}
+    return StatesReport(found, silent)
 
 
 def reports(shared: Path, runs: Mapping[str, RunRequest]) -> dict[str, RunReport | None]:
