@@ -104,7 +104,11 @@ def live(head_api: Api, cluster: Cluster, run: str) -> None:
     assert report.state.tasks == {"succeeded": 4, "queued": 1}
     cancel.answer(cluster.shared, CancelRequest(run, 0), io.BytesIO())
     clean.answer(cluster.shared, RunsRequest(remove=run), io.BytesIO())
-    assert head_api.list(api.BATCH, "jobs", owner.selector(run)) == []
+    # The API server forgets a Job once its pods are gone.
+    end = time.monotonic() + _PATIENCE
+    while left := head_api.list(api.BATCH, "jobs", owner.selector(run)):
+        assert time.monotonic() < end, left
+        time.sleep(0.01)
 
 
 KINDS: dict[str, dict[str, Any]] = {
