@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from fairway_constructs.cdk import Construct
     from fairway_constructs.kubernetes.cluster import KubernetesCluster
 
-# What Flux does again by itself, in seconds: read the container, and mend what has changed.
+# What Flux does again by itself, in seconds: read the container, and undo what others have changed.
 _EVERY = 600
 # The images of drivers are of many GiB, and each node builds some of them.
 _TIMEOUT = 1800

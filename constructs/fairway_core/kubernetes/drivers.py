@@ -124,7 +124,7 @@ def _nic_cluster_policy(targets: Sequence[Target]) -> Manifest:
         "image": "doca-driver",
         "version": _DRIVER,
         "forcePrecompiled": False,
-        # Else the module of the node's own may be loaded first (doca-driver-build, issue 52).
+        # Else the module of the node's own may be loaded first.
         "env": [
             {
                 "name": "OFED_BLACKLIST_MODULES_FILE",

@@ -65,7 +65,7 @@ def keep(api: Api, folder: Path, number: int, plan: RunPlan) -> bool:
     except Damaged:
         raise
     except Fault as fault:
-        # It passes, or is mended meanwhile: an absence, rights that lack, a Job that is ending.
+        # It passes, or is repaired meanwhile: absence, a missing right, a Job that is ending.
         whys.write(folder / whys.KEEPER, fault.said)
     return True
 

@@ -68,7 +68,7 @@ _MISSING = (
 
 _GET_TO_KNOW = "once, with kubectl and kubelogin (az aks install-cli brings both): "
 
-# What no second try mends, by what kubectl says of it: the fault's id, and what to do.
+# What no second try helps, by what kubectl says of it: the fault's id, and what to do.
 _LASTING = {
     r"context .* does not exist|no context exists": (
         "no-context",

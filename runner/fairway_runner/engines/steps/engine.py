@@ -364,7 +364,7 @@ class _Whole:
 
     def _begin(self, index: int, step: StepRecord) -> None:
         """Only what no later try would change makes the step fail; what is wrong with this command,
-        its secrets say, or with a target can be mended."""
+        its secrets say, or with a target can be repaired."""
         with self.apart(index):
             try:
                 self._mirror(index, start_step(Run(self.run.folder), step, self.store))
