@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -122,7 +123,9 @@ class Supervisor:
             if not self._ended:
                 self._ended = True
                 assert self._process.stdin
-                self._process.stdin.close()
+                # With the process space of a node that is gone it may have been killed already.
+                with contextlib.suppress(BrokenPipeError):
+                    self._process.stdin.close()
 
     def close(self) -> None:
         """Ends it, waits until nothing is left, and lets go of its pipes.

@@ -1,0 +1,27 @@
+"""The process of a node below which its tasks run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fairway_simulator.batch.agent.supervisor_client import Ended, Setting, Supervisor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+    from subprocess import Popen
+
+
+def _killed(program: Callable[[], Popen[bytes]]) -> Popen[bytes]:
+    process = program()
+    process.kill()
+    process.wait()
+    return process
+
+
+def test_one_that_was_killed_as_it_began_is_let_go_of(tmp_path: Path) -> None:
+    """As when its node goes meanwhile, with all processes that there are."""
+    supervisor = Supervisor(Setting("node", ()), _killed)
+    log = str(tmp_path / "log")
+    assert supervisor.run(["true"], str(tmp_path), {}, log, log) == Ended()
+    supervisor.close()
