@@ -69,6 +69,9 @@ if (form) {
     clearTimeout(typed);
     typed = setTimeout(check, TYPED);
   });
+  // Typed before this script was there, or kept by the browser on the way back.
+  const text = form.querySelector("textarea");
+  if (text && text.value !== text.defaultValue) check();
 }
 if (live) setTimeout(look, pause);
 if (log) {
