@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from conftest import Cluster
 
-_PATIENCE = 300.0  # seconds; only a hang takes so long
 TARGET = Target.model_validate(
     {
         "name": "nd",
@@ -105,9 +104,7 @@ def live(head_api: Api, cluster: Cluster, run: str) -> None:
     cancel.answer(cluster.shared, CancelRequest(run, 0), io.BytesIO())
     clean.answer(cluster.shared, RunsRequest(remove=run), io.BytesIO())
     # The API server forgets a Job once its pods are gone.
-    end = time.monotonic() + _PATIENCE
-    while left := head_api.list(api.BATCH, "jobs", owner.selector(run)):
-        assert time.monotonic() < end, left
+    while head_api.list(api.BATCH, "jobs", owner.selector(run)):
         time.sleep(0.01)
 
 
@@ -156,10 +153,8 @@ def test_kill_9_of_who_submits_at_each_of_twenty_points(
             assert process.stdin is not None
             process.stdin.write(request)
             process.stdin.close()
-            end = time.monotonic() + _PATIENCE
             while not cluster_api.faults.hits.get("timeout"):
                 assert process.poll() is None, f"it ended before request {skip}"
-                assert time.monotonic() < end
                 time.sleep(0.005)
             process.kill()
         cluster_api.faults.clear()
