@@ -140,6 +140,7 @@ def test_the_system_pool_is_as_it_was_described(tmp_path: Path) -> None:
         ("taints: ['team=a:PreferNoSchedule']", "is not a taint"),
         ("taints: ['fairway.dev/pool=x:NoSchedule']", "is set by Azure or by Fairway"),
         ("job_image: '--privileged'", "this begins with `-`"),
+        ("job_image: Train:1", "`Train:1` is not a container image"),
         ("image: ubuntu-hpc-2404", "image"),
         ("spot: {max_price: 0}", "greater than 0|above 0"),
         ("spot: {eviction: deallocate}", "eviction"),

@@ -15,7 +15,7 @@ from fairway_core.environment.cluster import fits_local_disk
 from fairway_core.environment.schedule import Day, Time
 from fairway_core.environment.values import Range, SizeText, offered_size, x64_size
 from fairway_core.resource_ids import ObjectId, PlacementGroupId
-from fairway_core.target import Amount, NodeRange, Word
+from fairway_core.target import Amount, Image, NodeRange
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -173,7 +173,7 @@ class KubernetesNodes(Model, defer_build=True):
     """
     nodes: Annotated[int, Field(ge=1)] | NodeRange
     """How many nodes there are, or `{min, max}` between which AKS scales the pool."""
-    job_image: Annotated[Word, Field(min_length=1)]
+    job_image: Annotated[Image, Field(min_length=1)]
     """The container image of jobs that name none; docs/kubernetes.md says what it must have."""
     spot: bool | SpotPool = False
     """Whether nodes are spare capacity, cheap and taken away at any time."""
