@@ -138,6 +138,19 @@ def test_each_pool_is_as_it_was_described(pods: Stacks) -> None:
     }
 
 
+def test_nodes_get_the_version_that_is_asked_for(written: Written, pods: Stacks) -> None:
+    """The provider leaves nodes at their version where only the cluster has another."""
+    assert 'version: "1.34"' in PODS.read_text()
+    newer = written(PODS.read_text().replace('version: "1.34"', 'version: "1.35"'))
+    free = written(PODS.read_text().replace('  version: "1.34"\n', ""))
+    for stacks, version in ((pods, "1.34"), (newer, "1.35"), (free, None)):
+        (cluster,) = _all(stacks, "azurerm_kubernetes_cluster").values()
+        made = _all(stacks, "azurerm_kubernetes_cluster_node_pool").values()
+        pools = [cluster["default_node_pool"], *made]
+        assert {each.get("orchestrator_version") for each in pools} == {version}
+        assert cluster.get("kubernetes_version") == version
+
+
 def test_a_pool_comes_and_goes_without_another(written: Written, pods: Stacks) -> None:
     text = PODS.read_text()
     without = written(text[: text.index("  cpu:\n")].replace("  home:", "  homes:"))

@@ -132,6 +132,7 @@ class KubernetesCluster(Component):
             depends_on=[*control.assignments, *placed],
         )
         self.id = self.cluster.id
+        self.version = spec.version
         self.issuer = self.cluster.oidc_issuer_url
 
     def _let_place(
@@ -228,6 +229,8 @@ def _system_pool(spec: Kubernetes, place: Placement, subnet_id: str) -> DefaultN
     scales = nodes.min < nodes.max
     return DefaultNodePool(
         name=SYSTEM_POOL,
+        # The provider upgrades nodes to what this says, and not to the version of the cluster.
+        orchestrator_version=spec.version,
         vm_size=spec.system.size,
         vnet_subnet_id=subnet_id,
         zones=place.zones,

@@ -66,6 +66,8 @@ class NodePool(Component):
             f"cluster-{name}",
             name=name,
             kubernetes_cluster_id=cluster.id,
+            # Else nodes keep the version that they were made with.
+            orchestrator_version=cluster.version,
             mode="User",
             os_type="Linux",
             os_sku="Ubuntu2404",
