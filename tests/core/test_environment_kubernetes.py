@@ -172,6 +172,7 @@ def test_a_name_that_no_pool_can_have_is_refused(tmp_path: Path, name: str) -> N
         ("version: 1.34.2", "is not a minor version of Kubernetes"),
         ("namespace: kube-system", "`kube-system` is Kubernetes' own"),
         ("namespace: default", "`default` is Kubernetes' own"),
+        ("namespace: flux-system", "`flux-system` is for what Azure or Fairway installs"),
         ("namespace: Team_A", "cannot be a namespace"),
         ("quota: {GPUs: '8'}", "is not a quota of Kubernetes"),
         ("quota: {requests.nvidia.com/gpu: many}", "is not an amount of Kubernetes"),

@@ -50,6 +50,13 @@ _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?")
 _TAINT = re.compile(r"(?P<key>[^=:]+)(=(?P<value>[^=:]*))?:(NoSchedule|NoExecute)")
 # Labels and taints that AKS or Fairway set themselves.
 _TAKEN = ("kubernetes.azure.com/", "kubernetes.io/", "k8s.io/", "fairway.dev/")
+# Namespaces of Flux, of Kueue, of the operators and of what AKS adds.
+_INSTALLED = frozenset(
+    {
+        *("fairway-flux", "flux-system", "kueue-system", "gpu-operator", "network-operator"),
+        *("aks-command", "aks-istio-system", "app-routing-system", "gatekeeper-system"),
+    }
+)
 # What a node takes of the range of pods with the overlay network. Source: Azure documentation,
 # Azure CNI Overlay: a /24 for each node.
 _PREFIX_OF_A_NODE = 24
@@ -87,6 +94,12 @@ def _namespace(text: str) -> str:
         )
     if text == "default" or text.startswith("kube-"):
         raise FieldError(f"`{text}` is Kubernetes' own", "choose another, for example `training`")
+    # Who may submit jobs may act as any account of their namespace, and Flux's may do anything.
+    if text in _INSTALLED:
+        raise FieldError(
+            f"`{text}` is for what Azure or Fairway installs",
+            "choose another, for example `training`",
+        )
     return text
 
 

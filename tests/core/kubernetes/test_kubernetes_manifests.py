@@ -6,11 +6,13 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pydantic import ValidationError
 from ruamel.yaml import YAML
 
 from fairway_agent.kubernetes import quota
 from fairway_agent.kubernetes.api import Refused
 from fairway_agent.kubernetes.manifests import QUEUE, TAINTS
+from fairway_core.environment import Kubernetes
 from fairway_core.kubernetes import documents, flux, head, queues
 from fairway_core.kubernetes.manifests import Content, manifests
 from fairway_core.kubernetes.resources import of_node
@@ -194,6 +196,16 @@ class TestOrder:
             assert "namespace" not in str(each["spec"].get("sourceRef", {}))
             if each["kind"] in ("HelmRelease", "Kustomization"):
                 assert each["spec"]["serviceAccountName"] == "flux-applier"
+
+    def test_jobs_have_no_namespace_of_what_is_installed(self) -> None:
+        """Who submits may act as any account of the namespace of jobs."""
+        found = every(read(manifests([pool()], [DATA, LUSTRE], Content())))
+        installed = {each["metadata"]["name"] for each in found if each["kind"] == "Namespace"}
+        installed = (installed | {flux.NAMESPACE}) - {"training"}
+        assert len(installed) == 4
+        for name in installed:
+            with pytest.raises(ValidationError, match="is for what Azure or Fairway installs"):
+                Kubernetes(namespace=name)
 
     def test_versions_are_exact(self) -> None:
         content = Content(gpu="26.3.3", network="v26.4.0", kueue="0.19.2")
