@@ -70,8 +70,8 @@ if (form) {
     typed = setTimeout(check, TYPED);
   });
   // Typed before this script was there, or kept by the browser on the way back.
-  const text = form.querySelector("textarea");
-  if (text && text.value !== text.defaultValue) check();
+  const texts = [...form.querySelectorAll("textarea")];
+  if (texts.some((text) => text.value !== text.defaultValue)) check();
 }
 if (live) setTimeout(look, pause);
 if (log) {

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from conftest import MakeRun
-    from playwright.sync_api import Browser, BrowserContext, Page
+    from playwright.sync_api import Browser, BrowserContext, Page, Route
 
 _PATIENCE = 300_000  # milliseconds: only what never comes takes so long
 _OPTIONS = ["--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
@@ -130,6 +130,21 @@ def test_a_job_with_a_mistake_then_right_is_one_run(project: Path, page: Page) -
         capture_output=True,
     )
     assert [run["name"] for run in json.loads(listed.stdout)] == ["typed"]
+
+
+@pytest.mark.parametrize(
+    ("label", "text"), [("Job", "comand: echo\n"), ("Settings over it", "comand=echo")]
+)
+def test_what_is_typed_before_the_script_is_there_is_checked(
+    page: Page, label: str, text: str
+) -> None:
+    def type_first(script: Route) -> None:
+        page.locator("textarea").and_(page.get_by_label(label)).fill(text)
+        script.continue_()
+
+    page.route("**/static/page.js", type_first)
+    page.get_by_role("link", name="Submit").click()
+    expect(page.get_by_role("status")).to_contain_text("did you mean `command`?")
 
 
 def test_what_runs_is_drawn_again(page: Page, make_run: MakeRun) -> None:
