@@ -133,8 +133,6 @@ def cluster(space: Space) -> KubernetesCluster:
 
 
 def _require(lacking: str) -> None:
-    if lacking and os.environ.get("CI") == "true":
-        pytest.fail(lacking)
     if lacking:
         pytest.skip(lacking)
 

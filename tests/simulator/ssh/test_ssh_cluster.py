@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@pytest.mark.skipif(bool(missing()) and "CI" not in os.environ, reason=missing())
+@pytest.mark.skipif(bool(missing()), reason=missing())
 def test_hosts_announce_themselves_again_and_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
