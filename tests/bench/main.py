@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import batch
 import jobs
+import kubernetes
 import review
 import slurm
 import ssh
@@ -24,6 +25,7 @@ BENCHMARKS = [
     *review.BENCHMARKS,
     *batch.BENCHMARKS,
     *slurm.BENCHMARKS,
+    *kubernetes.BENCHMARKS,
     *ssh.BENCHMARKS,
 ]
 

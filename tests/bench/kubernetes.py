@@ -1,0 +1,127 @@
+"""How fast a run's first line comes from a Kubernetes cluster, against kubectl's own commands, and
+what a large sweep asks of its API server."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from contextlib import contextmanager
+from statistics import median
+from typing import TYPE_CHECKING
+
+from measure import BIN, Benchmark, Command, Pair, seconds
+
+from fairway_simulator.kubernetes import KubernetesCluster, prepared
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+FAIRWAY = BIN / "fairway"
+_RUNS = 4
+_POINTS = 5_000
+_LINE = b"begun\n"
+
+# Its only pod at a time fits no node: what is counted is the submission alone.
+_SWEEP = {
+    "name": "sweep",
+    "template": "plain",
+    "command": "true {{ params.x }}",
+    "sweep": {
+        "max_parallel": 1,
+        "points": [{"grid": {"x": {"start": 0, "stop": _POINTS, "step": 1}}}],
+    },
+}
+
+
+@contextmanager
+def _cluster(folder: Path) -> Iterator[KubernetesCluster]:
+    """A cluster that `fairway` finds from the folder, by targets with nodes and without."""
+    with KubernetesCluster(folder / "cluster", nodes=1, images=("sim*", "python*")) as cluster:
+        prepared.prepare(cluster)
+        prepared.publish(cluster, folder)
+        target = prepared.target().record()
+        nowhere = {**target["kubernetes"], "selector": {"agentpool": "none"}}
+        targets = [target, {**target, "name": "nowhere", "kubernetes": nowhere}]
+        (folder / "fairway.yaml").write_text(json.dumps({"targets": targets}))
+        yield cluster
+
+
+def _first_line(folder: Path) -> Pair:
+    """Until a job's line is read from the command that follows it, in turn; the commands before
+    the first figures are those that compile modules."""
+    words = [FAIRWAY, "submit", folder / "one.yaml", "--target", prepared.target().name]
+    (folder / "one.yaml").write_text('{name: one, template: plain, command: "echo begun"}')
+    pairs = []
+    with _cluster(folder) as cluster:
+        for number in range(_RUNS + 1):
+            ours = _until_line([*words, "--watch"], {}, folder)
+            job = folder / f"bare-{number}.json"
+            job.write_text(json.dumps(_bare(f"bare-{number}")))
+            # kubectl ends at once where the pod has no container yet.
+            follow = f"until kubectl logs -f job/bare-{number}; do :; done"
+            bare = ["sh", "-c", f"kubectl create -f {job} >&2 && {follow}"]
+            pairs.append((ours, _until_line(bare, cluster.environment, folder)))
+    pairs = pairs[1:]
+    return Pair(
+        median(a for a, _ in pairs), median(b for _, b in pairs), median(a / b for a, b in pairs)
+    )
+
+
+def _bare(name: str) -> dict[str, object]:
+    """A Job that prints the same, with an image that a node has."""
+    container = {"name": "task", "image": "sim:1", "command": ["sh", "-c", "echo begun"]}
+    pod = {"restartPolicy": "Never", "containers": [container]}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name},
+        "spec": {"template": {"spec": pod}},
+    }
+
+
+def _until_line(words: Sequence[str | Path], environment: Mapping[str, str], folder: Path) -> float:
+    """Seconds until the command prints the line; it is waited for to its end."""
+    path = f"{BIN}:{os.environ['PATH']}"
+    begun = time.perf_counter()
+    with subprocess.Popen(
+        [str(word) for word in words],
+        cwd=folder,
+        env={**os.environ, "PATH": path, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    ) as process:
+        assert process.stdout is not None
+        found = next((True for line in process.stdout if line.endswith(_LINE)), False)
+        spent = time.perf_counter() - begun
+        process.communicate()
+    assert found, f"{words} did not print the line"
+    return spent
+
+
+def _sweep_requests(folder: Path) -> Pair:
+    """How many requests that make something a sweep takes; they make one object."""
+    (folder / "sweep.yaml").write_text(json.dumps(_SWEEP))
+    with _cluster(folder) as cluster:
+        before = cluster.faults.requests.get("POST", 0)
+        words = [FAIRWAY, "submit", folder / "sweep.yaml", "--target", "nowhere", "--yes"]
+        seconds(Command(words, directory=folder))
+        requests = cluster.faults.requests["POST"] - before
+        [job] = json.loads(cluster.kubectl("get", "jobs", "-o", "json"))["items"]
+    assert job["spec"]["completions"] == _POINTS, "each point is an index of the Job"
+    return Pair(requests, 1, requests)
+
+
+BENCHMARKS = [
+    Benchmark(
+        "Kubernetes: submit to first line",
+        "kubectl create, logs -f",
+        2.0,
+        _first_line,
+        "s more",
+    ),
+    Benchmark(f"Kubernetes: {_POINTS:,} points, requests", "one", 1.0, _sweep_requests),
+]
