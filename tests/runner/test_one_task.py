@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -53,3 +54,12 @@ def test_one_that_does_not_end_is_told_of(run: Run, monkeypatch: pytest.MonkeyPa
     ) as e:
         one_task.cancel_task(run, run.engine, "1", clock=lambda: next(now))
     assert (told, e.value.exit_code) == ([1], 5)
+
+
+def test_a_target_that_ends_whole_runs_alone_says_so(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(one_task, "capabilities", lambda _: SimpleNamespace(ends_tasks=False))
+    with pytest.raises(UserError, match="cannot end one task of a run") as error:
+        run.cancel(1)
+    assert error.value.findings[0].hint == "end all: fairway cancel job-aaaaaa"

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent import record, state_files
+from fairway_agent import cancelled_tasks, record, state_files
 from fairway_agent.faults import Fault
 from fairway_agent.fields import Damaged
 from fairway_agent.kubernetes import whys
@@ -90,7 +90,13 @@ def due(folder: Path, known: Submission, plan: RunPlan) -> Iterator[Part]:
     """The parts whose Jobs are to be made now."""
     if not all(_succeeded(Path(each)) for each in plan.after):
         return
-    tasks = [part for part in known.parts if part.stage == "tasks"]
+    apart = {
+        name
+        for name in cancelled_tasks.names(folder)
+        if cancelled_tasks.is_cancelled(folder, name, known.submission)
+    }
+    wanted = [part for part in known.parts if part.job or not _tasks(folder, part) <= apart]
+    tasks = [part for part in wanted if part.stage == "tasks"]
     used = sum(_width(folder, part, plan) for part in tasks if part.job)
     for part in tasks:
         width = _width(folder, part, plan)
@@ -98,7 +104,11 @@ def due(folder: Path, known: Submission, plan: RunPlan) -> Iterator[Part]:
             used += width
             yield part
     if all(part.job and not _width(folder, part, plan) for part in tasks):
-        yield from (part for part in known.parts if part.stage != "tasks" and not part.job)
+        yield from (part for part in wanted if part.stage != "tasks" and not part.job)
+
+
+def _tasks(folder: Path, part: Part) -> set[str]:
+    return {part.task_folder(folder, index).name for index in part.indices}
 
 
 def _width(folder: Path, part: Part, plan: RunPlan) -> int:

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 Object = dict[str, Any]
 
 INDEX = "batch.kubernetes.io/job-completion-index"
-_JOB = "batch.kubernetes.io/job-name"
+JOB = "batch.kubernetes.io/job-name"
+"""The label of a pod that names its Job."""
 _MOST_NAMES = 100  # of runs in one request
 
 
@@ -51,7 +52,7 @@ def look(api: Api, runs: Sequence[str]) -> Objects:
         # Of very many that have succeeded, their Job says it.
         goes_on = {**query, "fieldSelector": "status.phase!=Succeeded"}
         for pod in api.list(CORE, "pods", goes_on):
-            found.pods[pod["metadata"].get("labels", {}).get(_JOB, "")].append(pod)
+            found.pods[pod["metadata"].get("labels", {}).get(JOB, "")].append(pod)
     if any(each["spec"].get("suspend") for each in found.jobs.values()):
         found.held = queueing.held_by_queue(api)
     if any(unscheduled(pod) for pods in found.pods.values() for pod in pods):
@@ -80,6 +81,11 @@ def condition(found: Object, kind: str) -> Object | None:
         if each["type"] == kind and each["status"] == "True":
             return dict(each)
     return None
+
+
+def is_over(pod: Object) -> bool:
+    """Whether its containers have ended, and do not begin again."""
+    return pod["status"].get("phase") in ("Succeeded", "Failed")
 
 
 def holds(intervals: str | None, number: int) -> bool:

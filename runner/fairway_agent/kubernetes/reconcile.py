@@ -18,15 +18,17 @@ from fairway_agent.kubernetes.objects import condition, look
 from fairway_agent.kubernetes.task_state import element_of, is_pending, resolve_state, why_pending
 from fairway_agent.shared import plans, submissions
 from fairway_agent.shared.reconcile import Reconciliation, goes_on
-from fairway_agent.shared.resolved_state import SERVICE, ResolvedState, ended
+from fairway_agent.shared.resolved_state import CANCELLED, SERVICE, ResolvedState, ended
 from fairway_agent.shared.watch import Watch
 from fairway_agent.task_state import TaskState
 
 if TYPE_CHECKING:
+    from collections import Counter
     from collections.abc import Sequence
 
     from fairway_agent.kubernetes.api import Api
     from fairway_agent.kubernetes.objects import Object, Objects
+    from fairway_agent.kubernetes.task_state import Element
     from fairway_agent.plan import RunPlan
     from fairway_agent.run_state import RunState
     from fairway_agent.shared.submissions import Part, Submission
@@ -65,15 +67,20 @@ class _Reconciliation(Reconciliation):
 
     def resolve(self, part: Part, index: int, status: TaskState | None) -> ResolvedState:
         """By its Job and its pods; or by its keeper, where that is to make the Job."""
+        cancelled = self.is_cancelled(part, index)
         if part.job:
             found = element_of(self.objects, part, index)
-            if found is None and not self.cancelled and self._made_since(part.job) is not None:
+            if found is None and not cancelled and self._made_since(part.job) is not None:
                 return ResolvedState(status or TaskState())
+            if cancelled and not self.cancelled and _is_to_begin(found, status):
+                # Whatever pod begins with it now ends at once, and its others go on.
+                apart = ended(status or TaskState(), "cancelled", CANCELLED, "", self.now)
+                return ResolvedState(apart)
             why = self.hopeless.why(part, found.pod if found else "")
             if why and (status is None or status.state == "queued"):
                 return ResolvedState(ended(status or TaskState(), "failed", SERVICE, why, self.now))
-            return resolve_state(status, found, cancelled=self.cancelled, now=self.now)
-        cancelled = self.cancelled or bool(self.blocked)
+            return resolve_state(status, found, cancelled=cancelled, now=self.now)
+        cancelled = cancelled or bool(self.blocked)
         if not cancelled and (why := self._keepers_end()):
             return ResolvedState(ended(status or TaskState(), "failed", SERVICE, why, self.now))
         to_come = "" if cancelled else self._to_come(part)
@@ -88,6 +95,21 @@ class _Reconciliation(Reconciliation):
                 if part.job in self.objects.jobs:
                     self.api.delete(BATCH, "jobs", part.job)
         return plan, state
+
+    def _record(self, counts: Counter[str]) -> tuple[RunPlan, RunState]:
+        """Also takes back what waits for nodes for tasks alone that were ended each by itself: it
+        would wait after the run's end."""
+        for part in self.known.parts if self.apart else ():
+            job = self.objects.jobs.get(part.job)
+            if job is None or condition(job, "Complete") or condition(job, "Failed"):
+                continue
+            runs = any(each["status"].get("phase") == "Running" for each in self._pods(part))
+            if not runs and all(str(index) in self.settled for index in part.indices):
+                self.api.delete(BATCH, "jobs", part.job)
+        return super()._record(counts)
+
+    def _pods(self, part: Part) -> Sequence[Object]:
+        return self.objects.pods.get(part.job, ())
 
     @cached_property
     def blocked(self) -> list[Path]:
@@ -136,6 +158,12 @@ class _Reconciliation(Reconciliation):
         if name not in self.late:
             self.late[name] = self.api.get(BATCH, "jobs", name)
         return self.late[name]
+
+
+def _is_to_begin(found: Element | None, status: TaskState | None) -> bool:
+    """Whether a task waits for its pod, or for another one after that was taken away."""
+    begun = status is not None and status.state == "running" and not status.stopped
+    return found is not None and found.state == "waiting" and not begun
 
 
 def _has_failed(folder: Path) -> bool:

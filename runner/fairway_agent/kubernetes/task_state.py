@@ -7,7 +7,13 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from fairway_agent.kubernetes.objects import condition, holds, moment, unscheduled
+from fairway_agent.kubernetes.objects import (
+    condition,
+    holds,
+    is_over,
+    moment,
+    unscheduled,
+)
 from fairway_agent.shared.resolved_state import (
     CANCELLED,
     KILLED,
@@ -60,7 +66,7 @@ def element_of(found: Objects, part: Part, index: int) -> Element | None:
         return None
     position = 0 if part.nodes > 1 else part.indices.index(index)
     pods = found.pods_of(part.job, position)
-    pod = next((each for each in pods if not _is_over(each)), None)
+    pod = next((each for each in pods if not is_over(each)), None)
     if end := _end(job, part, position):
         if pod is not None and end.state == "failed" and not condition(job, "Failed"):
             return Element("running", pod=pod["metadata"]["name"])  # it has its grace
@@ -209,17 +215,13 @@ def _lacking(found: Objects, part: Part) -> str:
     """What a task waits for whose first pod runs and others do not."""
     if part.nodes == 1:
         return ""
-    others = [each for each in found.pods.get(part.job, ()) if not _is_over(each)]
+    others = [each for each in found.pods.get(part.job, ()) if not is_over(each)]
     pending = [each for each in others if each["status"].get("phase") != "Running"]
     running = len(others) - len(pending)
     if running >= part.nodes:
         return ""
     why = why_pending(pending[0]) if pending else "waiting for its other pods"
     return f"{running} of its {part.nodes} pods run: {why}"
-
-
-def _is_over(pod: Object) -> bool:
-    return pod["status"].get("phase") in ("Succeeded", "Failed")
 
 
 def _short(text: str) -> str:

@@ -128,7 +128,6 @@ ENGINES = {
         idle_gpu=True,
         idle_parts=True,
         shares=True,
-        ends_tasks=False,
         node_actions=("drain", "resume"),
         prepares=True,
     ),

@@ -88,7 +88,7 @@ class Cluster:
         lines = [{**spec, "index": index, "nodes": each} for index, each in enumerate(nodes)]
         (folder / "tasks.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in lines))
         if last:
-            facts = {**spec, "index": len(nodes), "nodes": 1, "name": "finally"}
+            facts = {**spec, "index": "finally", "nodes": 1}
             (folder / "finally.jsonl").write_text(json.dumps(facts))
         return folder
 

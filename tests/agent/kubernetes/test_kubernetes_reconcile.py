@@ -231,7 +231,7 @@ def test_a_keeper_that_failed_for_good_is_the_reason(cluster: Cluster, server: S
     server.of("jobs")["job-a-0-keeper"]["status"] = {"conditions": [failed]}
     whys.write(folder / whys.KEEPER, "what it last said")
     assert state(server, folder).tasks == {"succeeded": 1, "failed": 1}
-    found = state_files.read_task(folder / "tasks" / "1")
+    found = state_files.read_task(folder / "tasks" / "finally")
     assert found is not None
     assert found.reason == (
         "its keeper has failed for good: kubectl logs job/job-a-0-keeper; what it last said"

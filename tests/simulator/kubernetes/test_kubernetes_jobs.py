@@ -324,3 +324,14 @@ def test_pods_that_like_each_other_share_a_node(space: Space) -> None:
     assert node_of("second", affinity=liked) == first
     assert node_of("third") != first
     assert node_of("fourth", affinity=liked) == first
+
+
+def test_a_pod_that_is_deleted_before_it_has_a_node_has_failed(space: Space, jobs: Makers) -> None:
+    """As PodGC has it, `gcUnscheduledTerminating`: its index makes room for the next one."""
+    job = jobs.job("a", "exit 0", completions=2, parallelism=1, backoffLimitPerIndex=0)
+    job["spec"]["podReplacementPolicy"] = "Failed"
+    job["spec"]["template"]["spec"]["nodeSelector"] = {"agentpool": "none"}
+    space.create(job)
+    space.do("delete", space.pod_of("a", 0), "--wait=false")
+    assert space.pod_of("a", 1)
+    assert space.get("job", "a")["status"]["failedIndexes"] == "0"

@@ -119,12 +119,16 @@ class Collector:
                     self._store.remove(NAMESPACES, namespace)
 
     def _lose_pods(self) -> None:
-        """Pods of nodes that are gone are gone too, and say why."""
+        """Pods of nodes that are gone are gone too, and say why; those that are deleted before they
+        had a node have failed."""
         for pod in self._store.items(PODS):
             node = pod["spec"].get("nodeName")
-            if not node or self._store.find(NODES, "", node) is not None:
-                continue
-            if pod["status"].get("phase") not in ("Succeeded", "Failed"):
-                status = {**with_condition(pod["status"], _LOST), "phase": "Failed"}
-                pod = self._store.replace(PODS, {**pod, "status": status})
-            deletion.delete(self._store, PODS, pod, deletion.Options(grace=0))
+            if not node and "deletionTimestamp" in pod["metadata"]:
+                self._fail(pod, pod["status"])
+            elif node and self._store.find(NODES, "", node) is None:
+                self._fail(pod, with_condition(pod["status"], _LOST))
+
+    def _fail(self, pod: Object, status: Object) -> None:
+        if pod["status"].get("phase") not in ("Succeeded", "Failed"):
+            pod = self._store.replace(PODS, {**pod, "status": {**status, "phase": "Failed"}})
+        deletion.delete(self._store, PODS, pod, deletion.Options(grace=0))

@@ -1,0 +1,167 @@
+"""One task of a run is ended: whatever there is of it goes, and the others go on."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_agent import state_files
+from fairway_agent.kubernetes import cancel_task, keeper, submit
+from fairway_agent.kubernetes.objects import INDEX, JOB
+from fairway_agent.kubernetes.reconcile import reconcile_all
+from fairway_agent.shared import plans, submissions
+from fairway_agent.shared.reports import TaskCancelRequest
+from fairway_agent.task_state import TaskState
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Cluster, Server
+
+
+@pytest.fixture(autouse=True)
+def reached(monkeypatch: pytest.MonkeyPatch, server: Server) -> None:
+    for module in (submit, cancel_task):
+        monkeypatch.setattr(module, "Api", lambda: server)
+
+
+def submitted(cluster: Cluster, nodes: list[int], **more: Any) -> Path:
+    folder = cluster.bring("job-a", nodes, **more)
+    submit.answer(cluster.shared, cluster.request("job-a"), io.BytesIO())
+    return folder
+
+
+def cancel(cluster: Cluster, task: str, submission: int = 0) -> None:
+    request = TaskCancelRequest("job-a", submission, task)
+    cancel_task.answer(cluster.shared, request, io.BytesIO())
+
+
+def pod(server: Server, job: str, index: int, phase: str = "Running") -> str:
+    """A pod of the Job, as its controller makes it."""
+    name, template = f"{job}-{index}-abcde", server.of("jobs")[job]["spec"]["template"]
+    labels = {**template["metadata"]["labels"], JOB: job, INDEX: str(index)}
+    facts = {"name": name, "labels": labels, "creationTimestamp": "2026-11-23T19:00:00Z"}
+    server.of("pods")[name] = {**template, "metadata": facts, "status": {"phase": phase}}
+    return name
+
+
+def wrote(folder: Path, task: str, state: str, **more: Any) -> None:
+    (folder / "tasks" / task).mkdir(parents=True, exist_ok=True)
+    state_files.write(folder / "tasks" / task, TaskState(state, **more))
+
+
+def tasks(server: Server, folder: Path) -> dict[str, int]:
+    assert reconcile_all(server, [folder]) == {}  # type: ignore[arg-type]
+    found = state_files.read_run(folder)
+    assert found is not None
+    return dict(found.tasks)
+
+
+def due(folder: Path) -> list[int]:
+    known = submissions.read(folder)
+    assert known is not None
+    return [part.number for part in keeper.due(folder, known, plans.read(folder))]
+
+
+@pytest.mark.parametrize("phase", ["Running", "Pending"])
+def test_the_pod_of_a_sweeps_task_goes_and_no_other(
+    cluster: Cluster, server: Server, phase: str
+) -> None:
+    """With the signal and grace of its pod; the index of one that has ended has another's pod."""
+    folder = submitted(cluster, [1, 1, 1])
+    kept = [pod(server, "job-a-0-0", 0), pod(server, "job-a-0-0", 2)]
+    gone = pod(server, "job-a-0-0", 1, phase)
+    if phase == "Running":
+        wrote(folder, "1", "running", job=gone, started=1.0)
+    cancel(cluster, "1")
+    assert [*server.of("pods")] == kept
+    assert [*server.of("jobs")] == ["job-a-0-0"]
+    if phase == "Running":
+        wrote(folder, "1", "cancelled", exit_code=130, ended=2.0)
+    assert tasks(server, folder)["cancelled"] == 1
+
+
+def test_one_that_waits_has_ended_at_once_and_its_job_with_the_others(
+    cluster: Cluster, server: Server
+) -> None:
+    """The index has no pod yet; nothing waits for a node for it once the run is over."""
+    folder = submitted(cluster, [1, 1], max_parallel=1)
+    first = pod(server, "job-a-0-0", 0)
+    wrote(folder, "0", "running", job=first, started=1.0)
+    cancel(cluster, "1")
+    assert tasks(server, folder) == {"running": 1, "cancelled": 1}
+    wrote(folder, "0", "succeeded", exit_code=0, started=1.0, ended=2.0)
+    server.of("pods").clear()
+    assert tasks(server, folder) == {"succeeded": 1, "cancelled": 1}
+    assert server.of("jobs") == {}
+    known = state_files.read_run(folder)
+    assert known is not None
+    assert known.state == "cancelled"
+
+
+def test_its_job_stays_where_the_others_have_done_it(cluster: Cluster, server: Server) -> None:
+    """Its pods may be looked at: it waits for nothing."""
+    folder = submitted(cluster, [1, 1])
+    cancel(cluster, "1")
+    wrote(folder, "0", "succeeded", exit_code=0, started=1.0, ended=2.0)
+    ended = [{"type": "Failed", "status": "True", "lastTransitionTime": "2026-11-23T19:00:00Z"}]
+    server.of("jobs")["job-a-0-0"]["status"] = {"conditions": ended}
+    wrote(folder, "1", "cancelled", exit_code=130, ended=2.0)
+    assert tasks(server, folder) == {"succeeded": 1, "cancelled": 1}
+    assert [*server.of("jobs")] == ["job-a-0-0"]
+
+
+def test_a_task_on_several_nodes_goes_with_its_job(cluster: Cluster, server: Server) -> None:
+    folder = submitted(cluster, [2, 2])
+    cancel(cluster, "0")
+    assert [*server.of("jobs")] == ["job-a-0-1"]
+    assert tasks(server, folder) == {"cancelled": 1, "queued": 1}
+
+
+def test_what_the_keeper_was_to_start_is_not(cluster: Cluster, server: Server) -> None:
+    folder = submitted(cluster, [2, 2, 2], last=True, max_parallel=1)
+    assert due(folder) == [0]
+    cancel(cluster, "0")
+    assert due(folder) == [1]
+    assert tasks(server, folder) == {"cancelled": 1, "queued": 3}
+    for task in ("1", "2"):
+        cancel(cluster, task)
+    assert due(folder) == [3]  # the last task sees what there is
+    cancel(cluster, "finally")
+    assert due(folder) == []
+    assert tasks(server, folder) == {"cancelled": 4}
+
+
+def test_a_retry_runs_it_again(cluster: Cluster, server: Server) -> None:
+    """What was ended was that of the submission before."""
+    folder = submitted(cluster, [2, 2], last=True, max_parallel=1)
+    cancel(cluster, "0")
+    known = submissions.read(folder)
+    assert known is not None
+    parts = [part.number for part in keeper.due(folder, known, plans.read(folder))]
+    later = submissions.Submission(1, known.parts, True, submissions.KUBERNETES)
+    assert (parts, [part.number for part in keeper.due(folder, later, plans.read(folder))]) == (
+        [1],
+        [0],
+    )
+
+
+def test_pods_of_another_folders_run_of_that_name_are_left_alone(
+    cluster: Cluster, server: Server
+) -> None:
+    folder = submitted(cluster, [1, 1])
+    name = pod(server, "job-a-0-0", 1)
+    [container] = server.of("pods")[name]["spec"]["containers"]
+    container["command"] = [
+        each.replace(str(cluster.shared), "/their") for each in container["command"]
+    ]
+    cancel(cluster, "1")
+    assert name in server.of("pods")
+    assert (folder / "cancelled-tasks" / "1").exists()
+
+
+def test_a_run_that_is_gone_has_no_tasks(cluster: Cluster) -> None:
+    cancel(cluster, "1")
+    assert not (cluster.shared / "runs").exists()
