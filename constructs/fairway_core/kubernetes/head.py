@@ -32,6 +32,22 @@ _RULES_EVERYWHERE = [
 ]
 
 
+def rights(target: Target) -> dict[str, bool]:
+    """What its account may do, as `kubectl auth can-i` has it, each in all namespaces or in its own
+    alone; with Kueue's objects where the target has a queue of its."""
+    access = target.kubernetes
+    assert access is not None, "a target with this engine has the section"
+    return {
+        f"{verb} {'.'.join(filter(None, (resource, group)))}": everywhere
+        for everywhere, rules in ((False, _RULES), (True, _RULES_EVERYWHERE))
+        for rule in rules
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+        if access.queue or group != _KUEUE
+    }
+
+
 def objects(target: Target, *, client_id: str = "") -> list[Manifest]:
     """The head pod's Deployment, its account and that of tasks, which has no rights, and the head's
     rights: in the namespace, to see and to drain nodes, and to see quotas.

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from fairway_agent.kubernetes.objects import Object
 
 _READY = "Ready"
+_REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _RIGHTS = "the head pod's account may not: fairway targets prepare TARGET --print"
 
 
@@ -122,7 +123,28 @@ def _health(api: Api, shared: Path, request: NodesRequest) -> Health:
         time.time(),
         queue=_queue(api, request.queue) if request.queue else "",
         fault=fault,
+        lacks=tuple(
+            right
+            for right, everywhere in request.rights.items()
+            if not _may(api, right, everywhere)
+        ),
     )
+
+
+def _may(api: Api, right: str, everywhere: bool) -> bool:
+    """Whether this account has a right."""
+    verb, _, name = right.partition(" ")
+    resource, _, group = name.partition(".")
+    asked = {"verb": verb, "resource": resource, "group": group}
+    if not everywhere:
+        asked["namespace"] = api.namespace
+    body = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": asked},
+    }
+    found = api.call("POST", _REVIEWS, body)
+    return bool((found.get("status") or {}).get("allowed"))
 
 
 def _claim(api: Api, name: str) -> str:

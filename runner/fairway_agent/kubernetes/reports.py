@@ -28,7 +28,8 @@ class SubmitRequest(JsonRecord):
 class NodesRequest(JsonRecord):
     """The nodes with the labels of `selector`, once the `action` is done to the `node`; `rdma` is
     the name of their adapters. With `health` also what the shared folder, the `claims` and the
-    `queue` are like."""
+    `queue` are like, and which of the `rights` the head's account does not have: each a verb and a
+    resource, and whether that is in all namespaces."""
 
     CALLED = "the request"
 
@@ -37,6 +38,7 @@ class NodesRequest(JsonRecord):
     health: bool = False
     claims: tuple[str, ...] = ()
     queue: str = ""
+    rights: Mapping[str, bool] = field(default_factory=dict)
     action: str = ""
     node: str = ""
 
@@ -62,7 +64,8 @@ class NodeReport(JsonRecord):
 @dataclass(frozen=True, slots=True)
 class Health(JsonRecord):
     """What is wrong with each claim, and with the queue, "" where nothing is; of the head pod its
-    `time`, the bytes that are `free` in the shared folder, and what is wrong there (`fault`)."""
+    `time`, the bytes that are `free` in the shared folder, what is wrong there (`fault`), and of
+    the rights that were asked for those that its account does not have (`lacks`)."""
 
     CALLED = "the health of the cluster"
 
@@ -71,6 +74,7 @@ class Health(JsonRecord):
     time: float
     queue: str = ""
     fault: str = ""
+    lacks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_agent import state_files
-from fairway_agent.kubernetes import api, cancel, clean, keeper, owner, states, submit
+from fairway_agent.kubernetes import api, cancel, clean, keeper, nodes, owner, states, submit
 from fairway_agent.kubernetes.api import CORE, Api, Refused
+from fairway_agent.kubernetes.reports import NodesRequest
 from fairway_agent.shared import plans, submissions
 from fairway_agent.shared.reports import CancelRequest, RunRequest, RunsRequest, StatesRequest
 from fairway_agent.task_state import TaskState
@@ -166,6 +167,29 @@ def test_kill_9_of_who_submits_at_each_of_twenty_points(
         assert known.complete
         cancel.answer(cluster.shared, CancelRequest("job-a", 0), io.BytesIO())
         clean.answer(cluster.shared, RunsRequest(remove="job-a"), io.BytesIO())
+
+
+def test_a_right_that_an_earlier_release_has_not_given_is_named(
+    cluster: Cluster,
+    cluster_api: KubernetesCluster,
+    head_api: Api,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(nodes, "Api", lambda: head_api)
+    request = NodesRequest(health=True, rights=head.rights(TARGET))
+
+    def lacks() -> tuple[str, ...]:
+        found = nodes.answer(cluster.shared, request, io.BytesIO()).health
+        assert found is not None
+        return found.lacks
+
+    assert lacks() == ()
+    [role] = [each for each in head.objects(TARGET) if each["kind"] == "Role"]
+    before = [rule for rule in role["rules"] if rule["resources"] != ["events"]]
+    for rules, lacking in ((before, ("list events",)), (role["rules"], ())):
+        text = documents.text([{**role, "rules": rules}])
+        cluster_api.kubectl("apply", "-f", "-", stdin=text)
+        assert lacks() == lacking
 
 
 def test_an_account_without_rights_is_told_in_words(

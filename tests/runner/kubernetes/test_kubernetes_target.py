@@ -15,7 +15,7 @@ from ruamel.yaml import YAML
 from fairway_agent.kubernetes.reports import Health, NodeReport, NodesReport
 from fairway_core.documents import FieldError
 from fairway_core.findings import UserError
-from fairway_core.kubernetes.head import objects
+from fairway_core.kubernetes.head import objects, rights
 from fairway_core.kubernetes.resources import of_node
 from fairway_core.target import Target
 from fairway_runner.engines.engine import preparing
@@ -267,6 +267,11 @@ def told(health: Mapping[str, Any], nodes: tuple[NodeReport, ...], nd: Target) -
             {},
             ["nothing starts from the queue nd: there is none of that name"],
         ),
+        (
+            {"lacks": ("list events", "get clusterqueues.kueue.x-k8s.io", "\x1b[2Jmore")},
+            {},
+            ["the account of the head pod may not list events, get clusterqueues.kueue.x-k8s.io"],
+        ),
         ({"fault": "Permission denied"}, {}, ["the shared folder /data/fairway cannot be used"]),
         (
             {},
@@ -283,6 +288,26 @@ def test_what_is_wrong_is_told(
     assert len(found) == len(said)
     assert all(part in each.message for part, each in zip(said, found, strict=True))
     assert all(each.hint for each in found)
+
+
+def test_rights_are_given_by_who_made_the_head() -> None:
+    """By hand, or by the environment that its cluster is of."""
+    for nd, hint in (
+        (target(), "fairway targets prepare nd --apply, by whoever may make roles"),
+        (target({"environment": "h100"}), "its environment gives them: fairway deploy h100"),
+    ):
+        [found] = told({"lacks": ("list events",)}, (NODE,), nd)
+        assert found.hint == hint
+
+
+def test_only_a_target_with_a_queue_needs_what_is_kueues() -> None:
+    def kueues(nd: Target) -> list[str]:
+        return [right for right in rights(nd) if "kueue" in right]
+
+    assert "get clusterqueues.kueue.x-k8s.io" in kueues(target())
+    assert kueues(target(queue=None)) == []
+    assert rights(target())["list nodes"]
+    assert not rights(target())["list events"]
 
 
 class TestPods:

@@ -29,7 +29,7 @@ from fairway_runner.engines.remote.remote_host import RemoteHost
 from fairway_runner.engines.remote.scheduled import ScheduledEngine
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from fairway_core.findings import Finding
     from fairway_core.target import KubernetesAccess, Target
@@ -185,6 +185,7 @@ class KubernetesEngine(ScheduledEngine):
                 health=True,
                 claims=tuple(sorted(set(self.access.volumes.values()))),
                 queue=self.access.queue or "",
+                rights=head.rights(self.target),
             )
         except UserError as error:
             return list(error.findings)
@@ -215,11 +216,12 @@ class KubernetesEngine(ScheduledEngine):
         health: bool = False,
         claims: tuple[str, ...] = (),
         queue: str = "",
+        rights: Mapping[str, bool] | None = None,
         action: str = "",
         node: str = "",
     ) -> NodesReport:
         labels, rdma = self.access.selector, self.access.rdma
-        request = NodesRequest(labels, rdma, health, claims, queue, action, node)
+        request = NodesRequest(labels, rdma, health, claims, queue, rights or {}, action, node)
         return self.ask("nodes", request, NodesReport)
 
 

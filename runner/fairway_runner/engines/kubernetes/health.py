@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fairway_core.findings import Finding, Severity
+from fairway_core.kubernetes import head
 from fairway_core.kubernetes.resources import of_node
 from fairway_runner.engines.remote.health import of_clock, of_shared_folder
 
@@ -25,6 +26,7 @@ def findings_of(found: NodesReport, target: Target, began: float, ended: float) 
         *of_shared_folder(health.fault, health.free, access.shared, "the head pod"),
         *of_clock(health.time, "head pod", began, ended),
         *_of_claims(health.claims, access.namespace),
+        *_of_rights(health.lacks, target),
         *_of_queue(health.queue, access.queue or "", access.namespace),
         *_of_nodes(found.nodes, target),
     ]
@@ -36,6 +38,17 @@ def _of_claims(claims: Mapping[str, str], namespace: str) -> Iterator[Finding]:
             message = f"the claim {name} cannot be used: {fault}"
             hint = f"see: kubectl -n {namespace} describe pvc {name}"
             yield Finding("unfit-claim", message, hint)
+
+
+def _of_rights(lacks: Sequence[str], target: Target) -> Iterator[Finding]:
+    """Those that an earlier release, or somebody who made them by hand, has not given."""
+    found = [right for right in head.rights(target) if right in lacks]
+    if found:
+        message = f"the account of the head pod may not {', '.join(found)}"
+        hint = f"fairway targets prepare {target.name} --apply, by whoever may make roles"
+        if target.environment:
+            hint = f"its environment gives them: fairway deploy {target.environment}"
+        yield Finding("no-rights", message, hint)
 
 
 def _of_queue(fault: str, queue: str, namespace: str) -> Iterator[Finding]:
