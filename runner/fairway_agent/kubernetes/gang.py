@@ -105,10 +105,7 @@ class Gang:
         lacking = sum(member is None for member in found)
         why = whys.read(self.folder / whys.GANG) if lacking else ""
         if why:
-            # Who goes on with the task finds out by itself whether it is still so.
-            whys.write(self.folder / whys.GANG, "")
-            message = f"{lacking} of its {self.size} pods did not come: {why}"
-            raise Fault("no-nodes", message, "`fairway retry RUN` once that is repaired")
+            raise self._hopeless(f"{lacking} of its {self.size} pods did not come: {why}")
         if lacking and self.is_late():
             there = self.size - lacking
             message = f"{there} of its {self.size} pods were there after {PATIENCE / 60:g} min"
@@ -134,13 +131,31 @@ class Gang:
             return self.meet()
         except OSError:
             # What it has said of itself is there until the one in its place says another.
+            if why := whys.read(self.folder / whys.GANG):
+                raise self._hopeless(
+                    f"nothing comes in place of a pod that is gone: {why}"
+                ) from None
             if self.is_late():
                 raise
             return None
 
+    def _hopeless(self, message: str) -> Fault:
+        # Who goes on with the task finds out by itself whether it is still so.
+        whys.write(self.folder / whys.GANG, "")
+        return Fault("no-nodes", message, "`fairway retry RUN` once that is repaired")
+
     def is_late(self) -> bool:
         """Whether they were waited for long enough."""
         return time.monotonic() > self.began + PATIENCE
+
+    def leave(self, rank: int) -> None:
+        """Says that Kubernetes has told this pod to end, as it does with one that it evicts."""
+        whys.write(self.folder / f"{rank}.told", Member.here().uid)
+
+    def was_told(self) -> bool:
+        """Whether a pod of the attempt was told to end: others are lost without a word."""
+        files = (self.folder / f"{rank}.told" for rank in range(self.size))
+        return any(whys.read(file) == each.uid for file, each in zip(files, self.met, strict=False))
 
     def has_changed(self) -> bool:
         """Whether a pod of the attempt was replaced by another."""

@@ -77,7 +77,9 @@ def main() -> None:
     except Fault as fault:
         sys.exit(fault.said)
     if group is not None and position:
-        sys.exit(gang.serve(wakeup, lambda: bool(told)))
+        code = gang.serve(wakeup, lambda: bool(told))
+        group.leave(position)
+        sys.exit(code)
     folder = run / "tasks" / spec.name
     once_there_is_room(lambda: folder.mkdir(parents=True, exist_ok=True))
     states = state_files.States()

@@ -14,7 +14,7 @@ from fairway_agent.fanout.sshd import forced_command, server
 from fairway_agent.figures.sampling import sampler
 from fairway_agent.kubernetes.gang import Gang, base
 from fairway_agent.shared.scheduled_task import ScheduledTask
-from fairway_agent.task_state import ERROR, NODE
+from fairway_agent.task_state import ERROR, NODE, PREEMPTION
 
 if TYPE_CHECKING:
     import signal
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from fairway_agent.task_state import TaskState
 
 _PREPARED, _EACH_NODE = "fairway_agent.shared.prepared", "fairway_agent.fanout.each_node"
+_GONE = {NODE: "a node of it was lost", PREEMPTION: "a node of it was taken away"}
 _LOOK = 5.0  # seconds between two looks whether a pod was replaced
 
 
@@ -60,16 +61,14 @@ class PodTask(ScheduledTask):
             return []
 
     def cause(self) -> str:
-        """Whether a pod of it was lost."""
-        if self.gang is None:
+        """Whether a pod of it was lost, or taken away."""
+        if self.gang is None or not (self.is_broken or self.lost() or self.gang.has_changed()):
             return ERROR
-        return NODE if self.is_broken or self.lost() or self.gang.has_changed() else ERROR
+        return PREEMPTION if self.gang.was_told() else NODE
 
     def why(self) -> str | None:
         """That a pod was lost, where that is why it ended."""
-        if self.reason is None and self.gang is not None and self.cause() == NODE:
-            return "a node of it was lost"
-        return super().why()
+        return (self.reason is None and _GONE.get(self.cause())) or super().why()
 
     def deadline(self) -> float | None:
         """Also when its pods are to be looked at."""

@@ -121,6 +121,45 @@ def test_one_that_is_gone_is_waited_for_until_another_takes_its_place(
     assert not group.has_changed()
 
 
+def test_what_keeps_another_from_its_place_ends_the_wait(
+    pod: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker was evicted, and its image cannot be had on another node: nobody waits longer."""
+
+    def connect(*_: object) -> str:
+        raise OSError("the node 10.0.0.2 cannot be reached: no route")
+
+    monkeypatch.setattr(server, "connect", connect)
+    group = Gang.of(pod, "3", 0, 2)
+    arrive(group, 0)
+    arrive(group, 1)
+    assert group.gather() is None
+    why = "its image own:1 cannot be pulled: manifest unknown"
+    whys.write(group.folder / whys.GANG, why)
+    with pytest.raises(Fault, match=f"nothing comes in place of a pod that is gone: {why}") as said:
+        group.gather()
+    assert "fairway retry RUN" in said.value.record["hint"]
+    assert group.gather() is None  # it may be otherwise for who begins again
+
+
+def test_a_pod_that_was_told_to_end_is_no_lost_one(
+    pod: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of an attempt: what the one before in its place was told is over."""
+    monkeypatch.setattr(server, "connect", lambda *_: pod)
+    group = Gang.of(pod, "3", 0, 2)
+    arrive(group, 0)
+    arrive(group, 1)
+    group.meet()
+    assert not group.was_told()
+    group.leave(1)  # as u-1, which is its id
+    assert group.was_told()
+    arrive(group, 1, uid="another")
+    assert group.was_told()
+    group.meet()
+    assert not group.was_told()
+
+
 def test_an_image_without_a_server_is_named(pod: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: Any) -> None:
         raise OSError("sshd is not on this node, or not in this image: install openssh-server")

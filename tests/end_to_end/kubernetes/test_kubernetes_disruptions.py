@@ -96,7 +96,8 @@ def test_the_task_begins_again_with_another_pod(
     waited = fairway("wait", run)
     logs = fairway("logs", run).stdout
     assert waited.returncode == 0, waited.stdout + waited.stderr + logs
-    assert fairway.show(run)["state"] == "succeeded"
+    shown = fairway.show(run)
+    assert (shown["state"], shown["task_list"][0]["ends"]) == ("succeeded", {"preemption": 1})
     said = sorted(re.findall(r"^attempt \d+ on \d+$", logs, re.MULTILINE))
     assert said == [f"attempt {attempt} on {rank}" for attempt in (0, 1) for rank in range(nodes)]
     assert before[index]["uid"] not in {each["uid"] for each in pods(cluster, run).values()}
