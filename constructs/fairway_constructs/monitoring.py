@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from fairway_constructs.azurerm.monitor_action_group import EmailReceiver, Monit
 from fairway_constructs.azurerm.monitor_data_collection_rule import (
     DataFlow,
     DataSources,
+    DataSourcesExtension,
     DataSourcesPerformanceCounter,
     DataSourcesSyslog,
     Destinations,
@@ -46,6 +48,19 @@ _COUNTERS = (
     "Network(*)\\Total Bytes Received",
     "Network(*)\\Total Bytes Transmitted",
 )
+
+# Of Kubernetes the nodes and pods, what happened to them, and how busy they are; not what jobs
+# print, which is in their shared folder, and would cost more than all else.
+_OF_KUBERNETES = (
+    "Microsoft-InsightsMetrics",
+    "Microsoft-KubeEvents",
+    "Microsoft-KubeNodeInventory",
+    "Microsoft-KubePodInventory",
+    "Microsoft-Perf",
+)
+# Of its control plane: who changed what, and why the autoscaler starts no node. Who has read what
+# (kube-audit) is most of what there is.
+_CONTROL_PLANE = ("cluster-autoscaler", "guard", "kube-audit-admin")
 
 # What nodes say about themselves goes to local0, see gpu_metrics.sh; the rest from warning on.
 _OWN_FACILITY = "local0"
@@ -96,16 +111,16 @@ class Monitoring(Component):
             location=place.location,
             kind="Linux",
             data_sources=_sources(),
-            destinations=Destinations(
-                log_analytics=[
-                    DestinationsLogAnalytics(
-                        name=_DESTINATION, workspace_resource_id=self.workspace_id
-                    )
-                ]
-            ),
+            destinations=self._to_workspace(),
             data_flow=[DataFlow(streams=_STREAMS, destinations=[_DESTINATION])],
             tags=place.tags,
         ).id
+
+    def _to_workspace(self) -> Destinations:
+        workspace = DestinationsLogAnalytics(
+            name=_DESTINATION, workspace_resource_id=self.workspace_id
+        )
+        return Destinations(log_analytics=[workspace])
 
     def _made(self, place: Placement, retention_days: int) -> str:
         return LogAnalyticsWorkspace(
@@ -129,6 +144,33 @@ class Monitoring(Component):
             name=place.name("monitor_data_collection_rule_association", name),
             target_resource_id=resource_id,
             data_collection_rule_id=self._rule_id,
+        )
+
+    def watch_kubernetes(self, scope: Construct, *, place: Placement, cluster_id: str) -> None:
+        """Lets the agent on the nodes of a cluster, which its `oms_agent` brings, know what to send
+        and where; and the control plane what to record."""
+        rule = MonitorDataCollectionRule(
+            scope,
+            "kubernetes-sends",
+            name=place.name("monitor_data_collection_rule", "kubernetes"),
+            resource_group_name=place.resource_group,
+            location=place.location,
+            kind="Linux",
+            data_sources=DataSources(extension=[_container_insights()]),
+            destinations=self._to_workspace(),
+            data_flow=[DataFlow(streams=_OF_KUBERNETES, destinations=[_DESTINATION])],
+            tags=place.tags,
+        )
+        MonitorDataCollectionRuleAssociation(
+            scope,
+            "kubernetes-is-watched",
+            # The one name by which the agent looks for it.
+            name="ContainerInsightsExtension",
+            target_resource_id=cluster_id,
+            data_collection_rule_id=rule.id,
+        )
+        self.record(
+            scope, "kubernetes", place=place, resource_id=cluster_id, categories=_CONTROL_PLANE
         )
 
     def record(
@@ -158,6 +200,17 @@ def _receiver(address: str) -> EmailReceiver:
     """Named after the address, so that adding one leaves the others as they are."""
     name = re.sub(r"[^a-z0-9]+", "-", address.lower())
     return EmailReceiver(name=name, email_address=address, use_common_alert_schema=True)
+
+
+def _container_insights() -> DataSourcesExtension:
+    """The agent of AKS'. Source: Azure documentation, Container insights: data collection rule."""
+    settings = {"interval": "1m", "namespaceFilteringMode": "Off"}
+    return DataSourcesExtension(
+        name="ContainerInsightsExtension",
+        extension_name="ContainerInsights",
+        extension_json=json.dumps({"dataCollectionSettings": settings}),
+        streams=_OF_KUBERNETES,
+    )
 
 
 def _sources() -> DataSources:

@@ -52,6 +52,8 @@ class KubernetesStack:
         self._subnet = network.subnets[environment.network.kubernetes_role]
         self.cluster = self._cluster(network)
         self._trust_tasks()
+        if data.monitoring is not None:
+            data.monitoring.watch_kubernetes(stack, place=stack.place, cluster_id=self.cluster.id)
         for person in researchers_of(environment.access.researchers):
             self.cluster.let_in(
                 person.key,
@@ -73,6 +75,7 @@ class KubernetesStack:
 
     def _cluster(self, network: Network | ExistingNetwork) -> KubernetesCluster:
         environment, registry = self._environment, self._data.registry
+        monitoring = self._data.monitoring
         # Of a network that is there already nobody knows; its owner writes routes.
         routes = environment.network.existing or isinstance(environment.network.egress, Firewall)
         return KubernetesCluster(
@@ -85,6 +88,7 @@ class KubernetesStack:
             egress_address=network.egress_address,
             grants={"pull_images": registry.pull_grant} if registry else {},
             placements=self._placements(),
+            workspace_id=monitoring.workspace_id if monitoring else None,
         )
 
     def _placements(self) -> dict[str, str]:

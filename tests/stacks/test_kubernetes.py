@@ -192,6 +192,36 @@ def _manifests(stacks: Stacks) -> list[dict[str, Any]]:
     ]
 
 
+def test_monitoring_knows_of_nodes_and_pods_and_not_of_what_jobs_print(
+    written: Written, pods: Stacks
+) -> None:
+    """The agent is AKS' own, and finds its rule by one name."""
+    cluster = "${azurerm_kubernetes_cluster.kubernetes.id}"
+    workspace = _one(pods, "azurerm_kubernetes_cluster")["oms_agent"]
+    assert workspace["msi_auth_for_monitoring_enabled"] is True
+    rule = _one(pods, "azurerm_monitor_data_collection_rule")
+    [agent] = rule["data_sources"]["extension"]
+    assert agent["extension_name"] == "ContainerInsights"
+    assert agent["streams"] == rule["data_flow"][0]["streams"]
+    assert "Microsoft-KubePodInventory" in agent["streams"]
+    assert not [each for each in agent["streams"] if "ContainerLog" in each]
+    [sent] = rule["destinations"]["log_analytics"]
+    recorded = _one(pods, "azurerm_monitor_diagnostic_setting")
+    found = {
+        workspace["log_analytics_workspace_id"],
+        sent["workspace_resource_id"],
+        recorded["log_analytics_workspace_id"],
+    }
+    assert len(found) == 1
+    watched = _one(pods, "azurerm_monitor_data_collection_rule_association")
+    assert watched["name"] == "ContainerInsightsExtension"
+    assert watched["target_resource_id"] == recorded["target_resource_id"] == cluster
+    categories = {each["category"] for each in recorded["enabled_log"]}
+    assert "cluster-autoscaler" in categories
+    assert "kube-audit" not in categories
+    assert "oms_agent" not in _one(written(OURS), "azurerm_kubernetes_cluster")
+
+
 def test_what_flux_reads_fits_targets_and_pools(pods: Stacks) -> None:
     objects = _manifests(pods)
     by_kind: dict[str, set[str]] = {}

@@ -15,6 +15,7 @@ from fairway_constructs.azurerm.kubernetes_cluster import (
     MaintenanceWindowNodeOs,
     NetworkProfile,
     NodeProvisioningProfile,
+    OmsAgent,
     StorageProfile,
 )
 from fairway_constructs.azurerm.kubernetes_cluster import Identity as ClusterIdentity
@@ -61,7 +62,9 @@ class KubernetesCluster(Component):
 
     `outbound` is the way out that the subnet has: by a NAT gateway, or by routes. `placements` are
     proximity placement groups into which nodes are put, by the name of a pool. What AKS and Fairway
-    run stands on the nodes of the pool `system`, jobs on those of each `NodePool`.
+    run stands on the nodes of the pool `system`, jobs on those of each `NodePool`. With
+    `workspace_id` nodes have the agent that sends to a Log Analytics workspace what it is told to,
+    see `Monitoring.watch_kubernetes`.
 
     >>> cluster = KubernetesCluster(stack, place=place, spec=Kubernetes(), subnet_id=subnet.id)
     ... # doctest: +SKIP
@@ -81,6 +84,7 @@ class KubernetesCluster(Component):
         egress_address: str = "",
         grants: Mapping[str, Grant] | None = None,
         placements: Mapping[str, str] | None = None,
+        workspace_id: str | None = None,
     ) -> None:
         super().__init__(scope, id)
         self.kubelet = Identity(self, "kubelet", place=place, grants=grants or {})
@@ -117,6 +121,11 @@ class KubernetesCluster(Component):
             ),
             **_api_server(spec, allowed, egress_address),
             network_profile=_network(spec, outbound),
+            oms_agent=OmsAgent(
+                log_analytics_workspace_id=workspace_id, msi_auth_for_monitoring_enabled=True
+            )
+            if workspace_id
+            else None,
             node_provisioning_profile=NodeProvisioningProfile(mode="Manual"),
             default_node_pool=_system_pool(spec, place, subnet_id),
             auto_scaler_profile=AutoScalerProfile(

@@ -48,7 +48,8 @@ def _alerts(percents: tuple[int, ...]) -> tuple[int, ...]:
 
 
 class Monitoring(Model, defer_build=True):
-    """Logs and metrics of the nodes in one workspace, and alerts."""
+    """Logs and metrics of the nodes in one workspace, and alerts; of Kubernetes, nodes, pods and
+    events."""
 
     emails: Annotated[Emails, Field(min_length=1)]
     """Addresses that alerts are sent to."""
