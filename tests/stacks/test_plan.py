@@ -336,3 +336,22 @@ def test_the_scripts_explain_themselves(repository: Path, program: str) -> None:
     command = [repository / "bin" / program, "--help"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
     assert f"Usage: fairway {program} " in done.stdout
+
+
+def test_offline_kubernetes_is_planned_as_any_other(
+    terraform: StandIn, tmp_path: Path, fairway: Fairway
+) -> None:
+    """The compute stack reads of the others what its cluster and pools need of them."""
+    report = tmp_path / "report"
+    assert fairway("plan", "h100-kubernetes", "--offline", "--report", str(report)) == 0
+    stacks = [f"h100k-{role}" for role in ("network", "data", "compute")]
+    calls = terraform.calls()
+    steps = ["init", "validate", "plan", "show"]
+    assert [(call["stack"], call["command"]) for call in calls] == [
+        (stack, step) for stack in stacks for step in steps
+    ]
+    read = {name.removeprefix("outputs-of-") for name in calls[-1]["promised"]}
+    assert read == set(stacks[:2])
+    review = json.loads((report / "review.json").read_text())
+    found = {each["stack"]: each["state"] for each in review["stacks"]}
+    assert found == dict.fromkeys(stacks, "planned")
