@@ -287,6 +287,12 @@ class RunPlan:
         """Whether the setup is left out."""
         return self.retry is not None and self.retry.is_set_up
 
+    def awaits(self, entry: Chained) -> bool:
+        """Whether an input is what one of the runs keeps that this one comes after: it is there
+        once these have ended."""
+        runs = {each.rpartition("/")[2] for each in self.after}
+        return entry.path.startswith("runs/") and entry.path.split("/")[1] in runs
+
     @property
     def submission(self) -> int:
         """Which time the run is started, from 0."""

@@ -245,6 +245,9 @@ class Supervisor:
         if self.running and limit is not None and len(self.running) >= limit:
             return False
         hosts: list[Host] | None = []
+        if why := task.missing_input():
+            task.refusal = why
+            return True
         try:
             hosts = self.allocator.take(task.spec.nodes, task.ranks, task.spec.wanted)
         except NeverFits as unfit:

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import time
 from collections import Counter
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -422,6 +422,22 @@ class Task:
             f"FAIRWAY_INPUT_{each.name.upper()}": str(base / each.path)
             for each in self.plan.chained
         }
+
+    def missing_input(self) -> str:
+        """Which input is not there that another run was to keep; "" where all are."""
+        for each in self.plan.chained:
+            folder = self.run_folder.parents[1] / each.path
+            for parent in (folder.parents[1], folder.parent):
+                # A node that shares the folder believes for a while that what it did not find there
+                # before is not there, until it lists it.
+                with suppress(OSError):
+                    list(parent.iterdir())
+            if not folder.is_dir():
+                _, run, _, task, _, output = (*each.path.split("/"), *[""] * 5)[:6]
+                if not output:
+                    return f"the input `{each.name}` is not there any more: {folder}"
+                return f"task {task} of {run} has kept no file in `{output}`"
+        return ""
 
     def _others(self) -> dict[str, str]:
         """The variable by which the run's last task sees what the others have kept."""

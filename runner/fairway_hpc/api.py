@@ -47,8 +47,8 @@ def submit(
     `job` is a job file, or a job made here, whose code lies in `folder`. Its strings are
     templates, as in a file. `run_id` is one of your choice: called again with it, this goes on
     where it was cut off. `set` holds `KEY=VALUE` as the option `--set` does, `tags` and `note` what
-    `--tag` and `--note` do. `run.wait()` begins the steps of a file that has some. Raises UserError
-    as soon as anything is wrong with the job.
+    `--tag` and `--note` do. `run.wait()` begins those steps of a file that do not wait on their
+    targets. Raises UserError as soon as anything is wrong with the job.
 
     >>> run = submit("examples/digits/job.yaml", set=["params.epochs=2"])  # doctest: +SKIP
     """

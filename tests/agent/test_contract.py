@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent.plan import RunPlan
+from fairway_agent.plan import Chained, RunPlan
 from fairway_agent.task import Task
 from fairway_agent.task_spec import TaskSpec
 
@@ -30,3 +30,19 @@ def test_only_the_last_task_is_told_of_what_the_others_have_kept(
         given = Path(_told(tmp_path, "finally")["FAIRWAY_TASKS_DIR"])
         assert {each.name for each in given.iterdir()} == {"0", "2"}
         assert (given / "2" / "part").is_dir()
+
+
+def test_an_input_that_was_not_kept_is_named(tmp_path: Path) -> None:
+    run = tmp_path / "runs" / "job-aaaaaa"
+    (run / "tasks").mkdir(parents=True)
+
+    def missing(path: str) -> str:
+        plan = RunPlan("job-aaaaaa", str(run), chained=(Chained("model", path),))
+        return Task(plan, TaskSpec(0), run, run / "tasks/0").missing_input()
+
+    kept = "runs/train-a/tasks/3/outputs/weights"
+    assert missing(kept) == "task 3 of train-a has kept no file in `weights`"
+    (tmp_path / kept).mkdir(parents=True)
+    assert missing(kept) == ""
+    gone = f"the input `model` is not there any more: {tmp_path}/chained/abc"
+    assert missing("chained/abc") == gone

@@ -178,29 +178,58 @@ def test_a_step_that_cannot_start_has_failed(fairway: Fairway) -> None:
     }
     done = fairway("submit", write(fairway, named), "--run-id", "pipe-a", "--watch")
     assert done.returncode == 5
-    reason = "the step score failed: task 0 of pipe-a-train has kept no file in `model`"
+    reason = "the step score failed with exit code 5: task 0 was not started: "
+    reason += "task 0 of pipe-a-train has kept no file in `model`"
     assert fairway.show("pipe-a")["reason"] == reason
 
 
 def test_it_is_cancelled_as_a_whole(fairway: Fairway, gate: Gate) -> None:
-    named = {
+    named: dict[str, Any] = {
         "hold": {"command": f"read -r _ <{gate.path}"},
-        "next": {"command": "true", "after": {"hold": "ended"}},
+        "next": {"command": "true", "after": "hold"},
+        "best": {
+            "command": "true",
+            "after": "hold",
+            "inputs": {"m": {"best": {"step": "hold", "metric": "loss"}}},
+        },
     }
+    named["hold"] |= {"outputs": {"m": {}}, "metrics": {"loss": "loss=(.)"}}
     said = fairway("submit", write(fairway, named), "--run-id", "pipe-a").stdout
-    refused = fairway("fetch", "pipe-a", "--task", "next")
-    assert (refused.returncode, "nothing has been kept yet by the step next" in refused.stderr) == (
+    refused = fairway("fetch", "pipe-a", "--task", "best")
+    assert (refused.returncode, "nothing has been kept yet by the step best" in refused.stderr) == (
         2,
         True,
     )
-    assert "its steps begin by: fairway wait pipe-a" in said
-    assert states(fairway, "pipe-a") == {"hold": "running", "next": "queued"}
+    assert "this machine has to stay on for: best, begun by: fairway wait pipe-a" in said
+    assert states(fairway, "pipe-a") == {"hold": "running", "next": "queued", "best": "queued"}
     clean = fairway("clean", "pipe-a-hold", "--yes")
     assert clean.returncode == 2
     assert fairway("cancel", "pipe-a").stdout == "pipe-a cancelled\n"
-    assert states(fairway, "pipe-a") == {"hold": "cancelled", "next": "cancelled"}
+    assert set(states(fairway, "pipe-a").values()) == {"cancelled"}
     assert fairway("wait", "pipe-a").returncode == 130
     assert fairway.show("pipe-a-hold")["state"] == "cancelled"
+
+
+def test_steps_begin_by_themselves(fairway: Fairway, gate: Gate) -> None:
+    """No command follows the whole: that of one step begins no other."""
+    note = f"echo {{{{ name }}}} >>{fairway.folder}/ran"
+    named: dict[str, Any] = {
+        "first": {"command": f"read -r _ <{gate.path}; {note}", "outputs": {"notes": {}}},
+        "second": {"command": f"{note}; ls $FAIRWAY_INPUT_NOTES", "after": "first"},
+        "third": {"command": note, "after": ["first", "second"]},
+    }
+    named["first"]["command"] += "; touch $FAIRWAY_OUTPUT_NOTES/kept"
+    named["second"]["inputs"] = {"notes": {"from": "step", "step": "first"}}
+    said = fairway("submit", write(fairway, named), "--run-id", "pipe-a").stdout
+    assert "its steps begin by themselves" in said
+    assert states(fairway, "pipe-a") == {"first": "running", "second": "queued", "third": "queued"}
+    gate.open()
+    assert fairway("wait", "pipe-a-third").returncode == 0
+    assert (fairway.folder / "ran").read_text().split() == [f"pipe-{name}" for name in named]
+    assert fairway("logs", "pipe-a-second").stdout == "kept\n"
+    assert fairway.show("pipe-a")["state"] == "succeeded"
+    inputs = {"notes": {"run": "pipe-a-first", "task": "0", "output": "notes"}}
+    assert fairway.show("pipe-a-second")["inputs"] == inputs
 
 
 def test_a_retry_runs_what_did_not_succeed(fairway: Fairway) -> None:

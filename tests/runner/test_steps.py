@@ -10,9 +10,11 @@ import pytest
 from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_hpc import submit
+from fairway_runner.engines.engine import engine_for
 from fairway_runner.jobs.job_file import JobFile, load_job
 from fairway_runner.jobs.steps import read_steps
 from fairway_runner.runs import steps
+from fairway_runner.submit.steps import prepare_steps
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from conftest import MakeRun, RunFairway
 
     from fairway_runner.jobs.job import Job
+    from fairway_runner.runs.store import RunStore
 
 TRAIN: dict[str, Any] = {
     "command": "true",
@@ -280,3 +283,62 @@ def test_what_an_earlier_run_has_kept_is_looked_for_at_once(
     code, _, err = fairway(tmp_path, "submit", "steps.yaml", "--dry-run")
     assert (code, "there is no run `nothing-here`" in err) == (2, True)
     assert '"old": {' in err
+
+
+WAITING: list[tuple[dict[str, Any], bool]] = [
+    ({"after": "train"}, True),
+    ({}, False),
+    ({"after": {"train": "ended"}}, False),
+    ({"after": "train", "inputs": BEST}, False),
+    ({"after": "data", "inputs": {"d": {"from": "step", "step": "data"}}}, True),
+    # It has ended then, also where `train` did not begin at all; but who waits does not know that.
+    ({"after": "train", "inputs": {"d": {"from": "step", "step": "data"}}}, False),
+    ({"after": ["data", "train"], "inputs": {"d": {"from": "step", "step": "data"}}}, True),
+]
+
+
+@pytest.mark.parametrize(("last", "waits"), WAITING)
+def test_a_step_waits_on_its_target_where_that_sees_all(
+    tmp_path: Path, store: RunStore, last: dict[str, Any], *, waits: bool
+) -> None:
+    data = {"command": "true", "outputs": {"d": {}}}
+    named = {"data": data, "train": {**TRAIN, "after": "data"}, "last": {"command": "true", **last}}
+    prepared = prepare_steps(load_job(write(tmp_path, named, template="plain")), store)
+    known = {each["name"]: each for each in json.loads(prepared.files[steps.FILE])["steps"]}
+    assert (known["train"]["waits"], known["last"]["waits"]) == (True, waits)
+
+
+SSH = {"name": "pair", "engine": "ssh", "ssh": {"host": "h", "user": "u", "shared": "/s"}}
+CLUSTER = {"host": "h", "user": "u", "shared": "/s", "partition": "a"}
+SLURM = {"name": "nd", "engine": "slurm", "slurm": CLUSTER}
+POOL = {"name": "pool", "engine": "batch", "batch": {"endpoint": "e", "pool": "p", "identity": "i"}}
+LOCAL = {"name": "local", "engine": "local"}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "sees"),
+    [
+        (LOCAL, LOCAL, True),
+        (LOCAL, SSH, False),
+        (SSH, LOCAL, False),
+        (SSH, SSH, True),
+        (SSH, SLURM, False),
+        (SLURM, {**SLURM, "name": "cpu", "slurm": {**CLUSTER, "partition": "b"}}, True),
+        (SLURM, {**SLURM, "slurm": {**CLUSTER, "shared": "/t"}}, False),
+        (SLURM, {**SLURM, "environment": "prod"}, False),
+        (POOL, POOL, False),
+    ],
+)
+def test_runs_wait_for_those_of_one_place(
+    one: dict[str, Any], other: dict[str, Any], *, sees: bool
+) -> None:
+    here, there = (
+        Target.model_validate({"nodes": {"min": 0, "max": 1}, **each}) for each in (one, other)
+    )
+    assert engine_for(here).waits_for(there) is sees
+
+
+def test_this_machine_does_not_wait_for_a_run_elsewhere(make_run: MakeRun) -> None:
+    run = make_run("there-a", engine="ssh", target="pair")
+    with pytest.raises(UserError, match="there-a runs on `pair`, and not on this machine"):
+        engine_for(Target.local()).predecessor(run)

@@ -13,7 +13,7 @@ from fairway_agent.plan import Retry, RunPlan
 from fairway_agent.task_spec import Output, TaskSpec
 from fairway_core.findings import UserError
 from fairway_runner.engines.engine import Engine, engine_of_steps
-from fairway_runner.engines.refusals import Refused
+from fairway_runner.engines.refusals import FAILED_PREDECESSOR, Refused
 from fairway_runner.engines.steps import engine
 from fairway_runner.jobs.job_file import load_job
 from fairway_runner.runs import steps
@@ -25,7 +25,7 @@ from fairway_runner.runs.store import Run, RunRecord, RunStore
 from fairway_runner.submit.steps import prepare_steps
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from conftest import MakeRun
@@ -73,7 +73,7 @@ def states(run: Run) -> list[str]:
 def starting(errors: dict[str, UserError]) -> Callable[[Run, StepRecord, RunStore], Run]:
     """Begins steps that succeed at once, but for those for which there is an error."""
 
-    def start(_: Run, step: StepRecord, store: RunStore) -> Run:
+    def start(_: Run, step: StepRecord, store: RunStore, before: Sequence[Run]) -> Run:
         if error := errors.get(step.name):
             raise error
         return step_of(store, step.name, "succeeded")
@@ -108,7 +108,7 @@ def test_what_is_recorded_and_not_sent_has_not_failed(
 ) -> None:
     """The next command sends it; else it would run beside a whole that says it has failed."""
 
-    def cut_off(_: Run, step: StepRecord, store: RunStore) -> Run:
+    def cut_off(_: Run, step: StepRecord, store: RunStore, before: Sequence[Run]) -> Run:
         if step.name == "one":
             locks.append(step_of(store, "one").take_lock())  # as if it were elsewhere, not lost
             raise UserError.of("unwritable-folder", "nothing can be written there")
@@ -264,3 +264,104 @@ def test_a_step_that_has_not_begun_is_cancelled_and_the_others_go_on(
     assert states(whole) == ["succeeded", "cancelled"]
     with pytest.raises(UserError, match="has no task three"):
         whole.cancel("three")
+
+
+@pytest.fixture
+def waiting(store: RunStore) -> Run:
+    """A run of two steps, the second of which waits for the first on its target."""
+    after: dict[str, str | list[int]] = {"one": "succeeded"}
+    known = [
+        StepRecord("one", "pipe-a-one", "local", {}),
+        StepRecord("two", "pipe-a-two", "local", after, waits=True),
+    ]
+    lines = [TaskSpec(index=i, nodes=0, params={"step": n}).line() for i, n in enumerate(NAMES)]
+    files = {
+        steps.FILE: steps.text(known),
+        "plan.json": RunPlan(run="pipe-a", directory="code", tasks=2).text(),
+        "tasks.jsonl": "".join(lines),
+    }
+    return created(store, "pipe-a", files, tasks=2, engine=steps.ENGINE)
+
+
+def test_a_step_is_submitted_while_those_before_it_go_on(
+    waiting: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    locks: list[int] = []
+    begun: list[tuple[str, list[str]]] = []
+
+    def start(_: Run, step: StepRecord, store: RunStore, before: Sequence[Run]) -> Run:
+        begun.append((step.name, [each.id for each in before]))
+        run = step_of(store, step.name, "running")
+        locks.append(run.take_lock())  # as if it were watched
+        return run
+
+    monkeypatch.setattr(engine, "start_step", start)
+    assert steps.to_begin(waiting) == ["one", "two"]
+    waiting.follow()
+    waiting.follow()
+    assert begun == [("one", []), ("two", ["pipe-a-one"])]
+    assert steps.to_begin(waiting) == []
+    for lock in locks:
+        os.close(lock)
+
+
+def test_one_that_has_waited_in_vain_is_left_out(waiting: Run, store: RunStore) -> None:
+    step_of(store, "one", "failed")
+    own = step_of(store, "two", "cancelled")
+    waiting.follow()
+    known = known_task(waiting.task_folder(1))
+    assert known is not None
+    assert (known.state, known.reason) == ("cancelled", "left out: one failed with exit code 5")
+    assert (waiting.state, waiting.exit_code) == ("failed", 5)
+    assert not engine.has_begun(own)
+
+
+def test_how_those_before_it_have_ended_is_known_before_it_is_left_out(
+    waiting: Run, store: RunStore
+) -> None:
+    """It may have been looked at just after they were."""
+    first = step_of(store, "one", "running")
+    lock = first.take_lock()
+    step_of(store, "two", "cancelled")
+    waiting.follow()
+    assert states(waiting) == ["running", "queued"]
+    (first.folder / "state.json").write_text(json.dumps({"state": "failed"}))
+    os.close(lock)
+    waiting.follow()
+    assert states(waiting) == ["failed", "cancelled"]
+
+
+def test_a_target_that_sees_first_how_one_has_ended_makes_no_step_fail(
+    waiting: Run, store: RunStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = step_of(store, "one", "running")
+    lock = first.take_lock()
+    error = Refused.of(FAILED_PREDECESSOR, "`after`: pipe-a-one failed")
+    monkeypatch.setattr(engine, "start_step", starting({"two": error}))
+    waiting.follow()
+    assert states(waiting) == ["running", "queued"]
+    (first.folder / "state.json").write_text(json.dumps({"state": "failed"}))
+    os.close(lock)
+    waiting.follow()
+    assert states(waiting) == ["failed", "cancelled"]
+
+
+def test_those_that_wait_are_cancelled_before_those_that_they_wait_for(
+    waiting: Run, store: RunStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    locks = [step_of(store, name, "running").take_lock() for name in NAMES]
+    ended: list[str] = []
+
+    def cancel(run: Run) -> None:
+        if run.id == waiting.id:
+            engine_of_steps().cancel(run)
+        else:
+            ended.append(run.id)
+            (run.folder / "state.json").write_text('{"state": "cancelled"}')
+
+    monkeypatch.setattr(Run, "cancel", cancel)
+    waiting.cancel()
+    assert ended == ["pipe-a-two", "pipe-a-one"]
+    assert (waiting.state, states(waiting)) == ("cancelled", ["cancelled", "cancelled"])
+    for lock in locks:
+        os.close(lock)

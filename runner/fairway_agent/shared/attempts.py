@@ -72,6 +72,8 @@ class Attempts:
         if self.is_cancelled or has_failed(run) or self.watch.is_over():
             self.task.record(replace(self.task.status("cancelled"), ended=time.time()))
             return CANCELLED
+        if why := self.task.missing_input():
+            return self.finish("failed", FAULT, reason=why)
         if lost := [each for each in (PREEMPTION, NODE) if self.task.is_used_up(each)]:
             return self.finish("failed", SERVICE, reason=LOST[lost[0]])
         while True:

@@ -76,8 +76,8 @@ def command(
     run (--watch, `fairway wait`, `fairway logs -f`) takes it to the next one where a target has no
     capacity or quota for it, or where it waits longer than --patience.
 
-    Of a job with steps those start that come after no other; whoever follows the run starts the
-    others when their time has come.
+    Of a job with steps those start that come after no other. The others wait on their targets, or
+    begin by a command that follows the run; what is printed says which do.
     """
     from fairway_cli.ui.started import print_prepared, print_started, watch_to_the_end
     from fairway_runner.jobs.job_file import load_job

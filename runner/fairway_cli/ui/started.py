@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from fairway_core.findings import printable
 from fairway_runner.runs.facts import run_facts, target_facts
-from fairway_runner.runs.steps import ENGINE, has_steps
+from fairway_runner.runs.steps import ENGINE, has_steps, to_begin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 Changes = Mapping[str, tuple[Any, Any]]
 
 _DETACHED = 130
+_NAMED = 5  # steps; of more their number is said
 _IN_JSON = ("run_id", "target", "tasks", "state")
 
 
@@ -44,8 +45,9 @@ def print_started(
     facts, left = run_facts(run), target_facts(run)["next_targets"]
     with _named(run):
         if json_:
-            more = {} if changes is None else {"changes": changes}
+            more: dict[str, Any] = {} if changes is None else {"changes": changes}
             more |= {"next_targets": left} if left else {}
+            more |= {"steps_to_begin": to_begin(run)} if has_steps(run.folder) else {}
             print(json.dumps({**{name: facts[name] for name in _IN_JSON}, **more}))
         elif quiet:
             print(run.id)
@@ -54,11 +56,19 @@ def print_started(
             for line in changes_shown(changes or {}):
                 print(line)
             if has_steps(run.folder):
-                print(f"  its steps begin by: fairway wait {run.id}")
+                print(_who_begins(run.id, to_begin(run)))
             if left:
                 print(f"  or else on: {', '.join(left)}, by: fairway wait {run.id}")
             print(f"  follow it:  fairway logs {run.id} -f")
             print(f"  end it:     fairway cancel {run.id}")
+
+
+def _who_begins(run: str, left: Sequence[str]) -> str:
+    """By what the steps begin that no target has yet, and which machine has to stay on for it."""
+    if not left:
+        return "  its steps begin by themselves, also where no command follows it"
+    names = ", ".join(left[:_NAMED]) + (f" and {len(left) - _NAMED} more" * (len(left) > _NAMED))
+    return f"  this machine has to stay on for: {names}, begun by: fairway wait {run}"
 
 
 def changes_shown(changes: Changes) -> Iterator[str]:

@@ -30,6 +30,8 @@ class Capabilities:
     containers: bool = _row("`container:`", False)
     setup_as_admin: bool = _row("`setup: {command, admin: true}`", False)
     after: bool = _row("`after:`", True)
+    begins_steps: bool = _row("`steps:` begin without a command that follows", True)
+    """Whether a run waits there for others, also where no machine of the user's is on."""
     accounts: bool = _row("`account:` and `qos:`", False)
     notifies: bool = _row("`notify:`", False)
     """Whether something there watches a run as a whole, beside its tasks."""
@@ -107,6 +109,7 @@ ENGINES = {
         containers=True,
         setup_as_admin=True,
         after=False,
+        begins_steps=False,
         notifies=True,
         limits=True,
         idle_gpu=True,
@@ -137,7 +140,9 @@ ENGINES = {
 HERE = next(name for name, able in ENGINES.items() if able.runs_here)
 """The engine of this machine."""
 
-_UNKNOWN = Capabilities(after=False, ends_tasks=False, shell=False, one_copy=False)
+_UNKNOWN = Capabilities(
+    after=False, begins_steps=False, ends_tasks=False, shell=False, one_copy=False
+)
 
 
 def capabilities(engine: str) -> Capabilities:

@@ -94,6 +94,9 @@ class Engine(Protocol):
     def predecessor(self, run: RunFolder) -> str:
         """How the plan of a later run names this one, under `after`."""
 
+    def waits_for(self, other: Target) -> bool:
+        """Whether a run here begins by itself once one on the other target has ended."""
+
     def input_from(self, name: str, kept: KeptOutput) -> Chained | Staged:
         """How the plan of a later run names an input that this task has kept: where it lies, if
         that is where the tasks of this target see it, or else where `start` copies it, from this

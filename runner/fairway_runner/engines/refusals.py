@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from fairway_core.findings import UserError
 
+FAILED_PREDECESSOR = "failed-predecessor"
+"""What is found where a run that another is to wait for has ended otherwise than that wants."""
+
 
 class Unavailable(UserError):
     """The target does not take the run now; it may later."""

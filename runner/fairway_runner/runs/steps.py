@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from fairway_agent.fields import Fields, Unfit
 from fairway_core.findings import UserError
-from fairway_runner.runs.records import damaged, is_run_id, read_json
+from fairway_runner.runs.records import damaged, is_run_id, known_task, read_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,12 +32,14 @@ ENGINE = "steps"
 @dataclass(frozen=True)
 class StepRecord:
     """One step: its name, the ID of its run, its target; and by the name of each step that it comes
-    after how that must have ended: a word, or exit codes."""
+    after how that must have ended: a word, or exit codes. `waits` is whether its run can wait for
+    these on its target: it is submitted while they go on."""
 
     name: str
     run: str
     target: str
     after: Mapping[str, str | list[int]]
+    waits: bool = False
 
     def is_met(self, other: str, state: str, exit_code: int | None) -> bool:
         """Whether another step has ended as this one wants."""
@@ -72,6 +74,17 @@ def begun(run: R) -> list[R]:
     known = read(run.folder) if has_steps(run.folder) else ()
     folders = [run.folder.with_name(each.run) for each in known]
     return [type(run)(folder) for folder in folders if is_of(folder, run.id)]
+
+
+def to_begin(run: RunFolder) -> list[str]:
+    """The names of its steps that no target has yet: a command that follows the run begins them."""
+    names = []
+    for index, step in enumerate(read(run.folder) if has_steps(run.folder) else ()):
+        known = known_task(run.task_folder(index))
+        is_settled = known is not None and known.is_final
+        if not is_settled and not is_of(run.folder.with_name(step.run), run.id):
+            names.append(step.name)
+    return names
 
 
 def text(steps: Sequence[StepRecord]) -> str:
@@ -109,4 +122,4 @@ def _step(facts: Any) -> StepRecord:
         codes = wanted if isinstance(wanted, list) else []
         if not isinstance(wanted, str) and not (codes and all(type(c) is int for c in codes)):
             raise Fields(after, "`after` of a step").unfit(name)
-    return StepRecord(fields.text("name"), run, fields.text("target"), after)
+    return StepRecord(fields.text("name"), run, fields.text("target"), after, fields.flag("waits"))

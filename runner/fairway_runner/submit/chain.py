@@ -33,12 +33,14 @@ class NotKept(UserError):
 class Chain:
     """The inputs of a job that other runs have kept, as its plan has them, and by the name of each
     input which run, task and output that is. `copies` is whether those that lie on another target
-    are brought to this machine; else nothing can be started by that plan."""
+    are brought to this machine; else nothing can be started by that plan. `going` is as for `of`.
+    """
 
     chained: list[Chained] = field(default_factory=list)
     staged: list[Staged] = field(default_factory=list)
     facts: dict[str, dict[str, Any]] = field(default_factory=dict)
     copies: bool = True
+    going: Collection[str] = ()
 
     @classmethod
     def of(
@@ -48,12 +50,14 @@ class Chain:
         engine: Engine,
         store: RunStore,
         coming: Collection[str] = (),
+        going: Collection[str] = (),
         *,
         copies: bool = True,
     ) -> Chain:
         """Looks for them, but for those of the runs that are `coming`; UserError at its line for
-        one that is not there, or not yet."""
-        found = cls(copies=copies)
+        one that is not there, or not yet. What the runs that are `going` keep is there once they
+        have ended, and where the tasks see it."""
+        found = cls(copies=copies, going=going)
         for name, source in job.inputs.items():
             if isinstance(source, KeptInput | BestInput) and _run_of(source) not in coming:
                 with _located(job_file, name):
@@ -66,11 +70,14 @@ class Chain:
         from fairway_agent.plan import Chained
 
         wanted = source.best if isinstance(source, BestInput) else source
-        run = _ended(store.find(wanted.run), with_logs=isinstance(source, BestInput))
+        run = store.find(wanted.run)
+        if run.id not in self.going:
+            run = _ended(run, with_logs=isinstance(source, BestInput))
         task, facts = _task(run, source)
         output = wanted.output or name
         self.facts[name] = {"run": run.id, "task": task_name(run, task), "output": output, **facts}
-        _require_kept(run, task, output)
+        if run.id not in self.going:
+            _require_kept(run, task, output)
         kept = KeptOutput(run, task, output, lambda: self._bring(run, kept))
         entry = engine.input_from(name, kept)
         if isinstance(entry, Chained):
@@ -79,7 +86,7 @@ class Chain:
             self.staged.append(entry)
 
     def _bring(self, run: Run, kept: KeptOutput) -> None:
-        if self.copies:
+        if self.copies and run.id not in self.going:
             _bring(run, kept)
 
 

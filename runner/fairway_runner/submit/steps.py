@@ -16,6 +16,7 @@ from fairway_core.findings import Finding, UserError
 from fairway_core.suggestions import did_you_mean
 from fairway_core.target import Target
 from fairway_core.yaml_text import parse_yaml
+from fairway_runner.engines.capabilities import capabilities
 from fairway_runner.engines.engine import engine_of_steps
 from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.job_file import typed_by
@@ -90,6 +91,7 @@ def prepare_steps(
             runs[step.name],
             found[step.name].record.target,
             {name: _plain(each) for name, each in step.after.items()},
+            _can_wait(step, whole, found),
         )
         for step in named
     ]
@@ -114,8 +116,9 @@ def start_steps(prepared: PreparedSteps, store: RunStore) -> Run:
         return launch(store, engine, prepared.record, prepared.files, snapshot, {})
 
 
-def start_step(whole: Run, step: StepRecord, store: RunStore) -> Run:
-    """Submits the run of a step that has none; UserError where that cannot be."""
+def start_step(whole: Run, step: StepRecord, store: RunStore, before: Sequence[Run] = ()) -> Run:
+    """Submits the run of a step that has none, which waits there for those `before` it that go on;
+    UserError where that cannot be."""
     _require_free(step.run, step.name, store)
     facts = recorded.facts(whole, "provenance.json")
     target = find_target(step.target)
@@ -129,7 +132,8 @@ def start_step(whole: Run, step: StepRecord, store: RunStore) -> Run:
         job_file = replace(
             job_file_of(own, facts, snapshot, target), assignments=tuple(facts.get("set", []))
         )
-        prepared = prepare(job_file, target, store, run_id=step.run, code_folder=snapshot)
+        options: dict[str, Any] = {"code_folder": snapshot, "before": before}
+        prepared = prepare(job_file, target, store, run_id=step.run, **options)
         _say_whose(prepared, own, facts, whole, step)
         return start(prepared, store)
 
@@ -193,6 +197,25 @@ def _prepared(
     coming = [*runs.values()]
     run_id, target = runs[step.name], choice.targets[0]
     return prepare(job_file, target, store, run_id=run_id, coming=coming, asks=asks, copies=copies)
+
+
+def _can_wait(step: NamedStep, whole: str, found: Mapping[str, Prepared]) -> bool:
+    """Whether its run can be submitted while those go on that it comes after: its target sees how
+    they end, and all that it reads of them has a known place."""
+    engine = found[step.name].plan.engine
+    others = [found[name].plan.engine.target for name in step.after]
+    able = capabilities(engine.target.engine).begins_steps
+    if not (able and others and all(engine.waits_for(each) for each in others)):
+        return False
+    if any(each != "succeeded" for each in step.after.values()):
+        return False
+    ended = {step_run(whole, name) for name in step.after}
+    own = {step_run(whole, name) for name in found}
+    for _, value in inputs_of_runs(step.document):
+        run = str(value.get("best", value).get("run"))
+        if run in own and ("best" in value or run not in ended):
+            return False
+    return True
 
 
 def _unkept(step: NamedStep, whole: str, found: Mapping[str, Prepared]) -> list[Finding]:

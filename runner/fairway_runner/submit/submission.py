@@ -131,6 +131,7 @@ def prepare(
     code_folder: Path | None = None,
     asks: bool = True,
     coming: Collection[str] = (),
+    before: Sequence[Run] = (),
     copies: bool = True,
 ) -> Prepared:
     """Looks at all that can be wrong with a job and renders its tasks; UserError where
@@ -138,8 +139,9 @@ def prepare(
 
     `run_id` is one of the caller's choice. `code_folder` holds the code in place of what the
     job says. `asks` is whether the target's engine is asked, who may ask the target; `coming` are
-    the runs that have not begun, whose outputs are not looked for. Without `copies` nothing that
-    lies elsewhere is brought here, and what is prepared is not to be started.
+    the runs that have not begun, whose outputs are not looked for; those `before` it go on, and it
+    waits for them on its target. Without `copies` nothing that lies elsewhere is brought here, and
+    what is prepared is not to be started.
     """
     tasks = job_file.tasks()
     first = next(tasks)
@@ -151,7 +153,9 @@ def prepare(
     launchers = Launchers()
     source = launchers.of(first, job).source
     folder = code_folder or _code_folder(job_file, job)
-    kept = Chain.of(job_file, job, engine, store, coming, copies=copies)
+    going = [each.id for each in before]
+    kept = Chain.of(job_file, job, engine, store, coming, going, copies=copies)
+    before = [*before, *(require_one_job(store.find(each)) for each in job.after)]
     plan = Plan(
         run=run_id or store.new_id(job.name),
         engine=engine,
@@ -159,7 +163,7 @@ def prepare(
         inputs=mounts.input_directories(first, job, target),
         staged=[*mounts.staged_inputs(first, job, target), *kept.staged],
         chained=kept.chained,
-        after=[engine.predecessor(require_one_job(store.find(each))) for each in job.after],
+        after=[engine.predecessor(each) for each in before],
     )
     use = ParamUse(job_file)
     for task in chain([first], tasks):

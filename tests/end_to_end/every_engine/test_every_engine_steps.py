@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import time
@@ -14,7 +15,7 @@ from fairway_runner.runs.store import Run
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from conftest import Fairway, Place
+    from conftest import Fairway, Gate, Place
 
 PATIENCE = 300.0  # seconds for what takes a moment
 
@@ -59,3 +60,39 @@ def test_from_data_to_scores_in_one_file(fairway: Fairway, place: Place, reposit
     assert fetched.returncode == 0, fetched.stderr
     table = (fairway.folder / "got/score/finally/table/names.csv").read_text()
     assert len(table.splitlines()) == 359
+
+
+def test_steps_begin_without_a_command_that_follows(
+    fairway: Fairway, place: Place, gate: Gate
+) -> None:
+    """Where the target knows an order of runs; else it is said which machine has to stay on."""
+    named = {
+        "first": {"command": f"read -r _ <{gate.path}; echo 1 >$FAIRWAY_OUTPUT_ONE/one"},
+        "second": {"after": "first", "command": "cat $FAIRWAY_INPUT_ONE/one; exit 3"},
+        "third": {"after": "second", "command": "echo third"},
+    }
+    file, run = fairway.folder / "steps.json", place.new_id("steps")
+    kept = {"first": {"outputs": {"one": {}}}}
+    kept["second"] = {"inputs": {"one": {"from": "step", "step": "first"}}}
+    steps = {name: {**step, **kept.get(name, {})} for name, step in named.items()}
+    file.write_text(json.dumps({"name": "steps", "template": "plain", "steps": steps}))
+    done = fairway("submit", file, "--target", place.name, "--run-id", run)
+    assert done.returncode == 0, done.stderr
+    gate.open()
+    if place.engine == "batch":
+        assert "this machine has to stay on for: second, third, begun by" in done.stdout
+    else:
+        assert "its steps begin by themselves" in done.stdout
+        assert fairway("wait", f"{run}-second").returncode == 3
+        assert fairway("logs", f"{run}-second").stdout == "1\n"
+        assert fairway("wait", f"{run}-third").returncode == 130
+    assert fairway("wait", run).returncode == 3
+    found = [(each["state"], each["attempts"], each["reason"]) for each in facts(fairway, run)]
+    assert [state for state, _, _ in found] == ["succeeded", "failed", "cancelled"]
+    assert found[2][1:] == (0, "left out: second failed with exit code 3")
+
+
+def facts(fairway: Fairway, run: str) -> list[dict[str, Any]]:
+    """What is known of each step."""
+    found: list[dict[str, Any]] = fairway.show(run)["task_list"]
+    return found

@@ -84,6 +84,10 @@ class BatchEngine:
         """Batch has no order among jobs."""
         raise preconditions.after()
 
+    def waits_for(self, other: Target) -> bool:
+        """Nothing of ours is there while no task runs."""
+        return False
+
     def input_from(self, name: str, kept: KeptOutput) -> Staged:
         """Staged from the storage account, into which `start` brings what is not there."""
         return inputs.staged(name, kept, self.target)

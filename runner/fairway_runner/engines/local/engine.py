@@ -19,6 +19,7 @@ from fairway_agent import cancelled_tasks
 from fairway_agent.missing import how_to_get
 from fairway_core.findings import UserError
 from fairway_runner.engines import beside
+from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.engines.deadline import USUAL
 from fairway_runner.engines.engine import Accounts, Node, no_progress, unsupported
 from fairway_runner.engines.local import inputs, machine
@@ -77,8 +78,16 @@ class LocalEngine:
         return machine.task_environment(ranks)
 
     def predecessor(self, run: RunFolder) -> str:
-        """Its folder."""
+        """Its folder; UserError where it runs elsewhere."""
+        if not runs_here(run.record.engine):
+            message = f"`after`: {run.id} runs on `{run.record.target}`, and not on this machine"
+            hint = f"wait for it first: fairway wait {run.id}"
+            raise UserError.of("foreign-run", message, hint)
         return str(run.folder)
+
+    def waits_for(self, other: Target) -> bool:
+        """That is this machine too."""
+        return runs_here(other.engine)
 
     def input_from(self, name: str, kept: KeptOutput) -> Chained:
         """Its folder here, into which other engines bring what their tasks have kept."""

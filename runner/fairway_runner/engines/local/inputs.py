@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 def require(run: RunFolder) -> None:
     """Refused where one of them has gone: its run was removed."""
-    for each in read_plan(run.folder).chained:
-        if not (run.folder.parents[1] / each.path).is_dir():
+    plan = read_plan(run.folder)
+    for each in plan.chained:
+        if not plan.awaits(each) and not (run.folder.parents[1] / each.path).is_dir():
             raise gone_input(each.name, each.path)

@@ -120,6 +120,11 @@ class RemoteEngine:
         kept.bring()
         return Chained(name, f"{FOLDER}/{kept.digest()}", kept.path)
 
+    def waits_for(self, other: Target) -> bool:
+        """Those of the same shared folder are seen from there."""
+        is_mine = other.engine == self.target.engine
+        return is_mine and self.place_of(other) == self.place_of(self.target)
+
     def predecessor(self, run: RunFolder) -> str:
         """Its id; UserError where it does not run in the same shared folder."""
         if self._shares_folder(run):
@@ -130,8 +135,7 @@ class RemoteEngine:
 
     def _shares_folder(self, run: RunFolder) -> bool:
         """Whether a run lies in the same shared folder."""
-        is_mine = run.record.engine == self.target.engine
-        return is_mine and self.place_of(submitted_to(run)) == self.place_of(self.target)
+        return run.record.engine == self.target.engine and self.waits_for(submitted_to(run))
 
     def collect(
         self, run: RunFolder, tasks: Sequence[int], arrived: Progress = no_progress

@@ -30,8 +30,9 @@ class Inputs:
 
     @classmethod
     def of(cls, run: RunFolder, remote: RemoteHost) -> Inputs:
-        """By the run's plan."""
-        return cls(run, remote, read_plan(run.folder).chained)
+        """By the run's plan; what it waits for is not there yet."""
+        plan = read_plan(run.folder)
+        return cls(run, remote, [each for each in plan.chained if not plan.awaits(each)])
 
     def missing(self) -> Mapping[str, str]:
         """Those that have to be copied there, by their paths, each with the folder in which it is

@@ -23,7 +23,7 @@ from fairway_runner.engines.absence import Absence
 from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.engines.deadline import USUAL
 from fairway_runner.engines.engine import Accounts, no_progress
-from fairway_runner.engines.refusals import Refused
+from fairway_runner.engines.refusals import FAILED_PREDECESSOR, Refused
 from fairway_runner.runs import steps
 from fairway_runner.runs.plans import read_retry
 from fairway_runner.runs.records import FINAL_STATES, known_state, known_task
@@ -72,6 +72,10 @@ class StepsEngine:
     def predecessor(self, run: RunFolder) -> str:
         """UserError: no target knows of it."""
         return steps.require_one_job(run).id
+
+    def waits_for(self, other: Target) -> bool:
+        """It has steps, each of which has a target."""
+        return False
 
     def input_from(self, name: str, kept: KeptOutput) -> Chained | Staged:
         """Nothing of its own reads anything."""
@@ -192,7 +196,9 @@ class StepsEngine:
             os.close(lock)
 
     def _go_on(self, whole: _Whole, *, logs: bool = False, begins: bool = True) -> None:
-        for index in whole.going() if begins else ():
+        going = whole.going() if begins else []
+        # Those that wait for others end before these: else they might begin.
+        for index in reversed(going) if whole.is_cancelled else going:
             with whole.apart(index):
                 self._complete(whole, index)
         whole.look(logs=logs)
@@ -225,7 +231,10 @@ class StepsEngine:
             with whole.apart(index):
                 own = whole.run_of(whole.steps[index])
                 if own is not None and own.state in FINAL_STATES and own.state != "succeeded":
+                    if whole.is_left_out(index, own):
+                        continue
                     run_again(own)
+                whole.states[index] = TaskState()
                 state_files.write(run.task_folder(index), TaskState())
         state_files.write(run.folder, RunState())
         return whole.errors
@@ -247,6 +256,9 @@ class _Whole:
     errors: dict[int, UserError] = field(default_factory=dict)
     """What stands in the way of a step now, and does not have to later."""
     away: list[Finding] = field(default_factory=list)
+    late: set[int] = field(default_factory=set)
+    """Steps that were to wait for others on their target, where one of these has just failed: what
+    becomes of them is clear once that is known here."""
 
     @classmethod
     def of(cls, run: RunFolder) -> _Whole:
@@ -307,33 +319,60 @@ class _Whole:
         """Begins a step whose time has come, or settles that one does not begin; whether there was
         one."""
         for index, step in enumerate(self.steps):
-            if index in self.errors or self.states[index].is_final or self.run_of(step) is not None:
+            is_tried = index in self.errors or index in self.late
+            if is_tried or self.states[index].is_final or self.run_of(step) is not None:
                 continue
             if self.is_cancelled:
                 self._settle(index, TaskState("cancelled", ended=time.time()))
                 return True
-            others = {name: self.states[self._index(name)] for name in step.after}
-            if not all(state.is_final for state in others.values()):
+            going, unmet = self._before(step), self._unmet(step)
+            if going is None or (going and unmet):
                 continue
-            unmet = [
-                f"{name} {_ending(state)}"
-                for name, state in others.items()
-                if not step.is_met(name, state.state, state.exit_code)
-            ]
             if unmet:
-                reason = f"left out: {', '.join(unmet)}"
-                self._settle(index, TaskState("cancelled", reason=reason, ended=time.time()))
+                self._leave_out(index, unmet)
             else:
-                self._begin(index, step)
+                self._begin(index, step, going)
             return True
         return False
+
+    def _before(self, step: StepRecord) -> list[Run] | None:
+        """The runs that go on of steps that it comes after; None where it cannot wait for them on
+        its target."""
+        going = []
+        for other in map(self._index, step.after):
+            if self.states[other].is_final:
+                continue
+            run = self.run_of(self.steps[other])
+            if not step.waits or run is None or other in self.errors:
+                return None
+            going.append(run)
+        return going
+
+    def _unmet(self, step: StepRecord) -> list[str]:
+        """What became of those that it comes after that have ended otherwise than it wants."""
+        others = {name: self.states[self._index(name)] for name in step.after}
+        return [
+            f"{name} {_ending(state)}"
+            for name, state in others.items()
+            if state.is_final and not step.is_met(name, state.state, state.exit_code)
+        ]
+
+    def _leave_out(self, index: int, unmet: Sequence[str]) -> None:
+        reason = None if self.is_cancelled else f"left out: {', '.join(unmet)}"
+        self._settle(index, TaskState("cancelled", reason=reason, ended=time.time()))
+
+    def is_left_out(self, index: int, own: Run) -> bool:
+        """Whether the run of a step, which has ended, has waited in vain for those before it."""
+        return not has_begun(own) and bool(self._unmet(self.steps[index]))
 
     def end(self, index: int) -> None:
         """Ends a step that goes on, or settles that it does not begin."""
         own = self.run_of(self.steps[index])
         if own is not None:
             own.cancel()
-        elif not self.states[index].is_final:
+            if has_begun(own):
+                return
+        if not self.states[index].is_final:
             self._settle(index, TaskState("cancelled", reason=_BY_HAND, ended=time.time()))
 
     def write(self) -> None:
@@ -362,13 +401,19 @@ class _Whole:
                 return f"the step {step.name} {_ending(own)}"
         return None
 
-    def _begin(self, index: int, step: StepRecord) -> None:
-        """Only what no later try would change makes the step fail; what is wrong with this command,
-        its secrets say, or with a target can be repaired."""
+    def _begin(self, index: int, step: StepRecord, going: Sequence[Run]) -> None:
+        """Submits it, to wait for those that are still going.
+
+        Only what no later try would change makes the step fail; what is wrong with this command,
+        its secrets say, or with a target can be repaired.
+        """
         with self.apart(index):
             try:
-                self._mirror(index, start_step(Run(self.run.folder), step, self.store))
+                self._mirror(index, start_step(Run(self.run.folder), step, self.store, going))
             except (NotKept, Refused) as error:
+                if going and any(each.id == FAILED_PREDECESSOR for each in error.findings):
+                    self.late.add(index)
+                    return
                 reason = "; ".join(each.message for each in error.findings)
                 self._settle(index, TaskState("failed", reason=reason, ended=time.time()))
 
@@ -379,11 +424,18 @@ class _Whole:
             shutil.rmtree(own.folder)  # whoever began it was killed before it did
             return
         ended = status.is_final
+        begun = not ended or status.state == "succeeded" or has_begun(own)
+        if not begun and (step := self.steps[index]).waits:
+            if not all(self.states[self._index(name)].is_final for name in step.after):
+                return  # how these have ended is seen next time
+            if unmet := self._unmet(step):
+                self._leave_out(index, unmet)
+                return
         folder = self.run.task_folder(index)
         _show_log(folder, own)
         state = TaskState(
             status.state,
-            attempt=0,
+            attempt=0 if begun else None,
             started=status.started,
             ended=status.ended if ended else None,
             exit_code=own.exit_code if ended else None,
@@ -418,6 +470,11 @@ def _never_began(run: Run) -> bool:
         return False
     begun = [*(run.folder / "tasks").glob("*/state.json"), run.folder / "setup/state.json"]
     return not any(path.exists() for path in begun)
+
+
+def has_begun(run: Run) -> bool:
+    """Whether any task of a run has."""
+    return any(run.task_status(index).attempts for index in range(run.record.tasks))
 
 
 def _show_log(folder: Path, own: Run) -> None:
