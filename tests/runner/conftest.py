@@ -9,6 +9,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -34,34 +35,41 @@ def make_run(store: RunStore) -> MakeRun:
 
     A task's own keys are params, log, state, exit_code, attempt, nodes, processes_per_node.
     """
+    return partial(_make, store)
 
-    def make(
-        run_id: str,
-        tasks: list[dict[str, Any]] | None = None,
-        state: str = "succeeded",
-        **facts: Any,
-    ) -> Run:
-        tasks = tasks if tasks is not None else [{}]
-        known = {"name": run_id.rpartition("-")[0], "target": "local", "created": 1e9}
-        known |= {"job_file": "job.yaml", "fairway": "0", "tasks": len(tasks), **facts}
-        files = {
-            "tasks.jsonl": "".join(_spec(index, task) for index, task in enumerate(tasks)),
-            "job.json": json.dumps({"name": known["name"], "command": "true"}),
-            "provenance.json": json.dumps({"code": "c" * 64}),
-        }
-        for index, task in enumerate(tasks):
-            if "log" in task:
-                files[f"tasks/{index}/log.txt"] = task["log"]
-            files[f"tasks/{index}/state.json"] = json.dumps(_state(task))
-        run, lock = store.create(RunRecord(id=run_id, **known), files)
-        counts = Counter(task.get("state", "succeeded") for task in tasks)
-        created = known["created"]
-        status = {"state": state, "started": created, "ended": created + 60, "tasks": counts}
-        (run.folder / "state.json").write_text(json.dumps({**status, "reason": None}))
-        os.close(lock)
-        return run
 
-    return make
+@pytest.fixture(scope="session")
+def make_run_in() -> MakeRun:
+    """The same in a store that is named first."""
+    return _make
+
+
+def _make(
+    store: RunStore,
+    run_id: str,
+    tasks: list[dict[str, Any]] | None = None,
+    state: str = "succeeded",
+    **facts: Any,
+) -> Run:
+    tasks = tasks if tasks is not None else [{}]
+    known = {"name": run_id.rpartition("-")[0], "target": "local", "created": 1e9}
+    known |= {"job_file": "job.yaml", "fairway": "0", "tasks": len(tasks), **facts}
+    files = {
+        "tasks.jsonl": "".join(_spec(index, task) for index, task in enumerate(tasks)),
+        "job.json": json.dumps({"name": known["name"], "command": "true"}),
+        "provenance.json": json.dumps({"code": "c" * 64}),
+    }
+    for index, task in enumerate(tasks):
+        if "log" in task:
+            files[f"tasks/{index}/log.txt"] = task["log"]
+        files[f"tasks/{index}/state.json"] = json.dumps(_state(task))
+    run, lock = store.create(RunRecord(id=run_id, **known), files)
+    counts = Counter(task.get("state", "succeeded") for task in tasks)
+    created = known["created"]
+    status = {"state": state, "started": created, "ended": created + 60, "tasks": counts}
+    (run.folder / "state.json").write_text(json.dumps({**status, "reason": None}))
+    os.close(lock)
+    return run
 
 
 def _spec(index: int, task: dict[str, Any]) -> str:

@@ -3,6 +3,7 @@
 
 const live = document.querySelector("[data-fragment]");
 const log = document.querySelector("#log[data-events]");
+const away = document.querySelector("#away");
 const form = document.querySelector("form[data-check]");
 const PAUSE = 3000; // milliseconds between two looks
 const pause = Number(live?.dataset.pause ?? PAUSE);
@@ -40,9 +41,19 @@ async function look() {
   setTimeout(look, pause);
 }
 
-function follow() {
-  const events = new EventSource(log.dataset.events);
+// Goes on behind what was read last, also where the server was ended and started again.
+function follow(place) {
+  const address = new URL(log.dataset.events, location.href);
+  if (place) address.searchParams.set("from", place);
+  const events = new EventSource(address);
+  events.onopen = () => away.replaceChildren();
+  events.onerror = () => {
+    away.textContent = "The server does not answer. Once it runs again, open the address that it printed: this page goes on then.";
+    // The browser asks again by itself while nobody answers, and no more after a refusal.
+    if (events.readyState === EventSource.CLOSED) setTimeout(follow, pause, place);
+  };
   events.onmessage = (event) => {
+    place = event.lastEventId;
     const isAtEnd = log.scrollTop + log.clientHeight >= log.scrollHeight - 40;
     log.append(JSON.parse(event.data)); // a text node: nothing in it is markup
     if (isAtEnd) log.scrollTop = log.scrollHeight;

@@ -1,86 +1,26 @@
-"""The pages in a real browser: a run from the list to its end, the keyboard, a phone, the dark."""
+"""What people do on the pages: with a mouse, by the keyboard alone, without a script."""
 
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import expect
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from conftest import MakeRun
-    from playwright.sync_api import Browser, BrowserContext, Page, Route
+    from playwright.sync_api import Locator, Page, Route
 
-_PATIENCE = 300_000  # milliseconds: only what never comes takes so long
-_OPTIONS = ["--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    program = next(filter(None, map(shutil.which, ("chromium", "google-chrome"))), None)
-    if program is None:
-        pytest.skip("no chromium; on Debian: sudo apt-get install --no-install-recommends chromium")
-    expect.set_options(timeout=_PATIENCE)
-    with sync_playwright() as playwright:
-        # As root there is no sandbox.
-        options = [*_OPTIONS, *(["--no-sandbox"] if os.geteuid() == 0 else [])]
-        found = playwright.chromium.launch(executable_path=program, args=options, timeout=_PATIENCE)
-        yield found
-        found.close()
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    (tmp_path / "fairway.yaml").write_text("{}\n")
-    return tmp_path
-
-
-@contextmanager
-def _served(project: Path) -> Iterator[str]:
-    words = [sys.executable, "-m", "fairway_cli.entry", "serve"]
-    process = subprocess.Popen(words, cwd=project, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    try:
-        yield process.stdout.readline().strip().removeprefix("ready: open ")
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
-
-
-@pytest.fixture
-def address(project: Path) -> Iterator[str]:
-    with _served(project) as found:
-        yield found
-
-
-@pytest.fixture
-def page(browser: Browser, address: str) -> Iterator[Page]:
-    """The list of runs, and at the end a look at what the browser complained of."""
-    with _opened(browser.new_context(), address) as found:
-        yield found
-
-
-@contextmanager
-def _opened(context: BrowserContext, address: str) -> Iterator[Page]:
-    context.set_default_timeout(_PATIENCE)
-    complaints: list[str] = []
-    page = context.new_page()
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("console", lambda line: complaints.append(line.text) if line.type == "error" else None)
-    page.goto(address)
-    yield page
-    context.close()
-    assert not complaints
+    Opened = Callable[..., AbstractContextManager[Page]]
+    Serving = Callable[..., AbstractContextManager[str]]
 
 
 def test_a_run_from_the_list_to_its_end(project: Path, page: Page) -> None:
@@ -172,17 +112,41 @@ def test_the_end_brings_outputs_and_other_buttons(page: Page, make_run: MakeRun)
     expect(page.get_by_role("button", name="Cancel")).to_have_count(0)
 
 
-def test_the_keyboard_is_enough(page: Page, make_run: MakeRun) -> None:
-    make_run("job-a")
-    page.reload()
+def test_the_keyboard_is_enough(project: Path, page: Page) -> None:
+    def go_to(target: Locator) -> None:
+        """With the Tab key alone; where one is must be seen at each step."""
+        target.wait_for()
+        for _ in range(40):
+            page.keyboard.press("Tab")
+            ring = "element => getComputedStyle(element).outlineStyle"
+            assert page.locator(":focus").evaluate(ring) != "none"
+            if target.evaluate("element => element === document.activeElement"):
+                return
+        pytest.fail("the Tab key does not lead there")
+
     page.keyboard.press("Tab")
-    expect(page.get_by_text("Skip to the content")).to_be_focused()
-    for _ in range(20):
-        page.keyboard.press("Tab")
-        if page.locator(":focus").get_attribute("href") == "/runs/job-a":
-            break
+    skip = page.get_by_text("Skip to the content")
+    expect(skip).to_be_focused()
+    expect(skip).to_be_in_viewport()
+    go_to(page.get_by_role("link", name="Submit"))
     page.keyboard.press("Enter")
-    expect(page.get_by_role("heading", name="job-a")).to_be_visible()
+    job = page.get_by_label("Job").and_(page.locator("textarea"))
+    go_to(job)
+    page.keyboard.press("Control+A")
+    page.keyboard.type("name: typed\ntemplate: plain\ncommand: echo one; sleep 3000\n")
+    expect(page.get_by_role("status")).to_contain_text("would start 1 task")
+    go_to(page.get_by_role("button", name="Submit"))
+    page.keyboard.press("Enter")
+    log = page.get_by_role("log")
+    expect(log).to_have_text("one\n")
+    go_to(log)
+    page.reload()
+    go_to(page.get_by_role("button", name="Cancel"))
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("Cancel these runs?")).to_be_visible()
+    go_to(page.get_by_role("button", name="Cancel"))
+    page.keyboard.press("Enter")
+    expect(page.locator("h1 .state")).to_have_text("cancelled")
 
 
 def test_runs_are_compared(page: Page, make_run: MakeRun) -> None:
@@ -196,38 +160,78 @@ def test_runs_are_compared(page: Page, make_run: MakeRun) -> None:
     expect(page.get_by_role("cell", name="0.125")).to_be_visible()
 
 
-@pytest.mark.parametrize(
-    "path", ["/", "/runs/job-a", "/compare?run=job-a", "/targets/local", "/submit", "/cost"]
-)
-def test_a_phone_shows_all_of_it(
-    browser: Browser, address: str, make_run: MakeRun, path: str
-) -> None:
-    make_run("job-a", [{"params": {"lr": 1}, "log": "loss " + "9" * 500 + "\n"}, {}], name="n" * 80)
-    context = browser.new_context(viewport={"width": 390, "height": 800})
-    with _opened(context, address) as page:
-        page.goto(address.partition("/login")[0] + path)
-        assert page.locator("body").bounding_box()["width"] == 390  # type: ignore[index]
-        for box in (each.bounding_box() for each in page.locator("main > *").all()):
-            assert box is None or box["x"] + box["width"] <= 390
-
-
-def test_darkness_is_kept(browser: Browser, address: str) -> None:
-    shades = []
-    for scheme in ("light", "dark"):
-        context = browser.new_context(color_scheme=scheme)  # type: ignore[arg-type]
-        with _opened(context, address) as page:
+def test_darkness_is_kept(opened: Opened, address: str) -> None:
+    with opened(address) as page:
+        shades = []
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
             style = "element => getComputedStyle(element).backgroundColor"
             shades.append(page.locator("body").evaluate(style))
     assert shades == ["rgb(247, 247, 245)", "rgb(20, 23, 26)"]
 
 
-def test_without_a_script_the_pages_are_whole(
-    browser: Browser, address: str, make_run: MakeRun
+def test_without_a_script_all_of_it_can_be_done(
+    opened: Opened, address: str, make_run: MakeRun
 ) -> None:
-    make_run("job-a", [{"log": "one\n"}])
-    with _opened(browser.new_context(java_script_enabled=False), address) as page:
+    for name, rate in (("job-a", 0.125), ("job-b", 0.25)):
+        make_run(name, [{"params": {"lr": rate}, "log": f"{name}\n"}])
+    # A browser notes each answer that tells of a mistake.
+    with opened(address, "Failed to load resource", java_script_enabled=False) as page:
+        page.get_by_role("link", name="Submit").click()
+        job = page.get_by_label("Job").and_(page.locator("textarea"))
+        job.fill("name: typed\ntemplate: plain\ncomand: echo\n")
+        page.get_by_role("button", name="Check").click()
+        found = page.get_by_role("status")
+        expect(found).to_contain_text("did you mean `command`?")
+        job.fill("name: typed\ntemplate: plain\ncommand: echo one; sleep 3000\n")
+        page.get_by_role("button", name="Check").click()
+        expect(found).to_contain_text("typed would start 1 task")
+        page.get_by_role("button", name="Submit").click()
+        while page.get_by_role("log").text_content() != "one\n":
+            page.reload()
+        page.get_by_role("button", name="Cancel").click()
+        expect(page.get_by_text("Cancel these runs?")).to_be_visible()
+        page.get_by_role("button", name="Cancel").click()
+        expect(page.locator("h1 .state")).to_have_text("cancelled")
+        page.get_by_role("link", name="Runs").click()
+        for name in ("job-a", "job-b"):
+            page.get_by_label(f"Select {name}").check()
+        page.get_by_role("button", name="Compare").click()
+        expect(page.get_by_role("cell", name="0.125")).to_be_visible()
         page.get_by_role("link", name="job-a").click()
-        expect(page.get_by_role("log")).to_have_text("one\n")
+        expect(page.get_by_role("log")).to_have_text("job-a\n")
+
+
+def test_a_page_goes_on_after_its_server_was_killed(
+    serving: Serving, opened: Opened, project: Path, make_run: MakeRun
+) -> None:
+    run = make_run("job-a", [{"log": "one\n", "state": "running"}], "running", engine="none-such")
+
+    def printed(text: str) -> None:
+        with run.log(0).open("a") as file:
+            file.write(text)
+
+    with ExitStack() as left:
+        first = ExitStack()
+        address = first.enter_context(serving(project))
+        port = address.partition("/login")[0].rpartition(":")[2]
+        # A browser notes each time that nobody answered.
+        page = left.enter_context(opened(address, "Failed to load resource"))
+        page.get_by_role("link", name="job-a").click()
+        log = page.get_by_role("log")
+        printed("two\n")
+        expect(log).to_have_text("one\ntwo\n")
+        first.close()
+        away = page.get_by_text("The server does not answer")
+        expect(away).to_be_visible()
+        printed("three\n")
+        again = left.enter_context(serving(project, "--port", port))
+        # It asks for another token: whoever opens its address has it in all pages.
+        page.context.new_page().goto(again)
+        expect(log).to_have_text("one\ntwo\nthree\n")
+        expect(away).to_have_count(0)
+        printed("four\n")
+        expect(log).to_have_text("one\ntwo\nthree\nfour\n")
 
 
 def test_what_a_task_prints_is_no_markup(page: Page, make_run: MakeRun) -> None:
@@ -244,10 +248,10 @@ def test_what_a_task_prints_is_no_markup(page: Page, make_run: MakeRun) -> None:
 
 
 def test_two_readers_and_a_command_at_once(
-    browser: Browser, page: Page, address: str, project: Path, make_run: MakeRun
+    opened: Opened, page: Page, address: str, project: Path, make_run: MakeRun
 ) -> None:
     run = make_run("job-a", [{"log": "one\n", "state": "running"}], "running", engine="none-such")
-    with _opened(browser.new_context(), address) as other:
+    with opened(address) as other:
         for each in (page, other):
             each.reload()
             each.get_by_role("link", name="job-a").click()
