@@ -16,7 +16,7 @@ from typer.core import TyperCommand, TyperGroup
 from fairway_cli.plain_values import take_plainly
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 # Typer has click's exceptions in a module of its own, or in click itself.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
@@ -67,9 +67,14 @@ class LazyGroup(TyperGroup):
         module = import_module(f"{cls.PACKAGE}.{name.replace('-', '_')}")
         if hasattr(module, "app"):
             return _ready(typer.main.get_command(module.app))
-        alone = typer.Typer(add_completion=False)
-        alone.command(name)(module.command)
-        return _ready(typer.main.get_command(alone))
+        return command_of(name, module.command)
+
+
+def command_of(name: str, function: Callable[..., Any]) -> Any:
+    """The command whose arguments are those of a function."""
+    alone = typer.Typer(add_completion=False)
+    alone.command(name)(function)
+    return _ready(typer.main.get_command(alone))
 
 
 def _refuse(word: str, command: str) -> NoReturn:

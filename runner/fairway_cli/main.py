@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
@@ -92,6 +92,16 @@ class Commands(LazyGroup):
     }
     JOB_COMMANDS: ClassVar = frozenset({"submit", "render", "sweep"})
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[Any, Any, list[str]]:
+        """The command that the arguments name: that of a server, where one is to answer."""
+        name, found, rest = super().resolve_command(ctx, args)
+        if ctx.params.get("server"):
+            from fairway_cli.server.commands import at_server
+
+            is_typed = ctx.get_parameter_source("server").name == "COMMANDLINE"
+            found = at_server(ctx.params["server"], name, found, is_typed=is_typed)
+        return name, found, rest
+
 
 app = typer.Typer(
     name="fairway",
@@ -115,6 +125,16 @@ def options(
         bool,
         typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
     ] = False,
+    server: Annotated[
+        str | None,
+        typer.Option(
+            "--server",
+            metavar="URL",
+            envvar="FAIRWAY_SERVER",
+            help="Ask a `fairway serve` elsewhere: list, show, logs, wait, cancel.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Provision training clusters on Azure, and run jobs on them."""
 

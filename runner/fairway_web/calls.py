@@ -66,6 +66,15 @@ RECORDS: Mapping[str, Schema] = {
     ),
     "Output": _record(path=TEXT, size=_COUNT),
     "Submitted": _record(run_id=TEXT, target=TEXT, tasks=_COUNT, state=_STATE),
+    "State": _record(
+        run_id=TEXT,
+        target=TEXT,
+        state=_STATE,
+        reason=_MAYBE,
+        exit_code={"type": ["integer", "null"]},
+        last_known=_MAYBE,
+        labels_ranks=_FLAG,
+    ),
     "Cancelled": _record(run_id=TEXT, state=_STATE),
     "Retried": _record(run_id=TEXT, tasks=_COUNT),
     "Checked": _record(name=TEXT, target=TEXT, tasks=_COUNT, scripts=_MAP, findings=_list(_MAP)),
@@ -126,9 +135,14 @@ def _query(name: str, says: str, **schema: object) -> Parameter:
 
 _TASK = _query("task", "a task by its number, or `setup` or `finally`", type="string", default="0")
 _PLACE = "how many files to leave out"
+_fresh = _query("fresh", "asks targets first", type="string", enum=["true", "false"])
 _FILTERS = (
-    _query("state", "the state of the runs", type="string", enum=["", *STATES]),
-    *(_query(name, f"the {name} of the runs") for name in ("name", "target", "tag")),
+    _query("state", "the states of the runs", **_list({"type": "string", "enum": ["", *STATES]})),
+    *(_query(name, f"the {name} of the runs") for name in ("name", "target")),
+    _query("tag", "the tags of the runs: all of them", **_list(TEXT)),
+    _query("since", "submitted since a moment, or a span before now"),
+    _query("columns", "more columns, as of `fairway list --columns`"),
+    _fresh,
     _query("text", "what stands in a run's ID, name, tags or note"),
     _query("limit", "how many runs", type="integer", minimum=1, maximum=MOST, default=MOST),
     _query("before", "older than this moment; taken from `Link`"),
@@ -137,6 +151,7 @@ _FILTERS = (
 _LOG = (
     _query("task", "a task, or `all`", type="string", default="0"),
     _query("rank", "the lines of one rank"),
+    _query("raw", "each log byte by byte", type="string", enum=["true", "false"]),
     _query("from", "where to begin; taken from `Next-Offset`", type="string", default="0"),
     Parameter("Last-Event-ID", TEXT, "the last event that was read", is_header=True),
 )
@@ -145,19 +160,29 @@ CALLS = (
     Call(
         "listRuns",
         "/runs",
-        "the runs, newest first; `state`, `target`, `name`, `tag`, `text`, `limit`; the header"
-        " `Link` leads to older runs",
+        "the runs, newest first; `state`, `target`, `name`, `tag`, `text`, `since`, `columns`,"
+        " `limit`; the header `Link` leads to older runs, `Findings` says what is wrong with"
+        " others; `fresh=true` asks the targets first",
         "Run[]",
         _FILTERS,
-        headers=("Link",),
+        headers=("Link", "Findings"),
     ),
     Call("showRun", "/runs/{run}", "what `fairway show --json` prints", "RunDetail"),
+    Call(
+        "stateOfRun",
+        "/runs/{run}/state",
+        "where a run stands; RUN may be the beginning of its ID; `fresh=true` asks its target"
+        " first",
+        "State",
+        (_fresh,),
+    ),
     Call(
         "readLog",
         "/runs/{run}/log",
         "the log of `task` (default 0) from the byte `from` on, whole lines of at most 256 KiB"
-        " together; `task=all` reads up to 64 as one, `rank` the lines of one rank; the header"
-        " `Next-Offset` says where to go on, and is `from` again where there is no more yet",
+        " together; `task=all` reads up to 64 as one, `rank` the lines of one rank, `raw=true` what"
+        " stands in the file, byte by byte; the header `Next-Offset` says where to go on, and is"
+        " `from` again where there is no more yet",
         "text/plain",
         _LOG,
         events=True,
@@ -211,8 +236,9 @@ CALLS = (
     Call(
         "cancelRun",
         "/runs/{run}/cancel",
-        "ends the run; answers when it has ended",
+        "ends the run, or one `task` of it; answers when that has ended",
         "Cancelled",
+        (_query("task", "only this task, or step"),),
         method="post",
     ),
     Call(

@@ -21,7 +21,7 @@ from fairway_runner.runs.chosen import chosen_task, task_name
 from fairway_runner.runs.log_lines import ranks_wanted, require_labels
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
     from pathlib import Path
 
     from fairway_agent.run_state import RunState
@@ -50,6 +50,12 @@ class Parts(NamedTuple):
 
     text: str
     ends: tuple[int, ...]
+    pieces: Mapping[str, str] | None = None
+
+    @property
+    def data(self) -> str:
+        """What an event tells: the text, or of logs as they stand the piece of each."""
+        return json.dumps(self.text if self.pieces is None else self.pieces)
 
     @property
     def place(self) -> str:
@@ -60,10 +66,11 @@ class Parts(NamedTuple):
 @dataclass(frozen=True)
 class Logs:
     """The logs that somebody reads as one, each with what its lines begin with; of the lines those
-    of one rank, or all."""
+    of one rank, or all. With `raw` they are read byte by byte, each for itself."""
 
     files: Sequence[tuple[str, Path]]
     rank: int | None = None
+    raw: bool = False
 
     @classmethod
     def of(cls, run: Run, task: str, rank: str = "") -> Logs:
@@ -81,6 +88,16 @@ class Logs:
             require_labels(run, [path for _, path in files])
         return cls(files, wanted)
 
+    @classmethod
+    def raw_of(cls, run: Run, task: str) -> Logs:
+        """The same as they stand, by the names that tasks have; of all, the setup's is first."""
+        if task != ALL:
+            return cls([(task, log_of(run, task))], raw=True)
+        files = list(cls.of(run, ALL).files)
+        if (run.folder / "setup.jsonl").exists():
+            files.insert(0, ("setup", log_of(run, "setup")))
+        return cls(files, raw=True)
+
     def starts(self, place: str) -> tuple[int, ...]:
         """The offsets that a word says, all 0 for none; UserError where it says others."""
         words = place.split("-") if place else []
@@ -95,11 +112,22 @@ class Logs:
 
     def parts(self, starts: Sequence[int], *, ended: bool = False) -> Parts:
         """Whole lines from these offsets on; see `part`."""
+        if self.raw:
+            return self._raw_parts(starts)
         found = [
             part(path, start, self._begins(name), ended=ended, most=MOST // len(self.files))
             for (name, path), start in zip(self.files, starts, strict=True)
         ]
         return Parts("".join(each.text for each in found), tuple(each.end for each in found))
+
+    def _raw_parts(self, starts: Sequence[int]) -> Parts:
+        most = MOST // len(self.files)
+        found = [
+            raw_part(path, start, most) for (_, path), start in zip(self.files, starts, strict=True)
+        ]
+        names = [name for name, _ in self.files]
+        pieces = {name: each.text for name, each in zip(names, found, strict=True) if each.text}
+        return Parts("".join(pieces.values()), tuple(each.end for each in found), pieces)
 
     def last_parts(self, *, ended: bool) -> Parts:
         """The end of each, from the beginning of a line on."""
@@ -185,6 +213,19 @@ def part(
     return Part(text, start + whole)
 
 
+def raw_part(path: Path, start: int, most: int) -> Part:
+    """Bytes of a log from an offset on, at most so many; what is no UTF-8 as Python's surrogates,
+    which JSON can tell."""
+    try:
+        with path.open("rb") as file:
+            start = min(max(0, start), os.fstat(file.fileno()).st_size)
+            file.seek(start)
+            data = file.read(most)
+    except FileNotFoundError:
+        return Part("", 0)
+    return Part(data.decode("utf-8", "surrogateescape"), start + len(data))
+
+
 def last_part(path: Path, label: Label | None = None, *, ended: bool, most: int = 0) -> Part:
     """The end of a log, from the beginning of a line on."""
     most = most or MOST
@@ -214,7 +255,7 @@ async def follow(
             return  # whoever asks again is told what is wrong with the run
         if any(now > before for now, before in zip(found.ends, ends, strict=True)):
             ends, silent = found.ends, 0.0
-            yield f"id: {found.place}\ndata: {json.dumps(found.text)}\n\n"
+            yield f"id: {found.place}\ndata: {found.data}\n\n"
             continue
         if state.is_final:
             yield f"event: end\nid: {found.place}\ndata: {json.dumps(state.state)}\n\n"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlencode
 
 from anyio import to_thread
+from starlette.datastructures import QueryParams
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
@@ -65,9 +66,10 @@ class Pages:
     async def list(self, request: Request) -> Response:
         """The runs; with `fragment` only what changes while somebody looks."""
         self._refresher.watch()
-        query = {name: value for name, value in request.query_params.items() if value}
-        is_fragment = bool(query.pop("fragment", ""))
-        found = await to_thread.run_sync(listed, self._runs, query)
+        is_fragment = bool(request.query_params.get("fragment"))
+        given = request.query_params.items()
+        query = {name: value for name, value in given if value and name != "fragment"}
+        found = await to_thread.run_sync(listed, self._runs, QueryParams(query))
         facts: dict[str, Any] = {
             "title": "Runs",
             "page": found,

@@ -106,7 +106,7 @@ class Refresher:
             followed = list(self._followed)
         for name in followed:
             try:
-                self._runs.find(name).refresh(logs=True)
+                self._runs.find(name).follow(logs=True)
             except (UserError, OSError):
                 continue  # the look at its target says why
 

@@ -14,14 +14,14 @@ from starlette.responses import (
 )
 from starlette.routing import Route
 
-from fairway_core.findings import UserError, finding_facts
+from fairway_core.findings import Finding, UserError, finding_facts
 from fairway_runner.runs.compare import compare
 from fairway_runner.runs.detail import Detail
 from fairway_runner.runs.facts import run_facts, target_facts
 from fairway_runner.submit.retry import retry
-from fairway_web import files, logs
+from fairway_web import files, logs, standing
 from fairway_web.acting import acting, checking
-from fairway_web.listing import compared, listed
+from fairway_web.listing import columns_of, compared, listed
 from fairway_web.scripts import script
 from fairway_web.submitting import read_asked
 
@@ -45,7 +45,8 @@ def problem(error: UserError) -> JSONResponse:
     status = 404 if codes & _UNKNOWN else _STATUS.get(error.exit_code, 422)
     if codes & _WRONG_STATE:
         status = 409
-    return JSONResponse({"findings": [finding_facts(each) for each in error.findings]}, status)
+    facts = [finding_facts(each) for each in error.findings]
+    return JSONResponse({"findings": facts, "exit_code": error.exit_code}, status)
 
 
 class Rest:
@@ -64,6 +65,7 @@ class Rest:
             Route("/check", self.check, methods=["POST"]),
             Route("/render", self.render, methods=["POST"]),
             Route("/runs/{run}", self.show),
+            Route("/runs/{run}/state", self.state),
             Route("/compare", self.compare),
             Route("/runs/{run}/log", self.log),
             Route("/runs/{run}/script", self.script),
@@ -79,8 +81,12 @@ class Rest:
     async def list(self, request: Request) -> Response:
         """Runs as `fairway list --json` prints them, the newest first."""
         self._refresher.watch()
-        found = await to_thread.run_sync(listed, self._runs, request.query_params)
+        query, unanswered = request.query_params, list[Finding]()
+        if flag(request, "fresh"):
+            unanswered = await acting(standing.look_at_all, self._runs, columns_of(query))
+        found = await to_thread.run_sync(listed, self._runs, query)
         answer = JSONResponse(list(found.runs))
+        answer.headers["Findings"] = standing.findings_header([*unanswered, *found.findings])
         if found.older:
             answer.headers["Link"] = f'</api/v1/runs?{found.older}>; rel="next"'
         return answer
@@ -109,6 +115,15 @@ class Rest:
         self._refresher.watch()
         return JSONResponse(await to_thread.run_sync(lambda: Detail.of(run).to_json()))
 
+    async def state(self, request: Request) -> Response:
+        """Where a run stands, by the beginning of its ID too; `fresh` asks its target first."""
+        text = request.path_params["run"]
+        run = await to_thread.run_sync(standing.find, self._runs, text)
+        self._refresher.watch(run.id)
+        if flag(request, "fresh"):
+            await acting(standing.look, run)
+        return JSONResponse(await to_thread.run_sync(standing.facts, run))
+
     async def compare(self, request: Request) -> Response:
         """Runs side by side, as `fairway compare --json` prints them."""
         runs, _ = compared(self._runs, request)
@@ -119,16 +134,22 @@ class Rest:
         accepted."""
         run = self._run(request)
         query = request.query_params
+        task, rank, is_raw = query.get("task", "0"), query.get("rank", ""), flag(request, "raw")
+        is_live = "text/event-stream" in request.headers.get("accept", "")
+        if is_raw and (rank or (task == logs.ALL and not is_live)):
+            hint = "leave `rank` out, and name a task where no events are wanted"
+            raise UserError.of("bad-value", "`raw` is of one log as it stands", hint)
         asked = await to_thread.run_sync(
-            logs.Logs.of, run, query.get("task", "0"), query.get("rank", "")
+            *((logs.Logs.raw_of, run, task) if is_raw else (logs.Logs.of, run, task, rank))
         )
         starts = asked.starts(request.headers.get("last-event-id") or query.get("from", ""))
         self._refresher.watch(run.id)
-        if "text/event-stream" in request.headers.get("accept", ""):
+        if is_live:
             events = logs.follow(run, asked, starts, self._refresher.watch)
             return StreamingResponse(events, media_type="text/event-stream")
         found = await to_thread.run_sync(lambda: asked.parts(starts, ended=run.status.is_final))
-        return PlainTextResponse(found.text, headers={"Next-Offset": found.place})
+        text = found.text.encode("utf-8", "surrogateescape")
+        return PlainTextResponse(text, headers={"Next-Offset": found.place})
 
     async def script(self, request: Request) -> Response:
         """The script of a task."""
@@ -154,10 +175,10 @@ class Rest:
         return FileResponse(file, media_type="application/octet-stream", filename=file.name)
 
     async def cancel(self, request: Request) -> Response:
-        """Ends a run early; answers when it has ended."""
-        run = self._run(request)
-        await acting(run.cancel)
-        return JSONResponse({"run_id": run.id, "state": run.state})
+        """Ends a run early, or one task of it; answers when that has ended."""
+        run, task = self._run(request), request.query_params.get("task") or None
+        await acting(run.cancel, task)
+        return JSONResponse(await to_thread.run_sync(standing.cancelled, run, task))
 
     async def retry(self, request: Request) -> Response:
         """Runs the unsuccessful tasks of an ended run again."""
@@ -171,6 +192,14 @@ def _started(run: Run) -> dict[str, Any]:
     facts, left = run_facts(run), target_facts(run)["next_targets"]
     named = {name: facts[name] for name in ("run_id", "target", "tasks", "state")}
     return {**named, "next_targets": left} if left else named
+
+
+def flag(request: Request, name: str) -> bool:
+    """Whether the address says `true` of something; UserError for another word than `false`."""
+    text = request.query_params.get(name) or "false"
+    if text in ("true", "false"):
+        return text == "true"
+    raise UserError.of("bad-value", f"`{name}` is neither true nor false", f"{name}=true")
 
 
 def _count(request: Request, name: str, what: str) -> int:

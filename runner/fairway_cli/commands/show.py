@@ -10,7 +10,6 @@ import typer
 from fairway_cli.commands.arguments import DeadlineOption, JsonOption, RunArgument
 
 if TYPE_CHECKING:
-    from fairway_runner.runs.detail import Detail
     from fairway_runner.runs.store import Run
 
 
@@ -42,8 +41,7 @@ def command(
         from fairway_cli.ui.overview import print_overview
 
         tasks = detail.unsuccessful if failed else detail.tasks
-        spent = {"cost": _cost(detail), "use": detail.figures}
-        print_overview(found, detail.facts, detail.setup, tasks, limit, spent)
+        print_overview(detail.head, tasks, limit)
     if away:
         raise typer.Exit(EXIT_CODE)
 
@@ -54,11 +52,3 @@ def _look(run: Run) -> None:
     run.refresh(logs=bool(run.record.metrics))
     if not runs_here(run.record.engine):
         run.engine.bring_figures(run)
-
-
-def _cost(detail: Detail) -> str:
-    """What it has held and cost, in a sentence; "" where nothing of that is known."""
-    from fairway_cli.ui.run_costs import cost_line
-
-    use = detail.use
-    return cost_line(use, detail.currency) if use.is_priced and use.node_hours else ""

@@ -213,15 +213,20 @@ def copy_logs(
         if remarks and not ended:
             remarked.look()
         began = time.monotonic()
-        for log in selection.logs:
-            if ended or log.grown():
-                _copy(log, selection, out, ended=ended, tail=tail)
-        out.flush()
+        show_grown(selection, out, ended=ended, tail=tail)
         tail = None
         if ended:
             return
         # Looking at very many files takes a tenth of the time at most.
         time.sleep(max(run.engine.pause, 9 * (time.monotonic() - began)))
+
+
+def show_grown(selection: Selection, out: BinaryIO, *, ended: bool, tail: int | None) -> None:
+    """Writes what the logs have got since the last call, of each the last `tail` lines or all."""
+    for log in selection.logs:
+        if ended or log.grown():
+            _copy(log, selection, out, ended=ended, tail=tail)
+    out.flush()
 
 
 def _copy(log: Log, selection: Selection, out: BinaryIO, *, ended: bool, tail: int | None) -> None:

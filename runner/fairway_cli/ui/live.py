@@ -14,11 +14,13 @@ if TYPE_CHECKING:
 _PAUSE = 0.25  # seconds between two looks
 
 
-def until_ended(look: Callable[[], list[dict[str, Any]]], *, draws: bool) -> None:
+def until_ended(
+    look: Callable[[], list[dict[str, Any]]], *, draws: bool, pause: float = _PAUSE
+) -> None:
     """Looks at runs until all have ended; `draws` shows each look on the terminal."""
     if not draws:
         while not _have_ended(look()):
-            time.sleep(_PAUSE)
+            time.sleep(pause)
         return
     from rich.live import Live
     from rich.text import Text
@@ -29,7 +31,7 @@ def until_ended(look: Callable[[], list[dict[str, Any]]], *, draws: bool) -> Non
             live.update(Text.from_ansi(run_table(runs)), refresh=True)
             if _have_ended(runs):
                 return
-            time.sleep(_PAUSE)
+            time.sleep(pause)
 
 
 def _have_ended(runs: list[dict[str, Any]]) -> bool:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from fairway_cli.ui.columns import state as coloured
+from fairway_cli.ui.run_costs import cost_line
 from fairway_cli.ui.tables import task_table
 from fairway_core.findings import printable
 from fairway_runner.quantities import duration
@@ -13,31 +14,49 @@ from fairway_runner.runs.facts import task_facts
 from fairway_runner.runs.varying import shown, varying
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from fairway_runner.runs.results import TaskResult
-    from fairway_runner.runs.store import Run
+
+class Task(Protocol):
+    """What an overview needs of each task, also of those that it has no line for."""
+
+    @property
+    def attempts(self) -> int:
+        """How many were begun."""
+
+    @property
+    def ends(self) -> Mapping[str, int]:
+        """Those that did not end well, by their cause."""
+
+    @property
+    def is_last(self) -> bool:
+        """Whether it is the job's `finally`."""
+
+    @property
+    def params(self) -> Mapping[str, Any]:
+        """Its parameters."""
 
 
 def print_overview(
-    run: Run,
-    facts: dict[str, Any],
-    setup: dict[str, Any] | None,
-    tasks: Sequence[TaskResult],
+    facts: Mapping[str, Any],
+    tasks: Sequence[Task],
     limit: int,
-    spent: Mapping[str, str],
+    rows: Callable[[Sequence[Any]], list[dict[str, Any]]] = task_facts,
 ) -> None:
-    """The run, what of nodes it has `spent`, by title, and a line for each of the first `limit`
-    tasks; 0 is all."""
+    """The run, by all that `show --json` says of it but its tasks, and a line for each of the first
+    `limit` of those; 0 is all. `rows` makes the facts of those that have one."""
     took = duration(facts["seconds"])
-    print(f"{run.id}  {coloured(facts['state'])}  on {printable(facts['target'])}  {took}".rstrip())
+    setup = facts["setup"]
+    name, target = printable(facts["run_id"]), printable(facts["target"])
+    print(f"{name}  {coloured(printable(facts['state']))}  on {target}  {took}".rstrip())
     for line in _remarks(facts):
         print(line)
-    for title, words in {**spent, "tries": _ends(tasks)}.items():
+    spent = {"cost": cost_line(facts["cost"]), "use": facts["use"], "tries": _ends(tasks)}
+    for title, words in spent.items():
         if words:
-            print(f"{title:<8}{words}")
-    print(f"job     {printable(run.record.job_file)}")
-    print(f"folder  {printable(str(run.folder))}")
+            print(f"{title:<8}{printable(words)}")
+    print(f"job     {printable(facts['job_file'])}")
+    print(f"folder  {printable(facts['folder'])}")
     if facts["tasks"] > 1:
         counts = [f"{count:,} {state}" for state, count in facts["task_states"].items()]
         print(f"tasks   {', '.join(counts) or facts['tasks']}")
@@ -50,12 +69,12 @@ def print_overview(
         print("no such task")
         return
     some = tasks[:limit] if limit else tasks
-    print(task_table(task_facts(some), names, list(run.record.metrics)))
+    print(task_table(rows(some), names, facts["metrics"]))
     if len(some) < len(tasks):
         print(f"… and {len(tasks) - len(some):,} more; all of them: --limit 0")
 
 
-def _remarks(facts: dict[str, Any]) -> Iterator[str]:
+def _remarks(facts: Mapping[str, Any]) -> Iterator[str]:
     """Why it stands where it does, where else it was tried and may still go, what is said of it."""
     if facts["reason"]:
         yield f"reason  {printable(facts['reason'])}"
@@ -82,7 +101,7 @@ _CAUSES = {
 }
 
 
-def _ends(tasks: Sequence[TaskResult]) -> str:
+def _ends(tasks: Sequence[Task]) -> str:
     """By what attempts ended of tasks that were begun again, in words; "" where none was."""
     found: Counter[str] = Counter()
     for task in tasks:
@@ -96,11 +115,11 @@ def _ends(tasks: Sequence[TaskResult]) -> str:
     return f"ended by {', '.join(words)}" if words else ""
 
 
-def _params(tasks: Sequence[TaskResult]) -> list[str]:
+def _params(tasks: Sequence[Task]) -> list[str]:
     """The names of those in which the tasks differ; prints the others."""
     params = [task.params for task in tasks if not task.is_last]
     names = varying(params) if params else []
     fixed = [f"{name}={shown(v)}" for name, v in (params or [{}])[0].items() if name not in names]
     if fixed:
-        print(f"params  {' '.join(fixed)}")
+        print(f"params  {printable(' '.join(fixed))}")
     return names

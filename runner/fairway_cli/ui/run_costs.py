@@ -8,11 +8,14 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from fairway_cli.ui.columns import columns
+from fairway_core.findings import printable
 from fairway_runner.quantities import money
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from fairway_core.environment.monitoring import Budget
-    from fairway_runner.runs.accounting import Group, Use
+    from fairway_runner.runs.accounting import Group
 
 _CSV = ("key", "runs", "node_hours", "cost", "unpriced", "sizes")
 
@@ -85,18 +88,22 @@ def write_run_costs(facts: dict[str, Any]) -> None:
         writer.writerow([*(each[name] for name in _CSV[:-1]), sizes, facts["currency"]])
 
 
-def cost_line(use: Use, currency: str) -> str:
-    """What one run has held and cost, in a sentence."""
+def cost_line(use: Mapping[str, Any]) -> str:
+    """What one run has held and cost, by its facts, in a sentence; "" where nothing of that is
+    known."""
     from fairway_runner.quantities import number
 
-    count = number(round(use.node_hours, 3))
+    if not use["node_hours"] or not (use["vm_size"] or use["hourly"] is not None):
+        return ""
+    count = number(round(use["node_hours"], 3))
     hours = f"{count} node hour{'' if count == '1' else 's'}"
-    hours += f" of {use.size}" if use.size else ""
-    hours += " (Spot)" if use.spot else ""
-    if use.cost is None:
+    hours += f" of {printable(use['vm_size'])}" if use["vm_size"] else ""
+    hours += " (Spot)" if use["spot"] else ""
+    if use["cost"] is None:
         return f"unknown: {hours}; see: fairway cost --runs"
-    place = f" in {use.region}" if use.region else ""
-    return f"{money(use.cost)} {currency}: {hours} at {money(use.hourly)} an hour{place}"
+    place = f" in {printable(use['region'])}" if use["region"] else ""
+    spent = f"{money(use['cost'])} {printable(use['currency'])}"
+    return f"{spent}: {hours} at {money(use['hourly'])} an hour{place}"
 
 
 def _money(facts: dict[str, Any]) -> str:

@@ -65,17 +65,26 @@ class Detail:
         """The tasks that did not succeed."""
         return [task for task in self.tasks if task.state in _UNSUCCESSFUL]
 
+    @property
+    def head(self) -> dict[str, Any]:
+        """All of it but the tasks, as plain data; prices are read only where it should have one."""
+        return self._head(self.currency if self.use.is_priced else "")
+
+    def _head(self, currency: str) -> dict[str, Any]:
+        return {
+            **self.facts,
+            "job_file": self.run.record.job_file,
+            "metrics": list(self.run.record.metrics),
+            "folder": str(self.run.folder),
+            "setup": self.setup,
+            "cost": self.use.to_json(currency),
+            "use": self.figures or None,
+        }
+
     def to_json(self, *, failed: bool = False) -> dict[str, Any]:
         """All of it as plain data; with `failed` only the tasks that did not succeed."""
         tasks = self.unsuccessful if failed else self.tasks
-        return {
-            **self.facts,
-            "folder": str(self.run.folder),
-            "setup": self.setup,
-            "cost": self.use.to_json(self.currency),
-            "task_list": task_facts(tasks),
-            "use": self.figures or None,
-        }
+        return {**self._head(self.currency), "task_list": task_facts(tasks)}
 
 
 def _prices() -> Prices:

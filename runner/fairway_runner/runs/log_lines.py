@@ -18,7 +18,7 @@ from fairway_runner.runs.records import read_json
 from fairway_runner.runs.results import task_results
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from fairway_runner.runs.folder import RunFolder
@@ -137,18 +137,34 @@ def ranks_wanted(
     if rank is None and node is None:
         return None
     spec = task_results(run)[0 if task is None else chosen_task(run, task)]
-    if rank is not None and not 0 <= rank < spec.world_size:
-        message = f"{run.id} has no rank {rank}"
-        raise UserError.of("unknown-rank", message, f"its ranks are 0 to {spec.world_size - 1}")
-    if node is not None and node >= spec.nodes:
-        message = f"{run.id} has no node {node}"
-        raise UserError.of("unknown-node", message, f"its nodes are 0 to {spec.nodes - 1}")
-    if spec.world_size == 1 and run.record.tasks == 1:
-        return None  # all of it is of rank 0
-    if node is None:
-        return {rank for rank in [rank] if rank is not None}
-    ranks = set(ranks_of_node(node, spec.processes_per_node))
-    return ranks if rank is None else ranks & {rank}
+    whole = Whole(run.id, run.record.tasks, spec.nodes, spec.processes_per_node)
+    return whole.ranks(rank, node)
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A run whose ranks are asked for: its tasks, and of each of these nodes and processes."""
+
+    run_id: str
+    tasks: int
+    nodes: int
+    processes_per_node: int
+
+    def ranks(self, rank: int | None, node: int | None) -> Collection[int] | None:
+        """Those that are asked for; None is all of them. UserError for one that is not there."""
+        count = self.nodes * self.processes_per_node
+        if rank is not None and not 0 <= rank < count:
+            message = f"{self.run_id} has no rank {rank}"
+            raise UserError.of("unknown-rank", message, f"its ranks are 0 to {count - 1}")
+        if node is not None and node >= self.nodes:
+            message = f"{self.run_id} has no node {node}"
+            raise UserError.of("unknown-node", message, f"its nodes are 0 to {self.nodes - 1}")
+        if count == 1 and self.tasks == 1:
+            return None  # all of it is of rank 0
+        if node is None:
+            return None if rank is None else {rank}
+        ranks = set(ranks_of_node(node, self.processes_per_node))
+        return ranks if rank is None else ranks & {rank}
 
 
 def names_ranks(run: RunFolder) -> bool:
@@ -162,9 +178,15 @@ def names_ranks(run: RunFolder) -> bool:
 
 def require_labels(run: RunFolder, logs: Iterable[Path]) -> None:
     """UserError where neither the job asked for labels nor any line has one."""
-    if names_ranks(run) or any(map(_is_labelled, logs)):
+    if not names_ranks(run):
+        require_labelled(run.id, logs)
+
+
+def require_labelled(run_id: str, logs: Iterable[Path]) -> None:
+    """UserError where no line of them has a label."""
+    if any(map(_is_labelled, logs)):
         return
-    message = f"the log of {run.id} does not say which rank printed a line"
+    message = f"the log of {run_id} does not say which rank printed a line"
     hint = "submit the job with -s options.label_ranks=true"
     raise UserError.of("unlabelled-ranks", message, hint)
 
@@ -182,15 +204,22 @@ def require_attempt(run: RunFolder, tasks: Sequence[int], attempt: int) -> None:
     """UserError where none of the tasks has this attempt, from 1, or a log does not say where it
     begins and ends, as those of an earlier release do not."""
     counts = {task: run.task_status(task).attempts for task in tasks}
+    require_attempt_of(run.id, counts, {task: run.log(task) for task in tasks}, attempt)
+
+
+def require_attempt_of(
+    run_id: str, counts: Mapping[T, int], logs: Mapping[T, Path], attempt: int
+) -> None:
+    """The same of tasks of which the numbers of attempts, and the logs, are known."""
     most = max(counts.values(), default=0)
     if not 0 < attempt <= most:
         known = "its only attempt is 1" if most == 1 else f"its attempts are 1 to {most}"
         hint = known if most else "none has begun yet"
-        raise UserError.of("unknown-attempt", f"{run.id} has no attempt {attempt}", hint)
+        raise UserError.of("unknown-attempt", f"{run_id} has no attempt {attempt}", hint)
     for task, count in counts.items():
         wanted = {attempt, attempt + 1} - {1, count + 1}
-        if attempt <= count and wanted and not wanted <= _begun(run.log(task)):
-            message = f"the log of task {task} of {run.id} does not say where its attempts begin"
+        if attempt <= count and wanted and not wanted <= _begun(logs[task]):
+            message = f"the log of task {task} of {run_id} does not say where its attempts begin"
             hint = "an earlier release wrote it; leave --attempt out"
             raise UserError.of("unmarked-attempts", message, hint)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fairway_core.findings import UserError
 from fairway_core.suggestions import did_you_mean
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from fairway_agent.run_state import RunState
     from fairway_runner.runs.results import TaskResult
     from fairway_runner.runs.store import Run
+
+T = TypeVar("T")
 
 # A run with its recorded state.
 Found = tuple["Run", "RunState"]
@@ -77,10 +79,15 @@ class Column:
 
     def ordered(self, runs: Sequence[Found], *, descending: bool = False) -> list[Found]:
         """The runs by this column; those without a value come first, either way."""
-        keyed = [(_key(self.value(*each)), each) for each in runs]
-        there = [each for each in keyed if each[0] is not None]
-        there.sort(key=lambda each: each[0] or (0, ""), reverse=descending)
-        return [each for key, each in keyed if key is None] + [each for _, each in there]
+        return by_value([(self.value(*each), each) for each in runs], descending=descending)
+
+
+def by_value(valued: Sequence[tuple[Any, T]], *, descending: bool = False) -> list[T]:
+    """Things by the values that a column has of them; those without one come first, either way."""
+    keyed = [(_key(value), each) for value, each in valued]
+    there = [each for each in keyed if each[0] is not None]
+    there.sort(key=lambda each: each[0] or (0, ""), reverse=descending)
+    return [each for key, each in keyed if key is None] + [each for _, each in there]
 
 
 def _metric(run: Run, tasks: Sequence[TaskResult], name: str) -> Any:

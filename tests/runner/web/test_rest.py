@@ -84,6 +84,26 @@ def test_runs_of_one_moment_are_on_one_page_each(
     assert [run["run_id"] for run in older] == ["job-e"]
 
 
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("runs?fresh=1", "`fresh` is neither true nor false"),
+        ("runs?since=x", "`x` is neither a span of time nor a date"),
+        ("runs?columns=x", "there is no column `x`"),
+        ("runs?state=failed&state=x", "no run is ever `x`"),
+        ("runs/job-a/log?raw=true&task=all", "`raw` is of one log as it stands"),
+        ("runs/job-a/log?raw=true&rank=0", "`raw` is of one log as it stands"),
+    ],
+)
+def test_what_cannot_be_asked(
+    client: TestClient, make_run: MakeRun, path: str, message: str
+) -> None:
+    make_run("job-a")
+    answer = client.get(f"/api/v1/{path}")
+    assert answer.status_code == 422
+    assert message in answer.json()["findings"][0]["message"]
+
+
 def test_outputs_come_page_by_page(
     client: TestClient, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -117,7 +137,7 @@ def test_runs_are_shown_while_many_are_cancelled(
     entered, ended, counted = threading.Semaphore(0), threading.Event(), threading.Lock()
     at_once = [0, 0]
 
-    def cancel(_: Run) -> None:
+    def cancel(_: Run, _task: str | None) -> None:
         with counted:
             at_once[0] += 1
             at_once[1] = max(at_once)

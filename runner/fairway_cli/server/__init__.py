@@ -1,0 +1,1 @@
+"""Commands that a `fairway serve` elsewhere answers, over its REST interface."""

@@ -1,0 +1,212 @@
+"""Calls of a server: answers as plain data, its refusals as findings, its silence said plainly."""
+
+from __future__ import annotations
+
+import json
+import ssl
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode
+
+from fairway_cli.server.address import Address, token_for
+from fairway_core.findings import Finding, Location, Severity, UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_PATIENCE = 60.0  # seconds without a byte; streams say every 15 that they are there
+_LONG = 1800.0  # of calls that answer when something has ended
+_LARGEST = 256 << 20  # bytes of an answer
+_MOST_FINDINGS = 100
+_FAILED = 5  # as commands end whose service does not answer
+_CODES = {409: 3}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a server has said."""
+
+    body: bytes
+    headers: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server, with the URL that it is known by."""
+
+    address: Address
+    sent: tuple[str, str] = ("", "")
+    """The name and text of a file that is sent: its lines are shown where they are wrong."""
+
+    @classmethod
+    def of(cls, url: str) -> Server:
+        """The one at a URL; UserError where that cannot be."""
+        return cls(Address.of(url))
+
+    def get(self, path: str, query: Sequence[tuple[str, str]] = ()) -> Any:
+        """What a call answers, as plain data."""
+        return self.data(self.answer("GET", path, query))
+
+    def post(
+        self,
+        path: str,
+        body: object = None,
+        query: Sequence[tuple[str, str]] = (),
+    ) -> Any:
+        """What a call that acts answers; it may take as long as what it does."""
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
+        return self.data(self.answer("POST", path, query, content))
+
+    def answer(
+        self, method: str, path: str, query: Sequence[tuple[str, str]] = (), body: bytes = b""
+    ) -> Answer:
+        """The same with its headers, unread."""
+        patience = _PATIENCE if method == "GET" else _LONG
+        with self._asked(method, path, query, body, patience) as response:
+            content = response.read(_LARGEST + 1)
+            if len(content) > _LARGEST:
+                raise self.strange("it answers without end")
+            return Answer(content, {name.lower(): value for name, value in response.getheaders()})
+
+    def data(self, answer: Answer) -> Any:
+        """The data of an answer in JSON; UserError where it is none."""
+        try:
+            return json.loads(answer.body)
+        except (ValueError, RecursionError):
+            kind = answer.headers.get("content-type", "nothing that it names")
+            raise self.strange(f"it answers with {kind}") from None
+
+    @contextmanager
+    def events(
+        self, path: str, query: Sequence[tuple[str, str]], place: str
+    ) -> Iterator[Iterator[tuple[str, str, str]]]:
+        """Events as they come: of each its id, name and data."""
+        more = {"Accept": "text/event-stream", **({"Last-Event-ID": place} if place else {})}
+        with self._asked("GET", path, query, b"", _PATIENCE, more) as response:
+            yield _events(response)
+
+    @contextmanager
+    def understood(self) -> Iterator[None]:
+        """UserError where what was answered is not what was expected."""
+        try:
+            yield
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError):
+            raise self.strange("its answer is not of this interface") from None
+
+    def strange(self, what: str) -> UserError:
+        """What is said of a server that is none of ours."""
+        message = f"{self.address.url} does not answer as `fairway serve` does: {what}"
+        hint = "is the URL right? a sign-in page before it takes no token"
+        return UserError.of("strange-server", message, hint, exit_code=_FAILED)
+
+    def old(self, call: str) -> UserError:
+        """What is said of one that has not a call."""
+        message = f"the server at {self.address.url} is older than this program: it has no {call}"
+        return UserError.of("old-server", message, "update Fairway there", exit_code=_FAILED)
+
+    @contextmanager
+    def _asked(
+        self,
+        method: str,
+        path: str,
+        query: Sequence[tuple[str, str]],
+        body: bytes,
+        patience: float,
+        headers: dict[str, str] | None = None,
+    ) -> Iterator[HTTPResponse]:
+        """The answer to one request: never that of another place, to which the token would go."""
+        place, sent = self.address, {"Authorization": f"Bearer {token_for(self.address)}"}
+        target = f"{place.path}/api/v1{path}" + (f"?{urlencode(query)}" if query else "")
+        connection = _connection(place, patience)
+        try:
+            connection.request(method, target, body or None, {**sent, **(headers or {})})
+            response = connection.getresponse()
+            if not 200 <= response.status < 300:
+                raise self._refused(response, f"{method} {path}")
+            yield response
+        except (OSError, HTTPException) as error:
+            raise self._away(error) from None
+        finally:
+            connection.close()
+
+    def _away(self, error: Exception) -> UserError:
+        why = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        message = f"{self.address.url} does not answer: {why}"
+        hint = "does `fairway serve` run there, and does the port or the proxy lead to it?"
+        return UserError.of("server-away", message, hint, exit_code=_FAILED)
+
+    def _refused(self, response: HTTPResponse, call: str) -> UserError:
+        status, kind = response.status, response.headers.get_content_type()
+        if status // 100 == 3:
+            return self.strange(f"it sends elsewhere, with status {status}")
+        try:
+            told = json.loads(response.read(_LARGEST))
+            findings = [_finding(each, *self.sent) for each in told["findings"][:_MOST_FINDINGS]]
+            code = told.get("exit_code")
+        except (ValueError, KeyError, TypeError, RecursionError, AttributeError):
+            return self.strange(f"status {status}, {kind}")
+        if status in (404, 405) and [each.id for each in findings] == ["no-such-page"]:
+            return self.old(call)
+        if type(code) is not int or not 0 < code < 256:
+            code = _CODES.get(status, _FAILED if status >= 500 else 2)
+        return UserError(findings, exit_code=code)
+
+
+def quoted(text: str) -> str:
+    """A run's name as a part of a path; UserError for what leads elsewhere, and names none."""
+    if not text or "/" in text or text in (".", ".."):
+        hint = "list them: fairway list"
+        raise UserError.of("unknown-run", f"there is no run `{text[:80]}`", hint)
+    return quote(text, safe="")
+
+
+def found_beside(answer: Answer) -> list[Finding]:
+    """The findings beside a list; the caller sees to it that the header is there."""
+    try:
+        return [_finding(each) for each in json.loads(answer.headers["findings"])[:_MOST_FINDINGS]]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return []
+
+
+def _finding(facts: dict[str, Any], sent: str = "", text: str = "") -> Finding:
+    """A finding as a server tells it, with the line of a file that was sent to it."""
+    file, line, column = facts.get("file"), facts.get("line"), facts.get("column")
+    message, location = str(facts["message"]), None
+    if isinstance(file, str) and isinstance(line, int) and isinstance(column, int):
+        lines = text.splitlines() if file == sent else []
+        if 0 < line <= len(lines) and column > 0:
+            location = Location(file, line, column, lines[line - 1])
+        else:
+            message = f"{file}:{line}:{column}: {message}"
+    return Finding(
+        id=str(facts["id"]),
+        message=message,
+        hint=str(facts.get("hint") or ""),
+        path=str(facts.get("path") or ""),
+        severity=Severity.WARNING if facts.get("severity") == "warning" else Severity.ERROR,
+        location=location,
+    )
+
+
+def _connection(place: Address, patience: float) -> HTTPConnection:
+    if place.is_encrypted:
+        context = ssl.create_default_context()
+        return HTTPSConnection(place.host, place.port, timeout=patience, context=context)
+    return HTTPConnection(place.host, place.port, timeout=patience)
+
+
+def _events(response: HTTPResponse) -> Iterator[tuple[str, str, str]]:
+    name, place, data = "", "", ""
+    while line := response.readline(_LARGEST):
+        field, _, value = line.decode("utf-8", "replace").rstrip("\r\n").partition(": ")
+        if field == "id":
+            place = value
+        elif field == "event":
+            name = value
+        elif field == "data":
+            data += value
+        elif not field and data:
+            yield place, name, data
+            name, data = "", ""

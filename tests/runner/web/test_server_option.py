@@ -1,0 +1,299 @@
+"""`fairway --server URL`: the commands say what they say beside the runs, and the same codes."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import uvicorn
+
+from fairway_web.app import application
+from fairway_web.server import on_loopback
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from conftest import MakeRun, RunFairway
+
+    from fairway_runner.runs.store import Run, RunStore
+
+    Ask = Callable[..., tuple[int, str, str]]
+
+_LOG = "step 1\nloss=0.5\n\x1b[1mbold\x1b[0m \xff\n"
+
+
+@pytest.fixture
+def url(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A server of the project, with its token where programs look for it."""
+    (store.base / "runs").mkdir(parents=True, exist_ok=True)
+    (store.base.parent / "fairway.yaml").write_text("{}\n")
+    address = on_loopback(0)
+    app = application(store, address.token, address.hosts, address.cookie, address.code)
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off", ws="none"))
+    address.listener.listen(16)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [address.listener]})
+    thread.start()
+    monkeypatch.setenv("FAIRWAY_SERVER_TOKEN", address.token)
+    yield address.url
+    server.should_exit = True
+    thread.join()
+    address.listener.close()
+
+
+@pytest.fixture
+def ask(url: str, fairway: RunFairway, tmp_path_factory: pytest.TempPathFactory) -> Ask:
+    """The program on a laptop: in a folder without a project."""
+    folder = tmp_path_factory.mktemp("laptop")
+    return lambda *words: fairway(folder, "--server", url, *words)
+
+
+@pytest.fixture
+def runs(make_run: MakeRun) -> list[Run]:
+    tasks = [
+        {"params": {"lr": 1}, "log": "loss=0.5\n"},
+        {"params": {"lr": 2}, "log": "loss=0.25\nlast", "state": "failed", "exit_code": 7},
+    ]
+    return [
+        make_run("job-a", [{"log": _LOG}], metrics={"loss": "loss=(.*)"}),
+        make_run("sweep-b", tasks, "failed", created=2e9, metrics={"loss": "loss=(.*)"}),
+        make_run("sweep-c", [{"state": "cancelled"}], "cancelled", created=3e9, target="nd"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["list"],
+        ["list", "--json"],
+        ["list", "--json", "--limit", "2"],
+        ["list", "--state", "failed", "--state", "cancelled", "--json"],
+        ["list", "--columns", "metric:loss,param:lr", "--sort", "metric:loss", "--reverse"],
+        ["list", "--sort", "name", "--json", "--limit", "1"],
+        ["list", "--since", "1d"],
+        ["list", "--name", "none"],
+        ["list", "--watch", "--json"],
+        ["list", "--state", "odd"],
+        ["show", "job"],
+        ["show", "sweep-b"],
+        ["show", "sweep-b", "--failed", "--limit", "1"],
+        ["show", "sweep-b", "--json"],
+        ["show", "sweep"],
+        ["logs", "job-a"],
+        ["logs", "sweep-b"],
+        ["logs", "sweep-b", "--follow"],
+        ["logs", "job-a", "--follow", "--tail", "1"],
+        ["logs", "sweep-b", "--task", "1", "--json"],
+        ["logs", "sweep-b", "--grep", "loss", "--tail", "1"],
+        ["logs", "sweep-b", "--grep", "("],
+        ["logs", "job-a", "--attempt", "1"],
+        ["logs", "job-a", "--attempt", "2"],
+        ["logs", "job-a", "--rank", "0"],
+        ["logs", "sweep-b", "--rank", "0"],
+        ["logs", "sweep-b", "--rank", "3"],
+        ["logs", "sweep-b", "--task", "9"],
+        ["wait", "job-a", "sweep-b"],
+        ["wait", "sweep-b", "job-a", "--json"],
+        ["wait", "sweep-c"],
+        ["cancel", "job-a"],
+        ["cancel", "job-a", "sweep-c", "--json"],
+        ["cancel", "sweep-b", "--task", "1", "--json"],
+    ],
+    ids=" ".join,
+)
+def test_it_says_what_is_said_there(
+    ask: Ask, fairway: RunFairway, runs: list[Run], store: RunStore, words: list[str]
+) -> None:
+    there = fairway(store.base.parent, *words)
+    assert ask(*words) == there
+    assert there[0] in (0, 2, 7, 130)
+
+
+def test_unknown_runs(ask: Ask, runs: list[Run]) -> None:
+    for words in (
+        ["show", "none"],
+        ["logs", "none"],
+        ["wait", "none"],
+        ["cancel", "../a"],
+        ["show", ".."],
+        ["show", ""],
+    ):
+        code, printed, said = ask(*words)
+        assert (code, printed) == (2, "")
+        assert f"there is no run `{words[1]}`" in said
+
+
+def test_a_run_that_goes_on_is_followed(ask: Ask, make_run: MakeRun) -> None:
+    run = make_run("job-a", [{"log": "one\n", "state": "running"}], "running")
+    log, state = run.log(0), run.folder / "state.json"
+    looked = threading.Event()
+
+    def go_on() -> None:
+        looked.wait()
+        with log.open("a") as out:
+            out.write("two\nlast")
+        (run.folder / "new").write_text(json.dumps({"state": "failed", "exit_code": 3}))
+        (run.folder / "new").replace(state)
+
+    thread = threading.Thread(target=go_on)
+    thread.start()
+    looked.set()
+    assert ask("logs", "job", "-f") == (0, "one\ntwo\nlast", "")
+    thread.join()
+    assert ask("wait", "job-a") == (3, "job-a failed\n", "")
+
+
+def test_waiting_has_an_end(ask: Ask, make_run: MakeRun) -> None:
+    make_run("job-a", [{"state": "running"}], "running", engine="none-such")
+    code, _, said = ask("wait", "job-a", "--timeout", "0.1s")
+    assert code == 5
+    assert "job-a is still running after 0.1s" in said
+
+
+def test_commands_that_no_server_has(ask: Ask, fairway: RunFairway, tmp_path: Path) -> None:
+    code, _, said = ask("rerun", "job-a")
+    assert code == 2
+    assert "`fairway rerun` asks no server" in said
+    assert "leave --server out; with it there are list, show, logs, wait, cancel" in said
+    code, _, said = ask("logs", "job-a", "--since", "1h")
+    assert code == 2
+    assert "`fairway logs` of a server has no --since" in said
+
+
+def test_the_variable_is_for_the_commands_that_servers_have(
+    url: str, runs: list[Run], fairway: RunFairway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAIRWAY_SERVER", url)
+    code, printed, _ = fairway(tmp_path.parent, "show", "job-a", "--json")
+    assert code == 0
+    assert json.loads(printed)["run_id"] == "job-a"
+    assert fairway(tmp_path, "templates")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("http://example.com", "http://example.com would send the token unencrypted"),
+        ("http://127.0.0.1.example.com", "would send the token unencrypted"),
+        ("ftp://127.0.0.1", "is not the URL of a server"),
+        ("127.0.0.1:80", "is not the URL of a server"),
+        ("https://", "is not the URL of a server"),
+        ("https://h:port", "is not the URL of a server"),
+        ("https://me:secret@host", "`--server …` is not the URL of a server"),
+        ("https://host?token=secret", "`--server …` is not the URL of a server"),
+    ],
+)
+def test_urls_that_no_token_is_sent_to(
+    fairway: RunFairway, tmp_path: Path, url: str, message: str
+) -> None:
+    code, _, said = fairway(tmp_path, "--server", url, "list")
+    assert code == 2
+    assert message in said
+    assert "secret" not in said
+
+
+def test_where_the_token_is_from(
+    url: str,
+    runs: list[Run],
+    fairway: RunFairway,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    store: RunStore,
+) -> None:
+    import os
+
+    token = os.environ["FAIRWAY_SERVER_TOKEN"]
+    monkeypatch.delenv("FAIRWAY_SERVER_TOKEN")
+    words = ["--server", url, "show", "job-a"]
+    code, _, said = fairway(tmp_path.parent, *words)
+    assert code == 2
+    assert f"there is no token for {url}" in said
+    record = store.base / "serve.json"
+    record.write_text(json.dumps({"url": url, "token": token}))
+    assert fairway(tmp_path, *words)[0] == 0
+    record.write_text("[]")
+    assert fairway(tmp_path, *words)[0] == 2
+    file = tmp_path / "token"
+    monkeypatch.setenv("FAIRWAY_SERVER_TOKEN_FILE", str(file))
+    assert f"{file}: No such file" in fairway(tmp_path, *words)[2]
+    file.write_bytes(b"\xff")
+    assert f"{file}: it is no text" in fairway(tmp_path, *words)[2]
+    file.write_text("two words")
+    assert f"{file} has no token: one line" in fairway(tmp_path, *words)[2]
+    file.write_text(f"{token}\n")
+    assert fairway(tmp_path, *words)[0] == 0
+    monkeypatch.setenv("FAIRWAY_SERVER_TOKEN", "wrong")
+    code, _, said = fairway(tmp_path, *words)
+    assert code == 2
+    assert "the token of this server is missing" in said
+
+
+def _stub(status: int, body: bytes, **headers: str) -> type[http.server.BaseHTTPRequestHandler]:
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name.replace("_", "-"), value)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            """Nothing."""
+
+    return Handler
+
+
+_JSON = {"Content_Type": "application/json"}
+_ODD = json.dumps({"run_id": "a\x1b[2J", "target": 1, "state": "odd", "exit_code": "x"}).encode()
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "headers", "message"),
+    [
+        (200, b"<html>", {"Content_Type": "text/html"}, "it answers with text/html"),
+        (302, b"", {"Location": "https://evil.example/"}, "it sends elsewhere, with status 302"),
+        (500, b"oh", {"Content_Type": "text/plain"}, "status 500, text/plain"),
+        (200, b"[]", _JSON, "its answer is not of this interface"),
+        (200, b"[" * 100_000, _JSON, "it answers with application/json"),
+        (200, _ODD, _JSON, "its answer is not of this interface"),
+        (
+            404,
+            b'{"findings": [{"id": "no-such-page", "message": "Not Found"}]}',
+            _JSON,
+            "is older than this program: it has no GET /runs/job-a/state",
+        ),
+        (400, b'{"findings": [1]}', _JSON, "status 400, application/json"),
+    ],
+)
+def test_servers_that_are_none_of_ours(
+    fairway: RunFairway,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    status: int,
+    body: bytes,
+    headers: dict[str, str],
+    message: str,
+) -> None:
+    monkeypatch.setenv("FAIRWAY_SERVER_TOKEN", "t")
+    with http.server.HTTPServer(("127.0.0.1", 0), _stub(status, body, **headers)) as server:
+        threading.Thread(target=server.serve_forever).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        code, printed, said = fairway(tmp_path, "--server", url, "show", "job-a")
+        server.shutdown()
+    assert (code, printed) == (5, "")
+    assert message in said
+    assert "\x1b" not in said
+
+
+def test_a_server_that_is_away(
+    fairway: RunFairway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAIRWAY_SERVER_TOKEN", "t")
+    address = on_loopback(0)
+    address.listener.close()
+    code, _, said = fairway(tmp_path, "--server", address.url, "list")
+    assert code == 5
+    assert f"{address.url} does not answer: Connection refused" in said
