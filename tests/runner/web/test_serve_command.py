@@ -218,3 +218,41 @@ def test_the_browser_is_opened_where_that_is_wanted(
     assert found.startswith(f"{address}/login?code=")
     assert token not in found  # everybody can read the command line of a browser
     assert [each.name for each in (project / ".fairway").iterdir()] == [".gitignore"]
+
+
+def test_a_server_that_was_killed_loses_no_line_of_who_follows(
+    project: Path, make_run: MakeRun
+) -> None:
+    """Nor is one told twice: the reader asks the next server from where it stopped."""
+    run = make_run("job-a", [{"log": "one\n", "state": "running"}], "running", engine="none-such")
+
+    def add(text: str) -> None:
+        with run.log(0).open("a") as log:
+            log.write(text)
+
+    with serving(project) as (first, _):
+        url = json.loads((project / ".fairway" / "serve.json").read_text())["url"]
+        words = ["--server", url, "logs", "job-a", "--follow"]
+        reader = subprocess.Popen(
+            [sys.executable, "-m", "fairway_cli.entry", *words],
+            cwd=project,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert reader.stdout is not None
+        assert reader.stderr is not None
+        assert reader.stdout.readline() == "one\n"
+        add("two\nthr")
+        assert reader.stdout.readline() == "two\n"
+        first.kill()
+        first.wait()
+        assert "does not answer" in reader.stderr.readline()
+    add("ee\nfour\n")
+    with serving(project, "--port", url.rpartition(":")[2]):
+        assert [reader.stdout.readline() for _ in range(2)] == ["three\n", "four\n"]
+        add("five")
+        (run.folder / "new").write_text(json.dumps({"state": "succeeded"}))
+        (run.folder / "new").rename(run.folder / "state.json")
+        assert reader.communicate() == ("five", "")
+    assert reader.returncode == 0
