@@ -6,10 +6,11 @@ from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
-from ruamel.yaml.events import AliasEvent
+from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEvent
 
 # Far more than Fairway writes into one file.
 _LONGEST = 1 << 20
+_DEEPEST = 64
 
 
 def objects_of(text: str) -> dict[str, Any] | None:
@@ -21,14 +22,24 @@ def objects_of(text: str) -> dict[str, Any] | None:
     if len(text) > _LONGEST or "kind:" not in text:
         return None
     try:
-        # What refers to itself has no end, and Fairway writes none.
-        if any(isinstance(each, AliasEvent) for each in YAML(typ="safe", pure=True).parse(text)):
+        if not _is_plain(text):
             return None
         found = list(YAML(typ="safe", pure=True).load_all(text))
-    except (YAMLError, ValueError, RecursionError):
+    except (YAMLError, ValueError):
         return None
     named = {_name(each): each for each in found}
     return named if "" not in named and len(named) == len(found) else None
+
+
+def _is_plain(text: str) -> bool:
+    """Whether nothing in it refers to another part, which may have no end, or is nested so deep
+    that it would take minutes to read; Fairway writes neither."""
+    depth = 0
+    for event in YAML(typ="safe", pure=True).parse(text):
+        depth += isinstance(event, CollectionStartEvent) - isinstance(event, CollectionEndEvent)
+        if isinstance(event, AliasEvent) or depth > _DEEPEST:
+            return False
+    return True
 
 
 def _name(found: Any) -> str:
