@@ -6,17 +6,6 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import schemathesis
-from hypothesis import HealthCheck, Phase, given, seed, settings
-from hypothesis.errors import Unsatisfiable
-from schemathesis import GenerationMode
-from schemathesis.checks import not_a_server_error
-from schemathesis.specs.openapi.checks import (
-    content_type_conformance,
-    response_headers_conformance,
-    response_schema_conformance,
-    status_code_conformance,
-)
 
 from fairway_web.app import application
 from fairway_web.calls import CALLS
@@ -31,19 +20,15 @@ if TYPE_CHECKING:
 
 _TOKEN = "t" * 43
 _HOST = "testserver"
-_CHECKS = [
-    not_a_server_error,
-    status_code_conformance,
-    content_type_conformance,
-    response_headers_conformance,
-    response_schema_conformance,
-]
 _EXAMPLES = 10
 
 
 @pytest.fixture
 def described(store: RunStore, make_run: MakeRun) -> Any:
     """The document over a project with a run, of which the calls know the name."""
+    # Each worker collects all tests, and one of them needs this, which takes seconds to import.
+    import schemathesis
+
     make_run("job-a", [{"log": "one\ntwo\n"}, {}])
     program = [sys.executable, "-P", "-m", "fairway_cli.entry"]
     facts: dict[str, Any] = {**document()}
@@ -54,11 +39,22 @@ def described(store: RunStore, make_run: MakeRun) -> Any:
     return schema
 
 
-@pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE])
+@pytest.mark.parametrize("mode", ["positive", "negative"])
 @pytest.mark.parametrize("call", CALLS, ids=lambda call: call.name)
-def test_each_call_answers_as_the_document_says(
-    described: Any, call: Call, mode: GenerationMode
-) -> None:
+def test_each_call_answers_as_the_document_says(described: Any, call: Call, mode: str) -> None:
+    from hypothesis import HealthCheck, Phase, given, seed, settings
+    from hypothesis.errors import Unsatisfiable
+    from schemathesis import GenerationMode
+    from schemathesis.checks import not_a_server_error
+    from schemathesis.specs.openapi import checks
+
+    kinds = [
+        not_a_server_error,
+        checks.status_code_conformance,
+        checks.content_type_conformance,
+        checks.response_headers_conformance,
+        checks.response_schema_conformance,
+    ]
     operation = described[f"/api/v1{call.path}"][call.method.upper()]
     asked: list[str] = []
 
@@ -70,17 +66,17 @@ def test_each_call_answers_as_the_document_says(
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
-    @given(case=operation.as_strategy(generation_mode=mode))
+    @given(case=operation.as_strategy(generation_mode=GenerationMode(mode)))
     def ask(case: Case) -> None:
         if "run" in call.places and len(asked) % 2:
             case.path_parameters["run"] = "job-a"  # hardly ever guessed
         answer = case.call(headers={"Authorization": f"Bearer {_TOKEN}"})
-        case.validate_response(answer, checks=_CHECKS)
+        case.validate_response(answer, checks=kinds)
         asked.append(case.path)
 
     try:
         ask()
     except Unsatisfiable:
-        assert mode is GenerationMode.NEGATIVE  # nothing in it can be wrong
+        assert mode == "negative"  # nothing in it can be wrong
     else:
         assert asked
