@@ -43,7 +43,10 @@ def test_kubernetes_fetches_its_system_and_its_drivers() -> None:
         "*.hcp.westeurope.azmk8s.io",
         "nvcr.io",
         "registry.k8s.io",
+        "*.monitoring.azure.com",
     } <= found
+    unwatched = environment.model_copy(update={"monitoring": None})
+    assert "*.monitoring.azure.com" not in _names(unwatched)
     cpu = {"cpu": environment.clusters["cpu"].model_copy(update={"size": "Standard_D16s_v6"})}
     assert "nvcr.io" not in _names(environment.model_copy(update={"clusters": cpu}))
 
@@ -81,7 +84,7 @@ def test_a_way_out_of_its_own_needs_nobodys_leave(section: str) -> None:
 def test_every_row_says_where_it_is_from() -> None:
     rows = table("egress")["egress"]
     kinds = {"ubuntu", "almalinux", "slurm", "idle", "monitoring", "entra"}
-    kinds |= {"kubernetes", "operators"}
+    kinds |= {"kubernetes", "kubernetes-monitoring", "operators"}
     assert {row["for"] for row in rows} == kinds
     for row in rows:
         assert row["names"]

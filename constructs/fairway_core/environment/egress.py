@@ -69,5 +69,7 @@ def _needs(environment: Environment) -> Iterator[str]:
         yield "idle"
     if environment.monitoring is not None:
         yield "monitoring"
+        if sizes:
+            yield "kubernetes-monitoring"
     if any(person.entra for person in environment.access.users):
         yield "entra"
