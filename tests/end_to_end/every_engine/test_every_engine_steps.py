@@ -68,7 +68,10 @@ def test_steps_begin_without_a_command_that_follows(
     """Where the target knows an order of runs; else it is said which machine has to stay on."""
     named = {
         "first": {"command": f"read -r _ <{gate.path}; echo 1 >$FAIRWAY_OUTPUT_ONE/one"},
-        "second": {"after": "first", "command": "cat $FAIRWAY_INPUT_ONE/one; exit 3"},
+        "second": {
+            "after": "first",
+            "command": f"cat $FAIRWAY_INPUT_ONE/one; test -e {gate.path}.fixed || exit 3",
+        },
         "third": {"after": "second", "command": "echo third"},
     }
     file, run = fairway.folder / "steps.json", place.new_id("steps")
@@ -90,6 +93,14 @@ def test_steps_begin_without_a_command_that_follows(
     found = [(each["state"], each["attempts"], each["reason"]) for each in facts(fairway, run)]
     assert [state for state, _, _ in found] == ["succeeded", "failed", "cancelled"]
     assert found[2][1:] == (0, "left out: second failed with exit code 3")
+    gate.path.with_name(f"{gate.path.name}.fixed").touch()
+    again = fairway("retry", run)
+    assert again.returncode == 0, again.stderr
+    if place.engine != "batch":
+        assert fairway("wait", f"{run}-third").returncode == 0
+    assert fairway("wait", run).returncode == 0
+    assert [each["state"] for each in facts(fairway, run)] == ["succeeded"] * 3
+    assert [each["attempts"] for each in fairway.show(f"{run}-first")["task_list"]] == [1]
 
 
 def facts(fairway: Fairway, run: str) -> list[dict[str, Any]]:
