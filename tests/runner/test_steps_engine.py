@@ -15,6 +15,7 @@ from fairway_core.findings import UserError
 from fairway_runner.engines.engine import Engine, engine_of_steps
 from fairway_runner.engines.refusals import FAILED_PREDECESSOR, Refused
 from fairway_runner.engines.steps import engine
+from fairway_runner.engines.steps import whole as standing
 from fairway_runner.jobs.job_file import load_job
 from fairway_runner.runs import steps
 from fairway_runner.runs.clean import removable
@@ -92,7 +93,7 @@ def test_what_can_be_mended_makes_no_step_fail(
 ) -> None:
     """It holds up no other step either, and is tried again."""
     errors = {"one": UserError.of("no-secret", "the variable TOKEN is not set")}
-    monkeypatch.setattr(engine, "start_step", starting(errors))
+    monkeypatch.setattr(standing, "start_step", starting(errors))
     with pytest.raises(UserError, match="TOKEN"):
         whole.follow()
     assert states(whole) == ["queued", "succeeded"]
@@ -115,7 +116,7 @@ def test_what_is_recorded_and_not_sent_has_not_failed(
         return step_of(store, step.name, "succeeded")
 
     locks: list[int] = []
-    monkeypatch.setattr(engine, "start_step", cut_off)
+    monkeypatch.setattr(standing, "start_step", cut_off)
     sent: list[str] = []
     monkeypatch.setattr(engine, "resume", lambda run: sent.append(run.id))
     with pytest.raises(UserError, match="nothing can be written"):
@@ -131,7 +132,7 @@ def test_what_a_target_does_not_take_has_failed(
     whole: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refused = Refused.of("no-input", "the input is not there any more")
-    monkeypatch.setattr(engine, "start_step", starting({"one": refused}))
+    monkeypatch.setattr(standing, "start_step", starting({"one": refused}))
     whole.follow()
     assert states(whole) == ["failed", "succeeded"]
     assert whole.status.reason == "the step one failed: the input is not there any more"
@@ -205,7 +206,7 @@ def test_a_retry_goes_on_where_one_step_cannot(
 ) -> None:
     """What was started is looked after: it is not left to itself."""
     errors = {"one": Refused.of("no-input", "gone"), "two": Refused.of("no-input", "gone")}
-    monkeypatch.setattr(engine, "start_step", starting(errors))
+    monkeypatch.setattr(standing, "start_step", starting(errors))
     whole.follow()
     assert (whole.state, states(whole)) == ("failed", ["failed", "failed"])
     step_of(store, "one", "failed")
@@ -257,7 +258,7 @@ def test_a_step_that_has_not_begun_is_cancelled_and_the_others_go_on(
     status = known_task(whole.task_folder(1))
     assert status is not None
     assert status.reason == "cancelled before it began"
-    monkeypatch.setattr(engine, "start_step", starting({}))
+    monkeypatch.setattr(standing, "start_step", starting({}))
     engine_of_steps().go_on(whole)
     assert states(whole) == ["succeeded", "cancelled"]
     whole.cancel("one")  # it has ended, and stays as it is
@@ -295,7 +296,7 @@ def test_a_step_is_submitted_while_those_before_it_go_on(
         locks.append(run.take_lock())  # as if it were watched
         return run
 
-    monkeypatch.setattr(engine, "start_step", start)
+    monkeypatch.setattr(standing, "start_step", start)
     assert steps.to_begin(waiting) == ["one", "two"]
     waiting.follow()
     waiting.follow()
@@ -313,7 +314,7 @@ def test_one_that_has_waited_in_vain_is_left_out(waiting: Run, store: RunStore) 
     assert known is not None
     assert (known.state, known.reason) == ("cancelled", "left out: one failed with exit code 5")
     assert (waiting.state, waiting.exit_code) == ("failed", 5)
-    assert not engine.has_begun(own)
+    assert not standing.has_begun(own)
 
 
 def test_how_those_before_it_have_ended_is_known_before_it_is_left_out(
@@ -337,7 +338,7 @@ def test_a_target_that_sees_first_how_one_has_ended_makes_no_step_fail(
     first = step_of(store, "one", "running")
     lock = first.take_lock()
     error = Refused.of(FAILED_PREDECESSOR, "`after`: pipe-a-one failed")
-    monkeypatch.setattr(engine, "start_step", starting({"two": error}))
+    monkeypatch.setattr(standing, "start_step", starting({"two": error}))
     waiting.follow()
     assert states(waiting) == ["running", "queued"]
     (first.folder / "state.json").write_text(json.dumps({"state": "failed"}))

@@ -1,51 +1,43 @@
 """Begins the steps of a run, one after the other, and sees what becomes of them.
 
-No program of ours stays on to do that: the commands that follow the run do it. A step is begun by
-submitting its run under an ID that follows from that of the whole, which submits nothing twice
-wherever it was cut off; what has become of a step is written down once, and never looked at again.
+The commands that follow the run do that; steps that can wait on their targets are submitted before
+their time has come. A step is begun by submitting its run under an ID that follows from that of the
+whole, which submits nothing twice wherever it was cut off.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
 import time
-from collections import Counter
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from fairway_agent import record, state_files
 from fairway_agent.run_state import RunState
 from fairway_agent.task_state import TaskState
-from fairway_core.findings import UserError
 from fairway_runner.engines.absence import Absence
-from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.engines.deadline import USUAL
 from fairway_runner.engines.engine import Accounts, no_progress
-from fairway_runner.engines.refusals import FAILED_PREDECESSOR, Refused
+from fairway_runner.engines.refusals import Refused
+from fairway_runner.engines.steps.whole import Whole
 from fairway_runner.runs import steps
 from fairway_runner.runs.plans import read_retry
-from fairway_runner.runs.records import FINAL_STATES, known_state, known_task
-from fairway_runner.runs.refresh import refresh_all
-from fairway_runner.runs.store import Run, RunStore
-from fairway_runner.submit.chain import NotKept
+from fairway_runner.runs.records import FINAL_STATES, known_state
 from fairway_runner.submit.resume import resume
 from fairway_runner.submit.retry import retry as run_again
-from fairway_runner.submit.steps import start_step
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from fairway_agent.plan import Chained, Staged
-    from fairway_core.findings import Finding
+    from fairway_core.findings import Finding, UserError
     from fairway_core.target import Target
     from fairway_runner.engines.engine import Node, Progress
     from fairway_runner.jobs.job import Job
     from fairway_runner.runs.folder import RunFolder, RunFolders
     from fairway_runner.runs.kept import KeptOutput
-    from fairway_runner.runs.steps import StepRecord
 
 
 @dataclass
@@ -94,7 +86,7 @@ class StepsEngine:
         os.close(lock)
         with record.alone(run.folder / steps.LOCK):
             errors = self._again(run) if retry else {}
-            whole = _Whole.of(run)
+            whole = Whole.of(run)
             whole.errors |= errors
             self._go_on(whole)
 
@@ -134,12 +126,12 @@ class StepsEngine:
             return
         (run.folder / steps.CANCELLED).touch()
         with record.alone(run.folder / steps.LOCK):
-            self._go_on(_Whole.of(run))
+            self._go_on(Whole.of(run))
 
     def cancel_task(self, run: RunFolder, task: int) -> None:
         """Ends the run of a step; one that has not begun does not begin."""
         with record.alone(run.folder / steps.LOCK):
-            whole = _Whole.of(run)
+            whole = Whole.of(run)
             whole.end(task)
             self._go_on(whole, begins=False)
 
@@ -186,16 +178,16 @@ class StepsEngine:
         """Where no other command does so right now: that one writes down what it sees."""
         lock = record.try_lock(run.folder / steps.LOCK)
         if lock is None:
-            whole = _Whole.of(run)
+            whole = Whole.of(run)
             whole.bring_logs(logs=logs)
             whole.raise_errors()
             return
         try:
-            self._go_on(_Whole.of(run), logs=logs, begins=begins)
+            self._go_on(Whole.of(run), logs=logs, begins=begins)
         finally:
             os.close(lock)
 
-    def _go_on(self, whole: _Whole, *, logs: bool = False, begins: bool = True) -> None:
+    def _go_on(self, whole: Whole, *, logs: bool = False, begins: bool = True) -> None:
         going = whole.going() if begins else []
         # Those that wait for others end before these: else they might begin.
         for index in reversed(going) if whole.is_cancelled else going:
@@ -209,7 +201,7 @@ class StepsEngine:
             whole.write()
         whole.raise_errors()
 
-    def _complete(self, whole: _Whole, index: int) -> None:
+    def _complete(self, whole: Whole, index: int) -> None:
         """Sends what is not sent yet of a step's run, whose submission was cut off; ends it where
         the whole was cancelled."""
         own = whole.run_of(whole.steps[index])
@@ -226,7 +218,7 @@ class StepsEngine:
         """The steps of a retry: those that ran, again; the others are to come. Returns what is
         wrong with those that stay as they are: what was started is looked after all the same."""
         (run.folder / steps.CANCELLED).unlink(missing_ok=True)
-        whole = _Whole.of(run)
+        whole = Whole.of(run)
         for index in read_retry(run.folder).only:
             with whole.apart(index):
                 own = whole.run_of(whole.steps[index])
@@ -241,258 +233,3 @@ class StepsEngine:
 
 
 ENGINE = StepsEngine
-
-_BY_HAND = "cancelled before it began"
-
-
-@dataclass
-class _Whole:
-    """A run of steps, and where each of them stands."""
-
-    run: RunFolder
-    store: RunStore
-    steps: list[StepRecord]
-    states: list[TaskState]
-    errors: dict[int, UserError] = field(default_factory=dict)
-    """What stands in the way of a step now, and does not have to later."""
-    away: list[Finding] = field(default_factory=list)
-    late: set[int] = field(default_factory=set)
-    """Steps that were to wait for others on their target, where one of these has just failed: what
-    becomes of them is clear once that is known here."""
-
-    @classmethod
-    def of(cls, run: RunFolder) -> _Whole:
-        """As it is written down."""
-        found = steps.read(run.folder)
-        states = [known_task(run.task_folder(i)) or TaskState() for i in range(len(found))]
-        return cls(run, RunStore(run.folder.parents[1]), found, states)
-
-    @property
-    def is_cancelled(self) -> bool:
-        """Whether no step is to begin any more."""
-        return (self.run.folder / steps.CANCELLED).exists()
-
-    def run_of(self, step: StepRecord) -> Run | None:
-        """The run of a step; None where it has not begun."""
-        own = Run(self.store.folder / step.run)
-        return own if steps.is_of(own.folder, self.run.id) else None
-
-    def going(self) -> list[int]:
-        """The steps whose end is not written down."""
-        return [index for index, state in enumerate(self.states) if not state.is_final]
-
-    @contextmanager
-    def apart(self, index: int) -> Iterator[None]:
-        """Around what one step wants: what stands in its way is in that of no other."""
-        try:
-            yield
-        except UserError as error:
-            self.errors.setdefault(index, error)
-
-    def look(self, *, logs: bool = False) -> None:
-        """Brings up to date what is known of steps that go on."""
-        open_ = {i: own for i in self.going() if (own := self.run_of(self.steps[i]))}
-        self.away += refresh_all(open_.values())
-        self.bring_logs(logs=logs)
-        for index, own in open_.items():
-            with self.apart(index):
-                self._mirror(index, own)
-
-    def bring_logs(self, *, logs: bool) -> None:
-        """Brings what all of them have printed, if wanted."""
-        for index, step in enumerate(self.steps) if logs else ():
-            own = self.run_of(step)
-            if own is not None and not runs_here(own.record.engine):
-                with self.apart(index):
-                    own.refresh(logs=True)
-
-    def raise_errors(self) -> None:
-        """UserError with what stands in the way of steps, and with what is said of targets that do
-        not answer."""
-        errors = list(self.errors.values())
-        found = list(dict.fromkeys(each for error in errors for each in error.findings))
-        found += [each for each in self.away if each not in found]
-        if found:
-            raise UserError(found, exit_code=errors[0].exit_code if errors else 5)
-
-    def begin_next(self) -> bool:
-        """Begins a step whose time has come, or settles that one does not begin; whether there was
-        one."""
-        for index, step in enumerate(self.steps):
-            is_tried = index in self.errors or index in self.late
-            if is_tried or self.states[index].is_final or self.run_of(step) is not None:
-                continue
-            if self.is_cancelled:
-                self._settle(index, TaskState("cancelled", ended=time.time()))
-                return True
-            going, unmet = self._before(step), self._unmet(step)
-            if going is None or (going and unmet):
-                continue
-            if unmet:
-                self._leave_out(index, unmet)
-            else:
-                self._begin(index, step, going)
-            return True
-        return False
-
-    def _before(self, step: StepRecord) -> list[Run] | None:
-        """The runs that go on of steps that it comes after; None where it cannot wait for them on
-        its target."""
-        going = []
-        for other in map(self._index, step.after):
-            if self.states[other].is_final:
-                continue
-            run = self.run_of(self.steps[other])
-            if not step.waits or run is None or other in self.errors:
-                return None
-            going.append(run)
-        return going
-
-    def _unmet(self, step: StepRecord) -> list[str]:
-        """What became of those that it comes after that have ended otherwise than it wants."""
-        others = {name: self.states[self._index(name)] for name in step.after}
-        return [
-            f"{name} {_ending(state)}"
-            for name, state in others.items()
-            if state.is_final and not step.is_met(name, state.state, state.exit_code)
-        ]
-
-    def _leave_out(self, index: int, unmet: Sequence[str]) -> None:
-        reason = None if self.is_cancelled else f"left out: {', '.join(unmet)}"
-        self._settle(index, TaskState("cancelled", reason=reason, ended=time.time()))
-
-    def is_left_out(self, index: int, own: Run) -> bool:
-        """Whether the run of a step, which has ended, has waited in vain for those before it."""
-        return not has_begun(own) and bool(self._unmet(self.steps[index]))
-
-    def end(self, index: int) -> None:
-        """Ends a step that goes on, or settles that it does not begin."""
-        own = self.run_of(self.steps[index])
-        if own is not None:
-            own.cancel()
-            if has_begun(own):
-                return
-        if not self.states[index].is_final:
-            self._settle(index, TaskState("cancelled", reason=_BY_HAND, ended=time.time()))
-
-    def write(self) -> None:
-        """Where the whole stands; its end is written once."""
-        known, state = known_state(self.run.folder), self._state()
-        if known is None or not (known.is_final or known == state):
-            state_files.write(self.run.folder, state)
-
-    def _state(self) -> RunState:
-        counts = Counter(state.state for state in self.states)
-        began = [each for each in self.states if not _is_left_out(each)]
-        started = min((each.started for each in began if each.started), default=None)
-        if any(not each.is_final for each in self.states):
-            return RunState("running" if _began(began) else "queued", started=started, tasks=counts)
-        ends = Counter(state.state for state in began)
-        state = record.end_state(ends)
-        if self.is_cancelled and counts["succeeded"] < len(self.states):
-            state = "cancelled"
-        ended = max((each.ended for each in self.states if each.ended), default=None)
-        return RunState(state, self._reason(state), started, ended or time.time(), tasks=counts)
-
-    def _reason(self, state: str) -> str | None:
-        """Which step has made it end so."""
-        for step, own in zip(self.steps, self.states, strict=True):
-            if state in ("failed", "lost") and own.state == state:
-                return f"the step {step.name} {_ending(own)}"
-        return None
-
-    def _begin(self, index: int, step: StepRecord, going: Sequence[Run]) -> None:
-        """Submits it, to wait for those that are still going.
-
-        Only what no later try would change makes the step fail; what is wrong with this command,
-        its secrets say, or with a target can be repaired.
-        """
-        with self.apart(index):
-            try:
-                self._mirror(index, start_step(Run(self.run.folder), step, self.store, going))
-            except (NotKept, Refused) as error:
-                if going and any(each.id == FAILED_PREDECESSOR for each in error.findings):
-                    self.late.add(index)
-                    return
-                reason = "; ".join(each.message for each in error.findings)
-                self._settle(index, TaskState("failed", reason=reason, ended=time.time()))
-
-    def _mirror(self, index: int, own: Run) -> None:
-        """Writes down where the run of a step stands."""
-        status = own.status
-        if status.state == "lost" and _never_began(own):
-            shutil.rmtree(own.folder)  # whoever began it was killed before it did
-            return
-        ended = status.is_final
-        begun = not ended or status.state == "succeeded" or has_begun(own)
-        if not begun and (step := self.steps[index]).waits:
-            if not all(self.states[self._index(name)].is_final for name in step.after):
-                return  # how these have ended is seen next time
-            if unmet := self._unmet(step):
-                self._leave_out(index, unmet)
-                return
-        folder = self.run.task_folder(index)
-        _show_log(folder, own)
-        state = TaskState(
-            status.state,
-            attempt=0 if begun else None,
-            started=status.started,
-            ended=status.ended if ended else None,
-            exit_code=own.exit_code if ended else None,
-            reason=status.reason,
-        )
-        self._settle(index, state)
-
-    def _settle(self, index: int, state: TaskState) -> None:
-        self.states[index] = state
-        folder = self.run.task_folder(index)
-        if known_task(folder) != state:
-            folder.mkdir(parents=True, exist_ok=True)
-            state_files.write(folder, state)
-
-    def _index(self, name: str) -> int:
-        return next(i for i, step in enumerate(self.steps) if step.name == name)
-
-
-def _began(states: Sequence[TaskState]) -> bool:
-    """Whether something runs, or has."""
-    return any(each.state != "queued" for each in states)
-
-
-def _is_left_out(state: TaskState) -> bool:
-    """Whether a step never began, and will not."""
-    return state.state == "cancelled" and not state.attempts
-
-
-def _never_began(run: Run) -> bool:
-    """Whether nothing of a run on this machine was ever started."""
-    if not runs_here(run.record.engine) or run.status.started is not None:
-        return False
-    begun = [*(run.folder / "tasks").glob("*/state.json"), run.folder / "setup/state.json"]
-    return not any(path.exists() for path in begun)
-
-
-def has_begun(run: Run) -> bool:
-    """Whether any task of a run has."""
-    return any(run.task_status(index).attempts for index in range(run.record.tasks))
-
-
-def _show_log(folder: Path, own: Run) -> None:
-    """Where the log of the step is: that of its only task, or how to see those of several."""
-    log = folder / "log.txt"
-    if os.path.lexists(log):
-        return
-    folder.mkdir(parents=True, exist_ok=True)
-    if own.record.tasks == 1:
-        log.symlink_to(os.path.relpath(own.log(0), folder))
-    else:
-        log.write_text(f"{own.record.tasks:,} tasks: fairway logs {own.id}\n", encoding="utf-8")
-
-
-def _ending(state: TaskState) -> str:
-    """How a step has ended, in words."""
-    if _is_left_out(state):
-        return "did not begin"
-    code = f" with exit code {state.exit_code}" if state.exit_code else ""
-    why = f": {state.reason}" if state.reason and not state.attempts else ""
-    return f"{'was ' if state.state == 'cancelled' else ''}{state.state}{code}{why}"
