@@ -170,9 +170,11 @@ def _plan(stack: str, file: Path) -> Plan:
 def _content(file: Path) -> bytes:
     """All of a file or of a pipe; a device such as /dev/zero never ends."""
     try:
-        mode = file.stat().st_mode
-        if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
+        facts = file.stat()
+        if stat.S_ISCHR(facts.st_mode) or stat.S_ISBLK(facts.st_mode):
             raise _no_plan(file, "this is a device, and no file")
+        if facts.st_size > _LARGEST:
+            raise _too_large(file)
         with file.open("rb") as stream:
             content = stream.read(_LARGEST + 1)
     except FileNotFoundError:
@@ -182,8 +184,12 @@ def _content(file: Path) -> bytes:
             "unreadable-plan", f"{file}: {error.strerror}", f"ls -l {file}"
         ) from None
     if len(content) > _LARGEST:
-        raise _no_plan(file, f"larger than {_LARGEST >> 30} GiB")
+        raise _too_large(file)
     return content
+
+
+def _too_large(file: Path) -> UserError:
+    return _no_plan(file, f"larger than {_LARGEST >> 30} GiB")
 
 
 def _check_shape(data: Mapping[str, Any], file: Path) -> None:
