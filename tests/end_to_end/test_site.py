@@ -18,6 +18,19 @@ def test_every_link_leads_somewhere() -> None:
             assert (document.parent / target).exists(), f"{document.name} links to {target}"
 
 
+def test_pictures_are_small_and_each_is_shown_in_light_and_dark() -> None:
+    shown: set[Path] = set()
+    for document in DOCUMENTS:
+        for target, scheme in re.findall(
+            r"!\[[^]]+\]\(([^)#]+)#gh-(light|dark)-mode-only\)", document.read_text("utf-8")
+        ):
+            assert target.endswith(f"-{scheme}.png"), target
+            shown.add((document.parent / target).resolve())
+    assert shown == set((ROOT / "docs/images").iterdir())
+    assert max(picture.stat().st_size for picture in shown) < 150_000
+    assert {Path(str(each).replace("-light", "-dark")) for each in shown} <= shown
+
+
 def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     mkdocs = ROOT / ".venv/mkdocs/bin/mkdocs"
     found = str(mkdocs) if mkdocs.exists() else shutil.which("mkdocs")

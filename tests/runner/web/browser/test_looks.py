@@ -1,6 +1,7 @@
 """How the pages look: to those who see little or use a phone, in the light and in the dark.
 
-With FAIRWAY_PICTURES=FOLDER the pictures of the documents are taken on the way.
+With FAIRWAY_PICTURES=FOLDER the pictures of the documents are taken on the way: `bin/docs
+--screenshots`.
 """
 
 from __future__ import annotations
