@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     Fairway = Callable[..., int]
+    Synth = Callable[..., subprocess.CompletedProcess[str]]
 
 SYNTH = [sys.executable, "-P", "-m", "fairway_cli.main", "synth"]
 
@@ -32,6 +33,34 @@ def _run(command: list[str], folder: Path, **variables: str) -> subprocess.Compl
         text=True,
         check=False,
     )
+
+
+@pytest.fixture
+def synth(
+    fairway: Fairway,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Synth:
+    """`fairway synth` in this process, which has loaded cdktf already; in the test's folder.
+
+    The Node.js beside it stays in the folder in which it was started: CDKTF_OUTDIR is absolute.
+    """
+
+    def run(
+        *arguments: str, folder: Path = tmp_path, **variables: str
+    ) -> subprocess.CompletedProcess[str]:
+        with monkeypatch.context() as patch:
+            for name in [name for name in os.environ if name.startswith("CDKTF")]:
+                patch.delenv(name)
+            for name, value in variables.items():
+                patch.setenv(name, value)
+            patch.chdir(folder)
+            code = fairway("synth", *arguments)
+        said = capsys.readouterr()
+        return subprocess.CompletedProcess(arguments, code, said.out, said.err)
+
+    return run
 
 
 @pytest.fixture
@@ -148,16 +177,16 @@ def test_a_missing_node_is_told_without_a_traceback(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_without_an_outdir_it_is_written_beside_cdktf_json(tmp_path: Path) -> None:
+def test_without_an_outdir_it_is_written_beside_cdktf_json(tmp_path: Path, synth: Synth) -> None:
     (tmp_path / "cdktf.json").write_text("{}")
     (tmp_path / "below").mkdir()
-    done = _run(SYNTH, tmp_path / "below", CDKTF_OUTDIR="", FAIRWAY_ENVIRONMENT="demo")
+    done = synth(folder=tmp_path / "below", CDKTF_OUTDIR="", FAIRWAY_ENVIRONMENT="demo")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "cdktf.out" / "stacks" / "demo-network" / "cdk.tf.json").is_file()
 
 
-def test_outside_of_a_project_nothing_is_synthesized(tmp_path: Path) -> None:
-    done = _run(SYNTH, tmp_path, CDKTF_OUTDIR="out", FAIRWAY_ENVIRONMENT="")
+def test_outside_of_a_project_nothing_is_synthesized(tmp_path: Path, synth: Synth) -> None:
+    done = synth(CDKTF_OUTDIR=str(tmp_path / "out"), FAIRWAY_ENVIRONMENT="")
     assert done.returncode == 2
     assert done.stdout == ""
     assert "[no-environment]" in done.stderr
@@ -224,9 +253,9 @@ def test_every_environment_that_comes_along_is_right(repository: Path) -> None:
         load_environment(file)
 
 
-def test_what_the_checks_refuse_is_not_written(tmp_path: Path) -> None:
+def test_what_the_checks_refuse_is_not_written(tmp_path: Path, synth: Synth) -> None:
     """Not over what was written before, either."""
-    out = {"CDKTF_OUTDIR": "out", "FAIRWAY_ENVIRONMENT": "lab.yaml"}
+    out = {"CDKTF_OUTDIR": str(tmp_path / "out"), "FAIRWAY_ENVIRONMENT": "lab.yaml"}
     key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu a"
     file = tmp_path / "lab.yaml"
     file.write_text(
@@ -234,11 +263,11 @@ def test_what_the_checks_refuse_is_not_written(tmp_path: Path) -> None:
         f"access: {{ssh_keys: [{key}]}}\n"
         "clusters: {box: {engine: ssh, size: Standard_NC24ads_A100_v4, nodes: 1}}\n"
     )
-    assert _run(SYNTH, tmp_path, **out).returncode == 0
+    assert synth(**out).returncode == 0
     written = tmp_path / "out/stacks/lab-network/cdk.tf.json"
     before = written.read_text()
     file.write_text(file.read_text().replace("10.9.0.0", "8.8.0.0"))
-    done = _run(SYNTH, tmp_path, **out)
+    done = synth(**out)
     assert done.returncode == 2
     assert "open-to-internet" in done.stderr
     assert written.read_text() == before
@@ -252,12 +281,12 @@ def test_a_reader_that_goes_away_sees_no_traceback(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_an_argument_comes_before_the_variable(tmp_path: Path) -> None:
-    choice = {"CDKTF_OUTDIR": "out", "FAIRWAY_ENVIRONMENT": "nothing"}
-    done = _run([*SYNTH, "demo"], tmp_path, **choice)
+def test_an_argument_comes_before_the_variable(tmp_path: Path, synth: Synth) -> None:
+    choice = {"CDKTF_OUTDIR": str(tmp_path / "out"), "FAIRWAY_ENVIRONMENT": "nothing"}
+    done = synth("demo", **choice)
     assert done.returncode == 0, done.stderr
     assert "demo-compute: 2 resources" in done.stdout
-    assert _run([*SYNTH, "demo", "extra"], tmp_path, **choice).returncode == 2
+    assert synth("demo", "extra", **choice).returncode == 2
 
 
 def test_unknown_stacks_are_refused(
@@ -273,7 +302,7 @@ def test_unknown_stacks_are_refused(
 
 
 def test_another_environments_terraform_is_taken_away_and_its_state_is_not(
-    tmp_path: Path,
+    tmp_path: Path, synth: Synth
 ) -> None:
     stale = tmp_path / "out/stacks/lab-network"
     (stale / ".terraform").mkdir(parents=True)
@@ -285,7 +314,7 @@ def test_another_environments_terraform_is_taken_away_and_its_state_is_not(
     own = tmp_path / "out/stacks/demo-state"  # of a synthesis with FAIRWAY_STACKS=state
     own.mkdir()
     (own / "cdk.tf.json").write_text("{}")
-    done = _run(SYNTH, tmp_path, CDKTF_OUTDIR="out", FAIRWAY_ENVIRONMENT="demo")
+    done = synth(CDKTF_OUTDIR=str(tmp_path / "out"), FAIRWAY_ENVIRONMENT="demo")
     assert done.returncode == 0, done.stderr
     assert sorted(entry.name for entry in stale.iterdir()) == [".terraform", "terraform.tfstate"]
     assert not bare.exists()
@@ -293,11 +322,11 @@ def test_another_environments_terraform_is_taken_away_and_its_state_is_not(
     assert (tmp_path / "out/stacks/demo-network/cdk.tf.json").exists()
 
 
-def test_what_is_refused_takes_nothing_away(tmp_path: Path) -> None:
+def test_what_is_refused_takes_nothing_away(tmp_path: Path, synth: Synth) -> None:
     stale = tmp_path / "out/stacks/lab-network/cdk.tf.json"
     stale.parent.mkdir(parents=True)
     stale.write_text("{}")
-    done = _run(SYNTH, tmp_path, CDKTF_OUTDIR="out", FAIRWAY_ENVIRONMENT="nothing")
+    done = synth(CDKTF_OUTDIR=str(tmp_path / "out"), FAIRWAY_ENVIRONMENT="nothing")
     assert done.returncode == 2
     assert stale.exists()
 
