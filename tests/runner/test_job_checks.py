@@ -254,3 +254,12 @@ def test_every_variable_of_the_manual_is_known(repository: Path, tmp_path: Path)
 
 def _facts(job_file: JobFile) -> dict[str, Any]:
     return job_file.resolve(Target.local()).model_dump(exclude_unset=True, by_alias=True)
+
+
+def test_an_id_that_no_run_can_have_is_refused_before_it_is_submitted(
+    tmp_path: Path, fairway: RunFairway
+) -> None:
+    _write(tmp_path)
+    code, _, errors = fairway(tmp_path, "submit", "job.yaml", "--dry-run", "--run-id", "../a")
+    assert code == 2
+    assert "`../a` is not a run's id" in errors

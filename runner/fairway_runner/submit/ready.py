@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from fairway_core.findings import UserError
 from fairway_runner.jobs.job_file import has_steps
 from fairway_runner.runs.labels import labelled
+from fairway_runner.submit.resume import require_run_id
 from fairway_runner.submit.several import choose, prepare_for
 from fairway_runner.submit.submission import Prepared, start
 
@@ -85,6 +86,8 @@ def make_ready(
     each. `asks` is whether targets are asked, which takes its time; `copies` is as for `prepare`.
     """
     made: Prepared | PreparedSteps
+    if run_id is not None:
+        require_run_id(run_id)
     if has_steps(job_file.document.data):
         from fairway_runner.submit.steps import prepare_steps
 

@@ -75,14 +75,19 @@ def cut_off(run: Run, error: UserError) -> UserError:
     return UserError([*error.findings, finding], exit_code=error.exit_code)
 
 
+def require_run_id(text: str) -> None:
+    """UserError where it cannot be a run's id."""
+    if not is_run_id(text):
+        hint = "up to 63 small letters, digits and hyphens, the first of them a letter"
+        raise UserError.of("bad-run-id", f"`{text[:70]}` is not a run's id", hint)
+
+
 def earlier(store: RunStore, run_id: str, files: Mapping[str, str]) -> Run | None:
     """The run of that id, where it is of the same job; None where there is none.
 
     UserError where the id is taken by another job, or is none.
     """
-    if not is_run_id(run_id):
-        hint = "up to 63 small letters, digits and hyphens, the first of them a letter"
-        raise UserError.of("bad-run-id", f"`{run_id[:70]}` is not a run's id", hint)
+    require_run_id(run_id)
     run = Run(store.folder / run_id)
     if not (run.folder / "run.json").is_file():
         return None
