@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from fairway_core.findings import Finding, Location, UserError
-from fairway_core.validation import findings_of
 from fairway_core.yaml_text import DataPath, YamlText, nearest_mark, parse_yaml
 
 if TYPE_CHECKING:
@@ -158,10 +157,14 @@ class Document:
             text, context = json.dumps(self.data), {BY_HAND: self.by_hand}
             return model.model_validate_json(text, strict=True, context=context)
         except ValidationError as error:
+            from fairway_core.validation import findings_of
+
             raise UserError(findings_of(error, self, model)) from None
 
     def override(self, assignments: Sequence[str], model: type[BaseModel]) -> Document:
         """The document with each `dotted.path=value` set, typed as the model's field is."""
+        if not assignments:
+            return self
         from fairway_core.overrides import apply
 
         document = self

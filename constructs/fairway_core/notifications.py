@@ -1,7 +1,5 @@
 """Where word of a run is sent, and of what: the section `notify:` of jobs and of projects."""
 
-from __future__ import annotations
-
 import re
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit

@@ -1,7 +1,5 @@
 """How ssh gets from a user's machine to a target's host, where no address leads there."""
 
-from __future__ import annotations
-
 import re
 from typing import Annotated, Self
 

@@ -4,8 +4,6 @@ The compute stack's Terraform output `targets` is a list of these, and so is wha
 `fairway.yaml` may hold by hand. `local`, the machine itself, always exists.
 """
 
-from __future__ import annotations
-
 import re
 import zlib
 from pathlib import Path

@@ -15,7 +15,7 @@ import sys
 def main() -> None:
     """The program; see `fairway_cli.main`."""
     # Thousands of classes are made on the way to a command, and hardly any garbage.
-    gc.set_threshold(20_000, 50, 100)
+    gc.set_threshold(100_000, 50, 100)
     before = signal.signal(signal.SIGINT, lambda *_: os._exit(130))
     if sys.argv[1:2] == ["synth"]:
         # A short life: to look for garbage among thousands of classes is a twentieth of it. And

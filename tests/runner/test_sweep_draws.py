@@ -14,10 +14,10 @@ import pytest
 
 from fairway_core.documents import Document, FieldError
 from fairway_core.yaml_text import parse_yaml
-from fairway_runner.jobs.sweep import points
 from fairway_runner.jobs.sweep.distributions import Distribution
 from fairway_runner.jobs.sweep.draws import below, draws, stream
 from fairway_runner.jobs.sweep.exact import exp, log
+from fairway_runner.jobs.sweep.expansion import points
 from fairway_runner.jobs.sweep.models import Sweep
 
 HERE = Path("/nowhere")

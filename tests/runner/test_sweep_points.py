@@ -10,8 +10,8 @@ import pytest
 
 from fairway_core.documents import Document, FieldError
 from fairway_core.yaml_text import parse_yaml
-from fairway_runner.jobs.sweep import count, points
 from fairway_runner.jobs.sweep.axes import Range
+from fairway_runner.jobs.sweep.expansion import count, points
 from fairway_runner.jobs.sweep.models import Sweep
 
 HERE = Path("/nowhere")

@@ -6,7 +6,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from fairway_core.checks.check import REGISTERED, Check, Subject
-from fairway_core.checks.live import LIVE
 from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
@@ -58,6 +57,8 @@ def _position(check: Check) -> tuple[int, int]:
 
 def require_known(ids: Iterable[str]) -> None:
     """Raises UserError, with the nearest id, for one that no check has."""
+    from fairway_core.checks.live import LIVE
+
     known = [*(one.id for one in all_checks()), *LIVE]
     for id in ids:  # noqa: A001
         if id not in known:

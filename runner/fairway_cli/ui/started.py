@@ -9,7 +9,6 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TextIO
 
 from fairway_core.findings import printable
-from fairway_runner.runs.facts import run_facts, target_facts
 from fairway_runner.runs.steps import ENGINE, has_steps, to_begin
 
 if TYPE_CHECKING:
@@ -42,6 +41,8 @@ def print_started(
 ) -> None:
     """The run's id and how to go on; `quiet` is the id alone. `changes` are those from an
     earlier run."""
+    from fairway_runner.runs.facts import run_facts, target_facts
+
     facts, left = run_facts(run), target_facts(run)["next_targets"]
     with _named(run):
         if json_:
@@ -97,6 +98,8 @@ def _named(run: Run) -> Iterator[None]:
 
 def print_ended(run: Run, *, json_: bool = False) -> None:
     """How a run that was watched has ended."""
+    from fairway_runner.runs.facts import run_facts
+
     facts = run_facts(run)
     if json_:
         more = {"exit_code": run.exit_code, "reason": facts["reason"]}

@@ -1,7 +1,5 @@
 """What a job reads: a path on a mount, blobs of storage, or what another run has kept."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal

@@ -1,7 +1,5 @@
 """The job file: what to run, on how many nodes, with which parameters."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, TypeVar

@@ -17,7 +17,6 @@ from fairway_core.findings import Finding, Location, UserError
 from fairway_core.yaml_text import parse_yaml, unfit_character
 from fairway_runner.jobs import templates, templating
 from fairway_runner.jobs.job import Job
-from fairway_runner.jobs.sweep.job_sweep import read_sweep
 from fairway_runner.targets.lookup import processes_per_node
 
 if TYPE_CHECKING:
@@ -44,13 +43,18 @@ class JobFile:
 
     def sweep(self) -> JobSweep | None:
         """Its sweep, or None where it has none; see `read_sweep`."""
+        data = self.document.data
+        if isinstance(data, dict) and "sweep" not in data:
+            return None
+        from fairway_runner.jobs.sweep.job_sweep import read_sweep
+
         return read_sweep(self.document, self.folder)
 
     def tasks(self) -> Iterator[JobFile]:
         """One job file a task: itself, or one for each point of its sweep, with the values of
         that point in `params`."""
         data = self.document.data
-        sweep = self.sweep() if isinstance(data, dict) and "sweep" in data else None
+        sweep = self.sweep() if isinstance(data, dict) else None
         if sweep is None:
             yield self
             return

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from fairway_core.findings import Finding, Location, UserError
 from fairway_core.yaml_text import unfit_character
 from fairway_runner.jobs import templating
-from fairway_runner.jobs.fabric import fabric_profile
 from fairway_runner.jobs.preflight import with_preflight
 from fairway_runner.jobs.template_errors import Refusals
 from fairway_runner.jobs.template_options import resolve_options
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from jinja2.sandbox import SandboxedEnvironment
 
     from fairway_core.target import Target
+    from fairway_runner.jobs.fabric import FabricProfile
     from fairway_runner.jobs.job import Job
     from fairway_runner.jobs.job_file import JobFile
     from fairway_runner.jobs.params import Scalar
@@ -99,7 +99,7 @@ def render_setup(job: Job) -> str:
 
 def _context(job: Job, target: Target, options: Mapping[str, Scalar]) -> dict[str, object]:
     return {
-        "fabric": fabric_profile(target, job, sharp=options.get("sharp") is True),
+        "fabric": _fabric(target, job, sharp=options.get("sharp") is True),
         "options": templating.Names("options", options),
         "job": job,
         "name": job.name,
@@ -128,3 +128,12 @@ def _located(fault: templating.TemplateFault, file: Path, source: str) -> UserEr
     line = Location(name, fault.line, column, text, max(1, len(text.strip())))
     location = templating.expression_of(fault, line)
     return UserError([Finding("bad-template", str(fault), _SEE, location=location)])
+
+
+def _fabric(target: Target, job: Job, *, sharp: bool) -> FabricProfile | None:
+    """The profile of the target's VM size; the catalogue is not read for a target without one."""
+    if not target.vm_size:
+        return None
+    from fairway_runner.jobs.fabric import fabric_profile
+
+    return fabric_profile(target, job, sharp=sharp)

@@ -9,7 +9,6 @@ from pydantic import model_validator
 from fairway_core.documents import FieldError, Model
 from fairway_core.findings import Finding, UserError
 from fairway_core.suggestions import did_you_mean
-from fairway_core.validation import describe
 from fairway_runner.jobs.params import Scalar
 
 if TYPE_CHECKING:
@@ -47,6 +46,8 @@ class Option(Model):
             hint = "`choices` belong to the type `choice`, and only to it"
             raise FieldError("the type and the choices do not fit", hint, ("type",))
         if self.default is not None and self.accept(self.default) is None:
+            from fairway_core.validation import describe
+
             message = f"the default must be {self.expected}, found {describe(self.default)}"
             raise FieldError(message, "change the default, or the type", ("default",))
         return self
@@ -115,6 +116,8 @@ def _unknown(
 
 
 def _unfit(name: str, value: Scalar, option: Option, document: Document) -> Finding:
+    from fairway_core.validation import describe
+
     hint = ""
     if option.type == "choice":
         hint = did_you_mean(str(value), option.choices)

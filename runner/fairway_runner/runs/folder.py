@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING
 
 from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import runs_here
-from fairway_runner.runs.labels import read_labels, write_labels
 from fairway_runner.runs.records import (
     RunRecord,
     damaged,
@@ -174,6 +173,8 @@ class RunFolder:
     @property
     def labels(self) -> Labels:
         """The tags by which it can be found, and what somebody has written about it."""
+        from fairway_runner.runs.labels import read_labels
+
         return read_labels(self.folder, self.record)
 
     @property
@@ -193,6 +194,8 @@ class RunFolder:
 
         UserError for what cannot be a tag, and for one to take off that is not there.
         """
+        from fairway_runner.runs.labels import write_labels
+
         return write_labels(self.folder, self.record, add, remove, note)
 
     def log_text(self, index: int = 0) -> str:

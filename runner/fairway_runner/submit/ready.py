@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 
 from fairway_core.findings import UserError
 from fairway_runner.jobs.job_file import has_steps
-from fairway_runner.runs.labels import labelled
-from fairway_runner.submit.resume import require_run_id
 from fairway_runner.submit.several import choose, prepare_for
 from fairway_runner.submit.submission import Prepared, start
 
@@ -87,6 +85,8 @@ def make_ready(
     """
     made: Prepared | PreparedSteps
     if run_id is not None:
+        from fairway_runner.submit.resume import require_run_id
+
         require_run_id(run_id)
     if has_steps(job_file.document.data):
         from fairway_runner.submit.steps import prepare_steps
@@ -98,7 +98,10 @@ def make_ready(
     else:
         choice = choose(job_file, targets, patience)
         made = prepare_for(job_file, choice, store, run_id=run_id, asks=asks, copies=copies)
-    made.record = labelled(made.record, tags, note)
+    if tags or note is not None:
+        from fairway_runner.runs.labels import labelled
+
+        made.record = labelled(made.record, tags, note)
     return Ready(made)
 
 

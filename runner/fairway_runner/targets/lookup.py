@@ -16,7 +16,6 @@ from pydantic import ValidationError
 
 from fairway_core.documents import read
 from fairway_core.findings import UserError
-from fairway_core.project import LocalTarget, Project
 from fairway_core.project_folder import find_project
 from fairway_core.suggestions import did_you_mean, nearest
 from fairway_core.target import Target
@@ -92,6 +91,8 @@ def all_targets() -> dict[str, KnownTarget]:
         found[target.name] = KnownTarget(target, str(folder / SYNCED))
     if file is None:
         return found
+    from fairway_core.project import LocalTarget, Project
+
     for entry in read(file).validate(Project).targets:
         if isinstance(entry, LocalTarget):
             mounts = found[LOCAL].target.mounts
@@ -108,7 +109,11 @@ def all_targets() -> dict[str, KnownTarget]:
 def default_notify() -> Notify | None:
     """Who hears of runs whose job does not say it, by the project's `fairway.yaml`."""
     _, file = find_project()
-    return None if file is None else read(file).validate(Project).notify
+    if file is None:
+        return None
+    from fairway_core.project import Project
+
+    return read(file).validate(Project).notify
 
 
 def _synced(file: Path) -> Iterator[Target]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from fairway_core.catalog import fabric_for, vm_size, vm_sizes
-from fairway_core.catalog.cuda import least_cuda
 from fairway_core.checks.check import Fault, Subject, check
 from fairway_core.findings import Severity
 
@@ -55,10 +53,19 @@ def spot_without_checkpoint(spot: bool, nodes: int, goes_on: bool) -> Iterator[F
         )
 
 
+def _known_size(name: str | None) -> VmSize | None:
+    """The size as the catalogue has it; None where that, or the target, does not."""
+    if not name:
+        return None
+    from fairway_core.catalog import vm_size, vm_sizes  # much to read for a target without a size
+
+    return vm_size(name) if name in vm_sizes() else None
+
+
 def _images(subject: JobSubject) -> Iterator[Occurrence]:
     container, name = subject.job.get("container"), subject.target.vm_size
-    if container and name in vm_sizes():
-        yield ("container", "image"), {"image": container["image"], "size": vm_size(name)}
+    if container and (size := _known_size(name)):
+        yield ("container", "image"), {"image": container["image"], "size": size}
 
 
 @check("old-cuda", Severity.ERROR, Subject.JOB, at=_images)
@@ -71,6 +78,8 @@ def old_cuda(image: str, size: VmSize) -> Iterator[Fault]:
     Right:
         container: {image: "pytorch/pytorch:2.4.0-cuda12.4-cudnn9-runtime"}
     """
+    from fairway_core.catalog.cuda import least_cuda
+
     gpu, named = size.gpu, _CUDA.search(image)
     least = least_cuda(gpu.architecture) if gpu else None
     if gpu and least and named and (int(named[1]), int(named[2])) < least:
@@ -82,8 +91,8 @@ def old_cuda(image: str, size: VmSize) -> Iterator[Fault]:
 
 def _sharp(subject: JobSubject) -> Iterator[Occurrence]:
     options, name = subject.job.get("options") or {}, subject.target.vm_size
-    if options.get("sharp") is True and name in vm_sizes():
-        yield ("options", "sharp"), {"size": vm_size(name)}
+    if options.get("sharp") is True and (size := _known_size(name)):
+        yield ("options", "sharp"), {"size": size}
 
 
 @check("no-sharp", Severity.WARNING, Subject.JOB, at=_sharp)
@@ -100,6 +109,8 @@ def no_sharp(size: VmSize) -> Iterator[Fault]:
         template: torchrun
         options: {sharp: false}
     """
+    from fairway_core.catalog import fabric_for
+
     if not (size.rdma and fabric_for(size).sharp):
         yield Fault(
             f"`sharp: true` does nothing on {size.name}: no settings for it are known",

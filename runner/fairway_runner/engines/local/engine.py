@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import pty
 import shutil
 import signal
 import subprocess
@@ -15,14 +14,12 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from fairway_agent import cancelled_tasks
-from fairway_agent.missing import how_to_get
 from fairway_core.findings import UserError
 from fairway_runner.engines import beside
 from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.engines.deadline import USUAL
 from fairway_runner.engines.engine import Accounts, Node, no_progress, unsupported
-from fairway_runner.engines.local import inputs, machine
+from fairway_runner.engines.local import machine
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -64,6 +61,8 @@ class LocalEngine:
         path = machine.search_path()
         for tool in needs:
             if shutil.which(tool, path=path) is None:
+                from fairway_agent.missing import how_to_get
+
                 where = f"into an environment that is activated, or Fairway's: {sys.prefix}"
                 hint = f"{how_to_get(tool)}, {where}\nor give the job a `container:` that has it"
                 message = f"`{tool}` is not on this machine's PATH"
@@ -110,6 +109,8 @@ class LocalEngine:
         The lock passes to the supervisor, as do the secrets: by a pipe, and nowhere else.
         UserError where nothing can be written, which leaves nothing behind.
         """
+        from fairway_runner.engines.local import inputs
+
         try:
             inputs.require(run)
         except UserError:
@@ -159,6 +160,8 @@ class LocalEngine:
 
     def cancel_task(self, run: RunFolder, task: int) -> None:
         """Notes it, and has the run's supervisor look."""
+        from fairway_agent import cancelled_tasks
+
         cancelled_tasks.cancel(run.folder, run.task_name(task))
         _tell(run, signal.SIGHUP)
 
@@ -198,6 +201,8 @@ class LocalEngine:
         words = beside.words(run.id, run.task_name(task), command, sys.executable)
         # In a session of its own: what is left of a run is ended by its sessions.
         if os.isatty(0) and os.isatty(1):
+            import pty
+
             return os.waitstatus_to_exitcode(pty.spawn(words))
         with subprocess.Popen(words, start_new_session=True) as process:
             try:
