@@ -34,8 +34,8 @@ _TIMEOUT = 1800
 class Configuration(Component):
     """Manifests as blobs, by their paths, and Flux in the cluster, which applies them in order.
 
-    Whoever writes these blobs rules the cluster: the container is for whoever deploys, and for the
-    nodes, by which Flux reads it. Flux deletes nothing: for a moment, while Terraform replaces a
+    To write these blobs is to administer the cluster: the deployer writes to the container, and
+    Flux reads it as the nodes. Flux deletes nothing: for a moment, while Terraform replaces a
     blob, its objects would be gone.
 
     >>> Configuration(stack, cluster=cluster, container=container,

@@ -29,7 +29,7 @@ UNKNOWN, FORBIDDEN, NOT_FOUND, TAKEN, EXPIRED = 401, 403, 404, 409, 410
 
 RIGHTS = (
     "does the head pod's account have its rights? fairway targets prepare TARGET --apply, by "
-    "whoever may make roles"
+    "someone who may make roles"
 )
 """What to do where the account may not."""
 

@@ -52,7 +52,7 @@ def start(
         int | None, typer.Option("--nodes", min=1, help="Number of nodes; by default the job's.")
     ] = None,
     hours: Annotated[
-        float | None, typer.Option("--hours", help="End it after so many hours; by default 4.")
+        float | None, typer.Option("--hours", help="End it after this many hours; by default 4.")
     ] = None,
     idle: Annotated[
         str | None,

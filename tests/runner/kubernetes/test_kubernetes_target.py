@@ -293,7 +293,7 @@ def test_what_is_wrong_is_told(
 def test_rights_are_given_by_who_made_the_head() -> None:
     """By hand, or by the environment that its cluster is of."""
     for nd, hint in (
-        (target(), "fairway targets prepare nd --apply, by whoever may make roles"),
+        (target(), "fairway targets prepare nd --apply, by someone who may make roles"),
         (target({"environment": "h100"}), "its environment gives them: fairway deploy h100"),
     ):
         [found] = told({"lacks": ("list events",)}, (NODE,), nd)

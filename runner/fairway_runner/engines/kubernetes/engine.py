@@ -130,7 +130,7 @@ class KubernetesEngine(ScheduledEngine):
     def act_on_node(self, action: str, node: str) -> None:
         """Keeps pods off it, or lets them on it again."""
         if action not in capabilities(self.target.engine).node_actions:
-            hint = "that is for whoever runs the cluster; drain it first"
+            hint = "that is for the cluster's administrators; drain it first"
             raise unsupported(self, f"{action} a node", hint)
         known = [each.name for each in self._look().nodes]
         if node not in known:
