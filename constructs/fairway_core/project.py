@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
 from fairway_core.documents import FieldError, Model
 from fairway_core.notifications import Notify
 from fairway_core.target import Target
+
+_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_URL = re.compile(r"(https://[a-z0-9.-]+(?::[0-9]{1,5})?)/?")
 
 
 class LocalTarget(Model):
@@ -30,6 +34,41 @@ AnyTarget = Annotated[
 ]
 
 
+class Serve(Model):
+    """How `fairway serve --behind-proxy` is reached, and by whom; there is no secret in it."""
+
+    url: str | None = None
+    """The address that people open: https://NAME, without a path."""
+    tenant: str | None = None
+    """The ID of the Entra ID tenant in which they sign in."""
+    audience: str | None = None
+    """The ID of the application under which they do."""
+
+    @field_validator("url")
+    @classmethod
+    def _is_https(cls, url: str | None) -> str | None:
+        if url is None:
+            return None
+        found = _URL.fullmatch(url.lower())
+        if not found:
+            raise ValueError("write https:// and the name that people open, without a path")
+        return found[1].removesuffix(":443")  # browsers leave that out
+
+    @field_validator("tenant")
+    @classmethod
+    def _is_id(cls, tenant: str | None) -> str | None:
+        if tenant is not None and not _ID.fullmatch(tenant.lower()):
+            raise ValueError("write the tenant's ID: az account show --query tenantId -o tsv")
+        return None if tenant is None else tenant.lower()
+
+    @field_validator("audience")
+    @classmethod
+    def _is_named(cls, audience: str | None) -> str | None:
+        if audience is not None and not re.fullmatch(r"[\x21-\x7e]{1,200}", audience):
+            raise ValueError("write the application's client ID")
+        return audience
+
+
 class Project(Model):
     """The file `fairway.yaml`; relative paths in it are relative to its folder."""
 
@@ -40,6 +79,8 @@ class Project(Model):
 
     notify: Notify | None = None
     """Who hears of runs whose job does not say it, on targets that can send word."""
+    serve: Serve = Field(default_factory=Serve)
+    """How `fairway serve --behind-proxy` is reached, and by whom."""
 
     @model_validator(mode="after")
     def _hosts_are_named(self) -> Self:

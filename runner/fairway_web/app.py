@@ -9,11 +9,13 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
-from starlette.routing import Mount, Route
+from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from fairway_core.findings import UserError
 from fairway_web.acting import file_error
+from fairway_web.alone import ByToken
+from fairway_web.audit import audited
 from fairway_web.costs import Costs
 from fairway_web.environments import Environments
 from fairway_web.guard import Guard, too_large
@@ -21,6 +23,7 @@ from fairway_web.openapi import openapi
 from fairway_web.pages import Pages, problem_page
 from fairway_web.project import Refresher, Runs
 from fairway_web.rest import Rest, metrics, problem
+from fairway_web.roles import ROUTES, may, refused
 from fairway_web.styles import report_style
 from fairway_web.submit_page import SubmitPage
 from fairway_web.submitting import Submitting
@@ -30,8 +33,10 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from starlette.requests import Request
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
     from fairway_runner.runs.store import RunStore
+    from fairway_web.door import Door
 
 
 def application(
@@ -49,23 +54,34 @@ def application(
     what starts Fairway's commands.
     """
     codes = {code}
+    door = ByToken(token, hosts, cookie)
+
+    async def login(request: Request) -> Response:
+        query = request.query_params
+        if query.get("code", "") in codes:
+            codes.clear()
+        elif not door.is_token(query.get("token", "")):
+            text = "this is not the token of this start: open the address that was printed\n"
+            return PlainTextResponse(text, 401)
+        answer = RedirectResponse("/", 303)
+        answer.set_cookie(cookie, token, httponly=True, samesite="strict")
+        return answer
+
+    return Guard(_pages(store, program, [Route("/login", login)]), door)
+
+
+def shared_application(store: RunStore, door: Door, program: Sequence[str]) -> Guard:
+    """The same for those who have signed in at the proxy in front of the door."""
+    return Guard(_pages(store, program, []), door)
+
+
+def _pages(store: RunStore, program: Sequence[str], more: Sequence[BaseRoute]) -> Starlette:
     runs = Runs(store.base)
     refresher = Refresher(runs)
     refresher.start()
     submitting = Submitting(runs)
     rest, targets = Rest(runs, refresher, submitting), Targets(runs)
     parts = (targets, Costs(runs, refresher), Environments(program))
-
-    async def login(request: Request) -> Response:
-        query = request.query_params
-        if query.get("code", "") in codes:
-            codes.clear()
-        elif not guard.is_token(query.get("token", "")):
-            text = "this is not the token of this start: open the address that was printed\n"
-            return PlainTextResponse(text, 401)
-        answer = RedirectResponse("/", 303)
-        answer.set_cookie(cookie, token, httponly=True, samesite="strict")
-        return answer
 
     async def prometheus(request: Request) -> Response:
         refresher.watch()
@@ -75,7 +91,7 @@ def application(
     app = Starlette(
         routes=[
             Route("/healthz", _healthy),
-            Route("/login", login),
+            *more,
             Route("/metrics", prometheus),
             Route("/static/report.css", report_style),
             Mount("/static", StaticFiles(packages=[("fairway_web", "static")])),
@@ -97,8 +113,32 @@ def application(
             ClientDisconnect: _cut_off,
         },
     )
-    guard = Guard(app, token, hosts, cookie)
-    return guard
+    _give_roles(app.routes)
+    return app
+
+
+def _give_roles(routes: Sequence[BaseRoute], before: str = "") -> None:
+    """Lets those call a route alone who may, by the table of roles; KeyError for one that is not
+    in it."""
+    for route in routes:
+        if isinstance(route, Mount) and route.routes:
+            _give_roles(route.routes, before + route.path)
+        elif isinstance(route, Mount):
+            route.app = _allowed(route.app, ROUTES[f"GET {before}{route.path}"])
+        else:
+            assert isinstance(route, Route)
+            (method,) = (route.methods or set()) - {"HEAD"}
+            route.app = _allowed(route.app, ROUTES[f"{method} {before}{route.path}"])
+
+
+def _allowed(app: ASGIApp, action: str) -> ASGIApp:
+    async def allowed(scope: Scope, receive: Receive, send: Send) -> None:
+        if not may(action):
+            with audited(action, {"path": scope["path"]}):
+                raise refused(action)
+        await app(scope, receive, send)
+
+    return allowed
 
 
 async def _healthy(request: Request) -> Response:

@@ -1,27 +1,23 @@
-"""Who is let in: this machine, from pages of our own, with the token of this start.
-
-A server on loopback can be reached by every page that its user opens, and by every user of the
-machine. So each request names the host that we are (against DNS rebinding), comes from no page
-of somebody else's, and has the token.
-"""
+"""Who is let in, by the door that the server has: one token, or a sign-in in front of it."""
 
 from __future__ import annotations
 
-import hmac
-from http.cookies import CookieError, SimpleCookie
+import time
 from typing import TYPE_CHECKING
 
+import anyio
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-if TYPE_CHECKING:
-    from collections.abc import Collection
+from fairway_web.door import OPEN_PATHS, SAFE, Refused, refused_site
+from fairway_web.roles import ALONE, Visit, visited
 
+if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+    from fairway_web.door import Door
+
 LARGEST_BODY = 1 << 20  # bytes of a request
-_SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
-_OPEN = frozenset({"/healthz"})
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -38,17 +34,11 @@ _HEADERS = {
 
 
 class Guard:
-    """Lets through to `app` what may be answered, and puts the headers on all answers.
+    """Lets through to `app` what may be answered, and puts the headers on all answers."""
 
-    `hosts` are the names, with their port or `*` for any, under which this server is reached;
-    `cookie` is the name of the cookie that holds the token.
-    """
-
-    def __init__(self, app: ASGIApp, token: str, hosts: Collection[str], cookie: str) -> None:
+    def __init__(self, app: ASGIApp, door: Door) -> None:
         self._app = app
-        self._token = token.encode()
-        self._hosts = frozenset(hosts)
-        self._cookie = cookie
+        self._door = door
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one request."""
@@ -57,54 +47,61 @@ class Guard:
             return
         if scope["type"] != "http":
             return  # there are no websockets here: the server closes them
-        answer = self._refusal(scope) or self._app
-        await answer(scope, _bounded(receive), _with_headers(send))
+        receive, send = _bounded(receive), _with_headers(send)
+        try:
+            visit = await self._visit(scope)
+        except Refused as refused:
+            answer = _refuse(scope, refused.status, refused.code, refused.message)
+            await answer(scope, receive, send)
+            return
+        with visited(visit):
+            await _until(visit.person.ends, self._app, scope, receive, send)
 
-    def _refusal(self, scope: Scope) -> Response | None:
-        headers, path = Headers(scope=scope), scope["path"]
-        if not self._is_here(headers.get("host", "")):
-            return _refuse(scope, 421, "wrong-host", "this server has another name")
-        if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
-            return _refuse(scope, 403, "foreign-page", "a page of another site asked for this")
-        if scope["method"] not in _SAFE and not self._is_ours(headers):
-            return _refuse(scope, 403, "foreign-page", "a page of another site sent this")
+    async def _visit(self, scope: Scope) -> Visit:
+        """Who asks; Refused where nothing is told them."""
+        headers, path, door = Headers(scope=scope), scope["path"], self._door
+        if not door.is_here(headers.get("host", ""), path):
+            raise Refused(421, "wrong-host", "this server has another name")
+        if not door.is_wanted(scope, headers):
+            raise refused_site()
+        if scope["method"] not in SAFE and not door.is_ours(headers):
+            raise Refused(403, "foreign-page", "a page of another site sent this")
         length = headers.get("content-length", "0")
         if not length.isdecimal() or int(length) > LARGEST_BODY:
-            return too_large(scope)
-        if path in _OPEN or path == "/login" or self._has_token(headers):
-            return None
-        hint = "open the address that `fairway serve` printed"
-        return _refuse(scope, 401, "no-token", f"the token of this server is missing: {hint}")
+            raise Refused(413, "too-large", _TOO_LARGE)
+        if path in OPEN_PATHS:
+            return Visit(ALONE)
+        return Visit(await door.person(headers, path), door.audit)
 
-    def _is_here(self, host: str) -> bool:
-        name, _, port = host.partition(":")
-        return host in self._hosts or (port.isdecimal() and f"{name}:*" in self._hosts)
 
-    def _is_ours(self, headers: Headers) -> bool:
-        """Whether a page of ours sent it, or a program that is no browser."""
-        origin = headers.get("origin")
-        if origin is None:
-            return "authorization" in headers
-        return origin == f"http://{headers['host']}"
-
-    def _has_token(self, headers: Headers) -> bool:
-        kind, _, given = headers.get("authorization", "").partition(" ")
-        if kind.lower() == "bearer" and self.is_token(given.strip()):
-            return True
-        try:
-            found = SimpleCookie(headers.get("cookie", "")).get(self._cookie)
-        except CookieError:
-            return False
-        return found is not None and self.is_token(found.value)
-
-    def is_token(self, given: str) -> bool:
-        """Whether this is the token of this start."""
-        return hmac.compare_digest(given.encode("utf-8", "replace"), self._token)
+_TOO_LARGE = f"more than {LARGEST_BODY:,} bytes"
 
 
 def too_large(scope: Scope) -> Response:
     """What is said to a request that is too long."""
-    return _refuse(scope, 413, "too-large", f"more than {LARGEST_BODY:,} bytes")
+    return _refuse(scope, 413, "too-large", _TOO_LARGE)
+
+
+async def _until(ends: float, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+    """Answers; what is read for so long that the token ends meanwhile ends with it, and the reader
+    comes again with another. What was begun by a button is ended in order."""
+    if ends == float("inf") or scope["method"] not in SAFE:
+        await app(scope, receive, send)
+        return
+    begun = False
+
+    async def noted(message: Message) -> None:
+        nonlocal begun
+        begun = begun or message["type"] == "http.response.start"
+        await send(message)
+
+    with anyio.move_on_after(max(0.0, ends - time.time())) as limit:
+        await app(scope, receive, noted)
+    if limit.cancelled_caught and begun:
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+    elif limit.cancelled_caught:
+        answer = _refuse(scope, 401, "bad-token", "the token of the sign-in has expired meanwhile")
+        await answer(scope, receive, send)
 
 
 def _refuse(scope: Scope, status: int, code: str, message: str) -> Response:

@@ -9,6 +9,7 @@ from starlette.responses import HTMLResponse
 
 from fairway_core.findings import excerpt
 from fairway_runner.runs.html import html_templates
+from fairway_web.roles import may, visit
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -23,11 +24,16 @@ def _templates() -> Environment:
 
 def page(name: str, status: int = 200, /, **facts: Any) -> HTMLResponse:
     """A whole page."""
-    return HTMLResponse(_templates().get_template(name).render(**facts), status)
+    return HTMLResponse(_templates().get_template(name).render(**facts, **_asks()), status)
 
 
 def fragment(name: str, /, **facts: Any) -> HTMLResponse:
     """The part of a page that changes: its block `fragment`."""
     template = _templates().get_template(name)
     block = template.blocks["fragment"]
-    return HTMLResponse("".join(block(template.new_context(facts))))
+    return HTMLResponse("".join(block(template.new_context({**facts, **_asks()}))))
+
+
+def _asks() -> dict[str, Any]:
+    """Who looks at the page: what they may not do has no button."""
+    return {"person": visit().person, "may": may}

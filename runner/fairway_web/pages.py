@@ -17,12 +17,13 @@ from fairway_runner.runs.log_lines import names_ranks
 from fairway_runner.runs.report.overlay import overlay
 from fairway_runner.runs.report.page import sections
 from fairway_runner.runs.steps import has_steps
-from fairway_runner.submit.retry import retry
 from fairway_web import files, logs
 from fairway_web.acting import acting
+from fairway_web.audit import may_steer
 from fairway_web.html import fragment, page
 from fairway_web.listing import STATES, compared, listed
 from fairway_web.scripts import script
+from fairway_web.steering import cancel_run, retry_run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -141,9 +142,9 @@ def _act(action: str, runs: Sequence[Run]) -> None:
     for run in runs:
         try:
             if action == "cancel":
-                run.cancel()
+                cancel_run(run)
             else:
-                retry(run)
+                retry_run(run)
         except UserError as error:
             errors.append(error)
     if errors:
@@ -169,6 +170,7 @@ def _run_facts(run: Run, task: str, rank: str) -> dict[str, Any]:
     kept, more_kept = files.outputs(run)
     return {
         "is_final": is_final,
+        "may_steer": may_steer(run),
         "again": not has_steps(run.folder),
         "script": _script(run, task),
         "facts": {"run_id": run.id, "state": run.state},

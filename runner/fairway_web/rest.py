@@ -18,11 +18,11 @@ from fairway_core.findings import Finding, UserError, finding_facts
 from fairway_runner.runs.compare import compare
 from fairway_runner.runs.detail import Detail
 from fairway_runner.runs.facts import run_facts, target_facts
-from fairway_runner.submit.retry import retry
 from fairway_web import files, logs, standing
 from fairway_web.acting import acting, checking
 from fairway_web.listing import columns_of, compared, listed
 from fairway_web.scripts import script
+from fairway_web.steering import cancel_run, retry_run
 from fairway_web.submitting import read_asked
 
 if TYPE_CHECKING:
@@ -45,6 +45,8 @@ def problem(error: UserError) -> JSONResponse:
     status = 404 if codes & _UNKNOWN else _STATUS.get(error.exit_code, 422)
     if codes & _WRONG_STATE:
         status = 409
+    if "missing-role" in codes:
+        status = 403
     facts = [finding_facts(each) for each in error.findings]
     return JSONResponse({"findings": facts, "exit_code": error.exit_code}, status)
 
@@ -177,13 +179,13 @@ class Rest:
     async def cancel(self, request: Request) -> Response:
         """Ends a run early, or one task of it; answers when that has ended."""
         run, task = self._run(request), request.query_params.get("task") or None
-        await acting(run.cancel, task)
+        await acting(cancel_run, run, task)
         return JSONResponse(await to_thread.run_sync(standing.cancelled, run, task))
 
     async def retry(self, request: Request) -> Response:
         """Runs the unsuccessful tasks of an ended run again."""
         run = self._run(request)
-        tasks = await acting(retry, run)
+        tasks = await acting(retry_run, run)
         return JSONResponse({"run_id": run.id, "tasks": len(tasks)})
 
 

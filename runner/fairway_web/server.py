@@ -14,14 +14,19 @@ from typing import TYPE_CHECKING, Any
 import uvicorn
 
 from fairway_core.findings import UserError
-from fairway_web.app import application
+from fairway_web.app import application, shared_application
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from fairway_runner.runs.store import RunStore
+    from starlette.types import ASGIApp
 
+    from fairway_runner.runs.store import RunStore
+    from fairway_web.door import Door
+
+LOOPBACK = "127.0.0.1"
 _GRACE = 2  # seconds that open streams have at the end
 _RECORD = "serve.json"
 
@@ -54,17 +59,27 @@ class Address:
         return f"{self.url}/login?code={self.code}"
 
 
-def on_loopback(port: int) -> Address:
-    """A port of this machine's loopback, any free one for 0; UserError where it is taken."""
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+def listening(address: str, port: int) -> socket.socket:
+    """A port of an address of this machine; UserError where it cannot be had."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listener.bind(("127.0.0.1", port))
+        listener.bind((address, port))
     except OSError as error:
         listener.close()
         message = f"port {port} cannot be used: {error.strerror}"
         hint = "choose another with --port, or leave it out for any free one"
+        if address != LOOPBACK:
+            message = f"port {port} of {address} cannot be used: {error.strerror}"
+            hint = "choose another with --port, or another address of this machine"
         raise UserError.of("port-taken", message, hint) from None
+    return listener
+
+
+def on_loopback(port: int) -> Address:
+    """A port of this machine's loopback, any free one for 0; UserError where it is taken."""
+    listener = listening(LOOPBACK, port)
     port = listener.getsockname()[1]
     hosts = frozenset(f"{name}:{port}" for name in ("127.0.0.1", "localhost"))
     # Cookies take no notice of ports: the name has it, so that two servers can run.
@@ -73,8 +88,17 @@ def on_loopback(port: int) -> Address:
 
 def on_socket(path: Path) -> Address:
     """A socket in the file system, which only its owner can use; UserError where it cannot be."""
+    listener = socket_file(path)
+    # A browser reaches it through a port that ssh forwards, which may be any.
+    hosts = frozenset({"localhost", "localhost:*", "127.0.0.1:*"})
+    return Address(listener, "http://localhost", hosts, f"fairway-{secrets.token_hex(4)}")
+
+
+def socket_file(path: Path, *, for_group: bool = False) -> socket.socket:
+    """A socket that its owner can use, and its group where that is wanted; UserError where it
+    cannot be made."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    before = os.umask(0o177)
+    before = os.umask(0o117 if for_group else 0o177)
     try:
         _remove_stale(path)
         listener.bind(str(path))
@@ -84,9 +108,7 @@ def on_socket(path: Path) -> Address:
         raise UserError.of("no-socket", message, "choose another path with --socket") from None
     finally:
         os.umask(before)
-    # A browser reaches it through a port that ssh forwards, which may be any.
-    hosts = frozenset({"localhost", "localhost:*", "127.0.0.1:*"})
-    return Address(listener, "http://localhost", hosts, f"fairway-{secrets.token_hex(4)}")
+    return listener
 
 
 def _remove_stale(path: Path) -> None:
@@ -105,8 +127,30 @@ def serve(
 ) -> None:
     """Answers until SIGINT or SIGTERM; `ready` is called when it does. `program` is what starts
     Fairway's commands."""
+    app = application(store, address.token, address.hosts, address.cookie, address.code, program)
+    _answer(app, address.listener, ready, _recorded(store, address))
+
+
+def serve_shared(
+    store: RunStore,
+    listener: socket.socket,
+    door: Door,
+    program: Sequence[str],
+    ready: Callable[[], None],
+) -> None:
+    """The same for those who come in by the door; no token is kept for them."""
+    app = shared_application(store, door, program)
+    _answer(app, listener, ready, _made(store))
+
+
+def _answer(
+    app: ASGIApp,
+    listener: socket.socket,
+    ready: Callable[[], None],
+    recorded: AbstractContextManager[None],
+) -> None:
     config = uvicorn.Config(
-        application(store, address.token, address.hosts, address.cookie, address.code, program),
+        app,
         log_level="warning",
         access_log=False,  # the address of the login has the token
         server_header=False,
@@ -126,12 +170,21 @@ def serve(
 
     # uvicorn ends in order, then raises the signal again: the record must go before we do.
     signal.signal(signal.SIGTERM, end)
-    with address.listener, _recorded(store, address):
-        address.listener.listen(128)
+    with listener, recorded:
+        listener.listen(128)
         ready()
-        server.run(sockets=[address.listener])
+        server.run(sockets=[listener])
     if told:
         raise SystemExit(128 + signal.SIGTERM)
+
+
+@contextmanager
+def _made(store: RunStore) -> Iterator[None]:
+    """The folder of the runs, which git does not look at."""
+    with store.recording():
+        store.base.mkdir(parents=True, exist_ok=True)
+        (store.base / ".gitignore").write_text("*\n", encoding="ascii")
+    yield
 
 
 @contextmanager
@@ -141,9 +194,7 @@ def _recorded(store: RunStore, address: Address) -> Iterator[None]:
     Where another server of the project runs as well, its record is there again afterwards.
     """
     file = store.base / _RECORD
-    with store.recording():
-        store.base.mkdir(parents=True, exist_ok=True)
-        (store.base / ".gitignore").write_text("*\n", encoding="ascii")
+    with _made(store), store.recording():
         earlier = _record(file)
         _write(file, {"url": address.url, "token": address.token, "pid": os.getpid()})
     try:

@@ -19,6 +19,8 @@ from fairway_runner.submit.ready import MANY, Ready, make_ready, many
 from fairway_runner.submit.rerun import Submitted, ready_again, submitted
 from fairway_runner.submit.steps import PreparedSteps
 from fairway_runner.targets.lookup import find_target
+from fairway_web.audit import audited, by
+from fairway_web.roles import may
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -112,9 +114,17 @@ class Submitting:
 
     def submit(self, asked: Asked) -> Run:
         """Starts it. UserError where it cannot be."""
-        with self._turn_of(asked.run_id), self._ready(asked, copies=True) as ready:
+        about = {"run": asked.run_id or ""}
+        with (
+            audited("submit", about),
+            self._turn_of(asked.run_id),
+            self._ready(asked, copies=True) as ready,
+        ):
+            about |= {"run": ready.record.id, "target": ready.record.target}
             if ready.tasks > MANY and not asked.yes:
                 raise many(ready.tasks, "say `yes` if that is meant")
+            if (who := by()) is not None:
+                ready.sign(who)
             return ready.start(self._store)
 
     @contextmanager
@@ -141,12 +151,14 @@ class Submitting:
                 asks=asks,
                 copies=copies,
             ) as (prepared, _):
-                yield Ready(prepared)
+                ready = Ready(prepared)
+                self._require_elsewhere(ready, has_known_code=True)
+                yield ready
             return
         file = asked.file or UNNAMED
         path = self.inside(file)
         text = text_of(path) if asked.job is None else asked.job
-        yield make_ready(
+        ready = make_ready(
             job_of_text(text, file, path.parent, asked.set),
             self._store,
             asked.target,
@@ -157,6 +169,24 @@ class Submitting:
             asks=asks,
             copies=copies,
         )
+        self._require_elsewhere(ready)
+        yield ready
+
+    def _require_elsewhere(self, ready: Ready, *, has_known_code: bool = False) -> None:
+        """UserError for what takes more than the project from this machine, of those who may not:
+        a program here could read whatever the server can, its tokens for Azure too."""
+        if may("here"):
+            return
+        root = self.runs.base.parent.resolve()
+        if ready.runs_here:
+            hint = "name another with `target`, or ask for the role Operator"
+            message = "your role does not let you run jobs on the machine of the server"
+            raise UserError.of("missing-role", message, hint)
+        if not has_known_code and not ready.code_folder.resolve().is_relative_to(root):
+            hint = "keep `code.path` inside of the project"
+            raise UserError.of(
+                "missing-role", "your role does not let you submit code from elsewhere", hint
+            )
 
     def _again(self, asked: Asked) -> tuple[Run, Submitted, Target | None]:
         run = self.runs.find(asked.run or "")

@@ -14,7 +14,9 @@ from fairway_runner.targets.facts import target_facts
 from fairway_runner.targets.lookup import all_targets, find_target
 from fairway_runner.targets.nodes import act_on_node, node_actions, nodes_of
 from fairway_web.acting import acting
+from fairway_web.audit import audited
 from fairway_web.html import fragment, page
+from fairway_web.roles import may
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -98,7 +100,8 @@ class Targets:
         facts["columns"] = _more(facts["nodes"])
         runs = {node["run"] for node in facts["nodes"] if node["run"]}
         facts["known"] = {name for name in runs if self._has(name)}
-        facts["actions"] = [each for each in _ACTIONS if each in node_actions(target)]
+        able = node_actions(target) if may("nodes") else ()
+        facts["actions"] = [each for each in _ACTIONS if each in able]
         return facts
 
     def _has(self, run: str) -> bool:
@@ -133,7 +136,8 @@ def _act(target: Target, action: str, nodes: Sequence[str]) -> None:
     errors: list[UserError] = []
     for node in nodes:
         try:
-            act_on_node(target, action, node)
+            with audited(action, {"target": target.name, "node": node}):
+                act_on_node(target, action, node)
         except UserError as error:
             errors.append(error)
     if errors:

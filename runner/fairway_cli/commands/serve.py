@@ -29,50 +29,121 @@ def command(
     open_: Annotated[
         bool, typer.Option("--open", help="Open the page in the browser of this machine.")
     ] = False,
+    behind_proxy: Annotated[
+        bool,
+        typer.Option(
+            "--behind-proxy",
+            help="For several people: a proxy signs them in with Entra ID, and passes their token.",
+        ),
+    ] = False,
+    public_url: Annotated[
+        str | None,
+        typer.Option("--public-url", metavar="URL", help="The address that people open, https://…"),
+    ] = None,
+    tenant: Annotated[
+        str | None,
+        typer.Option("--tenant", metavar="ID", help="The Entra ID tenant in which they sign in."),
+    ] = None,
+    audience: Annotated[
+        str | None,
+        typer.Option(
+            "--audience", metavar="ID", help="The client ID of the application they sign in to."
+        ),
+    ] = None,
+    address: Annotated[
+        str | None,
+        typer.Option("--address", metavar="IP", help="Listen on this address instead of loopback."),
+    ] = None,
     _deadline: DeadlineOption = None,
 ) -> None:
     """Show the runs of this project in a browser, and answer by REST under /api/v1.
 
     It listens on loopback alone, and asks for the token in the address that it prints. End it with
     Ctrl-C; no run ends with it.
+
+    With --behind-proxy it verifies the token of each person instead, and goes by their app role:
+    Reader, Submitter or Operator. URL, tenant and audience may stand below `serve:` in
+    fairway.yaml.
     """
     from fairway_core.findings import UserError
 
+    settings = {"url": public_url, "tenant": tenant, "audience": audience}
+    if behind_proxy:
+        if open_ or (socket is not None and (port or address is not None)):
+            message = "--behind-proxy excludes --open, and --socket excludes --port and --address"
+            raise UserError.of("bad-value", message, "people open the address of the proxy")
+        _require_extra(*_PACKAGES)
+        _serve_shared(settings, socket, address, port)
+        return
+    if address is not None or any(settings.values()):
+        message = "--address, --public-url, --tenant and --audience are for --behind-proxy"
+        hint = "without it the server listens on loopback alone: add --behind-proxy, or leave them"
+        raise UserError.of("bad-value", message, hint)
     if socket is not None and (port or open_):
         message = "--socket excludes --port and --open"
         raise UserError.of("bad-value", message, "a browser opens ports: leave --socket out")
-    _require_extra()
+    _require_extra("starlette", "uvicorn")
     from fairway_runner.runs.store import RunStore
     from fairway_web.server import on_loopback, on_socket, serve
 
     store = RunStore.here()
-    address = on_loopback(port) if socket is None else on_socket(socket)
+    place = on_loopback(port) if socket is None else on_socket(socket)
 
     def ready() -> None:
         if socket is not None:
             print(f"ready: listening on {socket}; the token is in {store.base / 'serve.json'}")
         else:
-            print(f"ready: open {address.login}")
+            print(f"ready: open {place.login}")
         sys.stdout.flush()
         if open_:
             import threading
             import webbrowser
 
             # One in the terminal returns when it is closed: it is not waited for.
-            threading.Thread(target=webbrowser.open, args=[address.opened], daemon=True).start()
+            threading.Thread(target=webbrowser.open, args=[place.opened], daemon=True).start()
 
-    program = [sys.executable, "-P", "-m", "fairway_cli.entry"]
-    serve(store, address, program, ready)
+    serve(store, place, _PROGRAM, ready)
 
 
-def _require_extra() -> None:
+_PROGRAM = [sys.executable, "-P", "-m", "fairway_cli.entry"]
+_PACKAGES = {
+    "starlette": "starlette>=1,<2",
+    "uvicorn": "uvicorn>=0.40,<1",
+    "jwt": "pyjwt>=2.10,<3",
+}
+
+
+def _serve_shared(
+    settings: dict[str, str | None], socket: Path | None, address: str | None, port: int
+) -> None:
+    from fairway_runner.runs.store import RunStore
+    from fairway_web.server import LOOPBACK, listening, serve_shared, socket_file
+    from fairway_web.shared import door_of
+
+    store = RunStore.here()
+    door = door_of(store, settings)
+    if socket is not None:
+        listener, place = socket_file(socket, for_group=True), str(socket)
+    else:
+        listener = listening(address or LOOPBACK, port)
+        host = f"[{address}]" if address and ":" in address else address or LOOPBACK
+        place = f"http://{host}:{listener.getsockname()[1]}"
+
+    def ready() -> None:
+        print(f"ready: listening on {place} for the proxy of {door.url}", flush=True)
+
+    serve_shared(store, listener, door, _PROGRAM, ready)
+
+
+def _require_extra(*modules: str) -> None:
     """UserError with exit code 4 where the packages of the server are not installed."""
     from importlib.util import find_spec
 
     from fairway_core.findings import UserError
 
-    missing = [name for name in ("starlette", "uvicorn") if find_spec(name) is None]
+    missing = [name for name in modules if find_spec(name) is None]
     if missing:
         message = f"`fairway serve` needs {' and '.join(missing)}"
-        hint = "install what it needs: pip install 'starlette>=1,<2' 'uvicorn>=0.40,<1'"
+        wanted = " ".join(f"'{_PACKAGES[name]}'" for name in modules)
+        hint = f"install what it needs: pip install {wanted}"
         raise UserError.of("missing-extra", message, hint, exit_code=4)

@@ -88,6 +88,8 @@ def _remarks(facts: Mapping[str, Any]) -> Iterator[str]:
         value = f" ({each['metric']}={each['value']:g})" if each.get("metric") else ""
         place = f"{each['output']} of task {each['task']} of {each['run']}{value}"
         yield f"input   {printable(f'{name}: {place}')}"
+    for each in facts.get("actions", ()):  # a server may be older
+        yield f"by      {printable(each['by'])}, {each['at']}: {printable(each['action'])}"
     if facts["tags"]:
         yield f"tags    {printable(' '.join(facts['tags']))}"
     for line in facts["note"].splitlines():

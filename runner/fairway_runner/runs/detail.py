@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_runner.runs.accounting import use_of
 from fairway_runner.runs.facts import (
+    action_facts,
     input_facts,
     run_facts,
     setup_facts,
@@ -44,6 +45,7 @@ class Detail:
         from fairway_runner.runs.figures import figures, in_words
 
         facts = run_facts(run) | target_facts(run) | {"inputs": input_facts(run)}
+        facts |= action_facts(run)
         tasks = run.tasks
         samples = [sample for some in figures(run).values() for sample in some]
         return cls(

@@ -12,6 +12,7 @@ from fairway_core.findings import UserError
 from fairway_runner.dev import TEMPLATE
 from fairway_runner.quantities import duration
 from fairway_runner.runs import fallback
+from fairway_runner.runs.actions import actions
 from fairway_runner.runs.records import read_json
 
 if TYPE_CHECKING:
@@ -68,6 +69,12 @@ def input_facts(run: Run) -> dict[str, Any]:
         return {}
     inputs = found if isinstance(found, dict) else {}
     return {name: each for name in inputs if (each := _kept_by(inputs[name]))}
+
+
+def action_facts(run: Run) -> dict[str, Any]:
+    """Who has submitted the run, and what people have done with it, where they share a server."""
+    done = actions(run.folder, run.record.created)
+    return {"actions": [{**each, "at": iso(each["at"])} for each in done]}
 
 
 def _kept_by(found: object) -> dict[str, Any] | None:

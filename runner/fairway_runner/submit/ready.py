@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from fairway_runner.submit.submission import Prepared, start
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from fairway_core.findings import Finding
     from fairway_runner.jobs.job_file import JobFile
@@ -49,6 +51,33 @@ class Ready:
         """The targets after the first that it may go to."""
         others = self.prepared.next if isinstance(self.prepared, Prepared) else []
         return [each.record.target for each in others]
+
+    @property
+    def code_folder(self) -> Path:
+        """Where its code is."""
+        return self.prepared.code.folder
+
+    @property
+    def runs_here(self) -> bool:
+        """Whether some of it may run on this machine."""
+        from fairway_runner.engines.capabilities import runs_here
+        from fairway_runner.runs import steps
+        from fairway_runner.targets.lookup import find_target
+
+        made = self.prepared
+        if isinstance(made, Prepared):
+            engines = [made.record.engine, *(each.record.engine for each in made.next)]
+        else:
+            targets = {each["target"] for each in json.loads(made.files[steps.FILE])["steps"]}
+            engines = [find_target(name).engine for name in targets]
+        return any(map(runs_here, engines))
+
+    def sign(self, by: dict[str, str]) -> None:
+        """Writes down who submits it: their name and id."""
+        from fairway_runner.runs.actions import signed
+
+        files = self.prepared.files
+        files["provenance.json"] = signed(files["provenance.json"], by)
 
     @property
     def scripts(self) -> Mapping[str, str]:

@@ -246,6 +246,7 @@ def _keep(prepared: Prepared, run: Run) -> None:
 def _provenance(run: Run, **facts: Any) -> str:
     known = recorded.facts(run, "provenance.json")
     found = {**known, **facts, "rerun_of": run.id}
+    found.pop("by", None)  # that is who submitted the earlier one
     if not found.get("inputs"):
         found.pop("inputs", None)  # it read what other runs have kept, and does so no more
     return json.dumps(found, indent=1)

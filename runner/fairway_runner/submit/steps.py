@@ -143,7 +143,8 @@ def _say_whose(
 ) -> None:
     """Writes down of which run the step is, and its job alone, so that it can be run again."""
     made = json.loads(prepared.files["provenance.json"])
-    kept = {name: facts[name] for name in ("git", "folder") if name in facts}
+    names = ("git", "folder", *(("by", "user") if "by" in facts else ()))
+    kept = {name: facts[name] for name in names if name in facts}
     origin = {"step": {"of": whole.id, "name": step.name}, "set": []}
     prepared.files["provenance.json"] = json.dumps({**made, **kept, **origin}, indent=1)
     prepared.files["code.diff"] = recorded.text(whole, "code.diff")

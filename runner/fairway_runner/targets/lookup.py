@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from fairway_core.notifications import Notify
+    from fairway_core.project import Serve
     from fairway_runner.runs.folder import RunFolder
 
 SYNCED = Path(".fairway", "targets.json")
@@ -114,6 +115,14 @@ def default_notify() -> Notify | None:
     from fairway_core.project import Project
 
     return read(file).validate(Project).notify
+
+
+def server_settings() -> Serve:
+    """How a server behind a proxy is reached, by the project's `fairway.yaml`."""
+    from fairway_core.project import Project, Serve
+
+    _, file = find_project()
+    return Serve() if file is None else read(file).validate(Project).serve
 
 
 def _synced(file: Path) -> Iterator[Target]:

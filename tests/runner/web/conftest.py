@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import sys
+import time
 import warnings
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
+import jwt
 import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # Starlette's wish for another client
     from starlette.testclient import TestClient
 
-from fairway_web.app import application
+from fairway_web.app import application, shared_application
+from fairway_web.behind_proxy import BehindProxy
+from fairway_web.identity import Verifier
+from fairway_web.signing_keys import Published, SigningKeys
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from fairway_runner.runs.store import RunStore
 
@@ -46,3 +55,102 @@ def browser(anyone: TestClient) -> TestClient:
     """A client with the cookie, as a browser has it after the login."""
     assert anyone.get(f"/login?token={TOKEN}").status_code == 303
     return anyone
+
+
+TENANT = "11111111-2222-3333-4444-555555555555"
+AUDIENCE = "66666666-7777-8888-9999-000000000000"
+ISSUER = f"https://login.microsoftonline.com/{TENANT}/v2.0"
+SHARED = "https://runs.example.org"
+
+
+def _key() -> rsa.RSAPrivateKey:
+    return rsa.generate_private_key(public_exponent=65537, key_size=2048)
+
+
+@dataclass
+class Entra:
+    """A tenant that signs tokens with real keys, of which `one` is published."""
+
+    keys: dict[str, rsa.RSAPrivateKey] = field(
+        default_factory=lambda: {"one": _key(), "two": _key()}
+    )
+    published: tuple[str, ...] = ("one",)
+    issuer: str = ISSUER
+    is_away: bool = False
+    fetches: int = 0
+
+    def fetch(self) -> Published:
+        self.fetches += 1
+        if self.is_away:
+            raise OSError("login.example: it is away")
+        return Published(self.issuer, {n: self.keys[n].public_key() for n in self.published})
+
+    def jwks(self, **facts: Any) -> list[dict[str, Any]]:
+        made = jwt.algorithms.RSAAlgorithm.to_jwk
+        keys = [(n, json.loads(made(self.keys[n].public_key()))) for n in self.published]
+        return [{**key, "kid": name, "use": "sig", **facts} for name, key in keys]
+
+    def token(
+        self, *roles: str, key: str = "one", kid: str | None = None, alg: str = "RS256", **more: Any
+    ) -> str:
+        """One that is good, but for what is said; a claim of None is left out."""
+        now = int(time.time())
+        claims = {
+            "iss": self.issuer,
+            "aud": AUDIENCE,
+            "sub": "s",
+            "oid": "id-ann",
+            "iat": now,
+            "nbf": now,
+            "exp": now + 3600,
+            "preferred_username": "ann@example.org",
+            "roles": list(roles),
+            **more,
+        }
+        claims = {name: value for name, value in claims.items() if value is not None}
+        headers = {"kid": kid or key}
+        secret: Any = self.keys[key]
+        if alg == "none":
+            secret = None
+        elif alg.startswith("HS"):
+            secret = "s" * 64
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return jwt.encode(claims, secret, algorithm=alg, headers=headers)
+
+
+@pytest.fixture(scope="session")
+def real_keys() -> dict[str, rsa.RSAPrivateKey]:
+    return {"one": _key(), "two": _key()}
+
+
+@pytest.fixture
+def entra(real_keys: dict[str, rsa.RSAPrivateKey]) -> Entra:
+    return Entra(real_keys)
+
+
+@pytest.fixture
+def audit(store: RunStore) -> Path:
+    return store.base / "audit.jsonl"
+
+
+@pytest.fixture
+def shared(store: RunStore, entra: Entra, audit: Path) -> Iterator[TestClient]:
+    """A client of the server behind a proxy, which has not signed in."""
+    (store.base / "runs").mkdir(parents=True, exist_ok=True)
+    door = BehindProxy(SHARED, Verifier(SigningKeys(entra.fetch), AUDIENCE), audit)
+    program = [sys.executable, "-P", "-m", "fairway_cli.entry"]
+    app = shared_application(store, door, program)
+    with TestClient(app, SHARED, follow_redirects=False) as client:
+        yield client
+
+
+@pytest.fixture
+def sign_in(shared: TestClient, entra: Entra) -> Callable[..., TestClient]:
+    """Signs in with a role: `sign_in("Reader")`."""
+
+    def signed_in(*roles: str, **claims: Any) -> TestClient:
+        shared.headers["Authorization"] = f"Bearer {entra.token(*roles, **claims)}"
+        return shared
+
+    return signed_in

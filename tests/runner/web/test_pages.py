@@ -173,7 +173,7 @@ def test_a_button_reaches_all_runs_also_where_one_refuses(
 ) -> None:
     cancelled: list[str] = []
 
-    def cancel(run: Run) -> None:
+    def cancel(run: Run, task: str | None) -> None:
         if run.id == "job-a":
             raise UserError.of("away", "its host does not answer", exit_code=5)
         cancelled.append(run.id)

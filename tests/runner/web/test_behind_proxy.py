@@ -1,0 +1,395 @@
+"""The server behind a proxy: who comes in, what their role lets them do, and what is kept of it."""
+
+from __future__ import annotations
+
+import json
+import re
+import stat
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from starlette.routing import Mount, Route
+
+from fairway_runner.runs.actions import note, signed
+from fairway_web.roles import ACTIONS, OPEN, ROUTES, Person, Role, role_table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from conftest import Entra, MakeRun, RunFairway
+    from starlette.testclient import TestClient
+
+    from fairway_runner.runs.store import Run, RunStore
+
+    SignIn = Callable[..., TestClient]
+
+_DOCS = Path(__file__).parents[3] / "docs" / "serve.md"
+ANN = {"name": "ann@example.org", "id": "id-ann"}
+BOB = {"name": "bob@example.org", "id": "id-bob"}
+OURS = {"Origin": "https://runs.example.org"}
+
+
+def submitted_by(run: Run, by: dict[str, str]) -> Run:
+    file = run.folder / "provenance.json"
+    file.write_text(signed(file.read_text(), by))
+    return run
+
+
+def lines(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+# Who comes in.
+
+
+@pytest.mark.parametrize("path", ["/", "/metrics", "/static/page.js", "/api/v1/runs", "/login"])
+def test_without_a_sign_in_nothing_is_told(shared: TestClient, path: str) -> None:
+    answer = shared.get(path)
+    assert answer.status_code == 401
+    assert "nobody has signed in: the proxy passed no token of Entra ID" in answer.text
+
+
+def test_what_a_proxy_merely_says_of_a_person_is_nothing(shared: TestClient) -> None:
+    said = ("X-Auth-Request-Email", "X-Forwarded-Email", "X-Forwarded-User")
+    said += ("X-MS-CLIENT-PRINCIPAL-NAME", "X-MS-CLIENT-PRINCIPAL", "X-Auth-Request-Groups")
+    headers = dict.fromkeys(said, "ann@example.org")
+    assert shared.get("/", headers=headers).status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("header", "before"),
+    [
+        ("Authorization", "Bearer "),
+        ("X-MS-TOKEN-AAD-ID-TOKEN", ""),
+        ("X-Forwarded-Access-Token", ""),
+    ],
+)
+def test_the_token_is_taken_from_where_a_proxy_puts_it(
+    shared: TestClient, entra: Entra, header: str, before: str
+) -> None:
+    assert shared.get("/", headers={header: before + entra.token("Reader")}).status_code == 200
+    wrong = shared.get("/", headers={header: before + entra.token("Reader", key="two")})
+    assert wrong.status_code == 401
+    assert "the token of the sign-in is not good here" in wrong.text
+
+
+@pytest.mark.parametrize(
+    "given", [["Basic YTpi"], ["Bearer"], ["Bearer "], ["Bearer {good}", "Bearer {good}"]]
+)
+def test_another_authorization_is_none(shared: TestClient, entra: Entra, given: list[str]) -> None:
+    good = entra.token("Reader")
+    headers = [("Authorization", each.format(good=good)) for each in given]
+    answer = shared.get("/", headers=[*headers, ("X-Forwarded-Access-Token", good)])
+    assert answer.status_code == 401
+    assert "the header authorization holds no token of a sign-in" in answer.text
+
+
+def test_refusals_of_rest_are_findings(shared: TestClient, entra: Entra) -> None:
+    assert shared.get("/api/v1/runs").json()["findings"][0]["id"] == "no-token"
+    bearer = {"Authorization": f"Bearer {entra.token()}"}
+    answer = shared.get("/api/v1/runs", headers=bearer)
+    assert (answer.status_code, answer.json()["findings"][0]["id"]) == (403, "no-role")
+    entra.is_away, entra.published = True, ()
+    assert shared.get("/api/v1/runs", headers=bearer).status_code == 403  # the key is known
+    bearer = {"Authorization": f"Bearer {entra.token('Reader', kid='new')}"}
+    assert shared.get("/api/v1/runs", headers=bearer).status_code == 401
+
+
+def test_where_the_keys_are_away_it_says_so(shared: TestClient, entra: Entra) -> None:
+    entra.is_away = True
+    answer = shared.get("/", headers={"Authorization": f"Bearer {entra.token('Reader')}"})
+    assert answer.status_code == 503
+    assert "the keys of the sign-in cannot be fetched" in answer.text
+    assert shared.get("/healthz").text == "ok\n"
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1:8765", "runs.example.org:80", ""])
+def test_it_is_reached_by_its_public_name(sign_in: SignIn, host: str) -> None:
+    client = sign_in("Operator")
+    assert client.get("/", headers={"Host": host}).status_code == 421
+    assert client.get("/", headers={"Host": "RUNS.example.org:443"}).status_code == 200
+    for near in ("127.0.0.1:8765", "localhost", "[::1]:8765"):
+        assert client.get("/healthz", headers={"Host": near}).status_code == 200
+    assert client.get("/healthz", headers={"Host": "evil.example:8765"}).status_code == 421
+
+
+_FOLLOWED = {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+def test_a_link_from_elsewhere_leads_to_pages_alone(sign_in: SignIn, site: str) -> None:
+    """After a sign-in a browser comes from the page of that; other sites' scripts and frames do
+    not come in."""
+    client = sign_in("Reader")
+    followed = {"Sec-Fetch-Site": site, **_FOLLOWED}
+    assert client.get("/", headers=followed).status_code == 200
+    assert client.get("/api/v1/runs", headers=followed).status_code == 403
+    assert client.get("/", headers={**followed, "Sec-Fetch-Dest": "iframe"}).status_code == 403
+    assert client.get("/", headers={**followed, "Sec-Fetch-Mode": "no-cors"}).status_code == 403
+    assert client.post("/runs", headers={**followed, **OURS}).status_code == 403
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "https://evil.example"},
+        {"Origin": "http://runs.example.org"},
+        {"Origin": "null"},
+        {"Origin": ""},
+        {"Cookie": "_oauth2_proxy=session"},
+        {"Sec-Fetch-Site": "same-origin"},
+    ],
+)
+def test_another_page_sends_nothing(
+    sign_in: SignIn, make_run: MakeRun, headers: dict[str, str]
+) -> None:
+    """The proxy adds the token to what any page makes a browser send."""
+    make_run("job-a", state="running")
+    client = sign_in("Operator")
+    for path in ("/runs", "/api/v1/runs/job-a/cancel"):
+        answer = client.post(path, content="action=cancel&run=job-a", headers=headers)
+        assert answer.status_code == 403
+        assert "a page of another site sent this" in answer.text
+
+
+def test_our_pages_and_programs_send(sign_in: SignIn) -> None:
+    client = sign_in("Operator")
+    for headers in (OURS, {**OURS, "Cookie": "a=b", "Sec-Fetch-Site": "same-origin"}, {}):
+        assert client.post("/api/v1/check", content="x", headers=headers).status_code == 422
+
+
+@pytest.mark.parametrize("left", [0.5, -1.0])
+def test_a_stream_ends_with_its_token(
+    sign_in: SignIn, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, left: float
+) -> None:
+    """The reader comes again with a newer one, and goes on where it was."""
+    make_run("job-a", [{"log": "one\n", "state": "running"}], "running", engine="none-such")
+    client = sign_in("Reader")
+    who = lambda *_: Person("id-ann", "ann", Role.READER, time.time() + left)  # noqa: E731
+    monkeypatch.setattr("fairway_web.identity.Verifier.person", who)
+    answer = client.get("/api/v1/runs/job-a/log", headers={"Accept": "text/event-stream"})
+    if left > 0:
+        assert answer.status_code == 200
+        assert "event: end" not in answer.text
+    else:
+        assert answer.status_code == 401
+        assert "the token of the sign-in has expired meanwhile" in answer.text
+
+
+# What a role lets them do.
+
+
+def _routes(routes: Any, before: str = "") -> Iterator[tuple[str, str]]:
+    for route in routes:
+        if isinstance(route, Route):
+            for method in (route.methods or set()) - {"HEAD"}:
+                yield method, before + route.path
+        elif isinstance(route, Mount) and route.routes:
+            yield from _routes(route.routes, before + route.path)
+        else:
+            yield "GET", before + route.path
+
+
+def test_every_route_has_a_role(shared: TestClient, anyone: TestClient) -> None:
+    app: Any = shared.app
+    alone: Any = anyone.app
+    known = {f"{method} {path}" for method, path in _routes(app._app.routes)}
+    assert known == set(ROUTES) - {"GET /login"}
+    assert {f"{m} {path}" for m, path in _routes(alone._app.routes)} == set(ROUTES)
+    assert {action for action in ROUTES.values() if action != OPEN} <= set(ACTIONS)
+    # What changes something is for no Reader, and what is open to all tells nothing.
+    for route, action in ROUTES.items():
+        assert not route.startswith("POST") or ACTIONS[action][0] > Role.READER
+    assert {r for r, action in ROUTES.items() if action == OPEN} == {"GET /healthz", "GET /login"}
+
+
+@pytest.mark.parametrize("role", list(Role))
+def test_every_route_asks_for_its_role(sign_in: SignIn, role: Role) -> None:
+    client = sign_in(role.word)
+    for route, action in ROUTES.items():
+        if action == OPEN or action == "look":
+            continue
+        method, path = route.split(" ")
+        address = re.sub(r"\{[^}]*\}", "none", path)
+        answer = client.request(method, address, headers=OURS)
+        is_refused = answer.status_code == 403
+        assert is_refused == (role < ACTIONS[action][0]), (route, answer.text)
+        if is_refused:
+            assert f"the role {role.word} does not let you {ACTIONS[action][1]}" in answer.text
+
+
+_PAGES = ("/", "/runs/job-a", "/targets", "/targets/local", "/compare?run=job-a", "/cost")
+
+
+def test_pages_show_no_button_that_is_refused(sign_in: SignIn, make_run: MakeRun) -> None:
+    submitted_by(make_run("job-a", state="failed"), BOB)
+    client = sign_in("Reader")
+    for path in _PAGES:
+        text = client.get(path).text
+        assert 'name="action"' not in text, path
+        assert 'href="/submit' not in text, path
+        assert "ann@example.org, Reader" in text, path
+    client = sign_in("Submitter")
+    assert 'href="/submit"' in client.get("/").text
+    assert 'name="action"' not in client.get("/runs/job-a").text  # it is Bob's
+    client = sign_in("Submitter", oid="id-bob")
+    assert 'name="action" value="retry"' in client.get("/runs/job-a").text
+    client = sign_in("Operator")
+    assert 'name="action" value="retry"' in client.get("/runs/job-a").text
+    assert 'name="action" value="cancel"' in client.get("/").text
+
+
+def test_the_docs_have_the_table_of_roles() -> None:
+    said = _DOCS.read_text("utf-8").splitlines()
+    start = next(i for i, line in enumerate(said) if line.startswith("| who may | Reader"))
+    assert said[start + 2 : start + 2 + len(ACTIONS)] == role_table()
+
+
+@pytest.mark.parametrize("action", ["cancel", "retry"])
+def test_submitters_steer_their_own_runs(
+    sign_in: SignIn, make_run: MakeRun, audit: Path, action: str
+) -> None:
+    submitted_by(make_run("job-bob", state="failed"), BOB)
+    make_run("job-any", state="failed")
+    client = sign_in("Submitter")
+    for name in ("job-bob", "job-any"):
+        form = f"action={action}&run={name}&confirmed=yes"
+        for path, body in ((f"/api/v1/runs/{name}/{action}", ""), ("/runs", form)):
+            answer = client.post(path, content=body, headers=OURS)
+            assert answer.status_code == 403
+            assert "the role Submitter does not let you cancel and retry all runs" in answer.text
+    found = lines(audit)
+    assert [(each["run"], each["outcome"]) for each in found] == [
+        *[("job-bob", "missing-role")] * 2,
+        *[("job-any", "missing-role")] * 2,
+    ]
+    assert stat.S_IMODE(audit.stat().st_mode) == 0o600
+
+
+def test_what_is_done_is_written_down(
+    sign_in: SignIn, make_run: MakeRun, audit: Path, fairway: RunFairway, store: RunStore
+) -> None:
+    run = submitted_by(make_run("job-a", state="failed"), BOB)
+    client = sign_in("Operator")
+    assert client.post("/api/v1/runs/job-a/cancel", headers=OURS).is_success
+    (done,) = lines(audit)
+    assert {**done, "at": 0} == {
+        "at": 0,
+        "by": "ann@example.org",
+        "id": "id-ann",
+        "role": "Operator",
+        "action": "cancel",
+        "run": "job-a",
+        "outcome": "done",
+    }
+    detail = client.get("/api/v1/runs/job-a").json()
+    assert [(each["action"], each["by"]) for each in detail["actions"]] == [
+        ("submit", "bob@example.org"),
+        ("cancel", "ann@example.org"),
+    ]
+    code, out, _ = fairway(store.base.parent, "show", "job-a")
+    assert code == 0
+    assert f"by      bob@example.org, {detail['actions'][0]['at']}: submit\n" in out
+    assert ": cancel\n" in out
+    # No token is anywhere.
+    token = client.headers["Authorization"].split()[1]
+    assert token[:30] not in audit.read_text() + (run.folder / "actions.jsonl").read_text()
+
+
+def test_a_node_is_drained_by_somebody(
+    sign_in: SignIn, audit: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairway_web.targets.act_on_node", lambda *_: None)
+    client = sign_in("Operator")
+    assert client.post("/api/v1/targets/local/nodes/n1/drain", headers=OURS).is_success
+    (done,) = lines(audit)
+    assert (done["action"], done["target"], done["node"]) == ("drain", "local", "n1")
+
+
+JOB = "name: a\ncommand: 'true'\n"
+
+
+def test_a_submitter_takes_nothing_but_the_project_from_the_server(
+    sign_in: SignIn, store: RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "fairway.yaml").write_text(
+        "targets:\n- {name: far, engine: ssh, nodes: {min: 1, max: 1},"
+        " ssh: {host: h, user: u, shared: /s}}\n"
+    )
+    client = sign_in("Submitter")
+    for more in ({}, {"target": ["local"]}):
+        answer = client.post("/api/v1/runs", json={"job": JOB, **more}, headers=OURS)
+        assert answer.status_code == 403
+        assert "your role does not let you run jobs on the machine of the server" in answer.text
+    steps = "name: a\nsteps:\n  one: {command: 'true'}\n  two: {command: 'true', after: [one]}\n"
+    answer = client.post("/api/v1/check", json={"job": steps}, headers=OURS)
+    assert answer.status_code == 403
+    asked = {"target": ["far"], "offline": True}
+    assert client.post("/api/v1/check", json={"job": JOB, **asked}, headers=OURS).is_success
+    outside = tmp_path.parent / "outside"
+    outside.mkdir()
+    for path in ("../outside", str(outside)):
+        job = f"{JOB}code: {{path: {path}}}\n"
+        answer = client.post("/api/v1/check", json={"job": job, **asked}, headers=OURS)
+        assert answer.status_code == 403
+        assert "your role does not let you submit code from elsewhere" in answer.text
+    client = sign_in("Operator")
+    assert client.post("/api/v1/check", json={"job": JOB}, headers=OURS).is_success
+
+
+def test_a_run_has_its_submitter(
+    sign_in: SignIn, store: RunStore, audit: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "fairway.yaml").write_text("{}\n")
+    client = sign_in("Operator")
+    answer = client.post("/api/v1/runs", json={"job": JOB, "run_id": "a-one"}, headers=OURS)
+    assert answer.status_code == 201, answer.text
+    store.find("a-one").wait()
+    client = sign_in("Operator", oid="id-bob", preferred_username="bob@example.org")
+    again = {"run": "a-one", "run_id": "a-two"}
+    assert client.post("/api/v1/runs", json=again, headers=OURS).status_code == 201
+    store.find("a-two").wait()
+    for name, by in (("a-one", ANN), ("a-two", BOB)):
+        facts = json.loads((store.find(name).folder / "provenance.json").read_text())
+        assert (facts["by"], facts["user"]) == (by, by["name"])
+    assert [(e["action"], e["run"], e["target"], e["outcome"]) for e in lines(audit)] == [
+        ("submit", "a-one", "local", "done"),
+        ("submit", "a-two", "local", "done"),
+    ]
+    groups = client.get("/api/v1/cost?by=user").json()["groups"]
+    assert {each["key"] for each in groups} == {ANN["name"], BOB["name"]}
+
+
+def test_alone_nobody_is_named(client: TestClient, make_run: MakeRun, audit: Path) -> None:
+    run = make_run("job-a", state="failed")
+    assert client.post("/api/v1/runs/job-a/cancel").is_success
+    assert not audit.exists()
+    assert not (run.folder / "actions.jsonl").exists()
+    assert client.get("/api/v1/runs/job-a").json()["actions"] == []
+
+
+@pytest.mark.parametrize(
+    "kept", ["", "{", "[]\n7\n", '{"action": 1}\n', '{"action":"x","by":"y","at":"z"}\n', "\xff"]
+)
+def test_a_damaged_record_of_actions_hides_no_run(
+    make_run: MakeRun, fairway: RunFairway, store: RunStore, kept: str
+) -> None:
+    run = make_run("job-a")
+    (run.folder / "actions.jsonl").write_bytes(kept.encode("latin-1"))
+    (run.folder / "provenance.json").write_text('{"by": ["x"]}')
+    code, out, _ = fairway(store.base.parent, "show", "job-a", "--json")
+    assert (code, json.loads(out)["actions"]) == (0, [])
+
+
+def test_a_name_does_not_write_on_the_terminal(
+    make_run: MakeRun, fairway: RunFairway, store: RunStore
+) -> None:
+    run = make_run("job-a")
+    note(run.folder, "cancel", {"name": "\x1b[2Jx", "id": "x"})
+    _, out, _ = fairway(store.base.parent, "show", "job-a")
+    assert "\x1b[2J" not in out
+    assert ": cancel" in out

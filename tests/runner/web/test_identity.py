@@ -1,0 +1,265 @@
+"""Tokens of Entra ID: which are good, and how often their keys are fetched."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+import jwt
+import pytest
+
+from fairway_web import signing_keys
+from fairway_web.door import Refused
+from fairway_web.identity import Verifier
+from fairway_web.roles import Role
+from fairway_web.signing_keys import SigningKeys, fetched
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from conftest import Entra
+
+TENANT = "11111111-2222-3333-4444-555555555555"
+AUDIENCE = "66666666-7777-8888-9999-000000000000"
+LOGIN = "https://login.microsoftonline.com"
+
+
+@pytest.fixture
+def verifier(entra: Entra) -> Verifier:
+    return Verifier(SigningKeys(entra.fetch), AUDIENCE)
+
+
+def refusal(verifier: Verifier, token: str) -> tuple[int, str]:
+    with pytest.raises(Refused) as caught:
+        verifier.person(token)
+    assert token[:40] not in caught.value.message or not token
+    return caught.value.status, caught.value.message
+
+
+@pytest.mark.parametrize("role", list(Role))
+def test_a_good_token_is_a_person(verifier: Verifier, entra: Entra, role: Role) -> None:
+    person = verifier.person(entra.token("Reader", role.word, "Other", exp=int(time.time()) + 600))
+    assert (person.id, person.name, person.role) == ("id-ann", "ann@example.org", role)
+    assert 0 < person.ends - time.time() <= 660
+
+
+def test_a_program_is_a_person_too(verifier: Verifier, entra: Entra) -> None:
+    token = entra.token("Reader", preferred_username=None, oid=None, sub="sp", azp="the-app")
+    person = verifier.person(token)
+    assert (person.id, person.name) == ("sp", "the-app")
+
+
+def _unsigned(header: dict[str, Any], claims: dict[str, Any]) -> str:
+    parts = (
+        base64.urlsafe_b64encode(json.dumps(p).encode()).rstrip(b"=") for p in (header, claims)
+    )
+    return ".".join(part.decode() for part in parts) + "."
+
+
+@pytest.mark.parametrize(
+    ("facts", "why"),
+    [
+        ({"iss": f"{LOGIN}/{AUDIENCE}/v2.0"}, "another tenant has issued it"),
+        ({"iss": f"https://sts.windows.net/{TENANT}/"}, "another tenant has issued it"),
+        ({"iss": None}, "it leaves out what a token must say"),
+        ({"aud": "another"}, "it is for another application"),
+        ({"aud": [AUDIENCE, "another"]}, "it is for another application"),
+        ({"aud": None}, "it leaves out what a token must say"),
+        ({"exp": 1}, "it has expired"),
+        ({"exp": int(time.time()) - 120}, "it has expired"),
+        ({"exp": None}, "it leaves out what a token must say"),
+        ({"exp": "soon"}, "it is damaged"),
+        ({"nbf": 1 << 40}, "it is not valid yet"),
+        ({"alg": "none"}, "it is not signed with RS256"),
+        ({"alg": "HS256"}, "it is not signed with RS256"),
+        ({"alg": "RS512"}, "it is not signed with RS256"),
+        ({"alg": "PS256"}, "it is not signed with RS256"),
+        ({"key": "two"}, "its key is none of the tenant's"),
+        ({"key": "two", "kid": "one"}, "its signature is wrong"),
+        ({"oid": ["x"]}, "it does not say whose it is"),
+        ({"oid": "a\x1b[2J"}, "it does not say whose it is"),
+        ({"oid": "x" * 201}, "it does not say whose it is"),
+        ({"more": "x" * 20_000}, "it is too long"),
+    ],
+    ids=lambda value: str(value)[:40] if isinstance(value, dict) else "",
+)
+def test_a_wrong_token_is_none(
+    verifier: Verifier, entra: Entra, facts: dict[str, Any], why: str
+) -> None:
+    status, message = refusal(verifier, entra.token("Operator", **facts))
+    assert status == 401
+    assert message == f"the token of the sign-in is not good here: {why}"
+
+
+def test_the_public_key_is_no_secret_to_sign_with(verifier: Verifier, entra: Entra) -> None:
+    """The known trick: HS256 with the text of the RSA key, which everybody can read."""
+    good = entra.token("Operator").split(".")
+    header = (
+        base64.urlsafe_b64encode(b'{"alg":"HS256","typ":"JWT","kid":"one"}').decode().rstrip("=")
+    )
+    assert refusal(verifier, ".".join([header, *good[1:]]))[0] == 401
+
+
+@pytest.mark.parametrize("changed", ["crit", "jwk", "jku"])
+def test_a_token_brings_no_key_of_its_own(verifier: Verifier, entra: Entra, changed: str) -> None:
+    own = entra.jwks()[0] if changed == "jwk" else "https://evil.example/keys"
+    value = ["exp"] if changed == "crit" else own
+    claims = jwt.decode(entra.token("Operator"), options={"verify_signature": False})
+    token = jwt.encode(
+        claims, entra.keys["two"], algorithm="RS256", headers={"kid": "one", changed: value}
+    )
+    assert refusal(verifier, token)[0] == 401
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        "",
+        ".",
+        "..",
+        "a.b.c",
+        "é",
+        "a" * 30,
+        "[" * 9000,
+        _unsigned({}, {}),
+        _unsigned({"alg": 1}, {}),
+    ],
+)
+def test_what_is_no_token_is_refused(verifier: Verifier, token: str) -> None:
+    assert refusal(verifier, token)[0] == 401
+
+
+@pytest.mark.parametrize("cut", range(0, 900, 61))
+def test_a_token_that_was_changed_is_refused(verifier: Verifier, entra: Entra, cut: int) -> None:
+    token = entra.token("Operator")
+    place = min(cut, len(token) - 10)
+    other = "A" if token[place] != "A" else "B"
+    assert refusal(verifier, token[:place] + other + token[place + 1 :])[0] == 401
+
+
+@pytest.mark.parametrize("roles", [None, [], ["reader", "Admin"], "Operator", {"Operator": 1}, [1]])
+def test_without_a_role_nobody_may_do_anything(
+    verifier: Verifier, entra: Entra, roles: Any
+) -> None:
+    status, message = refusal(verifier, entra.token(roles=roles))
+    assert status == 403
+    assert "you have signed in, but have no role here" in message
+    assert "Reader, Submitter, Operator" in message
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_keys_are_kept_and_looked_at_again(entra: Entra) -> None:
+    clock = Clock()
+    verifier = Verifier(SigningKeys(entra.fetch, clock), AUDIENCE)
+    for _ in range(3):
+        verifier.person(entra.token("Reader"))
+    assert entra.fetches == 1
+    clock.now += 3601
+    verifier.person(entra.token("Reader"))
+    assert entra.fetches == 2
+
+
+def test_a_new_key_is_found_and_an_old_one_goes(entra: Entra) -> None:
+    clock = Clock()
+    verifier = Verifier(SigningKeys(entra.fetch, clock), AUDIENCE)
+    verifier.person(entra.token("Reader"))
+    entra.published = ("two",)
+    clock.now += 61
+    assert verifier.person(entra.token("Reader", key="two")).id == "id-ann"
+    assert "none of the tenant's" in refusal(verifier, entra.token("Reader"))[1]
+
+
+def test_tokens_with_unknown_keys_do_not_make_it_ask_without_end(entra: Entra) -> None:
+    clock = Clock()
+    verifier = Verifier(SigningKeys(entra.fetch, clock), AUDIENCE)
+    for number in range(50):
+        refusal(verifier, entra.token("Reader", kid=f"unknown-{number}"))
+    assert entra.fetches == 1
+    clock.now += 61
+    refusal(verifier, entra.token("Reader", kid="unknown"))
+    assert entra.fetches == 2
+
+
+def test_known_keys_hold_while_nobody_answers_but_not_for_ever(entra: Entra) -> None:
+    clock = Clock()
+    verifier = Verifier(SigningKeys(entra.fetch, clock), AUDIENCE)
+    verifier.person(entra.token("Reader"))
+    entra.is_away = True
+    clock.now += 23 * 3600
+    verifier.person(entra.token("Reader"))
+    clock.now += 2 * 3600
+    status, message = refusal(verifier, entra.token("Reader"))
+    assert status == 503
+    assert message == "the keys of the sign-in cannot be fetched: login.example: it is away"
+    before = entra.fetches
+    refusal(verifier, entra.token("Reader"))
+    assert entra.fetches == before
+    entra.is_away = False
+    clock.now += 61
+    verifier.person(entra.token("Reader"))
+
+
+@pytest.fixture
+def answers(monkeypatch: pytest.MonkeyPatch, entra: Entra) -> dict[str, Any]:
+    """What the sign-in answers, by the end of the address."""
+    place = "https://keys.example/keys"
+    known: dict[str, Any] = {
+        "openid-configuration": {"issuer": entra.issuer, "jwks_uri": place},
+        "keys": {"keys": entra.jwks()},
+    }
+    monkeypatch.setattr(signing_keys, "_get", lambda url, _: known[url.rpartition("/")[2]])
+    return known
+
+
+def test_what_a_tenant_publishes_is_read(answers: dict[str, Any], entra: Entra) -> None:
+    entra.published = ("one", "two")
+    answers["keys"]["keys"] = entra.jwks(issuer=f"{LOGIN}/{{tenantid}}/v2.0")
+    found = fetched(LOGIN, TENANT, None)
+    assert (found.issuer, set(found.keys)) == (entra.issuer, {"one", "two"})
+
+
+@pytest.mark.parametrize(
+    ("spoil", "why"),
+    [
+        (lambda known: known["openid-configuration"].pop("issuer"), "names another issuer"),
+        (
+            lambda known: known["openid-configuration"].update(issuer=f"{LOGIN}/other/v2.0"),
+            "names another issuer",
+        ),
+        (
+            lambda known: known["openid-configuration"].update(issuer=f"http://x/{TENANT}/v2.0"),
+            "names another issuer",
+        ),
+        (
+            lambda known: known["openid-configuration"].update(jwks_uri="http://x/keys"),
+            "names no address of keys",
+        ),
+        (
+            lambda known: known["openid-configuration"].update(jwks_uri=7),
+            "names no address of keys",
+        ),
+        (lambda known: known["keys"].update(keys=[]), "has no key"),
+        (lambda known: known["keys"].update(keys={"a": 1}), "has no key"),
+        (lambda known: known["keys"].update(keys=["x", {}, {"kty": "RSA", "kid": "a"}]), "no key"),
+        (lambda known: known["keys"]["keys"][0].update(use="enc"), "has no key"),
+        (lambda known: known["keys"]["keys"][0].update(kty="EC"), "has no key"),
+        (lambda known: known["keys"]["keys"][0].update(kid=1), "has no key"),
+        (lambda known: known["keys"]["keys"][0].update(n="AQAB"), "has no key"),
+        (lambda known: known["keys"]["keys"][0].update(issuer=f"{LOGIN}/other/v2.0"), "no key"),
+    ],
+)
+def test_what_is_not_the_tenants_is_not_taken(
+    answers: dict[str, Any], spoil: Callable[[dict[str, Any]], object], why: str
+) -> None:
+    spoil(answers)
+    with pytest.raises(ValueError, match=why):
+        fetched(LOGIN, TENANT, None)
