@@ -18,14 +18,15 @@ if TYPE_CHECKING:
     from fairway_web.calls import Call, Parameter, Schema
 
 _REFUSALS = {
-    401: "the token is missing",
-    403: "a page of another site asked for this",
+    401: "the token is missing, or is not good",
+    403: "a page of another site asked for this, or the role is not enough",
     404: "there is no such run, task, file, target, node or environment",
     409: "the run is in the wrong state",
     413: "the request is too long",
     421: "the server has another name",
     422: "a mistake in the request",
     502: "a service failed",
+    503: "the keys of the sign-in cannot be fetched",
 }
 _OF_BODIES = frozenset({409, 413})
 """What a call that only reads never answers."""

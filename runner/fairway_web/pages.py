@@ -13,6 +13,7 @@ from starlette.routing import Route
 from fairway_core.findings import UserError
 from fairway_runner.runs.chosen import task_name
 from fairway_runner.runs.compare import compare
+from fairway_runner.runs.facts import action_facts
 from fairway_runner.runs.log_lines import names_ranks
 from fairway_runner.runs.report.overlay import overlay
 from fairway_runner.runs.report.page import sections
@@ -173,7 +174,7 @@ def _run_facts(run: Run, task: str, rank: str) -> dict[str, Any]:
         "may_steer": may_steer(run),
         "again": not has_steps(run.folder),
         "script": _script(run, task),
-        "facts": {"run_id": run.id, "state": run.state},
+        "facts": {"run_id": run.id, "state": run.state, **action_facts(run)},
         "sections": sections(run),
         "log": log,
         "log_query": urlencode({"task": task, **({"rank": rank} if rank else {})}),

@@ -99,7 +99,9 @@ def test_refusals_of_rest_are_findings(shared: TestClient, entra: Entra) -> None
 
 def test_where_the_keys_are_away_it_says_so(shared: TestClient, entra: Entra) -> None:
     entra.is_away = True
-    answer = shared.get("/", headers={"Authorization": f"Bearer {entra.token('Reader')}"})
+    bearer = {"Authorization": f"Bearer {entra.token('Reader')}"}
+    assert shared.get("/api/v1/runs", headers=bearer).json()["findings"][0]["id"] == "no-keys"
+    answer = shared.get("/", headers=bearer)
     assert answer.status_code == 503
     assert "the keys of the sign-in cannot be fetched" in answer.text
     assert shared.get("/healthz").text == "ok\n"
@@ -289,6 +291,9 @@ def test_what_is_done_is_written_down(
         ("submit", "bob@example.org"),
         ("cancel", "ann@example.org"),
     ]
+    text = client.get("/runs/job-a").text
+    assert " submit: bob@example.org</li>" in text
+    assert " cancel: ann@example.org</li>" in text
     code, out, _ = fairway(store.base.parent, "show", "job-a")
     assert code == 0
     assert f"by      bob@example.org, {detail['actions'][0]['at']}: submit\n" in out
@@ -369,6 +374,7 @@ def test_alone_nobody_is_named(client: TestClient, make_run: MakeRun, audit: Pat
     assert client.post("/api/v1/runs/job-a/cancel").is_success
     assert not audit.exists()
     assert not (run.folder / "actions.jsonl").exists()
+    assert "Who did what" not in client.get("/runs/job-a").text
     assert client.get("/api/v1/runs/job-a").json()["actions"] == []
 
 
