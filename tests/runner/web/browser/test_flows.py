@@ -248,17 +248,18 @@ def test_what_a_task_prints_is_no_markup(page: Page, make_run: MakeRun) -> None:
 
 
 def test_two_readers_and_a_command_at_once(
-    opened: Opened, page: Page, address: str, project: Path, make_run: MakeRun
+    opened: Opened, page: Page, address: str, project: Path
 ) -> None:
-    run = make_run("job-a", [{"log": "one\n", "state": "running"}], "running", engine="none-such")
+    job = {"name": "job", "command": "echo one; sleep 3000", "template": "plain"}
+    (project / "job.yaml").write_text(json.dumps(job))
+    fairway = [sys.executable, "-m", "fairway_cli.entry"]
+    subprocess.run([*fairway, "submit", "job.yaml", "--run-id", "job-a"], cwd=project, check=True)
     with opened(address) as other:
         for each in (page, other):
             each.reload()
             each.get_by_role("link", name="job-a").click()
-        with run.log(0).open("a") as file:
-            file.write("two\n")
+            expect(each.get_by_role("log")).to_have_text("one\n")
+        subprocess.run([*fairway, "cancel", "job-a"], cwd=project, check=True)
         for each in (page, other):
-            expect(each.get_by_role("log")).to_have_text("one\ntwo\n")
-        words = [sys.executable, "-m", "fairway_cli.entry", "note", "job-a", "seen"]
-        subprocess.run(words, cwd=project, check=True)
-    assert run.note == "seen"
+            expect(each.locator("h1 .state")).to_have_text("cancelled")
+            expect(each.get_by_role("log")).to_have_text("one\n")
