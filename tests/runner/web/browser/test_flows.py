@@ -226,7 +226,9 @@ def test_a_page_goes_on_after_its_server_was_killed(
         expect(away).to_be_visible()
         printed("three\n")
         again = left.enter_context(serving(project, "--port", port))
-        # It asks for another token: whoever opens its address has it in all pages.
+        # It asks for another token, and the browser asks no more where it was refused.
+        with page.expect_response(lambda each: "/log?" in each.url and each.status == 401):
+            pass
         page.context.new_page().goto(again)
         expect(log).to_have_text("one\ntwo\nthree\n")
         expect(away).to_have_count(0)
