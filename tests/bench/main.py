@@ -15,6 +15,7 @@ import review
 import slurm
 import ssh
 import synthesis
+import web
 
 if TYPE_CHECKING:
     from measure import Benchmark
@@ -27,6 +28,7 @@ BENCHMARKS = [
     *slurm.BENCHMARKS,
     *kubernetes.BENCHMARKS,
     *ssh.BENCHMARKS,
+    *web.BENCHMARKS,
 ]
 
 _LINE = "{:<36} {:>10} {:>10} {:>14} {:>12}   {}"
