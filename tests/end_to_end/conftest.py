@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 PATIENCE = 300.0
 
 
+LABELLING = ("openmpi", "horovod", "torchrun", "deepspeed", "tensorflow", "every-node")
+"""The launchers that label what several ranks print."""
+
+
 @dataclass
 class Fairway:
     """The console script, run in `folder`; what it started is ended with the test."""
@@ -85,7 +89,12 @@ class Fairway:
         return process
 
     def job(self, command: str, name: str = "job.yaml", **fields: Any) -> Path:
-        """A job file; JSON is YAML."""
+        """A job file; JSON is YAML. What several ranks print is not labelled where a test does not
+        ask for it: most compare what a job prints."""
+        launcher = fields.get("template", "openmpi")
+        size = (fields.get("nodes", 1), fields.get("processes_per_node", 1))
+        if size != (1, 1) and launcher in LABELLING:
+            fields = {**fields, "options": {"label_ranks": False, **fields.get("options", {})}}
         path = self.folder / name
         path.write_text(json.dumps({"name": "job", "command": command, **fields}))
         return path

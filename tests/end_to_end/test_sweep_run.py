@@ -198,7 +198,7 @@ class TestLogs:
             processes_per_node=2,
             metrics={"loss": "^loss=([0-9])"},
         )
-        run = ended(fairway, job, "-s", "options.label_ranks=true")
+        run = ended(fairway, job, "-s", "options={}")  # by itself
         assert sorted(fairway("logs", run, "--rank", "3").stdout.splitlines()) == [
             "error 3",
             "loss=3",

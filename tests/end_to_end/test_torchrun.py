@@ -34,6 +34,7 @@ class TestTorchrun:
             nodes=2,
             processes_per_node=3,
             params={"x": "it's $5"},
+            options={"label_ranks": True},
             env={"RECORD": str(fairway.folder), "ON_NODE": on_node, "RDZV": "mine"},
         )
         # Programs of an environment that is activated go before Fairway's own.
@@ -42,10 +43,12 @@ class TestTorchrun:
 
     def test_one_agent_a_node_and_one_meeting_place(self, fairway: Fairway) -> None:
         # What follows --no_python is the program of one process.
-        program = 'while [ "$1" != --no_python ]; do shift; done; "${@:2}"'
+        ranks = "export LOCAL_RANK=0 RANK=$((3 * FAIRWAY_NODE_RANK)); "
+        program = ranks + 'while [ "$1" != --no_python ]; do shift; done; "${@:2}"'
         run = self.submit(fairway, program)
         assert run.returncode == 0, run.stdout + run.stderr
-        assert run.stdout.count("<it's $5>\n") == 2
+        for rank in (0, 3):
+            assert run.stdout.count(f"\n[{rank}] <it's $5>\n") == 1
         assert len(list(fairway.folder.glob("argv.*"))) == 2
         ports = set()
         for rank in (0, 1):

@@ -25,10 +25,11 @@ def need(there: bool, command: str) -> None:
 def submit(
     example: Path, folder: Path, *arguments: str, **variables: str
 ) -> subprocess.CompletedProcess[str]:
-    """Submits an example's job from an empty folder, and follows it to its end."""
+    """Submits an example's job from an empty folder, and follows it to its end; what it prints is
+    without the ranks."""
     fairway = Path(sys.executable).with_name("fairway")
     file = example if example.suffix else example / "job.yaml"
-    return subprocess.run(
+    done = subprocess.run(
         [fairway, "submit", file, "--target", "local", "--watch", *arguments],
         cwd=folder,
         env={**os.environ, **variables},
@@ -36,6 +37,8 @@ def submit(
         text=True,
         timeout=300,
     )
+    done.stdout = re.sub(r"(?m)^\[\d+\] ", "", done.stdout)
+    return done
 
 
 @pytest.fixture(scope="module")

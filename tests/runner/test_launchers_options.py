@@ -10,6 +10,7 @@ import pytest
 from fairway_core.findings import Finding, UserError
 from fairway_core.target import Target
 from fairway_runner.jobs.job_file import load_job
+from fairway_runner.jobs.ranks import labels_ranks
 from fairway_runner.jobs.rendering import render_launcher
 from fairway_runner.jobs.template_options import Option
 from fairway_runner.jobs.templates import front_matter
@@ -33,15 +34,43 @@ options:
 FROM_PARAMS = "options: {count: '{{ params.n }}', rate: '{{ params.r }}', flag: '{{ true }}'}\n"
 
 
-@pytest.mark.parametrize("template", ["openmpi", "hpcx", "horovod"])
-def test_ranks_are_labelled_where_the_job_asks_for_it(tmp_path: Path, template: str) -> None:
-    job = tmp_path / "job.yaml"
+def script(folder: Path, template: str, *overrides: str) -> str:
+    """The script of two processes on this machine, or of what the overrides say."""
+    job = folder / "job.yaml"
     job.write_text(f"name: x\ntemplate: {template}\ncommand: 'true'\nprocesses_per_node: 2\n")
-    for overrides, count in (((), 0), (("options.label_ranks=true",), 1)):
-        job_file = load_job(job, overrides)
-        place = Target.local()
-        script = render_launcher(job_file, job_file.resolve(place), place)
-        assert script.count("--tag-output") == count
+    job_file = load_job(job, overrides)
+    return render_launcher(job_file, job_file.resolve(Target.local()), Target.local())
+
+
+@pytest.mark.parametrize("template", ["openmpi", "horovod"])
+def test_ranks_are_labelled_unless_the_job_says_otherwise(tmp_path: Path, template: str) -> None:
+    ways = {
+        (): "by Open MPI 5",
+        ("options.label_ranks=true",): "asked",
+        ("options.label_ranks=false",): "no",
+        ("processes_per_node=1",): "no",
+    }
+    for overrides, way in ways.items():
+        text = script(tmp_path, template, *overrides)
+        assert text.count("--tag-output") == (way != "no")
+        assert ("--version" in text) == (way == "by Open MPI 5")
+        assert labels_ranks(text) == (way == "by Open MPI 5")
+
+
+@pytest.mark.parametrize("template", ["torchrun", "deepspeed", "tensorflow"])
+def test_processes_are_labelled_unless_the_job_says_otherwise(
+    tmp_path: Path, template: str
+) -> None:
+    assert labels_ranks(script(tmp_path, template))
+    for override in ("options.label_ranks=false", "processes_per_node=1"):
+        assert not labels_ranks(script(tmp_path, template, override))
+
+
+def test_what_breaks_lines_is_not_asked_for_labels(tmp_path: Path) -> None:
+    assert "--tag-output" not in script(tmp_path, "hpcx")
+    assert "--tag-output" in script(tmp_path, "hpcx", "options.label_ranks=true")
+    for template in ("every-node", "nccl-tests", "mpich", "intelmpi", "mvapich"):
+        assert not labels_ranks(script(tmp_path, template))
 
 
 def render(folder: Path, options: str, *overrides: str, front: str = FRONT) -> str:

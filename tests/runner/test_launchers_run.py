@@ -16,6 +16,7 @@ import pytest
 from fairway_agent.ports import free_port
 from fairway_core.target import NodeRange, SlurmAccess, Target
 from fairway_runner.jobs.job_file import load_job
+from fairway_runner.jobs.ranks import split_label
 from fairway_runner.jobs.rendering import render_launcher
 
 # Text that a shell, a here-document or JSON could trip over.
@@ -124,9 +125,15 @@ def engine(tmp_path: Path) -> Engine:
 
 
 def lines(done: subprocess.CompletedProcess[str]) -> list[str]:
-    """What a run that went well printed, in the order of the alphabet."""
+    """What a run that went well printed, in the order of the alphabet, without labels."""
     assert done.returncode == 0, done.stderr
-    return sorted(done.stdout.splitlines())
+    split = (split_label(line.encode())[1].decode() for line in done.stdout.splitlines())
+    return sorted(split)
+
+
+def ranks(done: subprocess.CompletedProcess[str]) -> list[int | None]:
+    """The ranks that its lines name, in their order."""
+    return sorted((split_label(line.encode())[0] for line in done.stdout.splitlines()), key=str)
 
 
 # Open MPI's mpirun hangs in one of some hundred runs whose ranks end while its daemon on another
@@ -151,6 +158,7 @@ def test_ranks_on_another_node_see_env_secrets_and_the_contract(engine: Engine) 
     )
     seen = [json.loads(line) for line in lines(done)]
     assert seen == [[HOSTILE, "2", "train-abc234", "hush"]] * 2
+    assert ranks(done) == [0, 1]  # Open MPI 5 is here
 
 
 def test_mpirun_is_told_of_each_host_once(engine: Engine) -> None:
@@ -170,7 +178,8 @@ def test_mpirun_is_told_of_each_host_once(engine: Engine) -> None:
 @pytest.mark.parametrize("template", ["every-node", "plain"])
 def test_values_reach_the_command_as_they_are(engine: Engine, template: str) -> None:
     command = f"{SHOW} && printf '%s\\n' {shlex.quote(HOSTILE)} >&2"
-    done = engine.run(template=template, command=command, env={"VALUE": HOSTILE})
+    options = {"label_ranks": False} if template == "every-node" else {}
+    done = engine.run(template=template, command=command, env={"VALUE": HOSTILE}, options=options)
     times = 2 if template == "every-node" else 1
     seen = [json.loads(line)[0] for line in lines(done)]
     assert seen == [HOSTILE] * times
@@ -180,6 +189,7 @@ def test_values_reach_the_command_as_they_are(engine: Engine, template: str) -> 
 def test_every_node_knows_its_rank(engine: Engine) -> None:
     done = engine.run(template="every-node", nodes=3, command="echo node $FAIRWAY_NODE_RANK")
     assert lines(done) == ["node 0", "node 1", "node 2"]
+    assert ranks(done) == [0, 2, 4]  # the first of each node
 
 
 @pytest.mark.parametrize("template", ["openmpi", "every-node", "plain", "tensorflow"])
@@ -258,6 +268,7 @@ def test_deepspeed_starts_the_processes_of_each_node(engine: Engine) -> None:
         template="deepspeed", env={"X": HOSTILE}, command="echo $RANK $LOCAL_RANK $WORLD_SIZE"
     )
     assert lines(done) == ["0 0 4", "1 1 4", "2 0 4", "3 1 4"]
+    assert ranks(done) == [0, 1, 2, 3]
 
 
 # --- torchrun ----------------------------------------------------------------------------------
@@ -317,6 +328,7 @@ def test_each_process_has_its_part_of_the_cluster(
         template="tensorflow", options={"parameter_servers": servers}, command=command
     )
     configs = [json.loads(line) for line in lines(done)]
+    assert ranks(done) == [0, 1, 2, 3]
     assert len({json.dumps(config["cluster"]) for config in configs}) == 1
     tasks = sorted(f"{each['task']['type']} {each['task']['index']}" for each in configs)
     assert tasks == roles

@@ -13,7 +13,7 @@ from fairway_cli.ui.follow import Selection, copy_logs
 from fairway_cli.ui.log_lines import LineFilter, tail_offset
 from fairway_core.findings import UserError
 from fairway_runner import cpu_limit
-from fairway_runner.runs.log_lines import LogLine, require_attempt
+from fairway_runner.runs.log_lines import LogLine, names_ranks, require_attempt
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -104,6 +104,30 @@ def test_a_pipe_names_ranks_where_the_job_asked_for_it(
     (run.folder / "job.json").write_text('{"options": {"label_ranks": true}}')
     shown = fairway(store.base.parent, "logs", "job-a", "--tail", "1")[1]
     assert shown == "[1] step 2\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "script", "named"),
+    [
+        ({}, "label_ranks=()", True),
+        ({}, "exec mpirun", False),
+        ({"label_ranks": False}, "label_ranks=()", False),
+        ({"label_ranks": True}, "exec mpirun", True),
+    ],
+)
+def test_a_launcher_names_ranks_by_itself_unless_the_job_says_otherwise(
+    make_run: MakeRun, options: dict[str, bool], script: str, named: bool
+) -> None:
+    run = make_run("job-a", [{"log": "plain\n", "processes_per_node": 2}])
+    (run.folder / "job.json").write_text(json.dumps({"options": options}))
+    tasks = run.folder / "tasks.jsonl"
+    specs = [json.loads(line) for line in tasks.read_text().splitlines()]
+    tasks.write_text("".join(json.dumps({**each, "script": script}) + "\n" for each in specs))
+    assert names_ranks(run) == named
+    if "label_ranks" not in options or not options["label_ranks"]:
+        # Its launcher could not: it would be wrong to show nothing.
+        with pytest.raises(UserError, match="does not say which rank printed a line"):
+            run.logs(rank=1)
 
 
 def test_what_takes_without_end_is_stopped(

@@ -54,7 +54,7 @@ def command(
 ) -> None:
     """Print what a run printed; lines of several tasks begin with the task, as [3].
 
-    A log names its ranks where the job sets `options: {label_ranks: true}`: lines begin with the
+    A log of several ranks names them where the launcher can: lines begin with the
     rank, or with task and rank, as [3.1], each in a colour of its own on a terminal. --tail takes
     the last lines of what the other options leave. --since tells ten seconds apart.
     With --json each line is an object with `task`, `attempt`, `rank` and `text`.

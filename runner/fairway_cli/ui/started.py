@@ -144,8 +144,11 @@ def _follow(run: Run, out: TextIO, *, quiet: bool) -> None:
         watch_tasks(run, out)
     elif not quiet:
         from fairway_cli.ui.follow import Selection, copy_logs
+        from fairway_cli.ui.log_lines import LineFilter
+        from fairway_runner.runs.log_lines import names_ranks
 
         # Where the log itself goes to standard error, that has nothing else.
         remarks = out is not sys.stderr
-        copy_logs(run, Selection.of(run), out.buffer, follow=True, remarks=remarks)
+        selection = Selection.of(run, lines=LineFilter(named=names_ranks(run)))
+        copy_logs(run, selection, out.buffer, follow=True, remarks=remarks)
     run.wait()

@@ -1,11 +1,11 @@
-"""The labels that Open MPI puts before the lines of its ranks, where a job asks for them."""
+"""The labels that launchers put before the lines of their ranks."""
 
 from __future__ import annotations
 
 import re
 
 # `[1,0]<stdout>: text` with --tag-output, which Open MPI 4 and 5 have (4 leaves out the
-# space), and `[0]<stdout>: text` with --output rank, which 5 has.
+# space), and `[0]<stdout>: text` with --output rank, which 5 has, and by the templates' own.
 _LABEL = re.compile(rb"\[(?:\d+,)?(\d{1,9})\]<std(?:out|err|diag)>: ?")
 
 
@@ -17,6 +17,11 @@ def split_label(line: bytes) -> tuple[int | None, bytes]:
     """
     match = _LABEL.match(line) if line.startswith(b"[") else None
     return (int(match[1]), line[match.end() :]) if match else (None, line)
+
+
+def labels_ranks(script: str) -> bool:
+    """Whether a launcher's script labels what its ranks print."""
+    return "label_ranks" in script
 
 
 def ranks_of_node(node: int, processes_per_node: int) -> range:

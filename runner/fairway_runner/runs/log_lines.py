@@ -9,11 +9,13 @@ from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
 from fairway_agent.attempt_line import begun
+from fairway_agent.record import FINAL_STATES
 from fairway_core.findings import UserError
 from fairway_runner import cpu_limit
-from fairway_runner.jobs.ranks import ranks_of_node, split_label
+from fairway_runner.jobs.ranks import labels_ranks, ranks_of_node, split_label
 from fairway_runner.runs.chosen import chosen_task
 from fairway_runner.runs.log_times import begins
+from fairway_runner.runs.plans import read_specs
 from fairway_runner.runs.records import read_json
 from fairway_runner.runs.results import task_results
 
@@ -168,18 +170,32 @@ class Whole:
 
 
 def names_ranks(run: RunFolder) -> bool:
-    """Whether the run's job asked for labels."""
+    """Whether the run's job asked for labels, or its launcher sets them by itself."""
+    asked = _asked(run)
+    if asked is not None:
+        return asked
     try:
-        job = read_json(run.folder / "job.json")
+        first = next(read_specs(run.folder / "tasks.jsonl"), None)
     except (UserError, OSError):
         return False
-    return job.get("options", {}).get("label_ranks") is True
+    return first is not None and labels_ranks(first.script)
+
+
+def _asked(run: RunFolder) -> bool | None:
+    """What the job says of labels; None where it says nothing."""
+    try:
+        asked = read_json(run.folder / "job.json").get("options", {}).get("label_ranks")
+    except (UserError, OSError):
+        return False
+    return asked if isinstance(asked, bool) else None
 
 
 def require_labels(run: RunFolder, logs: Iterable[Path]) -> None:
-    """UserError where neither the job asked for labels nor any line has one."""
-    if not names_ranks(run):
-        require_labelled(run.id, logs)
+    """UserError where neither the job asked for labels nor any line has one. Of a launcher that
+    labels by itself where it can, that is known when the run has ended."""
+    if _asked(run) or (names_ranks(run) and run.state not in FINAL_STATES):
+        return
+    require_labelled(run.id, logs)
 
 
 def require_labelled(run_id: str, logs: Iterable[Path]) -> None:

@@ -59,6 +59,11 @@ me'
 
 # One process of a node.
 process() {
+    if [[ ${RANK_PIPES-} ]]; then
+        exec >"$RANK_PIPES/$LOCAL_RANK" 2>&1
+        printf '\0%s\n' "$RANK"
+        unset RANK_PIPES
+    fi
     exec bash -c 'python train.py'
 }
 
@@ -79,7 +84,103 @@ node() {
         --no_python --no_local_rank bash -euo pipefail -c "$(declare -f process); process"
 }
 
+# The ranks of a node, with their rank before each line: torchrun's own labels know a rank within its
+# node alone, and stand in the middle of lines that come in parts.
+label_ranks() {
+    command -v python3 >/dev/null ||
+        exec bash -euo pipefail -c "$(declare -f find_infiniband use_infiniband environment process node); node"
+    exec python3 -IS -c '
+# Runs a command, and writes what its ranks print with the rank before each line. A rank opens its
+# pipe and says there, behind a NUL, which one it is. What stands over itself, as a progress bar
+# does, is written as it comes; all else in whole lines, so that no two ranks share one.
+import os, re, select, shutil, signal, subprocess, sys, tempfile
+
+LONGEST = 1 << 16  # of a line that does not end
+count, command = int(sys.argv[2]), sys.argv[3:]
+folder = tempfile.mkdtemp(prefix="fairway-ranks-")
+pipes = {}  # descriptor: [rank, what was read and not yet written]
+try:
+    for number in range(count):
+        path = os.path.join(folder, str(number))
+        os.mkfifo(path, 0o600)
+        # Also for writing, so that it never ends nor makes a rank wait for its reader.
+        pipes[os.open(path, os.O_RDWR | os.O_NONBLOCK)] = [str(number), b""]
+except OSError:  # a file system without pipes
+    shutil.rmtree(folder, ignore_errors=True)
+    os.execvp(command[0], command)
+unended = None  # whose line is the last that was written, where that line has no end yet
+
+def write(data):
+    while data:
+        data = data[os.write(1, data) :]
+
+def show(descriptor, text):
+    global unended
+    if not text:
+        return
+    rank, out = pipes[descriptor][0], b""
+    if unended not in (None, descriptor):
+        out, unended = b"\n", None
+    for line in re.findall(b"[^\n]*\n|[^\n]+", text):
+        if unended is None:
+            out += b"[%s]<stdout>: " % rank.encode()
+        out += line
+        unended = None if line.endswith(b"\n") else descriptor
+    write(out)
+
+def take(descriptor, data, ended=False):
+    global unended
+    text = pipes[descriptor][1] + data
+    while True:
+        begun = re.search(b"\0([0-9]{1,9})\n", text)
+        if not begun:
+            break
+        show(descriptor, text[: begun.start()])
+        if unended == descriptor:
+            write(b"\n")
+            unended = None
+        pipes[descriptor][0], text = begun.group(1).decode(), text[begun.end() :]
+    # A carriage return at the end may be half of a line break.
+    end = max(text.rfind(b"\n"), text.rfind(b"\r", 0, -1)) + 1
+    if ended or len(text) - end > LONGEST:
+        end = len(text)
+    show(descriptor, text[:end])
+    pipes[descriptor][1] = text[end:]
+
+def read(descriptor):
+    try:
+        data = os.read(descriptor, 1 << 16)
+    except BlockingIOError:
+        return False
+    take(descriptor, data)
+    return bool(data)
+
+woken, wake = os.pipe()
+os.set_blocking(wake, False)
+signal.set_wakeup_fd(wake)
+signal.signal(signal.SIGCHLD, lambda *_: None)
+child = subprocess.Popen(command, env=dict(os.environ, RANK_PIPES=folder))
+for name in ("TERM", "INT", "HUP", "USR1", "USR2"):
+    signal.signal(getattr(signal, "SIG" + name), lambda number, _: child.send_signal(number))
+while child.poll() is None:
+    for descriptor in select.select([woken, *pipes], [], [])[0]:
+        if descriptor == woken:
+            os.read(woken, 64)
+        else:
+            read(descriptor)
+for descriptor in pipes:
+    while read(descriptor):
+        pass
+    take(descriptor, b"", ended=True)
+if unended is not None:
+    write(b"\n")
+shutil.rmtree(folder, ignore_errors=True)
+sys.exit(child.returncode if child.returncode >= 0 else 128 - child.returncode)
+' fairway-waits "$FAIRWAY_PROCESSES_PER_NODE" \
+        bash -euo pipefail -c "$(declare -f find_infiniband use_infiniband environment process node); node"
+}
+
 # FAIRWAY_EACH_NODE is a command prefix of several words.
 # shellcheck disable=SC2086
 exec $FAIRWAY_EACH_NODE \
-    bash -euo pipefail -c "$(declare -f find_infiniband use_infiniband environment process node); node"
+    bash -euo pipefail -c "$(declare -f find_infiniband use_infiniband environment process node label_ranks); label_ranks"

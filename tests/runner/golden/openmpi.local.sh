@@ -48,6 +48,13 @@ awk -v slots="$FAIRWAY_PROCESSES_PER_NODE" '
     END { for (i = 1; i <= count; i++) print order[i] " slots=" total[order[i]] }
 ' "$FAIRWAY_HOSTFILE" >"$hostfile"
 
+# Each line with its rank, by Open MPI 5 and later: Open MPI 4 breaks lines that come in parts.
+label_ranks=()
+case $("$mpirun" --version) in
+    *"(Open MPI) "[1-4].*) ;;
+    *"(Open MPI) "*) label_ranks=(--tag-output) ;;
+esac
+
 # Ranks on other nodes see what mpirun is told to forward, and what `rank` sets there.
 forward=()
 while IFS= read -r name; do
@@ -56,6 +63,6 @@ done < <(compgen -e | grep -E '^(FAIRWAY_.*|PATH|LD_LIBRARY_PATH|PYTHONPATH|VIRT
 
 # FAIRWAY_MPI_ARGS is several words on purpose.
 # shellcheck disable=SC2086
-exec "$mpirun" ${FAIRWAY_MPI_ARGS-} \
+exec "$mpirun" ${FAIRWAY_MPI_ARGS-} "${label_ranks[@]}" \
     --hostfile "$hostfile" -np "$FAIRWAY_WORLD_SIZE" "${forward[@]}" \
     bash -euo pipefail -c "$(declare -f rank); rank"

@@ -1,0 +1,138 @@
+"""The program that labels what the ranks of a node print, run for real without its launchers."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fairway_runner.jobs.ranks import split_label
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+PROGRAM = Path(__file__).parents[2] / "job_templates" / "_label_ranks.py.j2"
+
+# A rank as the templates begin it: `join N RANK` opens the pipe N of its node.
+JOIN = """join() { exec >"$RANK_PIPES/$1" 2>&1; printf '\\0%s\\n' "$2"; }
+"""
+
+
+def start(script: str, folder: Path, *, count: int = 2) -> subprocess.Popen[bytes]:
+    """Runs a script with that many pipes."""
+    words = ["-IS", "-c", PROGRAM.read_text(), "fairway-waits", str(count)]
+    environment = {**os.environ, "TMPDIR": str(folder)}
+    return subprocess.Popen(
+        [sys.executable, *words, "bash", "-c", JOIN + script],
+        env=environment,
+        stdout=subprocess.PIPE,
+    )
+
+
+def labelled(script: str, folder: Path, code: int = 0, *, count: int = 2) -> bytes:
+    """What it writes where the script ends with that code; it leaves nothing behind."""
+    with start(script, folder, count=count) as program:
+        out, _ = program.communicate(timeout=300)
+    assert program.returncode == code
+    assert list(folder.iterdir()) == []
+    return out
+
+
+def whole(out: bytes) -> Sequence[tuple[int | None, bytes]]:
+    """Its lines, each with the rank that it names."""
+    return [split_label(line) for line in out.splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("prints", "shown"),
+    [
+        ("echo one; echo two >&2", "@one\n@two\n"),
+        # In parts that do not end where lines do, and without an end.
+        ("printf los; printf 's=1\\nacc'; printf =2", "@loss=1\n@acc=2\n"),
+        ("printf '\\n\\n'", "@\n@\n"),
+        # Bytes that are no text, and a line that holds the label of another.
+        ("printf '\\377\\000x\\n[0]<stdout>: y\\n'", "@\xff\0x\n@[0]<stdout>: y\n"),
+        # Longer than a pipe takes at once.
+        ("printf '%0200000d\\n' 1", f"@{1:0200000d}\n"),
+        ("printf '\\rbar 1\\rbar 2\\n'; echo end", "@\rbar 1\rbar 2\n@end\n"),
+        ("printf 'dos\\r\\nend\\r\\n'", "@dos\r\n@end\r\n"),
+        ("", ""),
+    ],
+)
+def test_each_line_begins_with_its_rank(tmp_path: Path, prints: str, shown: str) -> None:
+    out = labelled(f"(join 1 13; {prints})", tmp_path)
+    assert out.decode("latin-1") == shown.replace("@", "[13]<stdout>: ")
+
+
+def test_lines_of_several_ranks_stay_whole(tmp_path: Path) -> None:
+    rank = "for ((i = 0; i < 400; i++)); do printf los; printf 's=%d' $i; echo; done"
+    script = f"for r in 0 1 2 3; do (join $r $r; {rank}) & done; wait"
+    found = whole(labelled(script, tmp_path, count=4))
+    assert len(found) == 1600
+    for rank in range(4):
+        own = [text for number, text in found if number == rank]
+        assert own == [b"loss=%d" % number for number in range(400)]
+
+
+def test_a_bar_is_seen_while_it_stands_and_no_other_rank_writes_into_it(tmp_path: Path) -> None:
+    for name in ("zero", "one"):
+        os.mkfifo(tmp_path / name)
+    zero = f"printf 'bar 1\\rbar 2'; read -r <'{tmp_path}/zero'; printf '\\rbar 3\\n'"
+    one = f"read -r <'{tmp_path}/one'; echo mine"
+    with start(f"(join 0 0; {zero}) & (join 1 1; {one}) & wait", tmp_path) as program:
+        assert program.stdout is not None
+        for end, go, shown in (
+            (b"\r", "one", b"[0]<stdout>: bar 1\r"),
+            (b"mine\n", "zero", b"\n[1]<stdout>: mine\n"),
+            (b"3\n", "", b"[0]<stdout>: bar 2\rbar 3\n"),
+        ):
+            seen = b""
+            while not seen.endswith(end):
+                seen += program.stdout.read(1)
+            assert seen == shown
+            if go:
+                (tmp_path / go).write_text("\n")
+        assert program.wait(300) == 0
+
+
+def test_a_rank_that_is_started_again_says_so(tmp_path: Path) -> None:
+    script = "(join 0 4; printf 'to be cont'); (join 0 5; echo begun)"
+    out = labelled(script, tmp_path)
+    assert whole(out)[-1] == (5, b"begun")
+    assert whole(out)[0] == (4, b"to be cont")
+
+
+@pytest.mark.parametrize(("script", "code"), [("exit 7", 7), ("kill -9 $$", 137)])
+def test_the_exit_code_is_the_command_s(tmp_path: Path, script: str, code: int) -> None:
+    assert labelled(f"(join 0 0; echo last); {script}", tmp_path, code) == b"[0]<stdout>: last\n"
+
+
+def test_what_is_left_behind_keeps_nobody_waiting(tmp_path: Path) -> None:
+    out = labelled("(join 0 0; exec sleep 600) & join 1 1; echo $!", tmp_path)
+    [(rank, left)] = whole(out)
+    os.kill(int(left), signal.SIGKILL)
+    assert rank == 1
+
+
+def test_signals_are_passed_on(tmp_path: Path) -> None:
+    trap = "trap 'kill $!; echo saved; exit 3' TERM"
+    with start(f"{trap}; join 0 0; sleep 600 & echo up; wait", tmp_path) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == b"[0]<stdout>: up\n"
+        program.terminate()
+        assert program.communicate(timeout=300)[0] == b"[0]<stdout>: saved\n"
+    assert program.returncode == 3
+
+
+def test_where_there_can_be_no_pipe_the_command_runs_as_it_is(tmp_path: Path) -> None:
+    program = PROGRAM.read_text().replace("os.mkfifo(path, 0o600)", "raise OSError")
+    words = [sys.executable, "-IS", "-c", program, "fairway-waits", "1", "bash", "-c"]
+    script = "echo ${RANK_PIPES-none}"
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    done = subprocess.run([*words, script], env=environment, capture_output=True, timeout=300)
+    assert (done.stdout, done.returncode, list(tmp_path.iterdir())) == (b"none\n", 0, [])
