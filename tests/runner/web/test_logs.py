@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import anyio
@@ -32,7 +33,9 @@ def test_a_log_that_is_followed_is_brought_here_to_the_end(make_run: MakeRun) ->
     async def read() -> list[str]:
         return [event async for event in follow(run, Logs.of(run, "0"), [0], watch)]
 
-    first, *_, last = anyio.run(read)
+    # In a thread of its own: where a browser is driven this one already runs an event loop.
+    with ThreadPoolExecutor(1) as thread:
+        first, *_, last = thread.submit(anyio.run, read).result()
     assert first == 'id: 4\ndata: "one\\n"\n\n'
     assert last == 'event: end\nid: 4\ndata: "failed"\n\n'
     assert looks == ["job-a"] * 4
