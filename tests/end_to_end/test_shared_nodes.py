@@ -232,7 +232,8 @@ def said(pipe: Pipe, count: int) -> list[tuple[str, dict[str, Any]]]:
 def test_twelve_tasks_of_one_gpu_on_a_node_of_eight(
     fairway: Fairway, target: str, pipe: Pipe, gate: Gate
 ) -> None:
-    """Eight at a time, none of which has what another has; the others follow one by one."""
+    """Eight at a time, none of which has what another has. The ninth begins when one of them has
+    ended, on its GPU, and so on: none waits until all eight have ended."""
     job = sweep(fairway, pipe, gate, 12, gpus=1)
     run = fairway.submit(job, "--target", target)
     first = said(pipe, 8)
@@ -243,7 +244,13 @@ def test_twelve_tasks_of_one_gpu_on_a_node_of_eight(
     assert sorted(task["gpus"] for task in running) == list("01234567")
     assert len(running) == 8
     assert "GPUS" in fairway("show", run).stdout
-    gate.open(12)
+    gate.open()
+    (down, ended), (up, ninth) = said(pipe, 10)[8:]
+    assert (down, up) == ("down", "up")
+    assert ninth["FAIRWAY_GPUS"] == ended["FAIRWAY_GPUS"]
+    gate.open(3)
+    assert sorted(word for word, _ in said(pipe, 16)[10:]) == ["down"] * 3 + ["up"] * 3
+    gate.open(8)
     lines = said(pipe, 24)
     assert fairway("wait", run).returncode == 0
     busy: dict[str, str] = {}
