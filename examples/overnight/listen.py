@@ -1,4 +1,4 @@
-"""A receiver of `notify:` to try it with: prints each message, and ends after so many of them."""
+"""A receiver of `notify:` to try it with: prints each message, and ends after COUNT of them."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""How the processes of one training work together, whoever launched them.
+"""How the processes of one training work together, whatever launched them.
 
 `start()` looks at the environment: torchrun says RANK, mpirun and horovodrun say a rank of
 their own, and a program that nobody launched is a training of one process.

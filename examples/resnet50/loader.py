@@ -47,7 +47,7 @@ class Batches(Sampler[list[Pick]]):
 def load(
     images: ImageList, batches: Batches, image_size: int, workers: int
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Batches of bytes (n, 3, size, size) and of classes (n), read by so many processes."""
+    """Batches of bytes (n, 3, size, size) and of classes (n), read by `workers` processes."""
     try:
         import PIL  # noqa: F401
     except ImportError as error:

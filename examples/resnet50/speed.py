@@ -17,7 +17,7 @@ class Speed:
         self._since = time.perf_counter()
 
     def stop(self, images: int, *, counts: bool) -> float:
-        """An interval of so many images ends now; images a second."""
+        """Ends an interval of that many images now; images a second."""
         seconds = time.perf_counter() - self._since
         if counts:
             self.images += images

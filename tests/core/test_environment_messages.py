@@ -165,7 +165,7 @@ MISTAKES = [
     # the network
     (
         VM % "" + "access: {bastion: false, admins: [aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee]}\n",
-        "are let in by the bastion",
+        "connect through the bastion",
     ),
     (VM % "" + "network: {address_space: 10.0.0.0/30}\n", "cannot be cut into subnets"),
     (VM % "" + "tags: {owner: '%s'}\n" % ("x" * 300), "the value of `owner` has 300 characters"),

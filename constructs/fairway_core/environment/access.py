@@ -41,7 +41,7 @@ class GatewayVm(Model, defer_build=True):
 
 
 class Access(Model, defer_build=True):
-    """Who may log in: public keys (or paths to them), and ranges from which SSH is let in.
+    """Who may log in: public keys (or paths to them), and ranges that may connect by SSH.
 
     Without `ssh_keys` the user's own are taken when the file is loaded.
     """
@@ -71,7 +71,7 @@ class Access(Model, defer_build=True):
     def _admins_have_a_way_in(self) -> Self:
         if self.admins and not self.bastion:
             raise FieldError(
-                "`admins:` are let in by the bastion, and there is none",
+                "`admins:` connect through the bastion, and there is none",
                 "say `bastion: true`, or leave `admins:` out: keys are under `ssh_keys:`",
                 ("admins",),
             )

@@ -99,9 +99,9 @@ class BatchCluster(Model, defer_build=True):
     mpi: bool = True
     """Whether jobs take several nodes, which talk to each other; otherwise each takes one."""
     task_slots: Annotated[int, Field(ge=1, le=_MOST_SLOTS)] = 1
-    """Into how many parts a node is divided for jobs with `gpus` or `cores`: of nodes with 8 GPUs
-    into 8. A job without them takes all. It needs `mpi: false`, and a change replaces the pool; a
-    pool that scales by tasks starts a node for so many.
+    """How many parts a node is divided into for jobs with `gpus` or `cores`: 8 for nodes with 8
+    GPUs. A job without them takes the whole node. It needs `mpi: false`, and a change replaces the
+    pool; a pool that scales by tasks starts one node for that many.
     """
     spot: bool = False
     """Whether nodes are Spot: cheaper, and taken away when Azure needs them."""
@@ -318,7 +318,7 @@ def check_batch(
             )
     if not private_endpoints and not allowed:
         raise FieldError(
-            "nobody could submit jobs to the Batch account: no range is let in, "
+            "nobody could submit jobs to the Batch account: no range is allowed, "
             "and it has no address inside the network",
             "name the ranges that you work from under `access.allowed:`",
             ("network", "private_endpoints"),

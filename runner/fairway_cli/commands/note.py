@@ -1,4 +1,4 @@
-"""`fairway note`: what a run is about, in one's own words."""
+"""`fairway note`: what a run is about, in your own words."""
 
 from __future__ import annotations
 

@@ -72,12 +72,12 @@ def command(
     --json the log goes to standard error. The run continues when this command or its terminal
     ends.
 
-    Of several targets the first takes the run that has no reason to refuse it. Whoever follows the
-    run (--watch, `fairway wait`, `fairway logs -f`) takes it to the next one where a target has no
-    capacity or quota for it, or where it waits longer than --patience.
+    A run with several targets goes to the first one that has no reason to refuse it. A command
+    that follows the run (--watch, `fairway wait`, `fairway logs -f`) moves it to the next one when
+    a target has no capacity or quota for it, or keeps it waiting longer than --patience.
 
-    Of a job with steps those start that come after no other. The others wait on their targets, or
-    begin by a command that follows the run; what is printed says which do.
+    In a job with steps, those that come after no other start at once. The others wait on their
+    targets, or are started by a command that follows the run; the output says which.
     """
     from fairway_cli.ui.started import print_prepared, print_started, watch_to_the_end
     from fairway_runner.jobs.job_file import load_job

@@ -677,7 +677,7 @@ def test_what_is_marked_as_a_secret_opens_nothing_unseen(
     ]
     assert found
     if marks is not True and "public_network_access_enabled" not in after:
-        said = "is marked as a secret, so nobody can see whom it lets in"
+        said = "is marked as a secret, so nobody can see who gets in"
         assert any(said in finding.message for finding in found)
 
 

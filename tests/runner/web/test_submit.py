@@ -323,7 +323,7 @@ def test_the_page_checks_and_submits(browser: TestClient, store: RunStore) -> No
 def test_the_page_asks_before_very_many_tasks(browser: TestClient, store: RunStore) -> None:
     answer = browser.post("/submit", data={"job": _MANY, "action": "submit"}, headers=ORIGIN)
     assert "this starts 1,200 tasks" in answer.text
-    assert "Start so many tasks" in answer.text
+    assert "Start all of these tasks" in answer.text
     assert not list(store.unsorted())
 
 

@@ -117,7 +117,7 @@ def network_opened(
 
 def _unseen(address: str, what: str) -> Fault:
     return Fault(
-        f"`{address}`: {what} is marked as a secret, so nobody can see whom it lets in",
+        f"`{address}`: {what} is marked as a secret, so nobody can see who gets in",
         "remove the mark: who gets in is not a secret",
     )
 

@@ -78,7 +78,7 @@ def broken_fabric(arguments: Mapping[str, Any]) -> Iterator[Fault]:
 def local_accounts(arguments: Mapping[str, Any]) -> Iterator[Fault]:
     """A Kubernetes cluster with local accounts: their certificates lie in Terraform's state.
 
-    Whoever reads it may do anything in the cluster, and nobody knows who that was.
+    Anyone who can read the state can do anything in the cluster, and nothing shows who did it.
 
     Wrong:
         resource:
