@@ -15,12 +15,12 @@ from starlette.routing import Route
 
 from fairway_core.documents import text_of
 from fairway_core.findings import Finding, UserError
+from fairway_runner.jobs.confined import NEVER
 from fairway_runner.jobs.job_file import job_of_text
 from fairway_runner.jobs.template_facts import template_facts
 from fairway_runner.jobs.templates import all_templates
 from fairway_runner.runs.query import Wanted, select
 from fairway_runner.submit.rerun import submitted
-from fairway_runner.submit.snapshot import NEVER
 from fairway_runner.targets.lookup import all_targets
 from fairway_web.acting import acting, checking
 from fairway_web.html import fragment, page

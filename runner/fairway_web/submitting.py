@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ from weakref import WeakValueDictionary
 from fairway_core.documents import Document, Model, text_of
 from fairway_core.findings import Finding, UserError, finding_facts
 from fairway_core.yaml_text import parse_yaml
+from fairway_runner.jobs.confined import confined, is_code_of
 from fairway_runner.jobs.job_file import job_of_text
 from fairway_runner.moments import span
 from fairway_runner.runs.store import RunStore
@@ -140,6 +141,12 @@ class Submitting:
 
     @contextmanager
     def _ready(self, asked: Asked, *, copies: bool = False) -> Iterator[Ready]:
+        limits = nullcontext() if may("here") else confined(self.runs.base.parent)
+        with limits, self._looked_at(asked, copies=copies) as ready:
+            yield ready
+
+    @contextmanager
+    def _looked_at(self, asked: Asked, *, copies: bool) -> Iterator[Ready]:
         asks = not asked.offline
         if asked.run is not None:
             run, edited, target = self._again(asked)
@@ -152,7 +159,7 @@ class Submitting:
                 copies=copies,
             ) as (prepared, _):
                 ready = Ready(prepared)
-                self._require_elsewhere(ready, has_known_code=True)
+                _require_elsewhere(ready)
                 yield ready
             return
         file = asked.file or UNNAMED
@@ -169,24 +176,8 @@ class Submitting:
             asks=asks,
             copies=copies,
         )
-        self._require_elsewhere(ready)
+        _require_elsewhere(ready)
         yield ready
-
-    def _require_elsewhere(self, ready: Ready, *, has_known_code: bool = False) -> None:
-        """UserError for what takes more than the project from this machine, of those who may not:
-        a program here could read whatever the server can, its tokens for Azure too."""
-        if may("here"):
-            return
-        root = self.runs.base.parent.resolve()
-        if ready.runs_here:
-            hint = "name another with `target`, or ask for the role Operator"
-            message = "your role does not let you run jobs on the machine of the server"
-            raise UserError.of("missing-role", message, hint)
-        if not has_known_code and not ready.code_folder.resolve().is_relative_to(root):
-            hint = "keep `code.path` inside of the project"
-            raise UserError.of(
-                "missing-role", "your role does not let you submit code from elsewhere", hint
-            )
 
     def _again(self, asked: Asked) -> tuple[Run, Submitted, Target | None]:
         run = self.runs.find(asked.run or "")
@@ -204,15 +195,24 @@ class Submitting:
         return run, edited, find_target(asked.target[0]) if asked.target else None
 
     def inside(self, file: str) -> Path:
-        """The path of a file of the project; UserError where it lies elsewhere, or its folder is
-        not there."""
+        """The path of a file of the project; UserError where it lies elsewhere or where no job's
+        files are, as in `.fairway`, or its folder is not there."""
         root = self.runs.base.parent.resolve()
         try:
             path = (root / file).resolve()
-            if path.is_relative_to(root) and path != root and path.parent.is_dir():
+            if is_code_of(root, path) and path != root and path.parent.is_dir():
                 return path
         except (OSError, ValueError, RuntimeError):  # no file can have that name
             pass
         message = f"`file`: {file[:200]} is no file of the project"
         hint = f"give its path from {root}"
         raise UserError([Finding("bad-path", message, hint)])
+
+
+def _require_elsewhere(ready: Ready) -> None:
+    """UserError for a job on this machine, of those who may not: a program here could read whatever
+    the server can, its tokens for Azure too."""
+    if ready.runs_here and not may("here"):
+        hint = "name another with `target`, or ask for the role Operator"
+        message = "your role does not let you run jobs on the machine of the server"
+        raise UserError.of("missing-role", message, hint)

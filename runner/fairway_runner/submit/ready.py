@@ -13,7 +13,6 @@ from fairway_runner.submit.submission import Prepared, start
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from fairway_core.findings import Finding
     from fairway_runner.jobs.job_file import JobFile
@@ -51,11 +50,6 @@ class Ready:
         """The targets after the first that it may go to."""
         others = self.prepared.next if isinstance(self.prepared, Prepared) else []
         return [each.record.target for each in others]
-
-    @property
-    def code_folder(self) -> Path:
-        """Where its code is."""
-        return self.prepared.code.folder
 
     @property
     def runs_here(self) -> bool:

@@ -17,15 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_core.findings import UserError
+from fairway_runner.jobs.confined import NEVER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-# What no job needs from its folder: version control, environments, caches, earlier runs.
-NEVER: tuple[str, ...] = (
-    *(".git", ".fairway", ".venv", "venv", "__pycache__", "*.pyc", ".ipynb_checkpoints"),
-    *("node_modules", "cdktf.out", ".terraform", ".mypy_cache", ".pytest_cache", ".ruff_cache"),
-)
 
 _MOST_FILES = 20_000
 _MOST_BYTES = 256 * 2**20

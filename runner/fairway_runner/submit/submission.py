@@ -16,6 +16,7 @@ from fairway_runner.engines.capabilities import capabilities, require, runs_here
 from fairway_runner.engines.engine import engine_for
 from fairway_runner.engines.shares import require_gpus, require_share
 from fairway_runner.jobs import mounts
+from fairway_runner.jobs.confined import require_code
 from fairway_runner.jobs.launcher import Launchers, render_setup
 from fairway_runner.jobs.unused_params import ParamUse
 from fairway_runner.runs import fallback
@@ -258,6 +259,7 @@ def _code_folder(job_file: JobFile, job: Job) -> Path:
         hint = "write the folder of the code as seen from the job file, for example `path: src`"
         finding = Finding("bad-value", message, hint, "code.path", location=place)
         raise UserError([finding])
+    require_code(folder)
     return folder
 
 

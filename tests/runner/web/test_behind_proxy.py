@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import re
 import stat
+import subprocess
 import time
 from pathlib import Path
+from textwrap import indent
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -343,6 +345,95 @@ def test_a_submitter_takes_nothing_but_the_project_from_the_server(
         assert "your role does not let you submit code from elsewhere" in answer.text
     client = sign_in("Operator")
     assert client.post("/api/v1/check", json={"job": JOB}, headers=OURS).is_success
+
+
+@pytest.fixture
+def far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What is asked of a target that is not the server's machine."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "fairway.yaml").write_text(
+        "targets:\n- {name: far, engine: ssh, nodes: {min: 1, max: 1},"
+        " ssh: {host: h, user: u, shared: /s}}\n"
+    )
+    return {"target": ["far"], "offline": True}
+
+
+@pytest.mark.parametrize("kind", ["job", "set", "steps", "run"])
+def test_a_submitter_runs_no_code_on_the_server(
+    sign_in: SignIn, store: RunStore, tmp_path: Path, far: dict[str, Any], kind: str
+) -> None:
+    (tmp_path / "evil.py").write_text(
+        "def points():\n    open('ran', 'w').close()\n    yield {'x': 1}\n"
+    )
+    sweep = "params: {x: 0}\nsweep: {points: {python: 'evil:points'}}\n"
+    client = sign_in("Operator")
+    if kind == "run":
+        asked = {"job": JOB, "run_id": "a-one"}
+        assert client.post("/api/v1/runs", json=asked, headers=OURS).status_code == 201
+        store.find("a-one").wait()
+    asked = {
+        "job": {"job": JOB + sweep},
+        "set": {
+            "job": JOB + "params: {x: 0}\n",
+            "set": ["sweep={points: {python: 'evil:points'}}"],
+        },
+        "steps": {"job": "name: a\nsteps:\n  one:\n    command: 'true'\n" + indent(sweep, "    ")},
+        "run": {"job": JOB + sweep, "run": "a-one"},
+    }[kind]
+    client = sign_in("Submitter")
+    for call in ("check", "runs"):
+        answer = client.post(f"/api/v1/{call}", json={**asked, **far}, headers=OURS)
+        assert answer.status_code == 403, answer.text
+        assert "does not let you run the `python:` of a sweep on the machine of" in answer.text
+    assert not (tmp_path / "ran").exists()
+    client = sign_in("Operator")
+    assert client.post("/api/v1/check", json={**asked, **far}, headers=OURS).is_success
+    assert (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("folder", [".fairway/runs/job-a/0/outputs/model", ".git", "outside"])
+def test_git_looks_at_no_folder_that_a_submitter_has_made(
+    sign_in: SignIn, tmp_path: Path, far: dict[str, Any], folder: str
+) -> None:
+    """What a run has kept may be a repository whose settings are programs."""
+    (tmp_path / "outside").symlink_to(tmp_path / ".git")
+    made = tmp_path / folder
+    (tmp_path / ".git").mkdir()
+    made.mkdir(parents=True, exist_ok=True)
+    for words in (["init", "-q"], ["config", "core.fsmonitor", f"touch {tmp_path}/ran; false"]):
+        subprocess.run(["git", "-C", str(made), *words], check=True)
+    job = f"{JOB}code: {{path: {folder}}}\n"
+    client = sign_in("Submitter")
+    answer = client.post("/api/v1/check", json={"job": job, **far}, headers=OURS)
+    assert answer.status_code == 403
+    assert "your role does not let you submit code from elsewhere" in answer.text
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_submitter_lists_no_files_of_the_server(sign_in: SignIn, far: dict[str, Any]) -> None:
+    job = f"{JOB}params: {{file: a, name: b, stem: c}}\n"
+    asked = {"job": job + "sweep: {points: {files: '/etc/host*'}}\n", **far}
+    answer = sign_in("Submitter").post("/api/v1/check", json=asked, headers=OURS)
+    assert answer.status_code == 403
+    assert "does not let you list files of the server outside of the project" in answer.text
+    assert sign_in("Operator").post("/api/v1/check", json=asked, headers=OURS).is_success
+
+
+@pytest.mark.parametrize("file", [".fairway/serve.json", ".git/config", "x/../.fairway/serve.json"])
+def test_secrets_of_the_project_are_no_job_files(
+    sign_in: SignIn, tmp_path: Path, far: dict[str, Any], file: str
+) -> None:
+    """Another server of this project has its token there, which may do anything."""
+    for each in (".fairway/serve.json", ".git/config"):
+        (tmp_path / each).parent.mkdir(exist_ok=True)
+        (tmp_path / each).write_text("token: hidden-word\n")
+    client = sign_in("Submitter")
+    page = client.get(f"/submit?from=file:{file}&once=abcdef")
+    check = client.post("/api/v1/check", json={"file": file, **far}, headers=OURS)
+    for answer in (page, check):
+        assert answer.status_code == 422
+        assert "is no file of the project" in answer.text
+        assert "hidden-word" not in answer.text
 
 
 def test_a_run_has_its_submitter(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from fairway_core.documents import FieldError
 from fairway_core.yaml_text import unfit_character
+from fairway_runner.jobs.confined import require_relative
 from fairway_runner.jobs.sweep.axes import MOST_POINTS
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ def matching_files(pattern: str, folder: Path) -> list[str]:
     lies elsewhere is reached by saying so. Raises FieldError where nothing matches, where
     a folder cannot be read, and for more files than a sweep may have.
     """
+    require_relative(pattern)
     absolute = pattern.startswith("/")
     top = "/" if absolute else f"{folder}/"
     parts = [part for part in pattern.split("/") if part not in ("", ".")]

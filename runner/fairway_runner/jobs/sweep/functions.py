@@ -17,6 +17,7 @@ from fairway_core.documents import FieldError
 from fairway_core.findings import Finding, Location, UserError
 from fairway_core.suggestions import did_you_mean
 from fairway_core.yaml_text import unfit_character
+from fairway_runner.jobs.confined import require_no_function
 from fairway_runner.jobs.params import is_identifier
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ def function_points(reference: str, folder: Path) -> Iterator[dict[str, ParamVal
     yields anything but a mapping of names to values; FieldError where there is no such
     function.
     """
+    require_no_function()
     loaded = set(sys.modules)
     code = _UserCode(reference, folder.resolve())
     try:

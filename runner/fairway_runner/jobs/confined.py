@@ -1,0 +1,67 @@
+"""Jobs of people who have no account on this machine: while one of theirs is looked at, it runs no
+code here, and reads nothing but the project's files."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from contextvars import ContextVar
+from fnmatch import fnmatch
+from typing import TYPE_CHECKING
+
+from fairway_core.findings import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+# What no job needs from a folder: version control, environments, caches, earlier runs.
+NEVER: tuple[str, ...] = (
+    *(".git", ".fairway", ".venv", "venv", "__pycache__", "*.pyc", ".ipynb_checkpoints"),
+    *("node_modules", "cdktf.out", ".terraform", ".mypy_cache", ".pytest_cache", ".ruff_cache"),
+)
+
+_root: ContextVar[Path | None] = ContextVar("root", default=None)
+
+
+@contextmanager
+def confined(root: Path) -> Iterator[None]:
+    """Jobs that are looked at inside have the files of the project at `root` alone."""
+    before = _root.set(root.resolve())
+    try:
+        yield
+    finally:
+        _root.reset(before)
+
+
+def is_code_of(root: Path, path: Path) -> bool:
+    """Whether it is the project's folder, or in it and none of what jobs never have: what runs have
+    kept was written elsewhere, and `.git` and `.fairway` have secrets."""
+    root, path = root.resolve(), path.resolve()
+    if not path.is_relative_to(root):
+        return False
+    return not any(fnmatch(part, each) for part in path.relative_to(root).parts for each in NEVER)
+
+
+def require_code(folder: Path) -> None:
+    """UserError for a folder of code that is not the project's, where that is asked for."""
+    root = _root.get()
+    if root is not None and not is_code_of(root, folder):
+        raise _refused("submit code from elsewhere", "keep `code.path` inside of the project")
+
+
+def require_no_function() -> None:
+    """UserError where no code of a job runs on this machine."""
+    if _root.get() is not None:
+        hint = "write the points out, such as with `grid:`"
+        raise _refused("run the `python:` of a sweep on the machine of the server", hint)
+
+
+def require_relative(pattern: str) -> None:
+    """UserError for files of the whole machine, where those of the project are wanted."""
+    if _root.get() is not None and pattern.startswith("/"):
+        raise _refused("list files of the server outside of the project", "leave out the first /")
+
+
+def _refused(what: str, hint: str) -> UserError:
+    message = f"your role does not let you {what}"
+    return UserError.of("missing-role", message, f"{hint}, or ask for the role Operator")
