@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -23,14 +24,16 @@ JOIN = """join() { exec >"$RANK_PIPES/$1" 2>&1; printf '\\0%s\\n' "$2"; }
 """
 
 
-def start(script: str, folder: Path, *, count: int = 2) -> subprocess.Popen[bytes]:
+def start(
+    script: str, folder: Path, *, count: int = 2, out: int = subprocess.PIPE
+) -> subprocess.Popen[bytes]:
     """Runs a script with that many pipes."""
     words = ["-IS", "-c", PROGRAM.read_text(), "fairway-waits", str(count)]
     environment = {**os.environ, "TMPDIR": str(folder)}
     return subprocess.Popen(
         [sys.executable, *words, "bash", "-c", JOIN + script],
         env=environment,
-        stdout=subprocess.PIPE,
+        stdout=out,
     )
 
 
@@ -119,6 +122,42 @@ def test_what_is_left_behind_keeps_nobody_waiting(tmp_path: Path) -> None:
     assert rank == 1
 
 
+def test_what_prints_on_after_the_command_keeps_nobody_waiting(tmp_path: Path) -> None:
+    # They fill their pipe faster than it is read, and end once it has no reader.
+    script = "(join 0 0; yes & yes & yes & exec yes) & join 1 1; echo mine"
+    lines: list[bytes] = []
+    with start(script, tmp_path) as program:
+        assert program.stdout is not None
+        try:
+            for line in program.stdout:
+                rank, text = split_label(line)
+                if rank == 1:
+                    lines.append(text.strip())
+            assert program.wait(300) == 0
+        finally:
+            program.kill()
+    assert lines == [b"mine"]
+
+
+def test_a_reader_that_is_slower_gets_all_where_writing_does_not_wait(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)  # as ssh does with what it shares with others
+    with start("join 0 0; seq 40000", tmp_path, out=writing) as program:
+        os.close(writing)
+        with os.fdopen(reading, "rb") as stream:
+            select.select([stream], [], [])
+            out = stream.read()
+        assert program.wait(300) == 0
+    assert [text for _, text in whole(out)] == [b"%d" % n for n in range(1, 40001)]
+
+
+def test_a_full_disk_ends_no_job(tmp_path: Path) -> None:
+    with Path("/dev/full").open("wb") as full:
+        program = start("join 0 0; echo lost; exit 3", tmp_path, out=full.fileno())
+    assert program.wait(300) == 3
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_signals_are_passed_on(tmp_path: Path) -> None:
     trap = "trap 'kill $!; echo saved; exit 3' TERM"
     with start(f"{trap}; join 0 0; sleep 600 & echo up; wait", tmp_path) as program:
@@ -129,10 +168,13 @@ def test_signals_are_passed_on(tmp_path: Path) -> None:
     assert program.returncode == 3
 
 
-def test_where_there_can_be_no_pipe_the_command_runs_as_it_is(tmp_path: Path) -> None:
-    program = PROGRAM.read_text().replace("os.mkfifo(path, 0o600)", "raise OSError")
+@pytest.mark.parametrize("step", ["os.mkfifo(path, 0o600)", "folder = tempfile.mkdtemp("])
+def test_where_there_can_be_no_pipe_the_command_runs_as_it_is(tmp_path: Path, step: str) -> None:
+    program = PROGRAM.read_text()
+    assert step in program
+    program = program.replace(step, f"raise OSError; {step}")
     words = [sys.executable, "-IS", "-c", program, "fairway-waits", "1", "bash", "-c"]
-    script = "echo ${RANK_PIPES-none}"
+    script = "echo ${RANK_PIPES-none}; (while echo x; do :; done) | true; echo ${PIPESTATUS[0]}"
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     done = subprocess.run([*words, script], env=environment, capture_output=True, timeout=300)
-    assert (done.stdout, done.returncode, list(tmp_path.iterdir())) == (b"none\n", 0, [])
+    assert (done.stdout, done.returncode, list(tmp_path.iterdir())) == (b"none\n141\n", 0, [])

@@ -70,26 +70,36 @@ label_ranks() {
 # Runs a command, and writes what its ranks print with the rank before each line. A rank opens its
 # pipe and says there, behind a NUL, which one it is. What stands over itself, as a progress bar
 # does, is written as it comes; all else in whole lines, so that no two ranks share one.
-import os, re, select, shutil, signal, subprocess, sys, tempfile
+import errno, os, re, select, shutil, signal, subprocess, sys, tempfile
 
 LONGEST = 1 << 16  # of a line that does not end
 count, command = int(sys.argv[2]), sys.argv[3:]
-folder = tempfile.mkdtemp(prefix="fairway-ranks-")
 pipes = {}  # descriptor: [rank, what was read and not yet written]
+folder = None
 try:
+    folder = tempfile.mkdtemp(prefix="fairway-ranks-")
     for number in range(count):
         path = os.path.join(folder, str(number))
         os.mkfifo(path, 0o600)
         # Also for writing, so that it never ends nor makes a rank wait for its reader.
         pipes[os.open(path, os.O_RDWR | os.O_NONBLOCK)] = [str(number), b""]
-except OSError:  # a file system without pipes
-    shutil.rmtree(folder, ignore_errors=True)
+except OSError:  # a file system without pipes, or none that can be written to
+    if folder:
+        shutil.rmtree(folder, ignore_errors=True)
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it, and so would the ranks
     os.execvp(command[0], command)
 unended = None  # whose line is the last that was written, where that line has no end yet
 
 def write(data):
     while data:
-        data = data[os.write(1, data) :]
+        try:
+            data = data[os.write(1, data) :]
+        except BlockingIOError:  # ssh sets that on a pipe which it shares
+            select.select([], [1], [])
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            return  # the disk is full: the job goes on without these lines
 
 def show(descriptor, text):
     global unended
@@ -146,8 +156,10 @@ while child.poll() is None:
         else:
             read(descriptor)
 for descriptor in pipes:
-    while read(descriptor):
-        pass
+    # As much as a pipe can hold: what was left behind may print on without end.
+    for _ in range(16):
+        if not read(descriptor):
+            break
     take(descriptor, b"", ended=True)
 if unended is not None:
     write(b"\n")
