@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.cost.cache import prices_at_hand
 from fairway_core.documents import Document
-from fairway_core.findings import UserError
+from fairway_core.findings import UserError, format_finding
 from fairway_core.yaml_text import parse_yaml
 from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.job_file import JobFile, load_job
 from fairway_runner.moments import moment, span
-from fairway_runner.runs.accounting import BY, grouped, uses
+from fairway_runner.runs.accounting import BY, grouped
 from fairway_runner.runs.compare import compare as _compare
 from fairway_runner.runs.query import Wanted, select
 from fairway_runner.runs.refresh import refresh_all
+from fairway_runner.runs.spending import spending
 from fairway_runner.runs.store import RunStore
 from fairway_runner.submit.ready import make_ready
 from fairway_runner.submit.rerun import rerun as _rerun
-from fairway_runner.targets.lookup import find_target
+from fairway_runner.targets.lookup import all_targets, find_target
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -141,15 +143,21 @@ def costs(
     folder: str | Path | None = None,
     *,
     by: str | None = None,
+    environment: str | Path | None = None,
+    since: str | None = None,
+    others: bool = False,
     region: str | None = None,
     prices: str | Path | None = None,
 ) -> list[dict[str, Any]]:
     """What the runs of a project have held and cost, as `fairway cost --runs --json` says it.
 
     A record for each run, or for each `name`, `tag`, `user`, `target` or `month`: its `key`,
-    `runs`, `node_hours`, `cost` in `currency`, `unpriced` runs and `sizes`. Nobody is asked for
-    prices: they are those of the file, or the kept ones and the snapshot. Raises UserError for
-    another `by`, and for a run that cannot be read.
+    `runs`, `node_hours`, `cost` in `currency`, `unpriced` runs and `sizes`. Of those submitted
+    `since` then, on targets of the `environment`, where these are given. With `others` the
+    project's targets are asked as the command asks them, and runs count that other machines and
+    other people have submitted there; a target that does not tell is a Python warning. Nobody is
+    asked for prices: they are those of the file, or the kept ones and the snapshot. Raises
+    UserError for another `by`, and for a run that cannot be read.
 
     >>> costs(by="tag")[-1]  # doctest: +SKIP
     {'key': 'baseline', 'runs': 4, 'node_hours': 12.5, 'cost': 1125.0, …}
@@ -157,8 +165,27 @@ def costs(
     if by is not None and by not in BY:
         raise UserError.of("bad-value", f"by: runs have no `{by}`", f"one of: {', '.join(BY)}")
     known = prices_at_hand(None if prices is None else Path(prices))
-    groups = grouped(uses(runs(folder), known, region), by)
+    held = spending(
+        _store(folder),
+        known,
+        ask=[each.target for each in all_targets(folder).values()] if others else None,
+        environment=None if environment is None else _environment_name(environment),
+        since=None if since is None else moment("since", since),
+        region=region,
+    )
+    if held.damaged:
+        raise UserError(held.damaged)
+    for finding in held.unanswered:
+        warnings.warn(format_finding(finding), stacklevel=2)
+    groups = grouped(held.uses, by)
     return [{**group.facts, "currency": known.currency} for group in groups]
+
+
+def _environment_name(choice: str | Path) -> str:
+    from fairway_core.environment import load_environment
+    from fairway_core.environment.selection import environment_file
+
+    return load_environment(environment_file(str(choice))).name
 
 
 def _store(folder: str | Path | None) -> RunStore:

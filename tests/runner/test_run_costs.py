@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import warnings
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -451,3 +452,62 @@ def test_accounts_of_a_cluster() -> None:
     found = accounts_of(AccountsReport.from_json(told)).found
     assert found == [Account("job-a", "a", 5.0, 7.0)]
     assert accounts_of(AccountsReport(None, "x" * 999)).lacking == "x" * 300
+
+
+def _from_python(folder: Path, **words: Any) -> dict[str, Any]:
+    found = fairway_hpc.costs(folder, prices=folder / "prices.toml", **words)
+    return {each["key"]: each["cost"] for each in found}
+
+
+def test_python_counts_others_as_the_command_does(
+    fairway: RunFairway, folder: Path, cluster: Cluster
+) -> None:
+    """Of the project that the folder is in, wherever the program was started."""
+    (folder / "lab.yaml").write_text(ENVIRONMENT)
+    (folder / "other.yaml").write_text(ENVIRONMENT.replace("name: lab", "name: elsewhere"))
+    own = _from_python(folder)
+    assert (set(own), cluster.asked) == ({"one-a", "sweep-b", "here-c"}, [])
+    assert _from_python(folder, others=True, environment=folder / "other.yaml") == {}
+    assert cluster.asked == []
+    with pytest.warns(UserWarning, match="one cannot be read"):
+        found = _from_python(folder, others=True)
+    assert {"away-x", "train-v2-abcdef", "score-ghijkl"} == set(found) - set(own)
+    assert found == {each["key"]: each["cost"] for each in _costs(fairway, folder)["groups"]}
+    with pytest.warns(UserWarning, match="one cannot be read"):
+        late = _from_python(folder, others=True, since="2014-01-01T00:00:00+00:00", by="name")
+    assert late == {"score": 180.0}
+    # What was seen of other machines is in the project from now on; nobody is asked again.
+    asked = len(cluster.asked)
+    kept = _from_python(folder, environment=folder / "lab.yaml")
+    assert (set(kept), len(cluster.asked)) == ({"one-a", "sweep-b", "away-x"}, asked)
+
+
+def test_python_warns_of_a_target_that_does_not_tell(
+    folder: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.told = Accounts(lacking="Slurm accounting storage is disabled\x1b[2J")
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        assert "away-x" in _from_python(folder, others=True)
+    first, second = (str(each.message) for each in told)
+    assert "one cannot be read" in first
+    assert "`nd` has no accounting: Slurm accounting storage is disabled" in second
+    assert "what other people have run there is not counted" in second
+    assert "\x1b" not in second, "nothing that a terminal would do"
+
+    def away(_: object) -> Cluster:
+        raise UserError.of("no-connection", "`nd` does not answer", exit_code=5)
+
+    monkeypatch.setattr(elsewhere, "engine_for", away)
+    with pytest.warns(UserWarning, match="`nd` does not answer"):
+        assert "one-a" in _from_python(folder, others=True)
+
+
+def test_python_refuses_what_the_command_refuses(folder: Path, make_run: MakeRun) -> None:
+    with pytest.raises(UserError, match="since: `soon` is neither a span of time nor a date"):
+        fairway_hpc.costs(folder, since="soon")
+    with pytest.raises(UserError, match="no environment is called `nowhere`"):
+        fairway_hpc.costs(folder, environment="nowhere")
+    (make_run("broken-z").folder / "run.json").write_text("{")
+    with pytest.raises(UserError, match="broken-z"):
+        fairway_hpc.costs(folder)

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from fairway_core.cost.prices import Prices
     from fairway_core.environment import Environment
     from fairway_core.findings import UserError
-    from fairway_core.target import Target
-    from fairway_runner.runs.store import Run
 
 _HoursOption = Annotated[
     float | None,
@@ -143,38 +141,28 @@ def _print_runs(
     )
     from fairway_core.findings import format_finding
     from fairway_runner.moments import moment
-    from fairway_runner.runs.accounting import (
-        grouped,
-        run_cost_facts,
-        this_month,
-        total,
-        uses,
-        uses_elsewhere,
-    )
-    from fairway_runner.runs.elsewhere import look
-    from fairway_runner.runs.query import Wanted, select
-    from fairway_runner.runs.refresh import refresh_all
+    from fairway_runner.runs.accounting import grouped, run_cost_facts, this_month, total
+    from fairway_runner.runs.spending import spending
     from fairway_runner.runs.store import RunStore
     from fairway_runner.targets.lookup import all_targets
 
     store = RunStore.here()
     first = None if since is None else moment("--since", since)
     loaded = None if environment is None else _environment(environment)
-    targets = [known.target for known in all_targets().values()]
-    others = look(store, [each for each in targets if _is_of(loaded, each)], first)
-    unanswered = refresh_all(store.unsorted())
-    listing = select(store, Wanted(since=first))
-    for finding in (*others.findings, *unanswered, *listing.findings):
+    held = spending(
+        store,
+        prices,
+        ask=[known.target for known in all_targets().values()],
+        environment=None if loaded is None else loaded.name,
+        since=first,
+        region=region,
+    )
+    for finding in (*held.unanswered, *held.damaged):
         print(format_finding(finding), file=sys.stderr)
-    runs = [run for run, _ in listing.runs]
-    found = uses(_of(loaded, runs), prices, region)
-    found += [
-        use
-        for use in uses_elsewhere(others.accounts, prices, region)
-        if first is None or use.run.record.created >= first
-    ]
+    found = held.uses
     facts = run_cost_facts(grouped(found, by), total(found), by=by, currency=prices.currency)
-    facts["others_since"] = None if others.since is None else shown_day(others.since)
+    others = held.others_since
+    facts["others_since"] = None if others is None else shown_day(others)
     if loaded is not None and loaded.budget is not None and first is None:
         facts["budget"] = budget_facts(loaded.budget, this_month(found), prices.currency)
     if json_:
@@ -192,19 +180,6 @@ def _environment(name: str) -> Environment:
     from fairway_core.environment.selection import environment_file
 
     return load_environment(environment_file(name))
-
-
-def _is_of(environment: Environment | None, target: Target) -> bool:
-    return environment is None or target.environment == environment.name
-
-
-def _of(environment: Environment | None, runs: list[Run]) -> list[Run]:
-    """The runs on targets of an environment, or all."""
-    from fairway_runner.runs.accounting import environment_of
-
-    if environment is None:
-        return runs
-    return [run for run in runs if environment_of(run) == environment.name]
 
 
 def _elsewhere(parts: list[Part], chosen: Prices) -> tuple[str, int] | None:

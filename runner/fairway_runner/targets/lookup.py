@@ -84,10 +84,10 @@ def _is_same_cluster(recorded: Target, known: Target) -> bool:
     return bool(known.access.host) and known.access.shared == recorded.access.shared
 
 
-def all_targets() -> dict[str, KnownTarget]:
-    """Every target that a job can be sent to from the current folder, by name."""
+def all_targets(folder: str | Path | None = None) -> dict[str, KnownTarget]:
+    """Every target of the project that a folder is in, by default the current one, by name."""
     found = {LOCAL: KnownTarget(Target.local(), "")}
-    folder, file = find_project()
+    folder, file = find_project(None if folder is None else Path(folder))
     for target in _synced(folder / SYNCED):
         found[target.name] = KnownTarget(target, str(folder / SYNCED))
     if file is None:
