@@ -104,6 +104,11 @@ class NodeRange(Model):
     max: int = Field(ge=1)
     """The largest number of nodes."""
 
+    @classmethod
+    def of(cls, nodes: int | Self) -> Self:
+        """The range that `nodes:` of an environment file stands for: a number is a fixed one."""
+        return cls(min=nodes, max=nodes) if isinstance(nodes, int) else nodes
+
     @model_validator(mode="after")
     def _in_order(self) -> Self:
         if self.min > self.max:

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 from fairway_core.autoscale import Autoscale, PoolShape, ScenarioName, check_formula
 from fairway_core.catalog import default_image, image, images, limit, vm_size
 from fairway_core.documents import FieldError, Model
-from fairway_core.environment.values import SizeText, as_field_error, offered_size
+from fairway_core.environment.values import SizeText, as_field_error, most_nodes_path, offered_size
 from fairway_core.findings import UserError
 from fairway_core.resource_ids import ImageVersionId
 from fairway_core.target import NodeRange
@@ -149,7 +149,7 @@ class BatchCluster(Model, defer_build=True):
                 f"a pool holds at most {most} nodes, not {self.node_range.max}",
                 "make several pools"
                 + (", or say `mpi: false` where each job takes one node" if self.mpi else ""),
-                ("nodes",) if isinstance(self.nodes, int) else ("nodes", "max"),
+                most_nodes_path(self.nodes),
             )
         return self
 
@@ -213,9 +213,7 @@ class BatchCluster(Model, defer_build=True):
     @property
     def node_range(self) -> NodeRange:
         """The least and the largest number of nodes."""
-        if isinstance(self.nodes, int):
-            return NodeRange(min=self.nodes, max=self.nodes)
-        return self.nodes
+        return NodeRange.of(self.nodes)
 
     @property
     def nodes_of_a_job(self) -> int:

@@ -13,7 +13,14 @@ from fairway_core.documents import FieldError, Model
 from fairway_core.durations import Span
 from fairway_core.environment.cluster import fits_local_disk
 from fairway_core.environment.schedule import Day, Time
-from fairway_core.environment.values import Range, SizeText, offered_size, x64_size
+from fairway_core.environment.values import (
+    Range,
+    SizeText,
+    most_nodes_path,
+    offered_size,
+    require_mounts,
+    x64_size,
+)
 from fairway_core.resource_ids import ObjectId, PlacementGroupId
 from fairway_core.target import Amount, Image, NodeRange
 
@@ -229,17 +236,15 @@ class KubernetesNodes(Model, defer_build=True):
             raise FieldError(
                 f"a node pool holds at most {most} nodes{what}, not {self.node_range.max}",
                 "make several clusters for separate jobs",
-                ("nodes",) if isinstance(self.nodes, int) else ("nodes", "max"),
+                most_nodes_path(self.nodes),
             )
         return self
 
     @model_validator(mode="after")
     def _pods_share_a_folder(self) -> Self:
-        if not self.mounts:
-            raise FieldError(
-                "pods need a folder that all of them see, in which runs are kept",
-                "add `mounts: [NAME]` with a name under `filesystems:`",
-            )
+        require_mounts(
+            self.mounts, "pods need a folder that all of them see, in which runs are kept"
+        )
         return self
 
     @model_validator(mode="after")
@@ -268,9 +273,7 @@ class KubernetesNodes(Model, defer_build=True):
     @property
     def node_range(self) -> NodeRange:
         """The least and the largest number of nodes."""
-        if isinstance(self.nodes, int):
-            return NodeRange(min=self.nodes, max=self.nodes)
-        return self.nodes
+        return NodeRange.of(self.nodes)
 
     @property
     def nodes_of_a_job(self) -> int:
@@ -338,9 +341,7 @@ class SystemPool(Model, defer_build=True):
     @property
     def node_range(self) -> NodeRange:
         """The least and the largest number of nodes."""
-        if isinstance(self.nodes, int):
-            return NodeRange(min=self.nodes, max=self.nodes)
-        return self.nodes
+        return NodeRange.of(self.nodes)
 
 
 class Operators(Model, defer_build=True):

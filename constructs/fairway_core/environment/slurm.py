@@ -11,7 +11,7 @@ from fairway_core.catalog import limit, vm_size
 from fairway_core.documents import FieldError, Model
 from fairway_core.durations import Span
 from fairway_core.environment.cluster import Nodes
-from fairway_core.environment.values import SizeText, x64_size
+from fairway_core.environment.values import SizeText, most_nodes_path, require_mounts, x64_size
 from fairway_core.target import NodeRange
 
 if TYPE_CHECKING:
@@ -169,17 +169,13 @@ class SlurmNodes(Nodes, defer_build=True):
             raise FieldError(
                 f"a partition is one scale set, which holds at most {most} nodes with InfiniBand",
                 "make several clusters for separate jobs",
-                ("nodes",) if isinstance(self.nodes, int) else ("nodes", "max"),
+                most_nodes_path(self.nodes),
             )
         return self
 
     @model_validator(mode="after")
     def _nodes_share_a_folder(self) -> Self:
-        if not self.mounts:
-            raise FieldError(
-                "scheduler and nodes need a folder that all of them see",
-                "add `mounts: [NAME]` with a name under `filesystems:`",
-            )
+        require_mounts(self.mounts, "scheduler and nodes need a folder that all of them see")
         return self
 
     @model_validator(mode="after")
@@ -204,9 +200,7 @@ class SlurmNodes(Nodes, defer_build=True):
     @property
     def node_range(self) -> NodeRange:
         """The least and the largest number of nodes."""
-        if isinstance(self.nodes, int):
-            return NodeRange(min=self.nodes, max=self.nodes)
-        return self.nodes
+        return NodeRange.of(self.nodes)
 
     @property
     def nodes_of_a_job(self) -> int:

@@ -12,7 +12,7 @@ from fairway_core.documents import FieldError, Model
 from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from fairway_core.catalog import VmSize
 
@@ -135,6 +135,17 @@ def x64_size(name: str, *, usual: str) -> str:
     if offered_size(name).architecture != "x64":
         raise FieldError(f"`{name}` is an Arm size", f"take {usual} or a larger one")
     return name
+
+
+def most_nodes_path(nodes: object) -> tuple[str, ...]:
+    """Where `nodes:` says how many there are at most: it is a number, or `{min, max}`."""
+    return ("nodes",) if isinstance(nodes, int) else ("nodes", "max")
+
+
+def require_mounts(mounts: Sequence[str], why: str) -> None:
+    """Raises FieldError where nothing is mounted that all nodes of a cluster could see."""
+    if not mounts:
+        raise FieldError(why, "add `mounts: [NAME]` with a name under `filesystems:`")
 
 
 def _ip_address(value: object) -> IPv4Address:
