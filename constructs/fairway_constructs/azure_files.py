@@ -1,4 +1,4 @@
-"""A Premium Azure file share over NFS 4.1, closed to all networks but one's own."""
+"""A Premium Azure file share over NFS 4.1, closed to all networks but the environment's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Azure Bastion: the one door by which SSH gets in without a range or a VPN of one's own."""
+"""Azure Bastion: SSH to the nodes without an allowed range or a VPN."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class BatchAccount(Component):
     Jobs are submitted from the public ones of the ranges `allowed`, and through private
     endpoints, for which `id` is there. Nodes report to the account from `egress_address`, the
     public address that they go out by, or through a private endpoint too (services `batch`
-    and `batch_node_management`). Where nothing is let in from outside, the account has no
+    and `batch_node_management`). Where no outside range is allowed, the account has no
     public side at all.
 
     With `user_subscription` Batch makes the VMs in the subscription, against its own quota,

@@ -1,4 +1,4 @@
-"""A key of one's own for a service that encrypts its data, and the identity that may use it."""
+"""A customer-managed key for a service that encrypts its data, and the identity that may use it."""
 
 from __future__ import annotations
 

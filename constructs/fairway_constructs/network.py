@@ -43,7 +43,7 @@ _DELEGATED = {"netapp": "Microsoft.Netapp/volumes"}
 
 @dataclass(frozen=True)
 class PlacedSubnet:
-    """A subnet as others need it: its id, to be put in, and its range, to be let in."""
+    """A subnet as others need it: its id, to place things in it, and its range, for rules."""
 
     id: str
     range: IPv4Network

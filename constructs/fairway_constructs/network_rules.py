@@ -1,4 +1,4 @@
-"""What each subnet lets in: explicit rules, and a last one that refuses everything else."""
+"""What may reach each subnet: explicit rules, and a last one that refuses everything else."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def security_rules(
     Nodes of the compute subnet talk to each other on any port, as MPI and NCCL need; file
     servers are reached over NFS from there alone. Private endpoints are reached from all
     subnets, over HTTPS, and over NFS where they lead to a file share. With `bastion` SSH is
-    let in from the subnet of that too.
+    allowed from its subnet too.
 
     With `lustre` there is Managed Lustre, whose servers and clients reach each other; with
     `nfs_3` there are file servers that speak this old version, and call their clients back. With

@@ -74,7 +74,7 @@ def start_node_ahead() -> threading.Thread:
 
     Node.js takes a third of a second to be ready, in which the environment can be read and
     checked. It is started by importing `constructs`, which is the first to need it. Where that
-    fails nothing is said: whoever imports cdktf later meets the same error.
+    fails nothing is said: a later import of cdktf meets the same error.
     """
 
     def run() -> None:

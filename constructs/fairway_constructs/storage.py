@@ -42,7 +42,7 @@ class Storage(Component):
     ranges `allowed`; with none of them it has no public side at all, and only with `public`
     every address reaches it. Deleted and overwritten blobs can be brought back for two weeks;
     in the containers of `expire_days` what nobody changed for so long is deleted. `account`
-    is a name of one's own; otherwise Terraform makes one that nobody else has, see
+    is the name to use; otherwise Terraform makes one that nobody else has, see
     `unique_suffix`. With `protect` neither Terraform nor Azure deletes the account.
 
     >>> storage = Storage(stack, place=place, containers=["datasets"],

@@ -105,7 +105,7 @@ class Vault(Component):
 
     @property
     def read_grant(self) -> Grant:
-        """The role of whoever reads secrets and does nothing else."""
+        """The role for reading secrets, and nothing else."""
         return Grant(
             role="Key Vault Secrets User",
             scope=self.id,
@@ -115,7 +115,7 @@ class Vault(Component):
     def key(self, name: str) -> Key:
         """A key for wrapping other keys, that rotates by itself.
 
-        It is made through the management plane: whoever runs Terraform needs neither a role
+        It is made through the management plane: who runs Terraform needs neither a role
         on the keys nor a way into the vault's network. Azure makes it once and never again,
         so that nothing Terraform does later can replace it.
         """

@@ -32,7 +32,7 @@ def back_up(
     protect: bool = True,
     depends_on: Sequence[ITerraformDependable] = (),
 ) -> None:
-    """Backs a VM of `place` up each day `at` that time (UTC, "02:00"), for so many days.
+    """Backs a VM of `place` up each day `at` that time (UTC, "02:00"), and keeps it `keep_days`.
 
     `depends_on` is the VM, and what attaches its disks. The policy is Azure's enhanced one,
     the only one that takes Premium SSD v2 and Ultra disks. With `protect` neither Terraform

@@ -12,7 +12,7 @@ from fairway_core.documents import FieldError
 _GROUP = "/subscriptions/{subscription}/resourceGroups/{resource_group}/providers"
 _RESOURCE_GROUP = "/subscriptions/{subscription}/resourceGroups/{name}"
 
-# What follows the resource group, and the command that shows the id of one's own.
+# What follows the resource group, and the command that shows the id of yours.
 _KINDS = {
     "resource group": ("", "az group show -o tsv --query id -n NAME"),
     "storage account": (

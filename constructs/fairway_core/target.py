@@ -171,7 +171,7 @@ class BatchAccess(Model):
     """How the `batch` engine reaches the pool; `identity` is the nodes' own, by resource id.
 
     Without `mpi` the pool's nodes do not talk to each other: each job takes one, or with
-    `task_slots` one of so many parts. Without `endpoint` it is that of the variable
+    `task_slots` one of that many parts. Without `endpoint` it is that of the variable
     AZURE_BATCH_ENDPOINT.
     """
 

@@ -49,7 +49,7 @@ class BehindProxy:
         return host.lower() in (self._host, f"{self._host}:443")
 
     def is_wanted(self, scope: Scope, headers: Headers) -> bool:
-        """Besides our own pages, whoever follows a link to a page, as after a sign-in."""
+        """Requests of our own pages, and of a link to a page, as after a sign-in."""
         if headers.get("sec-fetch-site", "none") in ("none", "same-origin"):
             return True
         is_page = not scope["path"].startswith(("/api/", "/metrics"))

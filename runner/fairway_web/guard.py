@@ -1,4 +1,4 @@
-"""Who is let in, by the door that the server has: one token, or a sign-in in front of it."""
+"""Who gets access: by one token, or by a sign-in in front of the server."""
 
 from __future__ import annotations
 

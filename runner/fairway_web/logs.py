@@ -192,7 +192,7 @@ def plain(text: str) -> str:
 def part(
     path: Path, start: int, label: Label | None = None, *, ended: bool = False, most: int = 0
 ) -> Part:
-    """Whole lines from an offset on, at most so many bytes, MOST for 0; a line without an end where
+    """Whole lines from an offset on, at most `most` bytes, MOST for 0; a line without an end where
     the log has ended, or where it is longer than that."""
     most = most or MOST
     try:
@@ -214,7 +214,7 @@ def part(
 
 
 def raw_part(path: Path, start: int, most: int) -> Part:
-    """Bytes of a log from an offset on, at most so many; what is no UTF-8 as Python's surrogates,
+    """Bytes of a log from an offset on, at most `most`; what is no UTF-8 as Python's surrogates,
     which JSON can tell."""
     try:
         with path.open("rb") as file:
@@ -252,7 +252,7 @@ async def follow(
         try:
             state, found = await to_thread.run_sync(_look, run, logs, ends)
         except (UserError, OSError):
-            return  # whoever asks again is told what is wrong with the run
+            return  # the next request is told what is wrong with the run
         if any(now > before for now, before in zip(found.ends, ends, strict=True)):
             ends, silent = found.ends, 0.0
             yield f"id: {found.place}\ndata: {found.data}\n\n"

@@ -63,7 +63,7 @@ class SubmitPage:
         chosen = request.query_params.get("from", "template:plain")
         once = request.query_params.get("once", "")
         if not _ONCE.fullmatch(once):
-            # In the address, so that whoever goes back to it submits no second run.
+            # In the address, so that going back to it submits no second run.
             query = urlencode({"from": chosen, "once": self._once()})
             return RedirectResponse(f"/submit?{query}", 303)
         fields = {**await to_thread.run_sync(self._begun, chosen), "once": once}

@@ -111,7 +111,7 @@ class DataStack(EnvironmentStack):
             containers=list(spec.containers),
             replication=spec.replication,
             account=spec.account,
-            # Without an endpoint of its own the network is let in by its subnet.
+            # Without an endpoint of its own the network gets access by its subnet.
             subnet_ids=[] if network.endpoints else self._readers_of_blobs(),
             allowed=environment.access.allowed,
             expire_days={
@@ -242,7 +242,7 @@ class DataStack(EnvironmentStack):
 
     @property
     def direct_hosts(self) -> list[str]:
-        """The services that let in the network, and no proxy: those that the environment makes."""
+        """The services that take the network but no proxy: those that the environment makes."""
         environment, found = self._environment, []
         if not environment.storage.existing or environment.storage.private_endpoint:
             found.append(self.storage.host)

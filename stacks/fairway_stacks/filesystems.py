@@ -94,7 +94,7 @@ def _azure_files(
         name,
         place=stack.place,
         spec=spec,
-        # Without an endpoint of its own the network is let in by its subnet.
+        # Without an endpoint of its own the network gets access by its subnet.
         subnet_ids=[]
         if network.endpoints
         else [network.subnets[role].id for role in environment.node_roles],

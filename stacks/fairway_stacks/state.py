@@ -33,7 +33,7 @@ def keep_state(
             storage_account_name=state.storage_account,
             container_name=state.container,
             key=f"{name}.tfstate",
-            # With the identity of whoever runs Terraform: the account has no keys.
+            # With the identity that runs Terraform: the account has no keys.
             use_azuread_auth=True,
         )
     else:

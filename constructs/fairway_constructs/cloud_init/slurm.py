@@ -86,7 +86,7 @@ def scheduler_settings(
         "client_id": client_id,
         "vault": vault,
         "state": f"{STATE}/nodes",
-        "claim_address": "0.0.0.0",  # noqa: S104 - the network lets in the nodes' subnet alone
+        "claim_address": "0.0.0.0",  # noqa: S104 - the network admits the nodes' subnet alone
         "log": LOG,
         "hold": idle + _UNTIL_DELETED,
     }

@@ -191,7 +191,7 @@ class KubernetesCluster(Component):
 
 def _grants(subnet_id: str, kubelet_id: str) -> dict[str, Grant]:
     """What AKS does in our name, and no more. Source: Azure documentation, AKS: use managed
-    identities, a network and a kubelet identity of one's own."""
+    identities, your own network and kubelet identity."""
     return {
         "joins_subnet": Grant(
             role="Network Contributor",

@@ -1,7 +1,7 @@
 """How an Azure Batch pool grows and shrinks: named scenarios, and the formulas they become.
 
 A scenario is what a person asks for; `scale_formula` writes it in Batch's own formula
-language, which Batch evaluates at an interval. `check_formula` judges a formula of one's own.
+language, which Batch evaluates at an interval. `check_formula` judges a formula that a user wrote.
 
 >>> shape = PoolShape(minimum=0, maximum=8, spot=True, mpi=True)
 >>> print(scale_formula(Autoscale(scenario="weekend"), shape).splitlines()[-2])

@@ -1,6 +1,6 @@
 """Scenarios in Azure Batch's formula language; text alone, which Batch evaluates.
 
-The language has no functions of one's own and remembers nothing from one evaluation to the
+The language cannot define functions, and remembers nothing from one evaluation to the
 next but the targets themselves: `before` is the target that the last one set. A fraction of a
 node is cut off by the service. All that is used here is documented in "automatic scaling
 formula for Batch" of Azure's documentation.

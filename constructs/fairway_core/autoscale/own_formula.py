@@ -1,4 +1,4 @@
-"""What can be said of a formula of one's own before Batch sees it."""
+"""What can be checked in a user's own formula before Batch sees it."""
 
 from __future__ import annotations
 

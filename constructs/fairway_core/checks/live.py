@@ -1,7 +1,7 @@
 """The checks that ask Azure: their ids, and what each looks at.
 
-The rules themselves stand with whoever asks: the core needs no network. Here they are known so
-that they can be ignored by their ids and explained.
+The rules themselves stand with the code that asks: the core needs no network. Here they are known
+so that they can be ignored by their ids and explained.
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ class Estimate:
         )
 
     def month_of_days(self, hours: float) -> float | None:
-        """A month in which clusters are at their most so many hours a day, and else at rest."""
+        """A month in which clusters are at their most for `hours` a day, and else at rest."""
         hourly = self.hourly
         if hourly.maximum is None or hourly.rest is None:
             return None
@@ -158,7 +158,7 @@ def savings(hours: Mapping[str, float | None], found: Estimate) -> list[Saving]:
 
 @dataclass(frozen=True)
 class IdleSaving:
-    """What each hour saves in which a cluster is stopped that stops itself after so many idle
+    """What is saved by each hour for which a cluster is stopped that stops itself after some idle
     seconds; None where its price is not known."""
 
     resource: str

@@ -71,7 +71,7 @@ def all_meters(sizes: Iterable[str]) -> list[Meter]:
 
 
 def disk_tier(gib: int) -> int | None:
-    """The number in the name of the tier of a disk of so many GiB; None for one too large.
+    """The number in the name of the tier of a disk of `gib` GiB; None for one too large.
 
     >>> disk_tier(100)
     10

@@ -1,6 +1,6 @@
 """Parts: what is paid for by the hour, in units of one meter; and how resources fall apart.
 
-Each function answers with the parts of one resource, whoever asks for it: an environment
+Each function answers with the parts of one resource, whichever asks for it: an environment
 file, or a Terraform plan.
 """
 
@@ -21,7 +21,7 @@ class Counts:
     rest: float = 1
 
     def times(self, units: float) -> Counts:
-        """The same of so many units each."""
+        """The same with `units` for each."""
         return Counts(self.minimum * units, self.maximum * units, self.rest * units)
 
 
@@ -113,7 +113,7 @@ def provisioned_disks(
 
 
 def flat(resource: str, region: str, *, meter: str, what: str, units: float = 1) -> Part:
-    """So many units of a meter, at all times."""
+    """A number of units of a meter, at all times."""
     return Part(resource=resource, what=what, region=region, meter=meter, counts=ONE.times(units))
 
 

@@ -1,4 +1,4 @@
-"""The SSH public keys that are let in: given as keys, as files, or the user's own."""
+"""The SSH public keys that may log in: given as keys, as files, or the user's own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An NFS server of one's own: a VM, its disks, and how they are backed up."""
+"""An NFS server in the environment: a VM, its disks, and how they are backed up."""
 
 from __future__ import annotations
 

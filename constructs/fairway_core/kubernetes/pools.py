@@ -26,7 +26,7 @@ def taints(target: Target) -> list[dict[str, str]]:
 
 
 def tolerations(targets: Iterable[Target]) -> list[dict[str, str]]:
-    """For the taints of the targets' nodes, which a task's pods bear too."""
+    """For the taints of the targets' nodes, which a task's pods tolerate too."""
     own = [key for target in targets if target.kubernetes for key in target.kubernetes.tolerations]
     return [{"key": key, "operator": "Exists"} for key in dict.fromkeys((*TAINTS, *own))]
 

@@ -106,7 +106,7 @@ def _queue(target: Target) -> list[Manifest]:
 
 
 def _times(quantity: str, count: int) -> str:
-    """A quantity so many times, in its own unit.
+    """A quantity times `count`, in its own unit.
 
     >>> _times("1710Gi", 8), _times("500m", 3), _times("1.5", 3)
     ('13680Gi', '1500m', '4.5')

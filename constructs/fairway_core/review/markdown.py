@@ -30,7 +30,7 @@ MARK = "<!-- fairway review -->"
 # Of what a comment lists, more than these nobody reads; what is destroyed is always told.
 _MOST_LINES = 200
 _ALWAYS_TOLD = (Action.DESTROY, Action.REPLACE)
-# What a reader should see without unfolding it, up to so many lines.
+# What a reader should see without unfolding it, up to `_MOST_SHOWN` lines.
 _SHOWN = (Action.DESTROY, Action.REPLACE, Action.CHANGE)
 _MOST_SHOWN = 40
 

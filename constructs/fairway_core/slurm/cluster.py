@@ -103,7 +103,7 @@ class Accounting:
     With `database_port` MariaDB is reached there, and by a socket without it.
     `accounts` have their shares of the cluster, and `qos` their rules; `users` have all of them.
     With `several` more users come and go, see `rules.share_commands`.
-    `database_password` is only for a database on one's own machine that knows no users by
+    `database_password` is only for a database on the user's machine that knows no users by
     their socket; slurmdbd.conf is then to be readable by its user alone.
     """
 

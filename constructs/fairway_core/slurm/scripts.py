@@ -102,7 +102,7 @@ def install(
     facts: NodeFacts | None = None,
     slurm_conf: str = "",
 ) -> dict[str, Path]:
-    """Writes the programs below a folder of one's own; answers with their paths by name.
+    """Writes the programs below a folder that you choose; answers with their paths by name.
 
     For a cluster on one machine: `resume`, `suspend`, `resume-fail` and `mail`, and with `facts`
     also `prolog`, `epilog` and `health-check`, which then take `slurm_conf`.

@@ -34,7 +34,7 @@ class Transferred:
 
 
 def block_size(size: int) -> int:
-    """The size of the pieces in which a file of so many bytes travels."""
+    """The size of the pieces in which a file of `size` bytes travels."""
     return max(BLOCK, -(-size // _MOST_BLOCKS))
 
 

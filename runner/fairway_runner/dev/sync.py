@@ -82,7 +82,7 @@ class Known:
         except FileNotFoundError:
             return None
         except (UserError, Unfit, KeyError, TypeError, ValueError, AttributeError):
-            # All of it is sent again by whoever removes the file.
+            # Once the file is removed, all of it is sent again.
             message = f"{run.folder / _KNOWN} cannot be read"
             hint = "remove it and start another session, or: --no-sync"
             raise UserError.of("damaged-run", message, hint) from None

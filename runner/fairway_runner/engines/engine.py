@@ -1,8 +1,8 @@
 """What every kind of target can do with runs; a module each implements it.
 
 A run's folder under `.fairway/runs/` has the same files whatever its engine is. Where the
-run happens elsewhere the folder is a mirror, which `refresh` brings up to date: whoever
-reads states, logs and outputs reads files, and need not know of engines.
+run happens elsewhere the folder is a mirror, which `refresh` brings up to date: code
+that reads states, logs and outputs reads files, and need not know of engines.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Engine(Protocol):
         """Variables that every task has, set before those of the contract."""
 
     def task_environment(self, ranks: int) -> dict[str, str]:
-        """Variables of a task of so many ranks beyond that."""
+        """Variables of a task of that many ranks beyond those."""
 
     def predecessor(self, run: RunFolder) -> str:
         """How the plan of a later run names this one, under `after`."""
@@ -166,7 +166,7 @@ class Engine(Protocol):
         """`reboot`, `reimage`, `drain` or `resume`; UserError for what the engine has not."""
 
     def resize(self, nodes: int) -> None:
-        """Asks for so many nodes."""
+        """Asks for that many nodes."""
 
     def shell(self, node: str | None, command: Sequence[str] = (), *, forward: str = "") -> int:
         """Opens a shell on a node, or runs a command there, and returns its exit code.

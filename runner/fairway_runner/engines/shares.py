@@ -84,7 +84,7 @@ def _node_of(target: Target) -> dict[str, int] | None:
         from fairway_agent.kubernetes.shares import counts
         from fairway_core.kubernetes.resources import of_node
 
-        gpus, cores = counts(of_node(target))  # of which pods can have so many
+        gpus, cores = counts(of_node(target))  # as many of each as pods can have
         return {"gpus": gpus, "cores": cores}
     if not target.vm_size:
         return None

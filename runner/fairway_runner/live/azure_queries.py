@@ -101,7 +101,7 @@ class _Asking:
                     self.findings.append(rules.machine_is_stopped(f"clusters.{target}", machine))
 
     def roles(self) -> None:
-        """Those that are given on what is there already, to whoever submits."""
+        """Those that people who submit have on what is there already."""
         environment = self.environment
         with self._allowed("which roles people have was"):
             own = environment.storage.existing

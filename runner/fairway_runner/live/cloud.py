@@ -78,9 +78,9 @@ def chosen_cloud(environ: Mapping[str, str] | None = None) -> Cloud:
 
 
 def credential_for(cloud: Cloud, environ: Mapping[str, str] | None = None) -> TokenCredential:
-    """Whoever Terraform would sign in as: a service principal of its variables, or the user.
+    """The identity Terraform would sign in as: a service principal of its variables, or the user.
 
-    The user is whoever `az login`, an identity of this machine or AZURE_… variables say.
+    The user is the one that `az login`, an identity of this machine or AZURE_… variables say.
     """
     import logging
 

@@ -58,7 +58,7 @@ class Existing:
 
 @dataclass(frozen=True)
 class Machines:
-    """At most so many VMs of one size, for one part of the environment.
+    """A number of VMs of one size at most, for one part of the environment.
 
     `path` is that part in the environment file. `pool` says that they are nodes of a Batch
     pool, which count against the quota of its account.

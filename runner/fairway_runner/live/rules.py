@@ -212,7 +212,7 @@ def role_is_free(
     refuses a second one (RoleAssignmentExists).
 
     What Terraform has given is known by its reason: to those that the file names each by itself,
-    and else to whoever deployed first.
+    and else to the first deployer.
     """
     at_scope = [
         (str(each.get("id", "")), properties)
@@ -242,7 +242,7 @@ def role_is_free(
 def may_deploy(
     actions: Sequence[str], permissions: Sequence[Mapping[str, Any]]
 ) -> Iterator[Finding]:
-    """Actions that a deployment takes, and whoever is signed in is not allowed.
+    """Actions that a deployment takes, and that the signed-in user is not allowed.
 
     A warning: another identity may be the one that deploys.
     """

@@ -1,8 +1,8 @@
 """The targets of a run that may go to several: those that it was tried on, and those that are left.
 
 They stand in the file `fallback.json` of its folder, and its files for each target that is left
-under `targets/NAME/`. Whoever takes a run to its next target writes each step before it is done, so
-that another command goes on where it was killed:
+under `targets/NAME/`. A command that moves a run to its next target writes each step before it is
+done, so that another command goes on where it was killed:
 
 starting     its files are those of the last try, whose target may not have all of it
 on           that target has it

@@ -33,7 +33,7 @@ _LONGEST_LINE = 1 << 16  # of a longer one only the beginning is searched
 _BATCH = 1000  # lines that are searched under one limit of processor time
 _TAIL = 1 << 18  # bytes at a log's end in which the last values are looked for first
 _KEPT = ".metrics.json"
-_WORTH = 1 << 20  # so many bytes of a log take longer to read than to keep what they say
+_WORTH = 1 << 20  # this many bytes of a log take longer to read than to keep what they say
 _LINE_END = re.compile(rb"[\r\n]")
 _ELSEWHERE = PatternProcess()
 

@@ -32,7 +32,7 @@ def refresh_all(runs: Iterable[Run], *, logs: bool = False) -> list[Finding]:
                 key = (run.record.engine, run.record.target, printed)
                 by_target.setdefault(key, []).append(run)
         except (UserError, OSError):
-            continue  # whoever reads it next says what is wrong with it
+            continue  # the next to read it says what is wrong with it
     findings: list[Finding] = []
     looks = [partial(_refresh, some, logs=printed) for (*_, printed), some in by_target.items()]
     looks += [partial(run.refresh, logs=printed) for run, printed in movable]

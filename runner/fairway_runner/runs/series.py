@@ -114,7 +114,7 @@ def series(
     budget: int | None = None,
 ) -> dict[str, Series]:
     """All that a log says of each metric that it has; `steps` are the patterns of the metrics'
-    own steps, as far as the job gives them. Of a log with more bytes than `budget` so many are
+    own steps, as far as the job gives them. Of a log with more bytes than `budget` that many are
     read, in pieces from its beginning to its end."""
     found = {name: Series(most) for name in patterns}
     own = {name: pattern for name, pattern in (steps or {}).items() if pattern is not None}

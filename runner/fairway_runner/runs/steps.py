@@ -1,7 +1,7 @@
 """A run of several steps: each is a run of its own beside it, and a task of the whole.
 
 steps.json        the steps, in an order in which each is behind those that it comes after
-steps.lock        held by whoever begins steps
+steps.lock        held by the command that begins steps
 steps.cancelled   there once the whole is to end
 tasks/N/          where a step stands, and the log of one that is a single task
 """

@@ -35,7 +35,7 @@ _NOBODYS_COMMENT = (
 
 @dataclass(frozen=True)
 class Settings:
-    """What a project is made with: the environment's name, what was answered, keys to let in."""
+    """What a project is made with: the environment's name, what was answered, keys for SSH."""
 
     name: str
     answers: Answers = field(default_factory=Answers)

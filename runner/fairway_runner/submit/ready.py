@@ -129,5 +129,5 @@ def make_ready(
 
 
 def many(tasks: int, hint: str) -> UserError:
-    """What is said where nobody has confirmed so many tasks."""
+    """The error for a number of tasks that nobody has confirmed."""
     return UserError.of("many-tasks", f"this starts {tasks:,} tasks", hint)

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 @dataclass
 class PreparedSteps:
     """A run of several steps that is ready to start; a person should hear of the `warnings`. The
-    steps have so many `tasks` in all; `scripts` are those of the first task of each, by its name.
+    steps have `tasks` in all; `scripts` are those of the first task of each, by its name.
     """
 
     record: RunRecord

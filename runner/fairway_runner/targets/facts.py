@@ -36,7 +36,7 @@ def _facts(target: Target) -> dict[str, Any]:
     if target.vm_size:
         from fairway_core.catalog import vm_size
 
-        with suppress(UserError):  # a size of one's own in fairway.yaml need not be known
+        with suppress(UserError):  # a size of the user's in fairway.yaml need not be known
             size = vm_size(target.vm_size)
     from fairway_runner.engines.engine import unready
 

@@ -26,7 +26,7 @@ def node_facts(node: Node) -> dict[str, Any]:
 
 def nodes_of(target: Target, deadline: float) -> list[dict[str, Any]]:
     """All of them, as `fairway nodes list --json` prints them; UserError where the target does not
-    answer for so many seconds."""
+    answer within `deadline` seconds."""
     return [node_facts(node) for node in engine_for(target, deadline).nodes()]
 
 

@@ -52,7 +52,7 @@ def clusters(subject: EnvironmentSubject) -> Iterator[Occurrence]:
 def images(subject: EnvironmentSubject) -> Iterator[Occurrence]:
     """Every image that a cluster gets: `image`."""
     for name, cluster in subject.environment.machine_clusters.items():
-        # An image of one's own has its version in its id.
+        # A user's own image has its version in its id.
         if not getattr(cluster, "image_id", None):
             yield ("clusters", name, "image"), {"image": cluster.chosen_image}
 

@@ -154,7 +154,7 @@ def public_service(open_to_all: bool, reached: bool, asked: bool) -> Iterator[Fa
         yield Fault("nobody can reach this", "give it a private endpoint, or name a subnet")
 
 
-# Attributes whose value Terraform would keep in its state and show to whoever reads outputs.
+# Attributes whose value Terraform would keep in its state and show to anyone who reads outputs.
 _SECRET_ATTRIBUTE = re.compile(
     r"azurerm_\w+\.[\w-]+(?:\[\d+\])?\."
     r"(?:\w*(?:access_key|connection_string|shared_key|password|sas)(?![\w-])|(?:value|secret)\b)"

@@ -74,7 +74,7 @@ def _adopt(
     try:
         with tarfile.open(fileobj=io.BytesIO(record), mode="r:gz") as archive:
             for entry in archive:
-                # A record holds these plain files and nothing else, whoever wrote it.
+                # A record holds these plain files and nothing else, no matter who wrote it.
                 source = archive.extractfile(entry) if entry.name in RECORD else None
                 if source is not None:
                     (draft / entry.name).write_bytes(source.read())

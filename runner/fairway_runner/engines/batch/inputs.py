@@ -62,7 +62,7 @@ def forget(run: RunFolder, storage: Storage) -> None:
 
 def _bring(run: RunFolder, entry: Staged, storage: Storage) -> None:
     assert entry.source is not None, "it is copied from here"
-    # First: whoever removes another run that has the same copy sees that it is wanted.
+    # First, so that removing another run with the same copy sees that it is still wanted.
     users = names.chained_users(names.chained_digest(entry.path))
     storage.upload(entry.container, f"{users}{run.id}", b"")
     known = {blob.name: blob.size for blob in storage.blobs(entry.container, entry.path)}

@@ -3,7 +3,7 @@
 A running task's file is read from its node, by ranges; what is left when it has ended comes
 from there too, or from storage where the node is gone. What neither has is named as lost.
 
-One look at a time, whoever asks for it; and each writes at the position at which the last one
+One look at a time, no matter who asks for it; and each writes at the position at which the last one
 that was completed ended, so that one that was cut off leaves nothing twice.
 """
 

@@ -66,7 +66,7 @@ class NodeActions:
             raise unknown_node(self.account, node) from None
 
     def resize(self, nodes: int) -> None:
-        """Asks for so many nodes, Spot ones where the target is of these."""
+        """Asks for that many nodes, Spot ones where the target's are."""
         target = self.account.target
         if nodes > target.nodes.max:
             message = f"`{target.name}` has {target.nodes.max} nodes at most"

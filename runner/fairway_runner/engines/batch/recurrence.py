@@ -1,6 +1,6 @@
 """When a schedule runs: Batch knows a first time and an interval, and nothing else.
 
-A line of cron is taken where it means that: each so many minutes or hours, each day, each week.
+A line of cron is taken where it means that: every few minutes or hours, every day, every week.
 Times are UTC, as Batch's are.
 """
 
@@ -18,7 +18,7 @@ _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 
 
 def every(seconds: float) -> Recurrence:
-    """Each so many seconds from now on; UserError below a minute, which is Batch's least.
+    """Every `seconds` from now on; UserError below a minute, which is Batch's least.
 
     >>> every(21600).wire()
     {'recurrenceInterval': 'PT360M'}

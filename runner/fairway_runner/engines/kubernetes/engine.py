@@ -138,7 +138,7 @@ class KubernetesEngine(ScheduledEngine):
         self._look(action=action, node=node)
 
     def resize(self, nodes: int) -> None:
-        """Whoever runs the cluster, or its autoscaler, does."""
+        """Its operators do that, or its autoscaler."""
         hint = "with AKS: az aks nodepool scale, where its autoscaler is off"
         raise unsupported(self, "be resized", hint)
 

@@ -180,8 +180,8 @@ class Exec:
         return on_terminal(self.kubectl("exec", terminal, pod, "--", *(words or shell)))
 
     def ask(self, *words: str, deadline: float, data: bytes = b"") -> Ended:
-        """What kubectl itself answers within so many seconds; UserError where it finds no cluster,
-        or is not let in."""
+        """What kubectl itself answers within `deadline` seconds; UserError where it finds no
+        cluster, or is denied access."""
         line = self.kubectl(*words)
         with self.silence.watch(self.name, deadline):
             try:

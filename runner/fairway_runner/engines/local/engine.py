@@ -181,7 +181,7 @@ class LocalEngine:
         return [Node("localhost", "idle", "127.0.0.1")]
 
     def act_on_node(self, action: str, node: str) -> None:
-        """Nothing that Fairway would do to one's own machine."""
+        """Fairway does nothing of the kind to the user's machine."""
         raise unsupported(self, f"{action} a node", _HERE)
 
     def resize(self, nodes: int) -> None:

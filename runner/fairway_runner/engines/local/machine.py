@@ -48,7 +48,7 @@ def run_environment() -> dict[str, str]:
 
 
 def task_environment(ranks: int) -> dict[str, str]:
-    """What a task of so many ranks is told beyond that."""
+    """What a task of that many ranks is told beyond that."""
     if ranks == 1 or "OMPI_MCA_mpi_yield_when_idle" in os.environ:
         return {}
     # Ranks that share cores must let others run while they wait: 100 times faster. Few ranks

@@ -1,1 +1,1 @@
-"""What the engines of one's own clusters share: a connection, a shared folder, mirrored runs."""
+"""What the engines of a user's own clusters share: a connection, a shared folder, mirrored runs."""

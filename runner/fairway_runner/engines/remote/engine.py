@@ -152,7 +152,7 @@ class RemoteEngine:
         bring_log_times(run, self.remote_host, logs)
 
     def cancel_task(self, run: RunFolder, task: int) -> None:
-        """The host notes it, and tells whoever has the task."""
+        """The host notes it, and tells the process that has the task."""
         last = submission_state.read(run)
         number = 0 if last is None else last.submission
         self.ask("cancel_task", TaskCancelRequest(run.id, number, run.task_name(task)), Done)

@@ -86,8 +86,8 @@ class ScheduledEngine(RemoteEngine):
         """One command on the host for all of them, and there one question to the scheduler.
 
         Where that does not answer, what tasks have written themselves is there all the same,
-        and it is said once. Whoever follows a run bears it until the deadline: what runs goes
-        on meanwhile.
+        and it is said once. A command that follows a run puts up with it until the
+        deadline: what runs goes on meanwhile.
         """
         silent, now = self.mirror.refresh(runs, logs=logs), time.monotonic()
         if not silent:

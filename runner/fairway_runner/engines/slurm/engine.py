@@ -103,7 +103,7 @@ class SlurmEngine(ScheduledEngine):
         raise unsupported(self, "be resized", hint)
 
     def shell(self, node: str | None, command: Sequence[str] = (), *, forward: str = "") -> int:
-        """On the login host, or on a node through a job of one's own there."""
+        """On the login host, or on a node through the user's own job there."""
         connection = self.remote_host.connection
         if node is None:
             return connection.interactive(command, forward=forward)

@@ -213,7 +213,7 @@ class Whole:
         """Writes down where the run of a step stands."""
         status = own.status
         if status.state == "lost" and _never_began(own):
-            shutil.rmtree(own.folder)  # whoever began it was killed before it did
+            shutil.rmtree(own.folder)  # what began it was killed before it did
             return
         ended = status.is_final
         begun = not ended or status.state == "succeeded" or has_begun(own)
