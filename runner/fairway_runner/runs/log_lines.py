@@ -203,7 +203,10 @@ def require_labelled(run_id: str, logs: Iterable[Path]) -> None:
     if any(map(_is_labelled, logs)):
         return
     message = f"the log of {run_id} does not say which rank printed a line"
-    hint = "submit the job with -s options.label_ranks=true"
+    hint = (
+        "submit the job with -s options.label_ranks=true where `fairway templates LAUNCHER` has "
+        "that option; with another launcher let the program print its rank"
+    )
     raise UserError.of("unlabelled-ranks", message, hint)
 
 
