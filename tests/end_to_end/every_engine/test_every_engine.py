@@ -500,6 +500,45 @@ class TestTheTarget:
         # mpirun warns now and then of what does no harm.
         assert fairway("logs", run).stdout.splitlines().count("6 4") == 4
 
+    def test_what_ranks_of_several_nodes_print_is_labelled_to_the_end(
+        self, fairway: Fairway, place: Place, pipe: Pipe
+    ) -> None:
+        """By default, and also what they print in the grace of a cancel."""
+        command = (
+            "rank=$FAIRWAY_NODE_RANK\n"
+            "trap 'echo saved $rank; exit 143' TERM\n"
+            "echo up $rank >&2; test $rank = 0 || echo loss=1.5\n"
+            f"exec 9>{pipe.path}; echo up >&9\n"
+            "while :; do sleep 0.1; done"
+        )
+        job = fairway.job(
+            command,
+            template="every-node",
+            nodes=2,
+            metrics={"loss": "^loss=([0-9.]+)$"},
+            checkpoint={"grace": "60s"},
+        )
+        run = fairway.submit(job, "--target", place.name, "-s", "options={}")
+        pipe.lines(2)
+        cancelled = fairway("cancel", run)
+        assert cancelled.returncode == 0, cancelled.stderr
+        pipe.rest()  # returns when no rank is left
+        assert fairway("wait", run).returncode == 130
+        # Beside these the shell says what became of its sleep.
+        own = ("--grep", "^(up|loss|saved)")
+        printed = fairway("logs", run, *own).stdout.splitlines()
+        of_main = [line for line in printed if line.startswith("[0] ")]
+        of_other = [line for line in printed if line.startswith("[1] ")]
+        assert of_main == ["[0] up 0", "[0] saved 0"], printed
+        chosen = fairway("logs", run, "--rank", "1", *own).stdout.splitlines()
+        assert of_other == [f"[1] {line}" for line in chosen], printed
+        assert chosen[:2] == ["up 1", "loss=1.5"]
+        # With or without labels, a pod that is not the task's first ends as soon as it is told.
+        if place.engine != "kubernetes":
+            assert chosen[2:] == ["saved 1"]
+        [task] = facts_of(fairway, run)["task_list"]
+        assert (task["state"], task["metrics"]) == ("cancelled", {"loss": 1.5})
+
     def test_what_a_killed_mpirun_has_left_is_in_nobodys_way(
         self, fairway: Fairway, place: Place
     ) -> None:
