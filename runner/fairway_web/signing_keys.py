@@ -10,6 +10,7 @@ import time
 import urllib.error
 import urllib.request
 from dataclasses import dataclass, field
+from http.client import HTTPException
 from typing import TYPE_CHECKING, Any
 
 import jwt
@@ -53,27 +54,37 @@ class SigningKeys:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def find(self, key: str) -> tuple[str, RSAPublicKey | None]:
-        """The issuer, and its key of that id, if there is one; Refused where no keys are known."""
-        with self._lock:
-            known = self._known
-            if known is None or key not in known.keys or self._age > _FRESH:
-                self._look()
-            if self._known is None or self._age > _LIFETIME:
-                message = f"the keys of the sign-in cannot be fetched: {self._why}"
-                raise Refused(503, "no-keys", message)
-            return self._known.issuer, self._known.keys.get(key)
+        """The issuer, and its key of that id, if there is one; Refused where no keys are known.
+
+        While keys are known, nobody waits for a look that another's token has made necessary."""
+        known = self._known
+        if known is None or key not in known.keys or self._age > _FRESH:
+            self._look(waits=known is None or self._age > _LIFETIME)
+        known = self._known
+        if known is None or self._age > _LIFETIME:
+            message = f"the keys of the sign-in cannot be fetched: {self._why}"
+            raise Refused(503, "no-keys", message)
+        return known.issuer, known.keys.get(key)
 
     @property
     def _age(self) -> float:
         return self.clock() - self._since
 
-    def _look(self) -> None:
-        if self.clock() < self._next:
+    def _look(self, *, waits: bool) -> None:
+        if self.clock() < self._next or not self._lock.acquire(blocking=waits):
             return
         try:
-            self._known = self.fetch()
+            if self.clock() >= self._next:  # else another has looked meanwhile
+                self._fetch()
+        finally:
+            self._lock.release()
+
+    def _fetch(self) -> None:
+        try:
+            found = self.fetch()
             self._since = self.clock()
-        except (OSError, ValueError, RecursionError) as error:
+            self._known = found
+        except (OSError, ValueError, RecursionError, HTTPException) as error:
             self._why = str(error) or type(error).__name__
         self._next = self.clock() + _PAUSE
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import base64
 import json
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from http.client import BadStatusLine
 from typing import TYPE_CHECKING, Any
 
 import jwt
@@ -20,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from conftest import Entra
+
+    from fairway_web.signing_keys import Published
 
 TENANT = "11111111-2222-3333-4444-555555555555"
 AUDIENCE = "66666666-7777-8888-9999-000000000000"
@@ -206,6 +211,46 @@ def test_known_keys_hold_while_nobody_answers_but_not_for_ever(entra: Entra) -> 
     entra.is_away = False
     clock.now += 61
     verifier.person(entra.token("Reader"))
+
+
+def test_known_keys_do_not_wait_for_a_look(entra: Entra) -> None:
+    """Or somebody with made-up key ids stops all others while the sign-in does not answer."""
+    clock, looks, ends = Clock(), threading.Event(), threading.Event()
+
+    def fetch() -> Published:
+        if entra.fetches:
+            looks.set()
+            ends.wait()
+        return entra.fetch()
+
+    verifier = Verifier(SigningKeys(fetch, clock), AUDIENCE)
+    verifier.person(entra.token("Reader"))
+    clock.now += 3601
+    with ThreadPoolExecutor(2) as pool:
+        unknown = pool.submit(refusal, verifier, entra.token("Reader", kid="made-up"))
+        looks.wait()
+        known = pool.submit(verifier.person, entra.token("Reader"))
+        try:
+            assert known.result(60).id == "id-ann"
+        finally:
+            ends.set()
+    assert unknown.result()[0] == 401
+
+
+def test_what_is_no_http_is_asked_again_after_a_pause(entra: Entra) -> None:
+    calls = []
+
+    def fetch() -> Published:
+        calls.append(1)
+        raise BadStatusLine("hello")
+
+    verifier = Verifier(SigningKeys(fetch, Clock()), AUDIENCE)
+    for _ in range(2):
+        assert refusal(verifier, entra.token("Reader")) == (
+            503,
+            "the keys of the sign-in cannot be fetched: hello",
+        )
+    assert len(calls) == 1
 
 
 @pytest.fixture
