@@ -110,14 +110,13 @@ def _submit(folder: Path, wanted: Submission, request: SubmitRequest) -> Submiss
 
 
 def _dependency(wanted: Submission, part: Part, plan: RunPlan, before: str) -> str:
-    """What a part waits for: the runs that this one comes after, other tasks of it, or nothing."""
+    """What a part waits for: the runs that this one comes after, and other tasks of it. Where one
+    of those runs fails, Slurm ends the tasks, and what waited for their end alone would begin."""
     own = [each.job for each in wanted.parts if each.stage == "tasks" and each.job]
-    if part.stage == "finally" and own:
-        return f"afterany:{':'.join(own)}"
-    if plan.max_parallel and own:
+    if part.stage != "finally":
         # Each array keeps the limit for itself alone, so that one comes after the other.
-        return f"afterany:{own[-1]}"
-    return before
+        own = own[-1:] if plan.max_parallel else []
+    return ",".join(filter(None, [before, f"afterany:{':'.join(own)}" if own else ""]))
 
 
 def _found(folder: Path, part: Part, submission: int, partition: str) -> str:

@@ -125,3 +125,26 @@ def test_a_job_of_an_earlier_try_is_found(
         (folder / "jobs" / "tasks-0-0").write_text("7\n")
     assert submit.answer(shared, REQUEST, io.BytesIO()) == SubmitReport(("7",))
     assert slurm.said.count("sbatch") == submitted
+
+
+def test_every_part_waits_for_the_runs_before(
+    slurm: Slurm, shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where one of these fails, Slurm ends the first part, and what waits for that would begin."""
+    folder = shared / "runs" / "job-a"
+    plan = RunPlan("job-a", str(folder / "code"), tasks=2, after=["first"], max_parallel=1)
+    (folder / "plan.json").write_text(plan.text())
+    lines = (TaskSpec(0, nodes=1).line(), TaskSpec(1, nodes=3).line())
+    (folder / "tasks.jsonl").write_text("".join(lines))
+    (folder / "finally.jsonl").write_text(TaskSpec("finally").line())
+    monkeypatch.setattr(submit.predecessors, "dependency", lambda *_: "afterok:3")
+    submitted = []
+
+    def run(words: list[str], **options: Any) -> str:
+        submitted.extend(word for word in words if word.startswith("--dependency="))
+        return slurm.run(words, **options)
+
+    monkeypatch.setattr(submit.commands, "run", run)
+    submit.answer(shared, REQUEST, io.BytesIO())
+    told = [word.removeprefix("--dependency=") for word in submitted]
+    assert told == ["afterok:3", "afterok:3,afterany:7", "afterok:3,afterany:7:7"]

@@ -584,7 +584,14 @@ class TestTheTarget:
             place.name,
         )
         second = fairway.submit(
-            fairway.job("echo second", template="plain", after=[first]), "--target", place.name
+            fairway.job(
+                "echo second",
+                template="plain",
+                after=[first],
+                **{"finally": {"command": "echo last"}},
+            ),
+            "--target",
+            place.name,
         )
         assert fairway.show(second)["state"] == "queued"
         gate.open()
