@@ -112,7 +112,7 @@ def format_finding(finding: Finding) -> str:
       did you mean `command`?
     """
     location = finding.location
-    head = f"{finding.severity}: {printable(finding.message)} [{finding.id}]"
+    head = f"{finding.severity}: {printable(finding.message)} [{printable(finding.id)}]"
     lines = [head]
     if location is not None:
         lines = [

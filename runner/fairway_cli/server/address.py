@@ -16,6 +16,8 @@ from fairway_core.project_folder import find_project
 TOKEN = "FAIRWAY_SERVER_TOKEN"  # noqa: S105 - the name of a variable
 TOKEN_FILE = "FAIRWAY_SERVER_TOKEN_FILE"  # noqa: S105 - as above
 _HTTPS, _HTTP = 443, 80
+_HOST = re.compile(r"(?:[a-z0-9_-]{1,63}\.)*[a-z0-9_-]{1,63}\.?|[0-9a-f:.]*:[0-9a-f:.]*")
+_PATH = re.compile(r"[\x21-\x7e]*")
 _FITS = re.compile(r"[\x21-\x7e]+")  # what a header can have
 
 
@@ -37,7 +39,8 @@ class Address:
         except ValueError:
             host, port, parts = "", None, urlsplit("")
         is_plain = not (parts.username or parts.password or parts.query or parts.fragment)
-        if not host or not is_plain or parts.scheme not in ("http", "https"):
+        is_address = _HOST.fullmatch(host) and _PATH.fullmatch(parts.path)
+        if not is_address or not is_plain or parts.scheme not in ("http", "https"):
             message = f"`--server {_shown(url)}` is not the URL of a server"
             raise UserError.of("bad-value", message, "write https://HOST, or http://127.0.0.1:PORT")
         is_encrypted = parts.scheme == "https"

@@ -59,10 +59,11 @@ def print_overview(
     print(f"folder  {printable(facts['folder'])}")
     if facts["tasks"] > 1:
         counts = [f"{count:,} {state}" for state, count in facts["task_states"].items()]
-        print(f"tasks   {', '.join(counts) or facts['tasks']}")
+        print(f"tasks   {printable(', '.join(counts)) or facts['tasks']}")
     if setup is not None:
         code = f", exit code {setup['exit_code']}" if setup["exit_code"] else ""
-        print(f"setup   {coloured(setup['state'])}{code}  {duration(setup['seconds'])}".rstrip())
+        state = coloured(printable(setup["state"]))
+        print(f"setup   {state}{code}  {duration(setup['seconds'])}".rstrip())
     names = _params(tasks)
     print()
     if not tasks:
@@ -81,7 +82,7 @@ def _remarks(facts: Mapping[str, Any]) -> Iterator[str]:
     for each in facts["tried"]:
         if each["reason"]:
             when = f"{each['began']} to {each['ended']}"
-            yield f"tried   {printable(each['target'])}, {when}: {printable(each['reason'])}"
+            yield "tried   " + printable(f"{each['target']}, {when}: {each['reason']}")
     if facts["next_targets"]:
         yield f"next    {', '.join(map(printable, facts['next_targets']))}"
     for name, each in facts["inputs"].items():
@@ -89,7 +90,7 @@ def _remarks(facts: Mapping[str, Any]) -> Iterator[str]:
         place = f"{each['output']} of task {each['task']} of {each['run']}{value}"
         yield f"input   {printable(f'{name}: {place}')}"
     for each in facts.get("actions", ()):  # a server may be older
-        yield f"by      {printable(each['by'])}, {each['at']}: {printable(each['action'])}"
+        yield "by      " + printable(f"{each['by']}, {each['at']}: {each['action']}")
     if facts["tags"]:
         yield f"tags    {printable(' '.join(facts['tags']))}"
     for line in facts["note"].splitlines():
