@@ -346,7 +346,7 @@ def test_a_cancelled_training_goes_on_from_its_checkpoint(
     following.communicate(timeout=300)
     assert list((cluster.shared / "checkpoints" / "mine").iterdir())
     assert fairway("retry", run).returncode == 0
-    again = fairway.start("logs", "-f", run)
+    again = fairway.start("logs", "-f", run, "--rank", "0")
     while not (line := again.stdout.readline()).startswith("resumed"):
         assert again.poll() is None, again.stderr.read()
     assert int(re.findall(r"[0-9]+", line)[0]) >= 3
