@@ -100,7 +100,8 @@ def _recorded(address: Address) -> str:
 def _fitting(token: str, where: str) -> str:
     if _FITS.fullmatch(token):
         return token
-    raise UserError.of("no-token", f"{where} has no token: one line of letters and digits")
+    message = f"{where} has no token: one line of letters and digits"
+    raise UserError.of("no-token", message, "copy `token` of .fairway/serve.json on the server")
 
 
 def _shown(url: str) -> str:
