@@ -56,9 +56,10 @@ def train(folder: Path, *arguments: str, **fairway: Path) -> subprocess.Popen[st
 def submit(
     job: Path, folder: Path, *arguments: str, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """Submits a job from a folder of its own, and follows it to its end."""
+    """Submits a job from a folder of its own, and follows it to its end: what it printed, without
+    the labels of its ranks."""
     fairway = str(Path(sys.executable).with_name("fairway"))
-    return subprocess.run(
+    done = subprocess.run(
         [fairway, "submit", str(job), "--target", "local", "--watch", *arguments],
         cwd=folder,
         env={**os.environ, **ONE_THREAD, **environment},
@@ -67,6 +68,8 @@ def submit(
         timeout=PATIENCE,
         check=False,
     )
+    done.stdout = re.sub(r"(?m)^\[\d+\] ", "", done.stdout)
+    return done
 
 
 def kept_model(folder: Path) -> dict[str, Any]:
