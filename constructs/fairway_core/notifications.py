@@ -49,19 +49,19 @@ def _password(value: str) -> str:
 
 
 class Mail(Model):
-    """Who hears of a run by mail. A server that wants a `user` must offer TLS."""
+    """Mail about a run. A server that asks for a `user` must offer TLS."""
 
     to: Annotated[Emails, Field(min_length=1)]
-    """The addresses that it is sent to."""
+    """Addresses of the recipients."""
     server: Annotated[str, AfterValidator(_server)]
-    """The server that takes it from the nodes: `HOST` or `HOST:PORT`. The port is 25 by default;
-    465 is TLS from the beginning."""
+    """The mail server, as `HOST` or `HOST:PORT`; nodes must reach it. The port is 25 by default;
+    465 uses TLS from the start."""
     from_: Email = Field(alias="from")
-    """The address that it is sent from."""
+    """Address of the sender."""
     user: Annotated[str, Field(min_length=1)] | None = None
-    """Who signs in at the server; by default nobody does."""
+    """User name for the server; by default it is used without signing in."""
     password: Annotated[str, AfterValidator(_password)] | None = None
-    """The user's, as `secret:NAME` with a name of the job's `secrets:`."""
+    """Password of the user, as `secret:NAME` with a name from the job's `secrets:`."""
 
     @model_validator(mode="after")
     def _signs_in(self) -> Self:
@@ -77,22 +77,21 @@ class Mail(Model):
 
 
 class Notify(Model):
-    """Who hears of a run, and when: a webhook, people by mail, or both. The message names the run,
-    its state and why; it holds no parameter, output or log."""
+    """Who is notified about a run, and when: a webhook, people by mail, or both. The message has
+    the run's name, state and reason, but no parameters, outputs or log."""
 
     webhook: Annotated[str, AfterValidator(_receiver)] | None = None
-    """Where it is sent: an https address, or `secret:NAME` for one that is in the job's
-    `secrets:`."""
+    """An https address, or `secret:NAME` for one of the job's `secrets:`."""
     mail: Mail | None = None
-    """Who gets it by mail."""
+    """Send mail, to whom and through which server."""
     on: Annotated[tuple[Literal["failed", "succeeded", "waiting"], ...], Field(min_length=1)] = (
         "failed",
         "succeeded",
     )
-    """Of what: that it failed (or was cancelled), that it succeeded, that it has to wait."""
+    """When to notify: the run `failed` (or was cancelled), `succeeded`, or is `waiting`."""
     form: Literal["auto", "slack", "teams", "json"] = "auto"
-    """In which form a webhook gets it; `auto` tells Slack and Teams by their addresses, and is JSON
-    elsewhere."""
+    """Format of the webhook's message; `auto` recognizes Slack and Teams by their addresses, and
+    sends JSON to others."""
 
     @model_validator(mode="after")
     def _has_a_receiver(self) -> Self:

@@ -14,6 +14,9 @@ from fairway_core.suggestions import did_you_mean
 from fairway_core.validation import describe
 from fairway_core.yaml_text import DataPath, parse_yaml, unfit_character
 
+COMMAND_LINE = "command line"
+"""What is called the file of findings about it."""
+
 
 def apply(data: Any, assignment: str, model: type[BaseModel]) -> tuple[Any, DataPath, Location]:
     """A copy of `data` with one `dotted.path=value` set, the path, and where that was said.
@@ -28,7 +31,7 @@ def apply(data: Any, assignment: str, model: type[BaseModel]) -> tuple[Any, Data
         message = f"`-s {assignment}`: expected KEY=VALUE"
         raise UserError.of("bad-override", message, "for example -s params.epochs=2")
     shown = f"-s {assignment}".replace("\n", "\\n")
-    location = Location("command line", 1, len(f"-s {key}=") + 1, shown, max(1, len(text)))
+    location = Location(COMMAND_LINE, 1, len(f"-s {key}=") + 1, shown, max(1, len(text)))
     if character := unfit_character(assignment):
         _fail(f"the value holds the character {character}", location)
     result = copy.deepcopy(data)
@@ -103,7 +106,7 @@ def _value(text: str, location: Location, *, takes_text: bool) -> Any:
     if not text.strip():
         return text if takes_text else None
     try:
-        return parse_yaml(text, "command line").data
+        return parse_yaml(text, COMMAND_LINE).data
     except UserError as error:
         if not takes_text:
             _fail(f"the value cannot be read: {error.findings[0].message}", location)

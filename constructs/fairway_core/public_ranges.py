@@ -22,6 +22,11 @@ _PRIVATE = tuple(
 )
 
 
+def is_private(network: IPv4Network) -> bool:
+    """Whether all of a range is never seen on the internet."""
+    return any(network.subnet_of(private) for private in _PRIVATE)
+
+
 def seen_outside(ranges: Sequence[IPv4Network]) -> list[IPv4Network]:
     """The ranges that are seen on the internet.
 

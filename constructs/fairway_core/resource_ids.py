@@ -35,6 +35,10 @@ _KINDS = {
         "Microsoft.Network/privateDnsZones/{name}",
         "az network private-dns zone show -o tsv --query id -g GROUP -n ZONE",
     ),
+    "key vault": (
+        "Microsoft.KeyVault/vaults/{name}",
+        "az keyvault show -o tsv --query id -n NAME",
+    ),
     "container registry": (
         "Microsoft.ContainerRegistry/registries/{name}",
         "az acr show -o tsv --query id -n NAME",
@@ -126,6 +130,7 @@ ImageVersionId = Annotated[str, _id_of("version of a gallery image")]
 PlacementGroupId = Annotated[str, _id_of("proximity placement group")]
 CapacityReservationId = Annotated[str, _id_of("capacity reservation group")]
 WorkspaceId = Annotated[str, _id_of("Log Analytics workspace")]
+VaultId = Annotated[str, _id_of("key vault")]
 RegistryId = Annotated[str, _id_of("container registry")]
 ResourceGroupId = Annotated[str, _id_of("resource group")]
 StorageAccountId = Annotated[str, _id_of("storage account")]

@@ -97,7 +97,7 @@ Region = Annotated[str, AfterValidator(_region)]
 
 
 class NodeRange(Model):
-    """How many nodes a target may have: a fixed one has `min` equal to `max`."""
+    """How many nodes a target may have; with `min` equal to `max` the number is fixed."""
 
     min: int = Field(ge=0)
     """The number of nodes that stay when nothing runs."""

@@ -57,14 +57,14 @@ class Hours(Model, defer_build=True):
 class Rebalance(Model, defer_build=True):
     """Dedicated nodes in place of evicted ones.
 
-    When `percent` % of the Spot nodes have been evicted for the whole look-back, as many
-    dedicated nodes take their place, `dedicated` at most, until the work is done.
+    When `percent` % of the Spot nodes have been evicted for the whole look-back, dedicated nodes
+    replace them, `dedicated` at most, until the work is done.
     """
 
     percent: int = Field(default=50, ge=1, le=100)
-    """How many of the Spot nodes must be gone, in percent."""
+    """Percentage of the Spot nodes that must be gone."""
     dedicated: int = Field(ge=1)
-    """The most dedicated nodes that take their place."""
+    """The largest number of dedicated nodes to replace them."""
 
 
 class Autoscale(Model, defer_build=True):
@@ -90,15 +90,15 @@ class Autoscale(Model, defer_build=True):
     deallocation: Literal["requeue", "terminate", "taskcompletion", "retaineddata"] = (
         "taskcompletion"
     )
-    """What becomes of the tasks on a node that is removed: by default they are finished."""
+    """What happens to tasks on a node that is removed; by default they may finish."""
     maximum_increment: int | None = Field(default=None, ge=1)
-    """How many nodes one evaluation may add; without it as many as are wanted."""
+    """How many nodes one evaluation may add; by default there is no limit."""
     lookback: Span = 300.0
     """How far back task scenarios look; more than a minute."""
     sample_percent: int = Field(default=70, ge=1, le=100)
-    """How many of those samples must be there; with fewer nothing changes."""
+    """Percentage of those samples that must be available; with fewer nothing changes."""
     last_sample: bool = True
-    """Whether the newest sample counts as soon as it is larger than their mean."""
+    """Whether to take the newest sample if it is larger than the mean."""
     rebalance: Rebalance | None = None
     """Whether dedicated nodes take the place of evicted ones; for pools without MPI."""
     nodes_per_job: int | None = Field(default=None, ge=1)

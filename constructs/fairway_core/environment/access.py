@@ -28,11 +28,11 @@ def _own_range(network: IPv4Network) -> IPv4Network:
 
 
 class GatewayVm(Model, defer_build=True):
-    """A small VM in the network, by which people's machines reach storage and Batch."""
+    """A small VM in the network, through which people's machines reach storage and Batch."""
 
     size: SizeText = _GATEWAY_SIZE
-    """The VM size; it runs no jobs, and all that is copied goes through it. One that is not listed
-    is described by one that is."""
+    """The VM size. The VM runs no jobs, but all copied data goes through it. Describe a size that
+    Fairway does not list by one that it does."""
 
     @field_validator("size")
     @classmethod
@@ -43,7 +43,7 @@ class GatewayVm(Model, defer_build=True):
 class Access(Model, defer_build=True):
     """Who may log in: public keys (or paths to them), and ranges that may connect by SSH.
 
-    Without `ssh_keys` the user's own are taken when the file is loaded.
+    Without `ssh_keys`, your own public keys are read when the file is loaded.
     """
 
     ssh_keys: tuple[str, ...] | None = Field(default=None, min_length=1)
@@ -56,16 +56,16 @@ class Access(Model, defer_build=True):
     admins: tuple[ObjectId, ...] = ()
     """Object ids of users and groups who may reach nodes through the bastion."""
     researchers: tuple[ObjectId, ...] | None = None
-    """Object ids of users and groups who may submit to Batch, and read and write the blobs; by
-    default the first deployer, and `[]` is nobody."""
+    """Object ids of users and groups who may submit to Batch, and read and write blobs; by default
+    the first deployer. `[]` means nobody."""
     users: People = ()
-    """People with an account of their own, in place of the one that all share."""
+    """A personal account for each of these people, in place of one shared account."""
     gateway: bool | GatewayVm = False
     """A small VM through which storage and Batch are reached over SSH, for environments without
     another VM, such as those with Batch pools only."""
     reach: Literal["direct"] | Reach | None = None
-    """How people's machines get to nodes over SSH: by default through the environment's own
-    bastion where there is one, or `direct`, as a VPN does."""
+    """How people's machines reach nodes over SSH: by default through the environment's bastion if
+    it has one, otherwise `direct`, for example over a VPN."""
 
     @model_validator(mode="after")
     def _admins_have_a_way_in(self) -> Self:

@@ -50,13 +50,13 @@ _MOST_SLOTS, _SLOTS_OF_A_CORE = 256, 4
 class Batch(Model, defer_build=True):
     """The Batch account of the environment.
 
-    With `mode: UserSubscription` nodes count against the subscription's own quota of cores.
-    It needs `service_principal`, the object id that Batch has in your directory: as Batch
-    then makes the VMs in your name, it is given a role for that on the subscription.
+    With `mode: UserSubscription`, nodes count against the subscription's quota of cores. It needs
+    `service_principal`, the object id of Batch in your directory: Batch then creates the VMs in
+    your subscription, and gets a role there to do so.
     """
 
     mode: Literal["BatchService", "UserSubscription"] = "BatchService"
-    """Whose quota the nodes count against: that of the Batch account or of the subscription."""
+    """Which quota the nodes count against: the Batch account's or the subscription's."""
     service_principal: Annotated[str, AfterValidator(_object_id)] | None = None
     """The object id of "Microsoft Azure Batch" in your directory, for `UserSubscription`."""
 
@@ -91,24 +91,24 @@ class BatchCluster(Model, defer_build=True):
     engine: Literal["batch"]
     """`batch`: Azure Batch queues and runs the jobs."""
     size: SizeText
-    """The VM size of every node; `fairway sizes` lists them. One that is not listed is described by
-    one that is: `{name: Standard_HB200rs_v9, like: Standard_HB176rs_v4, vcpus: 200}`.
+    """The VM size of every node; `fairway sizes` lists them. Describe a size that it does not list
+    by one that it does: `{name: Standard_HB200rs_v9, like: Standard_HB176rs_v4, vcpus: 200}`.
     """
     nodes: Annotated[int, Field(ge=1)] | NodeRange
     """How many nodes there are, or `{min, max}` between which the pool scales."""
     mpi: bool = True
     """Whether jobs take several nodes, which talk to each other; otherwise each takes one."""
     task_slots: Annotated[int, Field(ge=1, le=_MOST_SLOTS)] = 1
-    """How many parts a node is divided into for jobs with `gpus` or `cores`: 8 for nodes with 8
-    GPUs. A job without them takes the whole node. It needs `mpi: false`, and a change replaces the
-    pool; a pool that scales by tasks starts one node for that many.
+    """How many slots to divide a node into for jobs with `gpus` or `cores`, for example 8 on nodes
+    with 8 GPUs. A job without them takes the whole node. It needs `mpi: false`, and changing it
+    replaces the pool. A pool that scales by tasks starts one node per that many tasks.
     """
     spot: bool = False
-    """Whether nodes are Spot: cheaper, and taken away when Azure needs them."""
+    """Whether nodes are Spot: cheaper, but Azure may take them away at any time."""
     autoscale: ScenarioName | Literal["manual"] | Autoscale | None = None
-    """What decides between `min` and `max`: `pending_tasks`, where nothing is said."""
+    """How the pool scales between `min` and `max`; by default by `pending_tasks`."""
     image: str | None = None
-    """The image of every node, by alias or URN; without it the one that fits the size."""
+    """The image of every node, by alias or URN; by default one that fits the size."""
     image_id: ImageVersionId | None = None
     """A gallery image of your own, which was made from `image` and shares its properties."""
     mounts: tuple[str, ...] = ()

@@ -22,10 +22,10 @@ _SECTIONS = {"cluster": "clusters", "filesystem": "filesystems"}
 
 
 class Defaults(Model, defer_build=True):
-    """Fields that each cluster, or each file system, has where it does not set them itself.
+    """Default values of fields for every cluster, or every file system.
 
-    A field reaches those whose kind or engine knows it. Mappings are merged key by key;
-    anything else that is set takes the place of the default.
+    A default applies where the kind or engine has that field. Mappings are merged key by key; any
+    other value replaces the default.
     """
 
     cluster: dict[str, Any] = Field(default_factory=dict)

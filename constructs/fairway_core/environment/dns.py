@@ -20,12 +20,11 @@ class Dns(Model, defer_build=True):
     """DNS servers of the network, and the zones in which private endpoints have their names."""
 
     servers: tuple[Address, ...] = Field(default=(), max_length=20)
-    """Addresses of the DNS servers that nodes ask, for example those of a hub; without them
-    Azure's own."""
+    """Addresses of DNS servers for nodes, for example those of a hub; by default Azure's own."""
     zones: Literal["make", "none"] | dict[str, str] = "make"
-    """`make` makes the private DNS zones of the endpoints, and links them to the network; `none`
-    leaves them to a policy of the hub's owner; or the ids of zones that are there already, by
-    service: `blob`, `batch`, `vault`, `registry`, `file`."""
+    """`make` creates the private DNS zones of the endpoints and links them to the network; `none`
+    leaves them to a policy of the hub's owner. Or give the ids of existing zones, by service:
+    `blob`, `batch`, `vault`, `registry`, `file`."""
 
     @field_validator("zones")
     @classmethod

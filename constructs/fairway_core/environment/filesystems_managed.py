@@ -34,9 +34,9 @@ class AzureFiles(FileSystem, defer_build=True):
     gib: int = Field(
         default=1024, ge=limit("azure_files_least_gib"), le=limit("azure_files_most_gib")
     )
-    """GiB that are paid for; they may grow, and shrink again after a day."""
+    """Provisioned size in GiB; it can grow, and shrink a day later."""
     replication: Literal["LRS", "ZRS"] | None = None
-    """Whether it is kept in one zone or in three. Without it ZRS, or LRS with `zone: none`."""
+    """Keep copies in one zone (LRS) or in three (ZRS). By default ZRS, or LRS with `zone: none`."""
 
     def copies(self, zone: int | None) -> Literal["LRS", "ZRS"]:
         """The replication, where it was left to the environment's zone too."""
@@ -51,7 +51,7 @@ class AzureFiles(FileSystem, defer_build=True):
 
 
 class NetApp(FileSystem, defer_build=True):
-    """An Azure NetApp Files volume over NFS 4.1, in a pool of its own.
+    """An Azure NetApp Files volume over NFS 4.1, in its own capacity pool.
 
     A level gives 16 (`Standard`), 64 (`Premium`) or 128 (`Ultra`) MiB/s for each TiB; with
     `Flexible` the throughput is chosen by `mibps`.
@@ -62,7 +62,7 @@ class NetApp(FileSystem, defer_build=True):
     service_level: Literal["Standard", "Premium", "Ultra", "Flexible"] = "Premium"
     """How fast each TiB is."""
     tib: int = Field(default=4, ge=1, le=limit("netapp_volume_tib"))
-    """TiB of the volume; it may grow."""
+    """Size of the volume in TiB; it can grow."""
     mibps: int | None = None
     """MiB/s of a `Flexible` volume."""
 
@@ -115,16 +115,16 @@ class Maintenance(Model, defer_build=True):
 
 
 class Lustre(FileSystem, defer_build=True):
-    """An Azure Managed Lustre file system, which may be filled from Blob storage.
+    """An Azure Managed Lustre file system, optionally filled from Blob storage.
 
-    With `import` it shows the blobs of a container as files from the start, and reads each
-    when it is first opened. Azure does that in the name of `service_principal`.
+    With `import`, the blobs of a container appear as files from the start, and each is read when it
+    is first opened. Azure does that as `service_principal`.
     """
 
     kind: Literal["lustre"]
     """`lustre`: a parallel file system that Azure runs."""
     tib: int = Field(ge=1)
-    """TiB, in steps of 48, 16, 8 or 4 by `mbps_per_tib`; it never grows."""
+    """Size in TiB, in steps of 48, 16, 8 or 4 by `mbps_per_tib`; it cannot grow."""
     mbps_per_tib: Literal[40, 125, 250, 500] = 250
     """MB/s for each TiB."""
     maintenance: Maintenance = Field(default_factory=Maintenance)

@@ -168,7 +168,7 @@ def _whole_minutes(seconds: float) -> float:
 
 
 class SpotPool(Model, defer_build=True):
-    """What nodes of spare capacity may cost; `spot: true` is the usual way.
+    """Maximum price of Spot nodes; `spot: true` allows up to the on-demand price.
 
     Azure takes such nodes away at any time. The pool then asks for new ones.
     """
@@ -179,42 +179,42 @@ class SpotPool(Model, defer_build=True):
 
 
 class KubernetesNodes(Model, defer_build=True):
-    """A node pool of Azure Kubernetes Service (AKS), one a cluster: its nodes are of one size.
+    """A node pool of Azure Kubernetes Service (AKS), with nodes of one size.
 
-    `nodes` is a number, or `{min, max}` between which AKS starts nodes for the pods that wait and
-    deletes idle ones. Its name has 12 small letters and digits at most.
+    `nodes` is a number, or `{min, max}` between which AKS starts nodes for waiting pods and deletes
+    idle ones. The cluster's name has at most 12 lower-case letters and digits.
     """
 
     engine: Literal["kubernetes"]
     """`kubernetes`: jobs are pods, which Kueue queues."""
     size: SizeText
-    """The VM size of every node; `fairway sizes` lists them. One that is not listed is described by
-    one that is: `{name: Standard_HB200rs_v9, like: Standard_HB176rs_v4, vcpus: 200}`.
+    """The VM size of every node; `fairway sizes` lists them. Describe a size that it does not list
+    by one that it does: `{name: Standard_HB200rs_v9, like: Standard_HB176rs_v4, vcpus: 200}`.
     """
     nodes: Annotated[int, Field(ge=1)] | NodeRange
     """How many nodes there are, or `{min, max}` between which AKS scales the pool."""
     job_image: Annotated[Image, Field(min_length=1)]
-    """The container image of jobs that name none; docs/kubernetes.md says what it must have."""
+    """The container image for jobs that name none; docs/kubernetes.md says what it needs."""
     spot: bool | SpotPool = False
-    """Whether nodes are spare capacity, cheap and taken away at any time."""
+    """Whether nodes are Spot: cheaper, but Azure may take them away at any time."""
     zones: Annotated[tuple[Literal[1, 2, 3], ...], Field(min_length=1)] | None = None
     """The availability zones of the nodes; without it the environment's. Several are for sizes
     without InfiniBand, which does not leave a zone."""
     os_disk: Literal["local", "managed"] | None = None
-    """Where the system disk is: `local` is fast and the usual one where it has room."""
+    """Where the system disk is; by default `local`, which is fast, if it has room."""
     os_disk_gib: int = Field(default=_OS_GIB, ge=64, le=2048)
-    """The size of the system disk, on which images of containers are."""
+    """Size of the system disk in GiB, which also holds container images."""
     mounts: tuple[str, ...] = ()
     """Names of file systems that every pod of a job has as volumes; runs are kept on the first."""
     infiniband: bool | None = None
-    """Whether jobs get the InfiniBand adapters of a node: by default where at least one node always
-    stays. With `min: 0` nobody has verified that AKS starts a node for them: say `true` to try."""
+    """Whether jobs get the InfiniBand adapters of a node; by default if at least one node always
+    stays. It is not verified that AKS starts a node for them from `min: 0`: set `true` to try."""
     labels: Annotated[dict[str, str], AfterValidator(_labels)] = Field(default_factory=dict)
-    """Labels of every node, beside those by which jobs find their pool."""
+    """Further labels of every node."""
     taints: tuple[Annotated[str, AfterValidator(_taint)], ...] = ()
     """Taints of every node, as `key=value:NoSchedule`; pods of jobs tolerate them."""
     proximity_placement_group: PlacementGroupId | None = None
-    """An existing group, whose datacenter the nodes share."""
+    """The id of an existing proximity placement group for the nodes."""
 
     @field_validator("size")
     @classmethod
@@ -348,17 +348,17 @@ class Operators(Model, defer_build=True):
     """Versions of what Flux installs in the cluster, from the charts of their makers."""
 
     gpu: Annotated[str, AfterValidator(_release)] = "v26.3.3"
-    """NVIDIA's GPU operator, which brings drivers: where a pool has its GPUs."""
+    """NVIDIA's GPU operator, which installs drivers if a pool has GPUs."""
     network: Annotated[str, AfterValidator(_release)] = "v26.4.0"
-    """NVIDIA's network operator, which offers InfiniBand to pods: where a pool has it."""
+    """NVIDIA's network operator, which offers InfiniBand to pods if a pool has it."""
     kueue: Annotated[str, AfterValidator(_release)] = "0.19.2"
     """Kueue, which queues jobs and admits one when all of its pods have room."""
 
 
 class UpgradeWindow(Model, defer_build=True):
-    """When Azure updates Kubernetes and the system of nodes, one node after another.
+    """When Azure updates Kubernetes and the nodes' operating system, one node after another.
 
-    What runs on a node ends when its turn comes, and starts again from its checkpoint.
+    Jobs on a node end when it is updated, and start again from their checkpoints.
     """
 
     day: Day = "Sunday"
@@ -378,35 +378,36 @@ class Kubernetes(Model, defer_build=True):
     """
 
     version: Annotated[str, AfterValidator(_minor)] | None = None
-    """The minor version of Kubernetes, for example "1.34"; without it the one that Azure takes when
-    it makes the cluster."""
+    """The minor version of Kubernetes, for example "1.34"; by default Azure's choice when it
+    creates the cluster."""
     tier: Literal["Free", "Standard"] = "Standard"
-    """Whether Azure promises that the API server answers, and of what size: `Free` is for trials of
-    a few nodes."""
+    """The tier of the API server: `Standard` has a guaranteed availability, `Free` is for trials
+    with a few nodes."""
     api_server: Literal["private", "allowed"] = "private"
-    """Where kubectl reaches the API server: at an address inside the network, or at a public one
-    from the public ranges of `access.allowed`."""
+    """Where kubectl reaches the API server: at an address inside the network (`private`), or at a
+    public one from the public ranges of `access.allowed`."""
     admins: tuple[ObjectId, ...] = ()
-    """Object ids of Entra groups that may do anything in the cluster."""
+    """Object ids of Entra groups with full rights in the cluster."""
     namespace: Annotated[str, AfterValidator(_namespace)] = "fairway"
     """The namespace of jobs."""
     quota: Annotated[dict[str, Amount], AfterValidator(_quota)] = Field(default_factory=dict)
-    """The most that this namespace may have, as a ResourceQuota writes it, for example
+    """Limits of this namespace, written as in a ResourceQuota, for example
     `requests.nvidia.com/gpu: "64"`."""
     wait_for_pods: Annotated[Span, AfterValidator(_whole_minutes)] | None = None
-    """How long Kueue lets an admitted job wait for all of its pods before it puts it back; without
-    it the job itself waits. Not where sweeps run: a task that fails at once counts as a pod that
-    never came."""
+    """How long an admitted job may wait for all of its pods before Kueue puts it back into the
+    queue; by default it waits on. Leave it out where sweeps run: a task that fails at once counts
+    as a pod that never started."""
     operators: Operators = Field(default_factory=Operators)
     """Versions of what is installed in the cluster."""
     system: SystemPool = Field(default_factory=SystemPool)
-    """The nodes of what AKS and Fairway run themselves."""
+    """The nodes for what AKS and Fairway run themselves."""
     upgrades: UpgradeWindow | None = None
-    """When Azure updates the cluster by itself; without this section you do, and it ends no job."""
+    """When Azure may update the cluster by itself. Without this section it does not: you update the
+    cluster when no job runs."""
     pod_range: Range = IPv4Network("10.244.0.0/16")
-    """The addresses of pods, which nobody outside of the cluster sees: 256 a node."""
+    """The address range of pods, 256 addresses per node; not visible outside the cluster."""
     service_range: Range = IPv4Network("10.245.0.0/16")
-    """The addresses of services inside of the cluster."""
+    """The address range of services inside the cluster."""
 
 
 def check_kubernetes(

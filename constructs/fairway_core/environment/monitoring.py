@@ -48,7 +48,7 @@ def _alerts(percents: tuple[int, ...]) -> tuple[int, ...]:
 
 
 class Monitoring(Model, defer_build=True):
-    """Logs and metrics of the nodes in one workspace, and alerts; of Kubernetes, nodes, pods and
+    """Logs and metrics of nodes in one workspace, and alerts; for Kubernetes, of nodes, pods and
     events."""
 
     emails: Annotated[Emails, Field(min_length=1)]
@@ -56,8 +56,8 @@ class Monitoring(Model, defer_build=True):
     retention: Annotated[Days, AfterValidator(_retention)] = _RETENTION_DAYS[0]
     """How long logs are kept."""
     workspace: WorkspaceId | None = None
-    """A Log Analytics workspace that is there already, in the region of the environment; its owner
-    says how long it keeps logs."""
+    """The id of an existing Log Analytics workspace in the environment's region; its owner decides
+    how long it keeps logs."""
 
     @model_validator(mode="after")
     def _its_owner_keeps_the_logs(self) -> Self:
@@ -71,18 +71,18 @@ class Monitoring(Model, defer_build=True):
 
 
 class Budget(Model, defer_build=True):
-    """What the environment may cost a month, and at which percentages of it mail is sent."""
+    """What the environment may cost per month, and at which percentages to send mail."""
 
     monthly: float = Field(ge=1)
-    """The amount a month."""
+    """The amount per month."""
     currency: Annotated[str, AfterValidator(_currency)] = "USD"
-    """The currency of the subscription's bill, in which Azure counts."""
+    """The currency of the subscription's bill."""
     alerts: Annotated[tuple[int, ...], AfterValidator(_alerts)] = Field(
         default=(50, 80, 100), min_length=1, max_length=_MOST_BUDGET_ALERTS
     )
-    """The percentages of it at which mail is sent."""
+    """The percentages of the amount at which to send mail."""
     emails: Emails = ()
-    """Addresses that the mail is sent to; without it those of `monitoring:`."""
+    """Mail addresses to alert; by default those of `monitoring:`."""
 
 
 def budget_contacts(budget: Budget, monitoring: Monitoring | None) -> tuple[str, ...]:

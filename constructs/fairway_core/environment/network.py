@@ -36,41 +36,41 @@ def _free_of_infiniband(network: IPv4Network) -> IPv4Network:
 
 
 class Firewall(Model, defer_build=True):
-    """A way out through a firewall that is there already, in a network of `peerings:`."""
+    """Internet access through an existing firewall, in a network of `peerings:`."""
 
     next_hop: Address
     """The private address of the firewall."""
 
 
 class Peering(Model, defer_build=True):
-    """A connection to a virtual network that is there already, in any subscription."""
+    """A peering with an existing virtual network, in any subscription."""
 
     network: VirtualNetworkId
     """The id of the other network."""
     both_ways: bool = True
-    """Whether its own half is made too; `false` where its owner makes it."""
+    """Whether to create the peering on the other network too; `false` if its owner does that."""
     gateway: bool = False
-    """Whether its VPN or ExpressRoute gateway leads to this network too."""
+    """Whether to use the other network's VPN or ExpressRoute gateway."""
 
 
 class ExistingSubnet(Model, defer_build=True):
-    """A subnet that is there already, and its range, which Terraform holds against Azure's."""
+    """An existing subnet and its address range, which Terraform compares with Azure's."""
 
     id: SubnetId
     """The id of the subnet."""
     range: Annotated[Range, AfterValidator(_free_of_infiniband)]
-    """Its addresses, for example 10.1.0.0/20."""
+    """Address range of the subnet, for example 10.1.0.0/20."""
 
 
 class ExistingSubnets(Model, defer_build=True):
-    """The subnet of each role, all of one virtual network; only `compute` is always needed."""
+    """The subnet for each purpose, all in one virtual network; only `compute` is always needed."""
 
     compute: ExistingSubnet
-    """For nodes, which talk to each other on all ports."""
+    """For nodes, which must reach each other on all ports."""
     storage: ExistingSubnet | None = None
     """For NFS servers; nodes reach them on port 2049."""
     management: ExistingSubnet | None = None
-    """For machines from which nodes are reached over SSH."""
+    """For machines from which people reach nodes over SSH."""
     endpoints: ExistingSubnet | None = None
     """For private endpoints; nodes reach them on port 443, and file shares on 2049."""
     netapp: ExistingSubnet | None = None
@@ -79,7 +79,7 @@ class ExistingSubnets(Model, defer_build=True):
     """For Managed Lustre; it and nodes reach each other on ports 988 and 1019 to 1023."""
 
     kubernetes: ExistingSubnet | None = None
-    """For nodes of Kubernetes, whose owner gives AKS the way out; without it they are in
+    """For nodes of Kubernetes, with internet access that its owner provides; by default they are in
     `compute`."""
 
     @property
@@ -109,7 +109,7 @@ class ExistingSubnets(Model, defer_build=True):
 
 
 class Existing(Model, defer_build=True):
-    """A network that is there already: nothing of it is made, and its rules are its owner's."""
+    """An existing network. Fairway changes nothing in it; its owner sets its rules."""
 
     subnets: ExistingSubnets
     """The subnets to use."""
@@ -126,23 +126,24 @@ class Network(Model, defer_build=True):
     address_space: Annotated[Range, AfterValidator(_free_of_infiniband)] = IPv4Network(
         "10.40.0.0/16"
     )
-    """The addresses of the network, which subnets are cut from."""
+    """The address range of the network, divided among its subnets."""
     egress: Literal["nat", "none"] | Firewall = "nat"
-    """How nodes reach the internet: a NAT gateway, not at all, or a firewall elsewhere."""
+    """How nodes reach the internet: through a NAT gateway, not at all, or through an existing
+    firewall."""
     proxy: Proxy | None = None
-    """A proxy by which machines and jobs reach the internet, in the network or on that way."""
+    """An HTTP proxy for the internet traffic of machines and jobs."""
     private_endpoints: bool = True
     """Whether services have an address inside the network, and none outside."""
     service_endpoints: tuple[Literal["Microsoft.Storage", "Microsoft.KeyVault"], ...] = (
         "Microsoft.Storage",
     )
-    """Services that may let nodes in by their subnet, wherever the account or vault is."""
+    """Azure services whose firewalls may admit nodes by their subnet."""
     dns: Dns = Field(default_factory=Dns)
-    """By which servers names are resolved, and in which private DNS zones."""
+    """DNS servers, and the private DNS zones of endpoints."""
     peerings: dict[str, Peering] = Field(default_factory=dict)
-    """Networks to connect with, each by a name of your choice."""
+    """Virtual networks to connect with, each under a name of your choice."""
     existing: Existing | None = None
-    """Subnets that are there already, in place of a network that is made."""
+    """Existing subnets to use, in place of a new network."""
 
     @field_validator("address_space")
     @classmethod

@@ -42,7 +42,7 @@ NfsVersion = Annotated[
 
 
 class Disks(Model, defer_build=True):
-    """The data disks of a server, over all of which data is striped.
+    """The data disks of a server; data is striped over all of them.
 
     With `premium_v2` and `ultra` the IOPS and MB/s of each disk are chosen; with `premium`
     and `standard_ssd` they come with its size.
@@ -51,9 +51,9 @@ class Disks(Model, defer_build=True):
     kind: Literal["premium_v2", "ultra", "premium", "standard_ssd"] = "premium_v2"
     """Azure's kind of managed disk."""
     count: int = Field(default=4, ge=1)
-    """How many there are; more may be added at any time, and none taken away."""
+    """How many disks; you can add more at any time, but not remove any."""
     gib: int = Field(default=1024, ge=1)
-    """GiB of each; it may grow, and never shrink."""
+    """Size of each disk in GiB; it can grow, but not shrink."""
     iops: int | None = None
     """IOPS of each; 3000 by default for `premium_v2`."""
     mbps: int | None = None
@@ -141,7 +141,7 @@ class Backup(Model, defer_build=True):
     """A daily backup of the VM with all its disks, in a vault of the environment."""
 
     keep: Annotated[Days, AfterValidator(_kept)] = 30
-    """For how long each is kept."""
+    """How long to keep each backup."""
     at: HalfHour = "02:00"
     """When it starts, in UTC, on the hour or half past."""
 
@@ -159,15 +159,15 @@ class NfsServer(FileSystem, defer_build=True):
     kind: Literal["nfs_server"]
     """`nfs_server`: a VM that serves NFS."""
     size: SizeText = "Standard_D16s_v6"
-    """The VM size of the server; one that is not listed is described by one that is."""
+    """The VM size of the server. Describe a size that Fairway does not list by one that it does."""
     disks: Disks = Field(default_factory=Disks)
     """The disks that hold the data."""
     versions: Annotated[tuple[NfsVersion, ...], AfterValidator(_versions)] = Field(
         default=(4.1,), min_length=1
     )
-    """NFS versions that it speaks; version 3 opens five ports more, for what else uses it."""
+    """NFS versions that the server offers; version 3 opens five more ports."""
     backup: Backup | None = None
-    """Whether the disks are backed up, and how long backups are kept."""
+    """Back up the disks every day, and how long to keep the backups."""
 
     @model_validator(mode="after")
     def _size_carries_the_disks(self) -> Self:

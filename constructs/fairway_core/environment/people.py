@@ -30,24 +30,24 @@ _SIGN_IN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*@[A-Za-z0-9.-]+")
 
 
 class Person(Model, defer_build=True):
-    """A person's account on the login host, the scheduler and the nodes, in a group of its own.
+    """A person's account on the login host, the scheduler and the nodes.
 
-    The home is on the shared file system, closed to others. Without `keys` a person signs in to
-    single VMs by Entra ID, which makes the account and the home.
+    The home directory is on the shared file system, closed to others. Without `keys`, a person
+    signs in to single VMs with Entra ID, which creates the account and the home directory.
     """
 
     name: str
-    """The account's name: small letters, digits, hyphens and underscores, first a letter; with
-    `entra` the name by which the person signs in, for example `ada@contoso.com`."""
+    """The account's name: lower-case letters, digits, hyphens and underscores, beginning with a
+    letter; with `entra`, the person's sign-in name, for example `ada@contoso.com`."""
     keys: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
     """Public SSH keys, or paths of files that hold them."""
     entra: ObjectId | None = None
     """The object id of a user of Entra ID, who signs in without a key."""
     admin: bool = False
-    """Whether the account may use sudo, and so reach everybody's data and Slurm's key."""
+    """Whether the account may use sudo, which opens everybody's data and Slurm's key."""
     uid: int | None = Field(default=None, ge=FIRST_UID, le=LAST_UID)
-    """The number to which files belong, the same on every machine; by default it follows from
-    the name, and stays when others come and go."""
+    """The user ID that owns the person's files, the same on every machine; by default it is derived
+    from the name, and does not change when other people are added or removed."""
 
     @model_validator(mode="after")
     def _has_one_way_in(self) -> Self:

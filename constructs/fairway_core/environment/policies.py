@@ -26,16 +26,17 @@ def _each_once(names: tuple[str, ...]) -> tuple[str, ...]:
 class Policies(Model, defer_build=True):
     """What Azure Policy denies in the subscription: an environment that breaks it is refused here.
 
-    They change nothing of what is made. Which policies there are: az policy assignment list.
+    These settings do not change what is deployed. To list your policies: az policy assignment list.
     """
 
     required_tags: Annotated[tuple[str, ...], AfterValidator(_each_once)] = ()
     """Names of tags that every resource must have, with a value."""
     locations: tuple[Location, ...] = ()
-    """The regions in which anything may be made; without it in all of them."""
+    """The regions in which resources are allowed; by default all."""
     deny_public_addresses: bool = False
-    """Whether public IP addresses are denied, such as those of a NAT gateway and of a Bastion."""
+    """Whether public IP addresses are denied, such as those of a NAT gateway or a Bastion."""
     deny_public_access: bool = False
-    """Whether storage, vault, registry and Batch may have no public side, not even for ranges."""
+    """Whether storage, vault, registry and Batch must be closed to public networks, even to chosen
+    ranges."""
     require_cmk: tuple[Encrypted, ...] = ()
     """What must be encrypted with a customer-managed key."""

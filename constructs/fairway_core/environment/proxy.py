@@ -55,18 +55,19 @@ ProxyUrl = Annotated[str, AfterValidator(_proxy_url)]
 
 
 class Proxy(Model, defer_build=True):
-    """A proxy that asks for no sign-in, by which machines and jobs reach the internet.
+    """An HTTP proxy, without a sign-in, for the internet traffic of machines and jobs.
 
-    What machines ask inside of the network, of Azure's metadata service and of the environment's
-    own services goes past it.
+    Requests within the network, to Azure's metadata service and to the environment's own services
+    do not go through it.
     """
 
     http: ProxyUrl
-    """Its address for http, for example http://proxy.example.com:3128."""
+    """The proxy's address for http, for example http://proxy.example.com:3128."""
     https: ProxyUrl | None = None
-    """Its address for https; without it that for http."""
+    """The proxy's address for https; by default that for http."""
     no_proxy: tuple[Annotated[str, AfterValidator(_direct_name)], ...] = ()
-    """What else is reached directly: names, `.example.com` for all below one, addresses, ranges."""
+    """Further hosts to reach without the proxy: names, `.example.com` for a domain and all its
+    hosts, addresses, ranges."""
 
     @property
     def addresses(self) -> list[IPv4Address]:

@@ -7,10 +7,10 @@ from fairway_core.resource_ids import ResourceGroupId
 
 
 class ResourceGroup(Model, defer_build=True):
-    """A resource group that is there already, in place of the three that are made.
+    """An existing resource group, in place of one per stack.
 
-    It is neither changed nor deleted with the environment. What is made in it has names that begin
-    with the environment's, but for private DNS zones, whose names are Azure's.
+    The group is neither changed nor deleted with the environment. The names of resources in it
+    begin with the environment's name, except private DNS zones, whose names Azure prescribes.
     """
 
     existing: ResourceGroupId

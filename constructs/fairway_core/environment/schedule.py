@@ -59,9 +59,9 @@ class Schedule(Model, defer_build=True):
     """When they are started, for example `08:00`; without it, start them with
     `fairway nodes start`."""
     days: tuple[Day, ...] = Field(default=DAYS[:5], min_length=1)
-    """On which days both are done."""
+    """The days on which nodes are stopped and started."""
     timezone: Annotated[str, AfterValidator(_time_zone)] = "UTC"
-    """Where these times are meant, for example `Europe/Berlin`; summer time is kept."""
+    """Time zone of these times, for example `Europe/Berlin`; it follows daylight saving time."""
 
     @model_validator(mode="after")
     def _once_each(self) -> Self:

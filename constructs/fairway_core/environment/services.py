@@ -18,18 +18,19 @@ _USUAL_RETENTION = 30
 class Registry(Model, defer_build=True):
     """A private container registry, from which nodes pull images.
 
-    Only Premium can be closed to the internet.
+    Only the tier Premium can be closed to the internet.
     """
 
     existing: RegistryId | None = None
-    """The id of a registry that is there already, in place of one that is made: nodes may pull
-    from it. Whether its network lets them is its owner's to see to."""
+    """The id of an existing registry to use in place of a new one. Nodes get the right to pull from
+    it. Its owner must open its network to the nodes."""
     login_server: str | None = Field(default=None, pattern=r"^[a-z0-9][a-z0-9.-]+[a-z0-9]$")
-    """How the names of images in `existing` begin; by default `NAME.azurecr.io`."""
+    """Host name of `existing`, with which the names of its images begin; by default
+    `NAME.azurecr.io`."""
     sku: Literal["Basic", "Standard", "Premium"] = "Premium"
-    """The tier, which decides on size, speed and features."""
+    """The tier, which decides size, speed and features."""
     retention: Days | None = None
-    """How long manifests without a tag are kept, with Premium only; without it 30 days."""
+    """How long to keep manifests without a tag, with Premium only; by default 30 days."""
 
     @model_validator(mode="after")
     def _existing_is_left_as_it_is(self) -> Self:

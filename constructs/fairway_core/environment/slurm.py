@@ -53,23 +53,24 @@ class Qos(Model, defer_build=True):
     """A quality of service, which a job asks for by `qos:`."""
 
     priority: int = Field(default=0, ge=0, le=10_000)
-    """What puts its jobs before those of others; only the proportions of several count."""
+    """Priority of its jobs; only the proportion to the other values counts."""
     preempts: tuple[str, ...] = ()
-    """Whose running jobs go back to the queue for its jobs, for example `[normal]`."""
+    """Qualities of service whose running jobs return to the queue to make room for its jobs, for
+    example `[normal]`."""
     max_nodes_per_user: int | None = Field(default=None, ge=1)
-    """The most nodes that the jobs of one user have at a time."""
+    """The most nodes that one user's jobs may hold at a time."""
 
 
 class LoginNodes(Model, defer_build=True):
     """VMs on which people log in, edit, compile and submit, while the scheduler schedules.
 
-    They run no jobs. Accounts without sudo get no shell on the scheduler then.
+    They run no jobs. With them, accounts without sudo get no shell on the scheduler.
     """
 
     size: SizeText = _SIZE
-    """The VM size of each; one that is not listed is described by one that is."""
+    """The VM size of each. Describe a size that Fairway does not list by one that it does."""
     count: int = Field(default=1, ge=1, le=9)
-    """How many there are: people are spread over them."""
+    """How many login nodes; people are spread over them."""
 
     @field_validator("size")
     @classmethod
@@ -85,26 +86,26 @@ class LoginNodes(Model, defer_build=True):
 class Slurm(Model, defer_build=True):
     """The scheduler of the clusters with `engine: slurm`: one VM for all of them.
 
-    Its jobs, and with `accounting` the history of all jobs, are on a disk that outlives it.
+    Its jobs, and with `accounting` the history of all jobs, are on a disk that outlives the VM.
     """
 
     scheduler_size: SizeText = _SIZE
-    """The VM size of the scheduler, which runs no jobs; one that is not listed is described by one
-    that is."""
+    """The VM size of the scheduler, which runs no jobs. Describe a size that Fairway does not list
+    by one that it does."""
     login: LoginNodes | None = None
-    """VMs to log in to; without this section that is the scheduler."""
+    """VMs to log in to; without this section people log in to the scheduler."""
     accounting: bool = True
     """Whether the history of all jobs is kept in a database, which `sacct` reads."""
     idle: Annotated[Span, AfterValidator(_long_enough)] = 600
-    """How long an idle node is kept before it is deleted."""
+    """How long to keep an idle node before it is deleted."""
     accounts: Annotated[dict[str, Annotated[int, Field(ge=1)]], AfterValidator(_names)] = Field(
         default_factory=dict
     )
-    """Accounts that jobs count for by `account:`, each with its share of the cluster (fair share).
-    The first is that of jobs which name none.
+    """Accounts that jobs are charged to by `account:`, each with its fair share of the cluster.
+    Jobs that name none are charged to the first.
     """
     qos: Annotated[dict[str, Qos], AfterValidator(_names)] = Field(default_factory=dict)
-    """Qualities of service by name; `normal` is that of jobs which name none."""
+    """Qualities of service by name; jobs that name none get `normal`."""
     disk_gib: int = Field(default=64, ge=8, le=4096)
     """The size of the disk with jobs and history; it can grow later."""
 

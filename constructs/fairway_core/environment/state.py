@@ -36,14 +36,15 @@ def _named_as(kind: str) -> AfterValidator:
 
 
 class LocalState(Model, defer_build=True):
-    """A file beside cdktf.json: for one person who tries something."""
+    """A file beside cdktf.json, for one person's experiments."""
 
     backend: Literal["local"] = "local"
     """`local`: a file."""
 
 
 class AzurermState(Model, defer_build=True):
-    """Blobs in a storage account, locked while Terraform runs, read with an Entra ID identity."""
+    """A blob in a storage account, locked while Terraform runs and opened with an Entra ID
+    identity."""
 
     backend: Literal["azurerm"]
     """`azurerm`: a blob."""
@@ -54,8 +55,8 @@ class AzurermState(Model, defer_build=True):
     container: Annotated[str, _named_as("storage_container")] = "tfstate"
     """The blob container in it."""
     public_access: bool = False
-    """Whether the account can be reached from every address, as hosted build agents need it, and
-    not from `access.allowed` alone. Only identities with a role on it get in either way.
+    """Whether the account can be reached from every address, as hosted build agents need, or only
+    from `access.allowed`. In both cases it needs an identity with a role on it.
     """
 
 

@@ -24,28 +24,28 @@ class Container(Model, defer_build=True):
     """A private blob container."""
 
     expire: Days | None = None
-    """How long Azure keeps a blob after its last change; without it nothing is deleted."""
+    """How long Azure keeps a blob after its last change; by default for ever."""
 
 
 class Storage(Model, defer_build=True):
-    """The Blob storage account: its name, its copies, its encryption and its containers."""
+    """The Blob storage account: its name, replication, encryption and containers."""
 
     existing: StorageAccountId | None = None
-    """The id of an account that is there already, in the region of the environment, in place of one
-    that is made: nodes may use its `containers:`, which have to be there too. Whether its network
-    lets nodes in is its owner's to see to."""
+    """The id of an existing account in the environment's region, to use in place of a new one.
+    Nodes get access to its `containers:`, which must exist too. Its owner must open its network to
+    the nodes."""
     private_endpoint: bool = False
-    """Whether `existing` gets a private endpoint in this network."""
+    """Whether to create a private endpoint for `existing` in this network."""
     account: str | None = None
-    """The account's name, which must be free in all of Azure; without it one is made up."""
+    """The account's name, unique in all of Azure; by default Fairway generates one."""
     replication: Literal["LRS", "ZRS", "GRS", "RAGRS", "GZRS", "RAGZRS"] | None = None
-    """How many copies there are and where: LRS in one zone, ZRS in three, the others in two
-    regions. Without it ZRS, or LRS with `zone: none`.
+    """Where copies are kept: LRS in one zone, ZRS in three, the others in two regions. By default
+    ZRS, or LRS with `zone: none`.
     """
     customer_managed_key: bool = False
-    """Whether its content is encrypted with a key in the environment's own vault."""
+    """Whether to encrypt it with a key in the environment's vault."""
     account_keys: bool = False
-    """Whether the account's keys open it too: only where Lustre imports from it."""
+    """Whether the account's keys give access too; only for Lustre's import from it."""
     containers: dict[str, Container] = Field(
         default_factory=lambda: {name: Container() for name in ("datasets", "outputs", "code")}
     )

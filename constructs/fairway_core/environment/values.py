@@ -164,12 +164,13 @@ def as_field_error(error: UserError, path: tuple[str | int, ...] = ()) -> FieldE
 
 
 class DescribedSize(Model):
-    """A VM size that is not listed, by one that is: what differs is named."""
+    """A VM size that Fairway does not list, described by a similar one that it does. Set what
+    differs."""
 
     name: Annotated[str, Field(pattern=r"^Standard_\w+(-\w+)?$")]
     """Its name in Azure."""
     like: str
-    """The listed size whose fabric, image and devices it has."""
+    """A listed size with the same fabric, image and devices."""
     vcpus: Annotated[int, Field(ge=1)] | None = None
     """Its vCPUs."""
     memory_gib: Annotated[int, Field(ge=1)] | None = None

@@ -15,10 +15,10 @@ def credentials(name: str, group: str, subscription: str = "") -> str:
     'az aks get-credentials --name lab-aks --resource-group lab-rg-compute'
     """
     where = f" --subscription {subscription}" if subscription else ""
-    # kubectl then signs in as `az` has.
+    # kubectl then signs in as `az` has, to this cluster alone: `az` names a context as its cluster.
     return (
         f"az aks get-credentials --name {name} --resource-group {group}{where} "
-        "&& kubelogin convert-kubeconfig --login azurecli"
+        f"&& kubelogin convert-kubeconfig --context {name} --login azurecli"
     )
 
 
