@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fairway_agent.fields import Fields, Unfit
 
@@ -179,6 +179,8 @@ class Budget:
 
 
 CANCEL, WARN = "cancel", "warn"
+CONDITIONS = ("succeeded", "failed", "ended")
+"""How a run that another comes after may have to end; a list of exit codes says which it has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,13 +248,15 @@ class RunPlan:
     """What holds for all tasks of a run.
 
     `tasks` counts them, the one of `finally:` included; `directory` is where they run, `after`
-    names the runs to wait for, `needs` the programs that the main host must have. `timeout` is that
-    of an attempt, `max_duration` that of the run, `sample_every` the time between two samples of
-    the nodes, and `grace` what a task has after its `signal`, all in seconds. `max_cost` is what
-    the run may cost, `idle_gpu` for how long the GPUs of a task may do nothing. `retries` is for
-    how many failures a task begins again; `retry_limits` is for how many ends by what is no failure
-    of its own, by their cause. `secrets` are the names of variables, and `environment` holds what
-    every task is told. `retry` says that some tasks run again.
+    names the runs to wait for, `conditions` how those of them must have ended that need not have
+    succeeded, by their IDs, and `needs` the programs that the main host must have.
+
+    `timeout` is that of an attempt, `max_duration` that of the run, `sample_every` the time between
+    two samples of the nodes, and `grace` what a task has after its `signal`, all in seconds.
+    `max_cost` is what the run may cost, `idle_gpu` for how long the GPUs of a task may do nothing.
+    `retries` is for how many failures a task begins again; `retry_limits` is for how many ends by
+    what is no failure of its own, by their cause. `secrets` are the names of variables, and
+    `environment` holds what every task is told. `retry` says that some tasks run again.
     """
 
     run: str
@@ -260,6 +264,7 @@ class RunPlan:
     tasks: int = 1
     max_parallel: int | None = None
     after: tuple[str, ...] = ()
+    conditions: Mapping[str, str | list[int]] = field(default_factory=dict)
     needs: tuple[str, ...] = ()
     retries: int = 0
     retry_limits: Mapping[str, int] = field(default_factory=dict)
@@ -317,6 +322,7 @@ class RunPlan:
             tasks=fields.count("tasks"),
             max_parallel=fields.count_or_none("max_parallel"),
             after=fields.texts("after"),
+            conditions=_conditions(fields.mapping("conditions")),
             needs=fields.texts("needs"),
             retries=fields.count("retries"),
             retry_limits=fields.counts("retry_limits"),
@@ -358,11 +364,21 @@ class RunPlan:
             **({"max_cost": asdict(self.max_cost)} if self.max_cost else {}),
             **({"idle_gpu": asdict(self.idle_gpu)} if self.idle_gpu else {}),
             **({"chained": [asdict(each) for each in self.chained]} if self.chained else {}),
+            **({"conditions": self.conditions} if self.conditions else {}),
         }
 
     def text(self) -> str:
         """The text of `plan.json`."""
         return json.dumps(self.to_json(), indent=1)
+
+
+def _conditions(facts: Mapping[str, Any]) -> dict[str, str | list[int]]:
+    for run, wanted in facts.items():
+        codes = wanted if isinstance(wanted, list) else []
+        are_codes = codes and all(type(each) is int for each in codes)
+        if not are_codes and not (isinstance(wanted, str) and wanted in CONDITIONS):
+            raise Fields(facts, "`conditions`").unfit(run)
+    return dict(facts)
 
 
 def _budget(facts: object) -> Budget | None:

@@ -7,13 +7,26 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent import state_files
+from fairway_agent import run_files, state_files
 from fairway_agent.faults import Fault
-from fairway_agent.record import GOING_STATES
+from fairway_agent.run_state import RunState, exit_code_of
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from fairway_agent.task_state import TaskState
+
+SUCCEEDED = "succeeded"
+"""How one must have ended of which nothing else is said."""
+
+
+def is_met(wanted: str | list[int], state: str, exit_code: int | None) -> bool:
+    """Whether a run that has ended has done so as another wants that comes after it."""
+    if isinstance(wanted, list):
+        return exit_code in wanted
+    states = {"succeeded": ("succeeded",), "failed": ("failed", "lost")}
+    return wanted == "ended" or state in states.get(wanted, ())
 
 
 def watch(folders: Sequence[str], bell: socket.socket) -> threading.Event:
@@ -34,22 +47,51 @@ def watch(folders: Sequence[str], bell: socket.socket) -> threading.Event:
     return ended
 
 
-def unsuccessful(folders: Sequence[str], *, going: str | None = None) -> list[str]:
-    """What became of those that did not succeed, as `run-id failed`; `going` is said of one whose
-    state is not final, where that is not to be said itself."""
+def unmet(
+    folders: Sequence[str], conditions: Mapping[str, str | list[int]], *, going: str | None = None
+) -> list[str]:
+    """What became of those that have ended otherwise than `conditions` say by their IDs, as
+    `run-id failed`. One that goes on has not; with `going` it was lost, and that is said of it."""
     found = []
     for folder in map(Path, folders):
-        state = _state(folder)
-        if state in GOING_STATES and going:
-            state = going
-        if state != "succeeded":
-            found.append(f"{folder.name} {state}")
+        try:
+            said = _unmet(folder, conditions.get(folder.name, SUCCEEDED), going)
+        except (OSError, Fault):
+            said = "cannot be read"
+        if said:
+            found.append(f"{folder.name} {said}")
     return found
 
 
-def _state(folder: Path) -> str:
-    try:
-        known = state_files.read_run(folder)
-    except (OSError, Fault):
-        return "cannot be read"
-    return "was removed" if known is None else known.state
+def _unmet(folder: Path, wanted: str | list[int], going: str | None) -> str:
+    """How one has ended that was to end otherwise; "" where it was to end so, or goes on."""
+    known = state_files.read_run(folder)
+    if known is None:
+        return "was removed"
+    said = known.state
+    if known.goes_on:
+        if going is None:
+            return ""
+        known, said = RunState("lost"), going
+    code = _exit_code(folder, known) if isinstance(wanted, list) else None
+    if is_met(wanted, known.state, code):
+        return ""
+    return said if code is None else f"{said} with exit code {code}"
+
+
+def _exit_code(folder: Path, known: RunState) -> int | None:
+    """That of a run that has ended; None of one that never began."""
+    if known.state == "cancelled" and not any(each.attempts for each in _tasks(folder)):
+        return None
+    setup = state_files.read_task(folder / "setup")
+    first = None if setup is None else setup.exit_code
+    return exit_code_of(known, (first, *(each.exit_code for each in _tasks(folder))))
+
+
+def _tasks(folder: Path) -> Iterator[TaskState]:
+    """Where its tasks stand, in their order."""
+    last = run_files.last_name(folder) if (folder / "finally.jsonl").exists() else None
+    count = run_files.read_plan(folder).tasks - (last is not None)
+    for name in (*map(str, range(count)), *([last] if last else ())):
+        if (known := state_files.read_task(folder / "tasks" / name)) is not None:
+            yield known

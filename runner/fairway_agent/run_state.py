@@ -9,7 +9,7 @@ from fairway_agent.fields import Fields
 from fairway_agent.record import FINAL_STATES, GOING_STATES, state_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +66,19 @@ class RunState:
         if self.no_capacity:
             facts["no_capacity"] = True
         return facts
+
+
+def exit_code_of(state: RunState, codes: Iterable[int | None]) -> int:
+    """The job's own code, by those of its setup and of its tasks in their order: 0, or that of the
+    first that did not succeed; 124 of a run that was over its own limit; 130 and 5 where a run was
+    cancelled, or lost before a task had one."""
+    if state.state == "succeeded":
+        return 0
+    if state.exit_code:
+        return state.exit_code
+    if state.state == "cancelled":
+        return 130
+    return next(filter(None, codes), 5)
 
 
 _READ: dict[str, Callable[[Fields, str], Any]] = {

@@ -162,8 +162,9 @@ class Supervisor:
         if self.cancelled:
             return
         # None is watched any more: one whose state is not final was lost.
-        if failed := predecessors.unsuccessful(self.plan.after, going="was lost"):
-            self.reason = f"not started: {', '.join(failed)}"
+        conditions = self.plan.conditions
+        if unmet := predecessors.unmet(self.plan.after, conditions, going="was lost"):
+            self.reason = f"not started: {', '.join(unmet)}"
 
     def _may_wait(self) -> bool:
         """Whether its tasks may have to wait for nodes, or for what other runs have of one."""

@@ -1,8 +1,7 @@
 """Who may start next, and on which nodes: one interface for all that allots tasks.
 
 `Machine` is this one, `Nodes` the share that a run has of a cluster's hosts. Slurm and Batch keep
-the queue of a run's tasks themselves, and start each on its nodes: what they have given it say
-`slurm.given` and `batch.given`. Standard library only.
+the queue of a run's tasks themselves, and start each on its nodes. Standard library only.
 """
 
 from __future__ import annotations

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from fairway_agent import devices
 from fairway_agent.allocators import ledger
-from fairway_agent.allocators.cores import Cores
 from fairway_agent.allocators.hosts import Host
 from fairway_agent.allocators.ledger import Ledger
 
@@ -42,6 +41,28 @@ def owned(path: Path) -> Path:
     if path.is_symlink() or path.stat().st_uid != os.getuid():
         raise PermissionError(1, "it belongs to another user", str(path))
     return path
+
+
+@dataclass
+class Cores:
+    """A task takes a core a rank, and one at least goes on however large it is."""
+
+    cores: int = field(default_factory=lambda: len(os.sched_getaffinity(0)))
+    tasks: int = 0
+    used: int = 0
+
+    def take(self, nodes: int, ranks: int) -> list[Host] | None:
+        """Lets a task start whose ranks find cores that no other task uses."""
+        if self.tasks and self.used + ranks > self.cores:
+            return None
+        self.tasks += 1
+        self.used += min(ranks, self.cores)
+        return []
+
+    def give_back(self, hosts: list[Host], ranks: int, lost: Collection[str] = ()) -> None:
+        """Its cores are free."""
+        self.tasks -= 1
+        self.used -= min(ranks, self.cores)
 
 
 @dataclass

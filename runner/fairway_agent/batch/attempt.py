@@ -1,19 +1,25 @@
-"""What Batch starts as a task's command, on its main node: the task, and what Batch keeps of it."""
+"""What Batch starts as a task's command, on its main node: the task, and what Batch keeps of it.
+
+Which attempt this is stands in a file that the next attempt finds, and in another why the one
+before ended.
+"""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_agent import outputs, record
-from fairway_agent.batch import attempts
+from fairway_agent.attempt_line import RETRIED
 from fairway_agent.batch.folders import Folders, fail, say
 from fairway_agent.batch.scheduled_events import ScheduledEvents
 from fairway_agent.batch.task import NO_START, TIMES, BatchTask, make_directories
@@ -44,7 +50,7 @@ def run_task() -> int:
     while True:
         try:
             make_directories(folders, spec)
-            number = attempts.count(counted, folders.task, first)
+            number = count_attempt(counted, folders.task, first)
             _bring_earlier_logs(folders, number)
             task = BatchTask.here(folders, spec, number)
         except (OSError, Fault, subprocess.CalledProcessError) as error:
@@ -53,11 +59,11 @@ def run_task() -> int:
         if (status := task.ended_before() or task.refusal_now()) is not None:
             _say_ending(task, status)
             return fail(f"the task was not started: {status.reason}", status.exit_code or NO_START)
-        task.before = attempts.ending_before(counted, folders.task, number, first)
+        task.before = ending_before(counted, folders.task, number, first)
         events = ScheduledEvents(folders.base / "event", task.give_notice)
         status = _watched(task, events)
         code = status.exit_code or 0
-        attempts.keep_ending(counted, folders.task, number, task.before)
+        keep_ending(counted, folders.task, number, task.before)
         if code or "FAIRWAY_LAST" in os.environ:  # which runs again in each retry
             _keep_log(folders, number)
         if task.notice and spec.wanted is None:  # others of the node may be saving what they have
@@ -175,3 +181,43 @@ def _bring_earlier_logs(folders: Folders, number: int) -> None:
     (folder / "logs" / TIMES).unlink(missing_ok=True)  # of an attempt in the same folder
     mark = f"{number} {os.urandom(8).hex()}\n"
     record.write_bytes(folder / "logs" / "attempt.txt", mark.encode("ascii"))
+
+
+def count_attempt(folder: Path, task: str, first: int) -> int:
+    """The number of the attempt that begins now, from 0; `first` is what it is at least.
+
+    The file lies on what all nodes mount, so that a task that goes on elsewhere counts on.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(Path(folder, task), os.O_RDWR | os.O_CREAT, 0o644)
+    with os.fdopen(descriptor, "r+", encoding="ascii") as file:
+        fcntl.lockf(file, fcntl.LOCK_EX)
+        text = file.read().strip()
+        attempt = max(int(text) if text.isdecimal() else 0, first)
+        file.seek(0)
+        file.write(f"{attempt + 1}\n")
+        file.truncate()
+        file.flush()
+        os.fsync(file.fileno())
+    return attempt
+
+
+def keep_ending(folder: Path, task: str, attempt: int, why: str) -> None:
+    """Says why an attempt ended."""
+    with suppress(OSError):
+        _ending(folder, task).write_text(f"{attempt} {why}", encoding="utf-8")
+
+
+def ending_before(folder: Path, task: str, attempt: int, first: int) -> str:
+    """Why the attempt before this one ended; one that could not say so has lost its node."""
+    if attempt == first:
+        return RETRIED
+    with suppress(OSError, ValueError):
+        number, _, why = _ending(folder, task).read_text(encoding="utf-8").partition(" ")
+        if int(number) == attempt - 1:
+            return why
+    return "its node was lost, or taken away without notice"
+
+
+def _ending(folder: Path, task: str) -> Path:
+    return folder / f"{task}.ending"

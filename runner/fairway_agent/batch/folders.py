@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_agent import job_secrets, run_files
 from fairway_agent.azure.imds import Metadata
-from fairway_agent.fanout.sshd.meeting import Meeting
+from fairway_agent.fanout.sshd.server import Meeting
 from fairway_agent.outputs import BROUGHT
 from fairway_agent.saying import say as say
 

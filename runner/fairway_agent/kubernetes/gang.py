@@ -7,13 +7,14 @@ import json
 import os
 import subprocess
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from fairway_agent import bundle, fields, record, scratch, wakeups
+from fairway_agent import bundle, fields, processes, record, scratch, wakeups
 from fairway_agent.allocators.hosts import Host
-from fairway_agent.fanout.sshd import server
-from fairway_agent.fanout.sshd.meeting import Meeting
+from fairway_agent.fanout.sshd import forced_command, server
+from fairway_agent.fanout.sshd.server import Meeting
 from fairway_agent.faults import Fault
 from fairway_agent.fields import Fields
 from fairway_agent.kubernetes import whys
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 # Seconds in which all pods of a task have to be there once the first is: their nodes are held
 # meanwhile, and those of another task may be waiting for just these.
 PATIENCE = 900.0
+# Seconds between two looks of a pod that is to end whether it may.
+_FIRST_PAUSE, _PAUSE = 0.1, 1.0
 
 
 @dataclass(frozen=True)
@@ -95,9 +98,16 @@ class Gang:
         record.write_json(self.folder / f"{rank}.json", mine.__dict__)
 
     def members(self) -> list[Member | None]:
-        """Those that are there, by their numbers."""
-        files = (self.folder / f"{rank}.json" for rank in range(self.size))
-        return [fields.read(file, Member.from_json) for file in files]
+        """Those that are there, by their numbers; not those that were told to end."""
+        return [self._member(rank) for rank in range(self.size)]
+
+    def _member(self, rank: int) -> Member | None:
+        found = fields.read(self.folder / f"{rank}.json", Member.from_json)
+        return None if found is not None and self._told(rank) == found.uid else found
+
+    def _told(self, rank: int) -> str:
+        """The id of the last pod in that place that was told to end."""
+        return whys.read(self.folder / f"{rank}.told")
 
     def is_whole(self) -> bool:
         """Whether all are there; Fault where they were waited for long enough."""
@@ -154,11 +164,10 @@ class Gang:
 
     def was_told(self) -> bool:
         """Whether a pod of the attempt was told to end: others are lost without a word."""
-        files = (self.folder / f"{rank}.told" for rank in range(self.size))
-        return any(whys.read(file) == each.uid for file, each in zip(files, self.met, strict=False))
+        return any(self._told(rank) == each.uid for rank, each in enumerate(self.met))
 
     def has_changed(self) -> bool:
-        """Whether a pod of the attempt was replaced by another."""
+        """Whether a pod of the attempt was replaced by another, or is about to be."""
         return [member and member.uid for member in self.members()] != [m.uid for m in self.met]
 
 
@@ -169,15 +178,40 @@ def base() -> Path:
     return folder
 
 
-def serve(wakeup: socket.socket, is_ended: Callable[[], bool]) -> int:
-    """In the pods that are not the first: until the task's end ends them. Only the first pod says
-    that the task is done: one that ended with 0 would never be replaced."""
-    while not is_ended():
-        wakeups.wait(wakeup, None)
-        # What its server leaves behind is this process's to collect: it is its pod's first.
-        while _reap():
-            pass
+def serve(
+    group: Gang,
+    rank: int,
+    wakeup: socket.socket,
+    is_told: Callable[[], bool],
+    is_over: Callable[[], bool],
+) -> int:
+    """In the pods that are not the first: until Kubernetes tells this one to end, and then for as
+    long as the first pod has programs here. That has heard of it too, and gives them their signal
+    and grace, which Kubernetes bounds. `is_over` says that the whole task has ended.
+
+    Only the first pod says that the task is done: one that ended with 0 would never be replaced."""
+    while not is_told():
+        _wait(wakeup, None)
+    with suppress(OSError):  # then it counts as one that was lost
+        group.leave(rank)
+    pause = _FIRST_PAUSE
+    while _served() and not is_over():
+        _wait(wakeup, time.monotonic() + pause)
+        pause = min(_PAUSE, 2 * pause)
     return TERMINATED
+
+
+def _wait(wakeup: socket.socket, deadline: float | None) -> None:
+    """Also collects what its server leaves behind, which is its pod's first process to do."""
+    wakeups.wait(wakeup, deadline)
+    while _reap():
+        pass
+
+
+def _served() -> set[int]:
+    """The processes here that other pods of the task have started."""
+    own = base()
+    return processes.members(forced_command.sessions(own) | forced_command.served(own))
 
 
 def _reap() -> bool:

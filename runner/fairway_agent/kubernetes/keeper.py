@@ -20,7 +20,7 @@ from fairway_agent.kubernetes import whys
 from fairway_agent.kubernetes.api import Api
 from fairway_agent.kubernetes.reconcile import reconcile_all
 from fairway_agent.kubernetes.submit import create
-from fairway_agent.shared import plans, submissions, word
+from fairway_agent.shared import after, plans, submissions, word
 from fairway_agent.shared.attempts import read_secrets
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def _start(api: Api, folder: Path, known: Submission, plan: RunPlan) -> None:
 
 def due(folder: Path, known: Submission, plan: RunPlan) -> Iterator[Part]:
     """The parts whose Jobs are to be made now."""
-    if not all(_succeeded(Path(each)) for each in plan.after):
+    if plan.after and after.decide(folder, plan, known.submission) != []:
         return
     apart = {
         name
@@ -120,11 +120,6 @@ def _width(folder: Path, part: Part, plan: RunPlan) -> int:
 def _has_ended(task: Path) -> bool:
     known = state_files.read_task(task)
     return known is not None and known.is_final
-
-
-def _succeeded(folder: Path) -> bool:
-    known = state_files.read_run(folder)
-    return known is not None and known.state == "succeeded"
 
 
 if __name__ == "__main__":

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import time
 from dataclasses import replace
 from typing import IO, TYPE_CHECKING
@@ -13,6 +11,7 @@ from fairway_agent.faults import Fault
 from fairway_agent.kubernetes import names
 from fairway_agent.kubernetes.api import CORE, FORBIDDEN, Api, Refused
 from fairway_agent.kubernetes.reports import Health, NodeReport, NodesReport, NodesRequest
+from fairway_agent.shared import room
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -110,16 +109,10 @@ def _act(api: Api, action: str, node: str) -> None:
 def _health(api: Api, shared: Path, request: NodesRequest) -> Health:
     """The shared folder, the claims of the target's volumes, and its queue."""
     claims = {name: _claim(api, name) for name in request.claims}
-    probe, fault = shared / f".probe.{os.getpid()}", ""
-    try:
-        shared.mkdir(parents=True, exist_ok=True)
-        probe.write_bytes(b"")
-        probe.unlink()
-    except OSError as error:
-        fault = error.strerror or str(error)
+    free, fault = room.probe(shared)
     return Health(
         claims,
-        shutil.disk_usage(shared if not fault else "/").free,
+        free,
         time.time(),
         queue=_queue(api, request.queue) if request.queue else "",
         fault=fault,

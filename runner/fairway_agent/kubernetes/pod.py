@@ -12,6 +12,7 @@ import signal
 import sys
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -76,11 +77,10 @@ def main() -> None:
                 group.join(position, Path(plan.directory))
     except Fault as fault:
         sys.exit(fault.said)
-    if group is not None and position:
-        code = gang.serve(wakeup, lambda: bool(told))
-        group.leave(position)
-        sys.exit(code)
     folder = run / "tasks" / spec.name
+    if group is not None and position:
+        is_over = partial(_is_over, folder, int(submission))
+        sys.exit(gang.serve(group, position, wakeup, lambda: bool(told), is_over))
     once_there_is_room(lambda: folder.mkdir(parents=True, exist_ok=True))
     states = state_files.States()
     task = PodTask(plan, spec, run, folder, submission=int(submission), states=states, gang=group)
@@ -106,6 +106,12 @@ def _begin(attempts: PodAttempts, plan: RunPlan, part: Part) -> None:
     if task.gang is not None:
         task.gang.join(0, Path(plan.directory))
     read_secrets(task.run_folder, plan)
+
+
+def _is_over(folder: Path, submission: int) -> bool:
+    """Whether a task has ended in this start of its run."""
+    known = state_files.read_task(folder)
+    return known is not None and known.is_final and known.submission == submission
 
 
 def _part(run: Path, submission: int, number: int) -> Part:

@@ -6,17 +6,16 @@ See `shared.reconcile`. Standard library only.
 from __future__ import annotations
 
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent import predecessors, record, state_files
+from fairway_agent import record
 from fairway_agent.fields import Damaged
 from fairway_agent.kubernetes import names, whys
 from fairway_agent.kubernetes.api import BATCH
 from fairway_agent.kubernetes.hopeless import Hopeless
 from fairway_agent.kubernetes.objects import condition, look
 from fairway_agent.kubernetes.task_state import element_of, is_pending, resolve_state, why_pending
-from fairway_agent.shared import plans, submissions
+from fairway_agent.shared import after, plans, submissions
 from fairway_agent.shared.reconcile import Reconciliation, goes_on
 from fairway_agent.shared.resolved_state import CANCELLED, SERVICE, ResolvedState, ended
 from fairway_agent.shared.watch import Watch
@@ -25,6 +24,7 @@ from fairway_agent.task_state import TaskState
 if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Sequence
+    from pathlib import Path
 
     from fairway_agent.kubernetes.api import Api
     from fairway_agent.kubernetes.objects import Object, Objects
@@ -112,19 +112,21 @@ class _Reconciliation(Reconciliation):
         return self.objects.pods.get(part.job, ())
 
     @cached_property
-    def blocked(self) -> list[Path]:
-        """The runs that it comes after and that have not succeeded, for good."""
+    def blocked(self) -> list[str]:
+        """What became of the runs that it comes after and that have ended otherwise than it
+        wants."""
         plan = plans.read(self.folder, retry=self.known.submission > 0)
-        return [each for each in map(Path, plan.after) if _has_failed(each)]
+        number = self.known.submission
+        return after.decide(self.folder, plan, number) or [] if plan.after else []
 
     def watch(self, plan: RunPlan) -> Watch:
         """Its tasks see by themselves that they are not to begin."""
         return Watch(self.folder, plan, self.known.submission)
 
-    def why_not_started(self, plan: RunPlan) -> str:
-        """Its keeper has not started it, since those that it comes after did not succeed."""
-        failed = predecessors.unsuccessful(plan.after)
-        return f"not started: {', '.join(failed)}" if failed else ""
+    def why_not_started(self, plan: RunPlan) -> str:  # noqa: ARG002
+        """Its keeper has not started it, since those that it comes after have not ended as it
+        wants."""
+        return f"not started: {', '.join(self.blocked)}" if self.blocked else ""
 
     def _keepers_end(self) -> str:
         """Why its keeper does not start anything any more; "" where it does, or is not there."""
@@ -164,8 +166,3 @@ def _is_to_begin(found: Element | None, status: TaskState | None) -> bool:
     """Whether a task waits for its pod, or for another one after that was taken away."""
     begun = status is not None and status.state == "running" and not status.stopped
     return found is not None and found.state == "waiting" and not begun
-
-
-def _has_failed(folder: Path) -> bool:
-    known = state_files.read_run(folder)
-    return known is None or (known.is_final and known.state != "succeeded")

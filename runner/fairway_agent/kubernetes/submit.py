@@ -108,7 +108,8 @@ def needs_keeper(plan: RunPlan, wanted: Submission) -> bool:
 
 def _submit(api: Api, folder: Path, wanted: Submission) -> Submission:
     plan = plans.read(folder, retry=wanted.submission > 0)
-    _require_predecessors(api, plan)
+    if not wanted.submission:  # a retry that begins nothing ends by itself, and says why
+        _require_predecessors(api, plan)
     keeper = needs_keeper(plan, wanted)
     # What waits for others is made by the keeper; it makes all where the order matters.
     limited = plan.max_parallel is not None and len(wanted.parts) > 1
@@ -150,10 +151,10 @@ def _manifest(folder: Path, name: str) -> manifests.Manifest:
 
 
 def _require_predecessors(api: Api, plan: RunPlan) -> None:
-    """Fault where a run that this one comes after has failed, or is there no more."""
+    """Fault where a run that this one comes after has ended otherwise than it wants, or is gone."""
     folders = [Path(each) for each in plan.after]
     reconcile_all(api, folders)
-    preparing.require_predecessors(folders)
+    preparing.require_predecessors(folders, plan.conditions)
 
 
 def _require_names(api: Api, folder: Path, wanted: Submission) -> None:

@@ -64,14 +64,24 @@ class Attempts:
         self.send_word()
         return FAULT
 
+    def leave_out(self) -> int:
+        """Says that it does not begin, after all; the exit code that the scheduler sees."""
+        code = self._not_begun()
+        self.states.await_room(self.wakeup, _ROOM_WAIT)
+        self.send_word()
+        return code
+
+    def _not_begun(self) -> int:
+        self.task.record(replace(self.task.status("cancelled"), ended=time.time()))
+        return CANCELLED
+
     def send_word(self) -> None:
         """Has the end of the run told, where this is the last of its tasks and nobody else does."""
 
     def _run(self) -> int:
         run = self.task.run_folder
         if self.is_cancelled or has_failed(run) or self.watch.is_over():
-            self.task.record(replace(self.task.status("cancelled"), ended=time.time()))
-            return CANCELLED
+            return self._not_begun()
         if why := self.task.missing_input():
             return self.finish("failed", FAULT, reason=why)
         if lost := [each for each in (PREEMPTION, NODE) if self.task.is_used_up(each)]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from fairway_agent import record, run_files, state_files
+from fairway_agent import predecessors, run_files, state_files
 from fairway_agent.faults import Fault
 from fairway_agent.run_state import RunState
 from fairway_agent.setup import has_failed
@@ -13,7 +13,7 @@ from fairway_agent.shared import plans, submissions
 from fairway_agent.shared.receive import copy_code
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from fairway_agent.plan import RunPlan
@@ -48,20 +48,25 @@ def prepare(
     return parts
 
 
-def require_predecessors(folders: Sequence[Path]) -> list[Path]:
+def require_predecessors(
+    folders: Sequence[Path], conditions: Mapping[str, str | list[int]]
+) -> list[Path]:
     """Of the runs that one comes after, those that go on; Fault where one has ended otherwise than
-    well, or is there no more."""
+    `conditions` say, or is there no more."""
     going = []
     for folder in folders:
         found = state_files.read_run(folder)
-        state = "was removed" if found is None else found.state
-        if state == "succeeded":
+        is_going = found is not None and found.goes_on
+        if is_going and submissions.read(folder) is not None:
+            going.append(folder)
             continue
-        if state not in record.GOING_STATES or submissions.read(folder) is None:
-            message = f"`after`: {folder.name} {state}"
+        unmet = predecessors.unmet([str(folder)], conditions)
+        if is_going and found is not None:
+            unmet = [f"{folder.name} {found.state}"]
+        if unmet:
             hint = f"run it again first: fairway retry {folder.name}"
-            raise Fault("failed-predecessor", message, hint, 2)
-        going.append(folder)
+            hint = hint if folder.name not in conditions else ""
+            raise Fault("failed-predecessor", f"`after`: {unmet[0]}", hint, 2)
     return going
 
 

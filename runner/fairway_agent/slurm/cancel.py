@@ -1,6 +1,5 @@
-"""Ends a run early: what waits at once, what runs with its signal and grace.
-
-Standard library only.
+"""Ends a run early, for a person or a limit of its own: what waits at once, what runs with its
+signal and grace. Standard library only.
 """
 
 from __future__ import annotations
@@ -9,8 +8,9 @@ import contextlib
 from typing import IO, TYPE_CHECKING
 
 from fairway_agent import record
+from fairway_agent.faults import Fault
 from fairway_agent.fields import Damaged
-from fairway_agent.shared import submissions
+from fairway_agent.shared import submissions, watch
 from fairway_agent.shared.reports import CancelRequest, Done
 from fairway_agent.slurm import commands
 from fairway_agent.slurm.jobs import jobs_named
@@ -57,3 +57,16 @@ def _end(job: str, *, kill: bool) -> None:
     commands.run(["scancel", "--state=PENDING", job])
     # To the batch script alone: it tells the program, and waits for as long as its grace.
     commands.run(["scancel", "--batch", "--signal=TERM", job])
+
+
+class Watch(watch.Watch):
+    """See `shared.watch`: each task that runs looks, and the first that sees it takes the run's
+    other jobs back."""
+
+    def take_back(self) -> None:
+        """Has Slurm forget those that wait. Where it does not answer, what is about to begin sees
+        by itself that it must not."""
+        known = submissions.read(self.folder)
+        for job in [part.job for part in known.parts if part.job] if known else ():
+            with contextlib.suppress(commands.Refused, Fault):
+                commands.run(["scancel", "--state=PENDING", job])

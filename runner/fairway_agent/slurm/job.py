@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from fairway_agent import record, state_files, wakeups
-from fairway_agent.allocators.slurm import given, with_share
+from fairway_agent.allocators.hosts import Host
 from fairway_agent.faults import Fault
-from fairway_agent.shared import plans, submissions
+from fairway_agent.share import Share, numbers_of, ports_beside
+from fairway_agent.shared import after, plans, submissions
 from fairway_agent.shared.attempts import (
     LOST,
     TERMINATED,
@@ -29,15 +30,23 @@ from fairway_agent.shared.attempts import (
     read_secrets,
 )
 from fairway_agent.slurm import commands
+from fairway_agent.slurm.cancel import Watch
 from fairway_agent.slurm.task import SlurmTask, job_id
-from fairway_agent.slurm.watch import Watch
 from fairway_agent.task_state import PREEMPTION
 
 if TYPE_CHECKING:
-    from fairway_agent.allocators.hosts import Host
+    from fairway_agent.share import Wanted
     from fairway_agent.task_spec import TaskSpec
 
+_PORTS = 256  # ranges, one of which a job has by its number
+# Seconds in which those that it comes after are known to have ended, once Slurm says so; what they
+# have written may still be on its way. And those between two looks.
+_ENDS_KNOWN = 300.0
+_PAUSE = 1.0
 _REQUEUE_PATIENCE = 60.0  # seconds until Slurm ends a job that it requeues
+# Seconds between Slurm's signal to a task and the same one to this program: Slurm signals each
+# process of a job in turn, and its children may come first.
+_SIGNALLED_WITHIN = 5.0
 _ENDS = {signal.SIGTERM: "ended", signal.SIGUSR1: "time", signal.SIGUSR2: "hand-over"}
 
 
@@ -48,6 +57,14 @@ class Job(Attempts):
     STOPPED: ClassVar = "ended by Slurm"
     BEFORE: ClassVar = "Slurm ended the one before, and began it again"
     REFUSED: ClassVar = (OSError, Fault, commands.Refused)
+
+    def _attempt(self) -> int:
+        """Also hears Slurm out: a task that SIGTERM has ended may be ended by Slurm."""
+        code = super()._attempt()
+        end = time.monotonic() + _SIGNALLED_WITHIN
+        while code == TERMINATED and not self.asked and time.monotonic() < end:
+            wakeups.wait(self.wakeup, end)
+        return code
 
     def send_word(self) -> None:
         """Has it told by the last task: nobody else is there."""
@@ -60,6 +77,29 @@ class Job(Attempts):
         with suppress(OSError, Fault, commands.Refused):  # whoever looks next tells it
             if word.is_last(task.run_folder, task.name, task.submission):
                 reconcile.tell_end(task.run_folder)
+
+    def may_begin(self) -> bool:
+        """Whether those that its run comes after have ended as it wants. Slurm itself has seen to
+        it that they have succeeded, where that is all that is wanted."""
+        from fairway_agent.slurm import reconcile  # few jobs ask
+
+        task, end = self.task, time.monotonic() + _ENDS_KNOWN
+        # A retry of tasks that have begun waits for nothing any more.
+        plan = plans.read(task.run_folder, retry=task.submission > 0)
+        while plan.after:
+            with suppress(OSError, commands.Refused):  # it is asked again
+                reconcile.reconcile_all([Path(each) for each in plan.after])
+            unmet = after.decide(task.run_folder, plan, task.submission)
+            if unmet is not None or self.is_cancelled:
+                return not unmet
+            if self.asked:
+                sys.exit(TERMINATED)  # it is asked again where Slurm begins it again
+            if time.monotonic() > end:
+                message = "it is not known how those have ended that it comes after"
+                hint = f"once it is: fairway retry {task.run_folder.name}"
+                raise Fault("no-end", message, hint)
+            time.sleep(_PAUSE)
+        return True
 
     def handed_over(self, code: int) -> int:
         """Its nodes are about to go: it waits for others, and starts again from its checkpoint."""
@@ -106,6 +146,8 @@ def main() -> None:
     try:
         once_there_is_room(lambda: _leave_trace(run, f"{stage}-{sys.argv[4]}-{submission}"))
         task.resume_count()
+        if plan.conditions and not job.may_begin():
+            sys.exit(job.leave_out())
         once_there_is_room(job.watch.begin)
         task.nodes = _nodes(run, spec, int(sys.argv[4]))
         read_secrets(run, plan)
@@ -116,13 +158,32 @@ def main() -> None:
 
 def _nodes(run: Path, spec: TaskSpec, number: int) -> list[Host]:
     """The nodes of the task's job, or what it has of one."""
-    nodes = given()
+    nodes = _given()
     if spec.wanted is None:
         return nodes
     last = submissions.read(run)
     parts = last.parts if last is not None else []
     part = next((each.part for each in parts if each.number == number), None)
-    return [with_share(nodes[0], spec.wanted, part)]
+    return [_with_share(nodes[0], spec.wanted, part)]
+
+
+def _given() -> list[Host]:
+    """The nodes of this job's allocation, the one of its batch script first."""
+    compact = os.environ["SLURM_JOB_NODELIST"]
+    names = [compact]
+    if "[" in compact or "," in compact:
+        names = commands.run(["scontrol", "show", "hostnames", compact]).split()
+    return [Host(name, name) for name in names]
+
+
+def _with_share(host: Host, wanted: Wanted, part: float | None) -> Host:
+    """The job's node, with what of it the job has; the `part` is that of the submission."""
+    gpus = numbers_of(os.environ.get("SLURM_JOB_GPUS", "")) if wanted.gpus else ()
+    cores = tuple(sorted(os.sched_getaffinity(0)))
+    if len(cores) == os.cpu_count():
+        cores = ()  # Slurm keeps its jobs on no cores here
+    ports = ports_beside([int(os.environ["SLURM_JOB_ID"]) % _PORTS], _PORTS)
+    return replace(host, share=Share(gpus, cores, part or 1.0, ports))
 
 
 if __name__ == "__main__":

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import time
 from typing import IO, TYPE_CHECKING
 
 from fairway_agent.faults import Fault
+from fairway_agent.shared import room
 from fairway_agent.slurm import commands
 from fairway_agent.slurm.reports import Health, HeldJob, NodeReport, NodesReport, NodesRequest
 
@@ -93,19 +93,12 @@ def _act(action: str, node: str) -> None:
 def _health(shared: Path, partition: str) -> Health:
     listed = commands.run(["sinfo", "-h", "-p", partition, "-o", "%a"]).split()
     held = commands.run(["squeue", "-h", "-p", partition, "-t", "PD", "-o", "%i|%j|%r"])
-    probe = shared / f".probe.{os.getpid()}"
-    fault = ""
-    try:
-        shared.mkdir(parents=True, exist_ok=True)
-        probe.write_bytes(b"")
-        probe.unlink()
-    except OSError as error:
-        fault = error.strerror or str(error)
+    free, fault = room.probe(shared)
     jobs = [HeldJob(*line.split("|", 2)) for line in held.splitlines()]
     return Health(
         available=listed[0] if listed else "missing",
         held=tuple(job for job in jobs if "eld" in job.reason),
-        free=shutil.disk_usage(shared if not fault else "/").free,
+        free=free,
         time=time.time(),
         version=commands.run(["sinfo", "--version"]).split()[-1],
         fault=fault,

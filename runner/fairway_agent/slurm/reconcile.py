@@ -6,16 +6,17 @@ See `shared.reconcile`. Standard library only.
 from __future__ import annotations
 
 import os
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent import predecessors, record, state_files
+from fairway_agent import record, state_files
 from fairway_agent.fields import Damaged
-from fairway_agent.shared import plans, submissions, word
+from fairway_agent.shared import after, plans, submissions, word
 from fairway_agent.shared.reconcile import Reconciliation, goes_on
+from fairway_agent.slurm.cancel import Watch
 from fairway_agent.slurm.jobs import jobs_named, look_up
 from fairway_agent.slurm.task_state import resolve_state
-from fairway_agent.slurm.watch import Watch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -84,22 +85,31 @@ class _Reconciliation(Reconciliation):
         return (plan, state) if word.is_news(self.folder, plan, state) else None
 
     def resolve(self, part: Part, index: int, status: TaskState | None) -> ResolvedState:
-        """By what squeue says of its element, or sacct."""
+        """By what squeue says of its element, or sacct; without a job it was not to begin."""
         job, element = part.element(index)
         found = self.jobs.get((job, element))
-        cancelled = self.is_cancelled(part, index)
+        cancelled = self.is_cancelled(part, index) or not job
         if found is None and not (status and status.is_final) and not cancelled:
             found = look_up(job, element)
+            # Where Slurm has forgotten that it has taken back one that never began.
+            cancelled = found is None and status is None and bool(self.unmet)
         return resolve_state(status, found, cancelled=cancelled, now=self.now)
 
     def watch(self, plan: RunPlan) -> Watch:
         """With the limits of its own."""
         return Watch(self.folder, plan, self.known.submission)
 
-    def why_not_started(self, plan: RunPlan) -> str:
-        """Slurm has taken its jobs back, since those that it comes after did not succeed."""
+    def why_not_started(self, plan: RunPlan) -> str:  # noqa: ARG002
+        """Slurm has taken its jobs back, or they have begun nothing: those that it comes after have
+        not ended as it wants."""
+        return f"not started: {', '.join(self.unmet)}" if self.unmet else ""
+
+    @cached_property
+    def unmet(self) -> list[str]:
+        """What became of the runs that it comes after and that have ended otherwise than it
+        wants."""
+        plan = plans.read(self.folder, retry=self.known.submission > 0)
         if not plan.after:
-            return ""
+            return []
         reconcile_all([Path(each) for each in plan.after])
-        failed = predecessors.unsuccessful(plan.after)
-        return f"not started: {', '.join(failed)}" if failed else ""
+        return after.decide(self.folder, plan, self.known.submission) or []

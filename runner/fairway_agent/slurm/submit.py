@@ -11,21 +11,21 @@ import shutil
 import time
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from fairway_agent import record, run_files
 from fairway_agent.faults import Fault
 from fairway_agent.setup import has_setup
-from fairway_agent.shared import plans, preparing, submissions
+from fairway_agent.shared import after, plans, preparing, submissions
 from fairway_agent.shared.reports import SubmitReport
-from fairway_agent.slurm import commands, partition, predecessors, sbatch
+from fairway_agent.slurm import commands, partition, sbatch
 from fairway_agent.slurm.jobs import ENDED, jobs_named
 from fairway_agent.slurm.reconcile import reconcile_all
 from fairway_agent.slurm.reports import SubmitRequest
 
 if TYPE_CHECKING:
     from collections.abc import Collection
-    from pathlib import Path
 
     from fairway_agent.plan import RunPlan
     from fairway_agent.shared.submissions import Part, Submission
@@ -71,7 +71,7 @@ def answer(
         # whoever looks next tells it.
         with suppress(commands.Refused, Fault, OSError):
             reconcile_all([folder])
-    return SubmitReport(tuple(part.job for part in known.parts))
+    return SubmitReport(tuple(part.job for part in known.parts if part.job))
 
 
 def _prepare(shared: Path, folder: Path, request: SubmitRequest) -> Submission:
@@ -85,7 +85,12 @@ def _prepare(shared: Path, folder: Path, request: SubmitRequest) -> Submission:
 def _submit(folder: Path, wanted: Submission, request: SubmitRequest) -> Submission:
     plan = plans.read(folder, retry=wanted.submission > 0)
     resources = partition.resources(request)
-    before = predecessors.dependency(folder.parent, plan.after)
+    try:
+        before = _dependency_on_runs(folder.parent, plan)
+    except Fault:
+        if not wanted.submission or not after.decide(folder, plan, wanted.submission):
+            raise
+        return _completed(folder, wanted)  # a retry that begins nothing has ended, and says why
     try:
         for place, part in enumerate(wanted.parts):
             if not part.job:
@@ -104,6 +109,10 @@ def _submit(folder: Path, wanted: Submission, request: SubmitRequest) -> Submiss
     except commands.Refused as refused:
         _withdraw(folder, wanted)
         raise _refusal(str(refused)) from None
+    return _completed(folder, wanted)
+
+
+def _completed(folder: Path, wanted: Submission) -> Submission:
     done = replace(wanted, complete=True)
     done.write(folder)
     return done
@@ -143,6 +152,22 @@ def _withdraw(folder: Path, wanted: Submission) -> None:
     (folder / "slurm.json").unlink()
     if wanted.submission == 0:
         shutil.rmtree(folder)
+
+
+def _dependency_on_runs(runs: Path, plan: RunPlan) -> str:
+    """That the jobs of the runs that it comes after must succeed, or end where something else is
+    wanted of them, which its own job looks at; "" where all of them have.
+
+    Fault where one has ended otherwise than is wanted, or is there no more.
+    """
+    folders = [runs / Path(each).name for each in plan.after]
+    reconcile_all(folders)
+    jobs: dict[str, list[str]] = {"afterok": [], "afterany": []}
+    for folder in preparing.require_predecessors(folders, plan.conditions):
+        if (known := submissions.read(folder)) is not None:
+            kind = "afterany" if folder.name in plan.conditions else "afterok"
+            jobs[kind] += [part.job for part in known.parts if part.job]
+    return ",".join(f"{kind}:{':'.join(found)}" for kind, found in jobs.items() if found)
 
 
 def _await_end(run: str, jobs: Collection[str]) -> None:

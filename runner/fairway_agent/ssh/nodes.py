@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import shutil
-import tempfile
 import time
 from typing import IO, TYPE_CHECKING
 
 from fairway_agent.allocators.hosts import known_hosts, queue_of
 from fairway_agent.allocators.queue import users
 from fairway_agent.fanout import remote_exec
+from fairway_agent.shared import room
 from fairway_agent.ssh.reports import NodeReport, NodesReport, NodesRequest
 
 if TYPE_CHECKING:
@@ -48,24 +47,12 @@ def answer(
         )
         for host in known
     ]
+    free, fault = room.probe(shared)
     return NodesReport(
         nodes=tuple(nodes),
         time=time.time(),
         python=platform.python_version(),
-        free=shutil.disk_usage(shared).free,
+        free=free,
         has_ssh=has_ssh,
-        fault=_fault(shared),
+        fault=fault,
     )
-
-
-def _fault(shared: Path) -> str:
-    """Why the shared folder cannot be used; "" where it can."""
-    if not os.access(shared, os.W_OK):
-        return "it is not writable"
-    try:
-        with tempfile.TemporaryFile(dir=shared) as probe:
-            probe.write(b"x" * 4096)
-            probe.flush()
-    except OSError as error:
-        return str(error.strerror)
-    return ""

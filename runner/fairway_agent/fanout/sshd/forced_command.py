@@ -19,6 +19,8 @@ from fairway_agent.fanout import channel, remote_exec_server
 
 # What is a node's own, and another must not take over.
 _OWN = ("_FAIRWAY_", "AZ_BATCH_", "SSH_", "FAIRWAY_NODE_ADDRESS", "FAIRWAY_METADATA_URL")
+_MARK = "_FAIRWAY_STARTED_IN"  # the variable of all that another node has started
+_SERVED = "served-"  # the start of what notes such a session
 _OWN_NAMES = {"HOSTNAME", "HOME", "PWD", "OLDPWD", "TMPDIR", "USER", "LOGNAME", "SHLVL", "_"}
 
 
@@ -33,6 +35,9 @@ def serve(context_file: str) -> int:
     os.chdir(context["code"])
     words = ORIGINAL.split()
     if words[:1] == ["fairway-run"]:
+        folder = base / "sessions"
+        folder.mkdir(exist_ok=True)
+        (folder / f"{_SERVED}{os.getsid(0)}").touch()
         return remote_exec_server.run(_as_here)
     if words[:1] == ["fairway-signal"]:
         processes.signal_sessions(sessions(base), signal.Signals[f"SIG{words[1]}"])
@@ -44,6 +49,7 @@ def serve(context_file: str) -> int:
         (base / "event").write_text(words[1], encoding="ascii")
         return 0
     (base / "sessions" / str(os.getsid(0))).touch()
+    os.environ[_MARK] = str(base)
     os.execv("/bin/bash", ["bash", "-c", ORIGINAL])  # noqa: S606
 
 
@@ -51,8 +57,17 @@ ORIGINAL = os.environ.get("SSH_ORIGINAL_COMMAND", "true")
 
 
 def sessions(base: Path) -> set[int]:
-    """The sessions on this node in which the other nodes have started something."""
-    return {int(entry.name) for entry in (base / "sessions").glob("[0-9]*")}
+    """The sessions on this node in which the other nodes have started something: also those that
+    MPI's daemons make for themselves, and for their ranks."""
+    noted = {int(entry.name) for entry in (base / "sessions").glob("[0-9]*")}
+    return noted | processes.sessions_with(f"{_MARK}={base}".__eq__) if noted else noted
+
+
+def served(base: Path) -> set[int]:
+    """Those in which a command of another node is served to its end: what that starts has sessions
+    of its own, and is told by its channel."""
+    found = (base / "sessions").glob(f"{_SERVED}[0-9]*")
+    return {int(entry.name.removeprefix(_SERVED)) for entry in found}
 
 
 def _print_output(name: str) -> None:

@@ -12,7 +12,9 @@ import pwd
 import shutil
 import subprocess
 import time
+import zlib
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,8 +23,8 @@ from fairway_agent.saying import say
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fairway_agent.fanout.sshd.meeting import Meeting
-
+# Below what Linux takes for outgoing connections, and without Batch's own port.
+_FIRST_PORT, _PORTS, _STEP, _CANDIDATES = 20_000, 10_000, 97, 16
 _PATIENCE = 60.0  # seconds until a node of the task must be reachable
 SERVICE = "_FAIRWAY_SERVICE"
 """The variable of what serves a task on its nodes, and is none of its programs."""
@@ -65,6 +67,24 @@ Host *
     ServerAliveCountMax 4
     LogLevel ERROR
 """
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """One task's servers: its `name`, which no other task on the same nodes has; the `folder` on
+    each node where keys and configurations lie; the file of the run's private `key` as it came;
+    and the command that answers for a node, to which a file is added that says what it is."""
+
+    name: str
+    folder: Path
+    key: Path
+    serve: str
+
+    @property
+    def ports(self) -> list[int]:
+        """Where the task's servers listen: each on the first of these that is free."""
+        start = zlib.crc32(self.name.encode())
+        return [_FIRST_PORT + (start + i * _STEP) % _PORTS for i in range(_CANDIDATES)]
 
 
 def install_keys(meeting: Meeting) -> None:
