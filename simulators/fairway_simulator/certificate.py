@@ -1,7 +1,6 @@
 """A throw-away authority and the certificate that it signs for `localhost`.
 
-Whoever is to trust it is told of the authority's file; it is valid for a week, and its key is
-never written.
+Programs trust it by the authority's file. It is valid for a week, and its key is never written.
 """
 
 from __future__ import annotations

@@ -167,7 +167,7 @@ class Compute:
         )
 
     def _make(self, key: str, count: int) -> list[int]:
-        """Makes so many instances, as far as there is room; the numbers of those that work."""
+        """Makes `count` instances, as far as there is room; the numbers of those that work."""
         instances, made = self._of(key), []
         for _ in range(count):
             if self.room is not None and len(instances) >= self.room:

@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 NOBODY = "00000000-0000-0000-0000-000000000000"
-"""The tenant, the subscription, the application and the object id of whoever signs in."""
+"""The tenant, the subscription, the application, and the object id of the user who signs in."""
 
 _LIFETIME = 3600
 
@@ -36,7 +36,7 @@ def openid_configuration(base: str, tenant: str) -> dict[str, str]:
 
 
 def principal_of(token: str) -> str:
-    """The object id of whoever a token was given to; NOBODY where it does not say."""
+    """The object id of a token's owner; NOBODY where the token does not say."""
     return str(_claims(token).get("oid", NOBODY))
 
 

@@ -12,7 +12,7 @@ class Clock:
         self._ahead = timedelta(0)
 
     def advance(self, seconds: float) -> None:
-        """Puts the clock forward by so many seconds; it never goes back."""
+        """Puts the clock forward by this many seconds; it never goes back."""
         if seconds < 0:
             raise ValueError("a clock goes forward only")
         self._ahead += timedelta(seconds=seconds)
@@ -26,7 +26,7 @@ class Clock:
         return wire_time(self.time())
 
     def after(self, seconds: float) -> str:
-        """The time so many seconds from now, as it stands on the wire."""
+        """The time this many seconds from now, as it is written on the wire."""
         return wire_time(self.time() + timedelta(seconds=seconds))
 
 

@@ -227,7 +227,7 @@ class BatchSimulator:
         return variables
 
     def issue_token(self, lifetime: float = 3600.0) -> str:
-        """A bearer token that is accepted for so many seconds of the service's clock."""
+        """A bearer token that is accepted for `lifetime` seconds of the service's clock."""
         token = secrets.token_urlsafe(32)
         expires = self._core.clock.time().timestamp() + lifetime
         self._core.authenticator.tokens[token] = expires
@@ -298,20 +298,21 @@ class BatchSimulator:
         code: str = "AccountCoreQuotaReached",
         message: str = "The account's core quota for this VM family has been reached",
     ) -> None:
-        """A pool gets so many nodes at most, and a resize error for those beyond; None: any."""
+        """Limits the nodes of a pool, which gets a resize error for those beyond; None: no
+        limit."""
         with self._core.account.changed:
             found = self._core.account.pool(pool)
             found.limit = None if nodes is None else AllocationLimit(nodes, code, message)
             self._core.fleet.resize(found)
 
     def limit_jobs(self, quota: int | None) -> None:
-        """Lets so many jobs and schedules be active at a time; None: any number."""
+        """Limits how many jobs and schedules are active at a time; None: no limit."""
         with self._core.account.changed:
             self._core.account.quota = quota
 
     def wait_until(self, test: Callable[[], bool], timeout: float = 300.0) -> None:
         """Returns when something has come about, looking at every change of the account;
-        TimeoutError where it has not after so many seconds. `test` may call the service."""
+        TimeoutError where it has not after `timeout` seconds. `test` may call the service."""
         until = time.monotonic() + timeout
         while not test():
             if time.monotonic() > until:

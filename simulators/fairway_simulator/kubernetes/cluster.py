@@ -61,11 +61,11 @@ def default_nodes(count: int) -> list[NodeSpec]:
 class KubernetesCluster:
     """Started by `with`: an API server on loopback, its controllers, and nodes that run pods.
 
-    `nodes` are so many of one pool, or those that are named; `namespace` is there from the start;
-    `kueue` adds Kueue, with no queue yet; `images` are patterns of the names that nodes can pull;
-    `backoff` and `restart_pause` are the seconds after which failed pods are replaced and
-    containers restarted; `private` gives each pod a network of its own, where root allows it; what
-    is in `path` is found first in every container; `exports` are folders that NFS servers have, by
+    `nodes` is how many of one pool, or their names; `namespace` is there from the start; `kueue`
+    adds Kueue, with no queue yet; `images` are patterns of the names that nodes can pull; `backoff`
+    and `restart_pause` are the seconds after which failed pods are replaced and containers
+    restarted; `private` gives each pod a network of its own, where root allows it; what is in
+    `path` is found first in every container; `exports` are folders that NFS servers have, by
     `server:path`.
 
     >>> with KubernetesCluster(folder) as cluster:  # doctest: +SKIP

@@ -1,4 +1,4 @@
-"""Bytes between two connections, both ways and in one thread: one that speaks TLS bears no more."""
+"""Bytes between two connections, both ways and in one thread: TLS connections allow no more."""
 
 from __future__ import annotations
 

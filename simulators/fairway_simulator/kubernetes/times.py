@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 
 def now(after: float = 0.0) -> str:
-    """The time, so many seconds from now."""
+    """The time, this many seconds from now."""
     return (datetime.now(UTC) + timedelta(seconds=after)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 

@@ -35,7 +35,7 @@ mount -t tmpfs none /dev/shm && shift 3 && exec "$@\""""
 
 @dataclass
 class SlurmCluster:
-    """Started by `with`: `nodes` that are always there, each with so many `gpus`, and `cloud` ones
+    """Started by `with`: `nodes` that are always there, each with `gpus` GPUs, and `cloud` ones
     that come and go.
 
     `shared` is the folder that all nodes see, by default one of the cluster's own; `alias` the

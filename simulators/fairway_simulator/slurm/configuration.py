@@ -33,8 +33,8 @@ echo "export TMPDIR={folder}/temporary.$SLURMD_NODENAME"
 def describe(
     folder: Path, *, nodes: int, cloud: int, programs: slurm.Cloud | None, gpus: int = 0
 ) -> slurm.SlurmCluster:
-    """The description of a cluster in a folder, with so many nodes that are always there and so
-    many that come and go; a requeued job waits for seconds only, and a dead node is soon missed.
+    """The description of a cluster in a folder: `nodes` are always there, and `cloud` come and
+    go; a requeued job waits for seconds only, and a dead node is soon missed.
 
     Each node that is always there has `gpus`, and a core for each at least.
     """

@@ -70,7 +70,7 @@ class Login:
 
     @property
     def user(self) -> str:
-        """Who logs in: whoever runs this."""
+        """Who logs in: the user who runs this."""
         return getpass.getuser()
 
     def start(self) -> None:

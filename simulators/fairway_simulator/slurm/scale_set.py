@@ -2,7 +2,7 @@
 machine, and the vault with the cluster's key.
 
 All are those of `fairway_simulator.azure`. The scheduler and the nodes may do what the stacks of an
-environment allow them, and nothing else. Whoever has started it says what an instance is.
+environment allow them, and nothing else. The program that starts it says what an instance is.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ class Host:
             self._await_end()
 
     def cut(self) -> int:
-        """Ends the connections that are open, so many; new ones can be made."""
+        """Ends the connections that are open, and says how many; new ones can be made."""
         ended = 0
         for pid in self.pids():
             try:

@@ -38,7 +38,7 @@ def queue(tmp_path: Path, space_of: Any) -> Iterator[Space]:
 
 @pytest.fixture
 def make(jobs: Makers) -> Any:
-    """Makes a manifest of a Job of the queue, whose pods want so many GPUs."""
+    """Makes a manifest of a Job of the queue, whose pods want `gpus` GPUs each."""
 
     def job(name: str, line: str, gpus: int, count: int = 1, **labels: str) -> dict[str, Any]:
         limits = {"resources": {"limits": {"nvidia.com/gpu": str(gpus)}}}

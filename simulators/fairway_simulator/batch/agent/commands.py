@@ -68,7 +68,7 @@ class NodeAgent:
         self.network = network
         self.processes = ProcessSpaces()
 
-    def place(self, node: Node, relative: str) -> TaskFolder:
+    def task_folder(self, node: Node, relative: str) -> TaskFolder:
         """The folder of this path below the node's root."""
         seen = f"{self.layout.root(node)}/{relative}"
         return TaskFolder(node, relative, node.folder / relative, seen)
@@ -98,7 +98,7 @@ class NodeAgent:
     def run(
         self,
         supervisor: Supervisor,
-        place: TaskFolder,
+        task_folder: TaskFolder,
         command_line: str,
         variables: Mapping[str, str],
         container: Mapping[str, Any] | None = None,
@@ -117,17 +117,17 @@ class NodeAgent:
                 argv = containers.arguments(container, argv, self.images)
             except containers.ContainerError as error:
                 return _not_launched(error.code, str(error))
-        own = environment.of_node(self.account, self.layout, place.node)
+        own = environment.of_node(self.account, self.layout, task_folder.node)
         if self.network.shared:
-            own |= environment.of_shared_network(place.node)
+            own |= environment.of_shared_network(task_folder.node)
         if users.id_of(identity) is not None:
             own["USER"] = users.NAME
         end = supervisor.run(
             argv,
-            f"{place.seen}/wd",
+            f"{task_folder.seen}/wd",
             own | dict(variables),
-            f"{place.seen}/stdout.txt",
-            f"{place.seen}/stderr.txt",
+            f"{task_folder.seen}/stdout.txt",
+            f"{task_folder.seen}/stderr.txt",
             users.id_of(identity),
         )
         if end.exit_code is not None:

@@ -60,10 +60,12 @@ class Execution:
         self._supervisors: list[Supervisor | None] = [None] * len(nodes)
         self._lock = threading.Lock()
         folder = f"workitems/{task.job.id}/job-1/{task.id}"
-        self._common = [agent.place(node, folder) for node in nodes]
-        self.places = self._common
+        self._common = [agent.task_folder(node, folder) for node in nodes]
+        self.task_folders = self._common
         if task.is_multi_instance:
-            self.places = [agent.place(node, f"{folder}/{uuid.uuid4()}") for node in nodes]
+            self.task_folders = [
+                agent.task_folder(node, f"{folder}/{uuid.uuid4()}") for node in nodes
+            ]
 
     def start(self) -> None:
         """Begins; the end is told to the listener."""
@@ -116,10 +118,10 @@ class Execution:
             return all(prepared)
 
     def _attempt(self) -> Outcome | None:
-        for place in {*self._common, *self.places}:
-            place.host.mkdir(parents=True, exist_ok=True)
-        for place in self.places:
-            place.make()
+        for task_folder in {*self._common, *self.task_folders}:
+            task_folder.host.mkdir(parents=True, exist_ok=True)
+        for task_folder in self.task_folders:
+            task_folder.make()
         try:
             require_fit(self.nodes[0].pool.spec, self.task.spec.get("containerSettings"))
             self._fetch()
@@ -127,8 +129,8 @@ class Execution:
             return Outcome("preprocessing", None, failure(error.code, str(error)))
         except TransferError as error:
             return not_transferred(error, kind="preprocessing")
-        for place in self._common:
-            users.own(place.host, self.task.spec.get("userIdentity"))
+        for task_folder in self._common:
+            users.own(task_folder.host, self.task.spec.get("userIdentity"))
         for index, node in enumerate(self.nodes):
             supervisor = self._agent.supervise(node, self._generations[index])
             with self._lock:
@@ -142,9 +144,9 @@ class Execution:
 
     def _fetch(self) -> None:
         settings = self.task.spec.get("multiInstanceSettings") or {}
-        for place in self._common:
-            fetch(self._agent.blobs, settings.get("commonResourceFiles"), place.host)
-        main = self.places[0].host / "wd"
+        for task_folder in self._common:
+            fetch(self._agent.blobs, settings.get("commonResourceFiles"), task_folder.host)
+        main = self.task_folders[0].host / "wd"
         fetch(self._agent.blobs, self.task.spec.get("resourceFiles"), main)
 
     def _coordinate(self) -> Outcome | None:
@@ -188,13 +190,15 @@ class Execution:
         container = self.task.spec.get("containerSettings")
         variables = self._variables(index)
         identity = self.task.spec.get("userIdentity")
-        return self._agent.run(supervisor, self.places[index], line, variables, container, identity)
+        return self._agent.run(
+            supervisor, self.task_folders[index], line, variables, container, identity
+        )
 
     def _variables(self, index: int) -> dict[str, str]:
-        task, place = self.task, self.places[index]
-        variables = environment.of_job(task.job, self._agent.layout.root(place.node))
+        task, task_folder = self.task, self.task_folders[index]
+        variables = environment.of_job(task.job, self._agent.layout.root(task_folder.node))
         variables |= environment.settings(task.spec.get("environmentSettings"))
-        variables |= environment.of_folder(task.id, place.seen)
+        variables |= environment.of_folder(task.id, task_folder.seen)
         if task.is_multi_instance:
             variables |= environment.of_instance(self.nodes, index, self._common[index].seen)
         return variables
@@ -214,7 +218,7 @@ class Execution:
         """Takes the output files away, unless the task runs again; where that fails the task
         has failed."""
         files = self.task.spec.get("outputFiles")
-        folder = self.places[0].host / "wd"
+        folder = self.task_folders[0].host / "wd"
         if not files or not folder.is_dir() or self._listener.will_retry(self.task, outcome):
             return outcome
         try:
@@ -226,16 +230,16 @@ class Execution:
         return outcome
 
 
-def node_info(place: TaskFolder) -> dict[str, Any]:
+def node_info(task_folder: TaskFolder) -> dict[str, Any]:
     """Where a task ran, in its wire form."""
-    node = place.node
+    node = task_folder.node
     return {
         "affinityId": f"TVM:{node.id}",
         "nodeUrl": node.url,
         "poolId": node.pool.id,
         "nodeId": node.id,
-        "taskRootDirectory": place.relative,
-        "taskRootDirectoryUrl": f"{node.url}/files/{place.relative}",
+        "taskRootDirectory": task_folder.relative,
+        "taskRootDirectoryUrl": f"{node.url}/files/{task_folder.relative}",
     }
 
 

@@ -29,7 +29,7 @@ _TEMPORARY = {
     "shm": Path("/dev/shm"),  # noqa: S108
     "mnt": Path("/mnt"),
 }
-_TEMPORARY = {name: place for name, place in _TEMPORARY.items() if place.is_dir()}
+_TEMPORARY = {name: top for name, top in _TEMPORARY.items() if top.is_dir()}
 _PYTHON = (sys.prefix, sys.base_prefix)
 _PROGRAMS = Path(__file__).parents[1]
 
@@ -72,8 +72,8 @@ class Layout:
             (node.folder / name).mkdir(exist_ok=True)
             if name != "mnt":  # which is root's
                 (node.folder / name).chmod(users.OPEN)
-        for name, place in _TEMPORARY.items():
-            for seen in self._seen(place):
+        for name, top in _TEMPORARY.items():
+            for seen in self._seen(top):
                 (node.folder / name / seen).mkdir(parents=True, exist_ok=True)
         for mount in self._mounts(node):
             (self._mounted / mount).mkdir(parents=True, exist_ok=True)
@@ -90,18 +90,18 @@ class Layout:
     def _temporary(self, node: Node) -> Iterator[tuple[str, str]]:
         """The mounts of a node's own folders for temporary files; first of what a node cannot do
         without that this machine has there, which is not to be found below them any more."""
-        for name, place in _TEMPORARY.items():
-            for seen in self._seen(place):
-                yield str(place / seen), str(node.folder / name / seen)
-            yield str(node.folder / name), str(place)
+        for name, top in _TEMPORARY.items():
+            for seen in self._seen(top):
+                yield str(top / seen), str(node.folder / name / seen)
+            yield str(node.folder / name), str(top)
 
-    def _seen(self, place: Path) -> list[Path]:
+    def _seen(self, top: Path) -> list[Path]:
         """What of a folder for temporary files nodes see too, none of it in another: that in which
         the simulator has its own, and programs."""
         around = self.folder.parent
         own = self.folder if around in _TEMPORARY.values() else around
         wanted = {path.resolve() for path in (own, _PROGRAMS, *map(Path, _PYTHON), *self._kept)}
-        below = sorted(path.relative_to(place) for path in wanted if path.is_relative_to(place))
+        below = sorted(path.relative_to(top) for path in wanted if path.is_relative_to(top))
         return [path for path in below if not any(other in path.parents for other in below)]
 
     def clear(self, node: Node) -> None:

@@ -37,14 +37,14 @@ class Logins:
         self._lock = threading.Lock()
         self._servers: dict[str, tuple[int, tuple[str, int]]] = {}
 
-    def place(self, node: Node) -> tuple[str, int]:
+    def endpoint(self, node: Node) -> tuple[str, int]:
         """Where the node's ssh server is reached, which listens when this returns."""
         with self._lock:
-            generation, place = self._servers.get(node.id, (-1, ("", 0)))
+            generation, endpoint = self._servers.get(node.id, (-1, ("", 0)))
             if generation != node.generation:
-                place = self._start(node)
-                self._servers[node.id] = (node.generation, place)
-        return place
+                endpoint = self._start(node)
+                self._servers[node.id] = (node.generation, endpoint)
+        return endpoint
 
     def write(self, node: Node) -> None:
         """Brings the node's users and their keys up to date."""
@@ -81,11 +81,11 @@ class Logins:
         config.chmod(0o600)
         self._serve(node, program, seen)
         network = self._agent.network
-        place = (node.address, port)
+        endpoint = (node.address, port)
         if not network.shared:
-            place = ("127.0.0.1", network.door(node, port).port)
-        _wait(place)
-        return place
+            endpoint = ("127.0.0.1", network.door(node, port).port)
+        _wait(endpoint)
+        return endpoint
 
     def _free_port(self, node: Node) -> int:
         if not self._agent.network.shared:
@@ -119,7 +119,7 @@ def _config(node: Node, port: int, seen: str) -> str:
             "KbdInteractiveAuthentication no",
             "PermitRootLogin prohibit-password",
             "UsePAM no",
-            # The folders above the keys belong to whoever runs the simulator.
+            # The folders above the keys belong to the user who runs the simulator.
             "StrictModes no",
             "PrintMotd no",
             "",
@@ -142,11 +142,11 @@ def _authorized(user: dict[str, Any]) -> str:
     return f'expiry-time="{stamp}" {key}\n'
 
 
-def _wait(place: tuple[str, int]) -> None:
+def _wait(endpoint: tuple[str, int]) -> None:
     """Until somebody there says that he is an ssh server."""
     until = time.monotonic() + _START
     while True:
-        with suppress(OSError), socket.create_connection(place, timeout=10) as connection:
+        with suppress(OSError), socket.create_connection(endpoint, timeout=10) as connection:
             if connection.recv(4) == b"SSH-":
                 return
         if time.monotonic() > until:

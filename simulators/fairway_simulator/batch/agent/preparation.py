@@ -106,22 +106,22 @@ def _run(
     task_id: str,
 ) -> None:
     """Runs one of the two, with its retries, and writes what happened into `info`."""
-    place = agent.place(node, f"workitems/{job.id}/job-1/{task_id}")
-    info["taskRootDirectory"] = place.relative
-    info["taskRootDirectoryUrl"] = f"{node.url}/files/{place.relative}"
-    variables = environment.of_folder(task_id, place.seen)
+    task_folder = agent.task_folder(node, f"workitems/{job.id}/job-1/{task_id}")
+    info["taskRootDirectory"] = task_folder.relative
+    info["taskRootDirectoryUrl"] = f"{node.url}/files/{task_folder.relative}"
+    variables = environment.of_folder(task_id, task_folder.seen)
     variables |= environment.of_job(job, agent.layout.root(node))
     variables |= environment.settings(spec.get("environmentSettings"))
     limit = int((spec.get("constraints") or {}).get("maxTaskRetryCount") or 0)
     while True:
-        place.make()
+        task_folder.make()
         supervisor = agent.supervise(node, generation)
         try:
-            fetch(agent.blobs, spec.get("resourceFiles"), place.host / "wd")
+            fetch(agent.blobs, spec.get("resourceFiles"), task_folder.host / "wd")
             container, identity = spec.get("containerSettings"), spec.get("userIdentity")
-            users.own(place.host, identity)
+            users.own(task_folder.host, identity)
             line = spec["commandLine"]
-            outcome = agent.run(supervisor, place, line, variables, container, identity)
+            outcome = agent.run(supervisor, task_folder, line, variables, container, identity)
         except TransferError as error:
             outcome = not_transferred(error, kind="preprocessing")
         finally:

@@ -22,7 +22,7 @@ _QUOTA = 100
 class Account:
     """Jobs, pools and schedules by their ids in lower case: ids differ by more than their case.
 
-    Whoever reads or changes any of it holds `changed`, and notifies it after a change.
+    A thread that reads or changes any of it holds `changed`, and notifies it after a change.
     """
 
     def __init__(self, name: str, clock: Clock) -> None:

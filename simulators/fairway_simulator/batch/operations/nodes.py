@@ -105,7 +105,7 @@ def remote_login(core: Core, _: Request, pool_id: str, node_id: str) -> Response
         ports = (network.get("endpointConfiguration") or {}).get("inboundNATPools") or ()
         if not any(each.get("backendPort") == 22 for each in ports):
             raise ServiceError(409, "OperationInvalidForCurrentState")
-    address, port = core.logins.place(node)
+    address, port = core.logins.endpoint(node)
     return answer({"remoteLoginIPAddress": address, "remoteLoginPort": port})
 
 

@@ -146,19 +146,19 @@ class Fleet:
 
     def _start_task(self, node: Node, generation: int, spec: dict[str, Any]) -> bool:
         """Runs the start task with its retries; its daemons live as long as the node does."""
-        place = self._agent.place(node, "startup")
-        place.make()
+        task_folder = self._agent.task_folder(node, "startup")
+        task_folder.make()
         info: dict[str, Any] = {
             "state": "running",
             "startTime": self._account.clock.now(),
             "retryCount": 0,
         }
         node.start_info = info
-        variables = environment.of_folder("starttask", place.seen)
+        variables = environment.of_folder("starttask", task_folder.seen)
         variables |= environment.settings(spec.get("environmentSettings"))
         supervisor = self._agent.supervise(node, generation)
         while True:
-            outcome = self._try_start(supervisor, place, spec, variables)
+            outcome = self._try_start(supervisor, task_folder, spec, variables)
             if outcome is None:
                 self._agent.dismiss(node, supervisor)
                 raise NodeLost
@@ -184,18 +184,18 @@ class Fleet:
     def _try_start(
         self,
         supervisor: Supervisor,
-        place: Any,
+        task_folder: Any,
         spec: dict[str, Any],
         variables: dict[str, str],
     ) -> Outcome | None:
         try:
-            fetch(self._agent.blobs, spec.get("resourceFiles"), place.host / "wd")
+            fetch(self._agent.blobs, spec.get("resourceFiles"), task_folder.host / "wd")
         except TransferError as error:
             return not_transferred(error, kind="preprocessing")
         identity = spec.get("userIdentity")
-        users.own(place.host, identity)
+        users.own(task_folder.host, identity)
         line = spec["commandLine"]
-        return self._agent.run(supervisor, place, line, variables, identity=identity)
+        return self._agent.run(supervisor, task_folder, line, variables, identity=identity)
 
     # -- what happens to a node -----------------------------------------------------------
 
@@ -219,7 +219,7 @@ class Fleet:
         self._account.changed.notify_all()
 
     def preempt(self, node: Node, notice: float) -> None:
-        """Takes a Spot node away, after a notice of so many seconds among its Scheduled Events."""
+        """Takes a Spot node away, after a notice of `notice` seconds among its Scheduled Events."""
         if notice <= 0:
             self.lose(node, "preempted")
             return

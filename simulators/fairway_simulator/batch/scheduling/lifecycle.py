@@ -38,10 +38,10 @@ class Lifecycle:
             node.slots_used += task.slots
             if node.state == "idle":
                 node.become("running", now)
-        task.where = node_info(execution.places[0])
+        task.where = node_info(execution.task_folders[0])
         task.subtasks = [
-            {"id": index, "nodeInfo": node_info(place), "state": "preparing"}
-            for index, place in enumerate(execution.places)
+            {"id": index, "nodeInfo": node_info(task_folder), "state": "preparing"}
+            for index, task_folder in enumerate(execution.task_folders)
             if index
         ]
         if not preparing:

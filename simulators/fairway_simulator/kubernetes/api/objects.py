@@ -13,7 +13,7 @@ from fairway_simulator.kubernetes.api.errors import (
     conflict,
     expired,
 )
-from fairway_simulator.kubernetes.api.requests import Answer, Place, Request, Stream
+from fairway_simulator.kubernetes.api.requests import Answer, ObjectPath, Request, Stream
 from fairway_simulator.kubernetes.api.selectors import by_fields, by_labels
 from fairway_simulator.kubernetes.api.watching import Watch
 
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 _TRIES = 5  # patches that say no version are tried again where somebody wrote in between
 
 
-def verb_of(request: Request, place: Place) -> str:
+def verb_of(request: Request, object_path: ObjectPath) -> str:
     """What a request does, in the words of roles; 405."""
     match request.method:
         case "GET" | "HEAD":
             if request.switch("watch"):
                 return "watch"
-            return "get" if place.name else "list"
+            return "get" if object_path.name else "list"
         case "POST":
             return "create"
         case "PUT":
@@ -41,7 +41,7 @@ def verb_of(request: Request, place: Place) -> str:
         case "PATCH":
             return "patch"
         case "DELETE":
-            return "delete" if place.name else "deletecollection"
+            return "delete" if object_path.name else "deletecollection"
     raise ApiError(405, "the server does not allow this method on the requested resource")
 
 
@@ -52,12 +52,14 @@ class Objects:
         self._store = store
         self._admission = admission
 
-    def handle(self, request: Request, resource: Resource, place: Place) -> Answer | Stream:
+    def handle(
+        self, request: Request, resource: Resource, object_path: ObjectPath
+    ) -> Answer | Stream:
         """Does what the request asks for."""
-        verb = verb_of(request, place)
+        verb = verb_of(request, object_path)
         if verb == "watch":
-            return self._watch(request, resource, place)
-        does: dict[str, Callable[[Request, Resource, Place], Answer]] = {
+            return self._watch(request, resource, object_path)
+        does: dict[str, Callable[[Request, Resource, ObjectPath], Answer]] = {
             "get": self._get,
             "list": self._list,
             "create": self._create,
@@ -66,17 +68,19 @@ class Objects:
             "delete": self._delete,
             "deletecollection": self._delete_all,
         }
-        return does[verb](request, resource, place)
+        return does[verb](request, resource, object_path)
 
-    def _get(self, _: Request, resource: Resource, place: Place) -> Answer:
-        found = self._store.get(resource, place.namespace, place.name)
+    def _get(self, _: Request, resource: Resource, object_path: ObjectPath) -> Answer:
+        found = self._store.get(resource, object_path.namespace, object_path.name)
         return Answer(resource.to_wire(found))
 
-    def _list(self, request: Request, resource: Resource, place: Place) -> Answer:
-        wanted = _wanted(request, place)
+    def _list(self, request: Request, resource: Resource, object_path: ObjectPath) -> Answer:
+        wanted = _wanted(request, object_path)
         with self._store.changed:
             version = self._store.version
-            found = [each for each in self._store.items(resource, place.namespace) if wanted(each)]
+            found = [
+                each for each in self._store.items(resource, object_path.namespace) if wanted(each)
+            ]
         metadata: dict[str, Any] = {"resourceVersion": str(version)}
         limit = int(request.option("limit") or 0)
         if token := request.option("continue"):
@@ -109,12 +113,12 @@ class Objects:
             ) from None
         return namespace, name
 
-    def _watch(self, request: Request, resource: Resource, place: Place) -> Stream:
-        wanted = _wanted(request, place)
+    def _watch(self, request: Request, resource: Resource, object_path: ObjectPath) -> Stream:
+        wanted = _wanted(request, object_path)
         watch = Watch(
             self._store,
             resource,
-            place.namespace,
+            object_path.namespace,
             wanted,
             bookmarks=request.switch("allowWatchBookmarks"),
             timeout=float(request.option("timeoutSeconds") or 0),
@@ -123,39 +127,41 @@ class Objects:
         with self._store.changed:
             version, initial = self._store.version, None
             if asked in ("", "0") or request.switch("sendInitialEvents"):
-                initial = [x for x in self._store.items(resource, place.namespace) if wanted(x)]
+                initial = [
+                    x for x in self._store.items(resource, object_path.namespace) if wanted(x)
+                ]
             else:
                 version = int(asked)
         return Stream(watch.lines(version, initial))
 
-    def _create(self, request: Request, resource: Resource, place: Place) -> Answer:
+    def _create(self, request: Request, resource: Resource, object_path: ObjectPath) -> Answer:
         sent = request.object()
         found = self._admission.new(
-            resource, sent, place.namespace, request.option("fieldValidation")
+            resource, sent, object_path.namespace, request.option("fieldValidation")
         )
         if not request.option("dryRun"):
             found = self._store.create(resource, found)
         return Answer(resource.to_wire(found), 201)
 
-    def _update(self, request: Request, resource: Resource, place: Place) -> Answer:
+    def _update(self, request: Request, resource: Resource, object_path: ObjectPath) -> Answer:
         sent = request.object()
-        if sent.get("metadata", {}).get("name", place.name) != place.name:
+        if sent.get("metadata", {}).get("name", object_path.name) != object_path.name:
             raise bad_request("the name of the object does not match the name on the URL")
-        return self._write(request, resource, place, sent)
+        return self._write(request, resource, object_path, sent)
 
-    def _patch(self, request: Request, resource: Resource, place: Place) -> Answer:
+    def _patch(self, request: Request, resource: Resource, object_path: ObjectPath) -> Answer:
         form = request.headers.get("content-type", "").partition(";")[0]
         patch = request.json()
-        before = self._store.find(resource, place.namespace, place.name)
+        before = self._store.find(resource, object_path.namespace, object_path.name)
         if before is None and form == patches.APPLY:
-            new = {**patch, "metadata": {**patch.get("metadata", {}), "name": place.name}}
-            found = self._admission.new(resource, new, place.namespace, "Strict")
+            new = {**patch, "metadata": {**patch.get("metadata", {}), "name": object_path.name}}
+            found = self._admission.new(resource, new, object_path.namespace, "Strict")
             return Answer(resource.to_wire(self._store.create(resource, found)), 201)
         for last in (*[False] * _TRIES, True):
-            before = self._store.get(resource, place.namespace, place.name)
+            before = self._store.get(resource, object_path.namespace, object_path.name)
             sent = patches.patched(resource.to_wire(before), patch, form, resource)
             try:
-                return self._write(request, resource, place, sent)
+                return self._write(request, resource, object_path, sent)
             except ApiError as error:
                 if (
                     error.code != 409
@@ -166,32 +172,38 @@ class Objects:
                     raise
         raise AssertionError
 
-    def _write(self, request: Request, resource: Resource, place: Place, sent: Object) -> Answer:
-        before = self._store.get(resource, place.namespace, place.name)
+    def _write(
+        self, request: Request, resource: Resource, object_path: ObjectPath, sent: Object
+    ) -> Answer:
+        before = self._store.get(resource, object_path.namespace, object_path.name)
         version = sent.get("metadata", {}).get("resourceVersion")
         if version and version != before["metadata"]["resourceVersion"]:
-            raise conflict(resource, place.name)
+            raise conflict(resource, object_path.name)
         checks = request.option("fieldValidation")
-        found = self._admission.changed(resource, before, sent, checks, place.subresource)
+        found = self._admission.changed(resource, before, sent, checks, object_path.subresource)
         if not request.option("dryRun"):
             found = self._store.replace(resource, found)
         return Answer(resource.to_wire(found))
 
-    def _delete(self, request: Request, resource: Resource, place: Place) -> Answer:
+    def _delete(self, request: Request, resource: Resource, object_path: ObjectPath) -> Answer:
         options = deletion.options_of(request)
         with self._store.changed:
-            found = self._store.get(resource, place.namespace, place.name)
+            found = self._store.get(resource, object_path.namespace, object_path.name)
             left = deletion.delete(self._store, resource, found, options)
         if left is not None:
             return Answer(resource.to_wire(left))
-        details = {"name": place.name, "kind": resource.plural, "uid": found["metadata"]["uid"]}
+        details = {
+            "name": object_path.name,
+            "kind": resource.plural,
+            "uid": found["metadata"]["uid"],
+        }
         if resource.group:
             details["group"] = resource.group
         status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
         return Answer({**status, "details": details})
 
-    def _delete_all(self, request: Request, resource: Resource, place: Place) -> Answer:
-        answer = self._list(request, resource, place)
+    def _delete_all(self, request: Request, resource: Resource, object_path: ObjectPath) -> Answer:
+        answer = self._list(request, resource, object_path)
         options = deletion.options_of(request)
         for found in answer.document["items"]:
             with self._store.changed:
@@ -202,12 +214,12 @@ class Objects:
         return answer
 
 
-def _wanted(request: Request, place: Place) -> Callable[[Object], bool]:
+def _wanted(request: Request, object_path: ObjectPath) -> Callable[[Object], bool]:
     labels, fields = (
         by_labels(request.option("labelSelector")),
         by_fields(request.option("fieldSelector")),
     )
-    name = place.name
+    name = object_path.name
     return lambda found: (
         (not name or found["metadata"]["name"] == name)
         and labels(found["metadata"].get("labels") or {})

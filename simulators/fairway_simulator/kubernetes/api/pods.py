@@ -10,7 +10,7 @@ from fairway_simulator.kubernetes import pump
 from fairway_simulator.kubernetes.api import deletion
 from fairway_simulator.kubernetes.api.errors import ApiError, bad_request
 from fairway_simulator.kubernetes.api.faults import ENDLESS
-from fairway_simulator.kubernetes.api.requests import Answer, Place, Request, Takeover
+from fairway_simulator.kubernetes.api.requests import Answer, ObjectPath, Request, Takeover
 from fairway_simulator.kubernetes.api.resources import BUDGETS, NODES, PODS
 from fairway_simulator.kubernetes.api.selectors import by_spec
 from fairway_simulator.kubernetes.conditions import with_condition
@@ -47,29 +47,29 @@ class PodRequests:
         self._store = store
         self._token = kubelet_token
 
-    def answer(self, request: Request, place: Place) -> Answer | Takeover | None:
+    def answer(self, request: Request, object_path: ObjectPath) -> Answer | Takeover | None:
         """The answer, None where that is no such request."""
-        match place.subresource, request.method:
+        match object_path.subresource, request.method:
             case "binding", "POST":
-                return self._bind(request, place)
+                return self._bind(request, object_path)
             case "eviction", "POST":
-                return self._evict(request, place)
+                return self._evict(request, object_path)
             case "log", "GET":
-                return self._proxied(request, place, "containerLogs")
+                return self._proxied(request, object_path, "containerLogs")
             case "exec" | "attach" | "portforward", "GET" | "POST":
-                return self._upgraded(request, place)
+                return self._upgraded(request, object_path)
         return None
 
-    def _bind(self, request: Request, place: Place) -> Answer:
+    def _bind(self, request: Request, object_path: ObjectPath) -> Answer:
         node = request.object().get("target", {}).get("name", "")
-        bind(self._store, place.namespace, place.name, node)
+        bind(self._store, object_path.namespace, object_path.name, node)
         return _success(201)
 
-    def _evict(self, request: Request, place: Place) -> Answer:
+    def _evict(self, request: Request, object_path: ObjectPath) -> Answer:
         body = request.object() if request.body.strip() else {}
         grace = (body.get("deleteOptions") or {}).get("gracePeriodSeconds")
         with self._store.changed:
-            pod = self._store.get(PODS, place.namespace, place.name)
+            pod = self._store.get(PODS, object_path.namespace, object_path.name)
             if pod["status"].get("phase") not in ("Succeeded", "Failed"):
                 self._require_budget(pod)
                 status = with_condition(pod["status"], _DISRUPTED)
@@ -94,28 +94,30 @@ class PodRequests:
                 message = "Cannot evict pod as it would violate the pod's disruption budget."
                 raise ApiError(429, message, "TooManyRequests")
 
-    def _proxied(self, request: Request, place: Place, what: str) -> Takeover:
+    def _proxied(self, request: Request, object_path: ObjectPath, what: str) -> Takeover:
         """A log, as the pod's node sends it."""
         if unknown := sorted(set(request.query) - _LOG_OPTIONS):
             raise bad_request(f"unknown parameter {unknown[0]}")
-        pod = self._store.get(PODS, place.namespace, place.name)
+        pod = self._store.get(PODS, object_path.namespace, object_path.name)
         container = self._container(pod, request)
         _require_started(pod, container, request)
         node = self._connect(pod)
         query = request.target.partition("?")[2]
-        path = f"/{what}/{place.namespace}/{place.name}/{quote(container)}?{query}"
+        path = f"/{what}/{object_path.namespace}/{object_path.name}/{quote(container)}?{query}"
         return self._takeover(node, path, {"Connection": "close"})
 
-    def _upgraded(self, request: Request, place: Place) -> Takeover:
+    def _upgraded(self, request: Request, object_path: ObjectPath) -> Takeover:
         """A stream both ways: the client's handshake is the node's to answer."""
-        pod = self._store.get(PODS, place.namespace, place.name)
+        pod = self._store.get(PODS, object_path.namespace, object_path.name)
         if pod["status"].get("phase") in ("Succeeded", "Failed"):
-            message = f"cannot {place.subresource} into a container in a completed pod; current "
+            message = (
+                f"cannot {object_path.subresource} into a container in a completed pod; current "
+            )
             raise ApiError(400, f"{message}phase is {pod['status']['phase']}")
         if request.headers.get("upgrade", "").lower() != "websocket":
             raise bad_request("you must specify at least 1 of stdin, stdout, stderr")
-        path = f"/{place.subresource}/{place.namespace}/{place.name}"
-        if place.subresource != "portforward":
+        path = f"/{object_path.subresource}/{object_path.namespace}/{object_path.name}"
+        if object_path.subresource != "portforward":
             path += f"/{quote(self._container(pod, request))}"
         node = self._connect(pod)
         passed = {

@@ -93,7 +93,7 @@ class Takeover:
 
 
 @dataclass(frozen=True)
-class Place:
+class ObjectPath:
     """What a path means: a resource by its group and plural, maybe a name and a subresource."""
 
     group: str
@@ -104,7 +104,7 @@ class Place:
     subresource: str
 
 
-def place_of(parts: list[str]) -> Place | None:
+def object_path_of(parts: list[str]) -> ObjectPath | None:
     """What the segments of a path mean, None where no resource is meant."""
     if parts[:2] == ["api", "v1"] and len(parts) > 2:
         group, version, rest = "", "v1", parts[2:]
@@ -116,4 +116,4 @@ def place_of(parts: list[str]) -> Place | None:
     if rest[0] == "namespaces" and len(rest) > 2 and rest[2] not in ("status", "finalize"):
         namespace, rest = rest[1], rest[2:]
     rest += ["", ""]
-    return Place(group, version, rest[0], namespace, rest[1], rest[2])
+    return ObjectPath(group, version, rest[0], namespace, rest[1], rest[2])

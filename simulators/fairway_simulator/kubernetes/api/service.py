@@ -15,11 +15,11 @@ from fairway_simulator.kubernetes.api.objects import Objects, unknown_resource, 
 from fairway_simulator.kubernetes.api.pods import PodRequests
 from fairway_simulator.kubernetes.api.requests import (
     Answer,
-    Place,
+    ObjectPath,
     Request,
     Stream,
     Takeover,
-    place_of,
+    object_path_of,
 )
 from fairway_simulator.kubernetes.api.resources import (
     BUILT_IN,
@@ -72,55 +72,57 @@ class ApiService:
             return Answer(status, 500)
 
     def _answer(self, request: Request) -> Answer | Stream | Takeover:
-        place = place_of(request.parts)
-        if place is None or request.parts[0] == "openapi":
+        object_path = object_path_of(request.parts)
+        if object_path is None or request.parts[0] == "openapi":
             self.access.require(request.identity, Action("get", path=request.path))
             found = self._discovery.answer(request.parts)
             if found is None:
                 raise ApiError(404, "the server could not find the requested resource")
             return found
-        key = (place.group, place.version, place.plural)
+        key = (object_path.group, object_path.version, object_path.plural)
         if key in self._reviews and request.method == "POST":
-            self._require(request, place, "create")
+            self._require(request, object_path, "create")
             return self._review.answer(self._reviews[key], request.identity, request.object())
         resource = self._resources.get(key)
         if resource is None:
             raise unknown_resource()
-        answer = self._found(request, resource, place)
+        answer = self._found(request, resource, object_path)
         if tables.wanted(request) and isinstance(answer, Answer):
             return tables.of(resource, answer)
         return answer
 
     def _found(
-        self, request: Request, resource: Resource, place: Place
+        self, request: Request, resource: Resource, object_path: ObjectPath
     ) -> Answer | Stream | Takeover:
-        verb = verb_of(request, place)
-        if place.subresource in ("exec", "attach", "portforward"):
+        verb = verb_of(request, object_path)
+        if object_path.subresource in ("exec", "attach", "portforward"):
             verb = "create"  # a WebSocket begins with GET
-        self._require(request, place, verb)
-        special = self._special(resource, place)
+        self._require(request, object_path, verb)
+        special = self._special(resource, object_path)
         if special is not None:
-            found = special(request, place)
+            found = special(request, object_path)
             if found is None:
                 raise unknown_resource()
             return found
-        if place.subresource and not (place.subresource == "status" and resource.status):
+        if object_path.subresource and not (
+            object_path.subresource == "status" and resource.status
+        ):
             raise unknown_resource()
-        return self._objects.handle(request, resource, place)
+        return self._objects.handle(request, resource, object_path)
 
     def _special(
-        self, resource: Resource, place: Place
-    ) -> Callable[[Request, Place], Answer | Takeover | None] | None:
-        if resource.plural == "pods" and place.subresource in resource.subresources:
+        self, resource: Resource, object_path: ObjectPath
+    ) -> Callable[[Request, ObjectPath], Answer | Takeover | None] | None:
+        if resource.plural == "pods" and object_path.subresource in resource.subresources:
             return self._pods.answer
-        if resource is SERVICE_ACCOUNTS and place.subresource == "token":
+        if resource is SERVICE_ACCOUNTS and object_path.subresource == "token":
             return self._token
         return None
 
-    def _token(self, request: Request, place: Place) -> Answer | None:
+    def _token(self, request: Request, object_path: ObjectPath) -> Answer | None:
         if request.method != "POST":
             return None
-        account = self.store.get(SERVICE_ACCOUNTS, place.namespace, place.name)
+        account = self.store.get(SERVICE_ACCOUNTS, object_path.namespace, object_path.name)
         sent = request.object()
         seconds = (sent.get("spec") or {}).get("expirationSeconds")
         token, until = self.access.issue_for(account, seconds)
@@ -128,8 +130,13 @@ class ApiService:
         kind = {"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1"}
         return Answer({**sent, **kind, "status": status}, 201)
 
-    def _require(self, request: Request, place: Place, verb: str) -> None:
+    def _require(self, request: Request, object_path: ObjectPath, verb: str) -> None:
         action = Action(
-            verb, place.plural, place.group, place.subresource, place.namespace, place.name
+            verb,
+            object_path.plural,
+            object_path.group,
+            object_path.subresource,
+            object_path.namespace,
+            object_path.name,
         )
         self.access.require(request.identity, action)

@@ -1,4 +1,4 @@
-"""Deployments, by way of their ReplicaSets: so many pods of the newest template."""
+"""Deployments, by way of their ReplicaSets: `replicas` pods of the newest template."""
 
 from __future__ import annotations
 

@@ -203,7 +203,7 @@ def _unsuitable(pod: Object, node: Object) -> str:
 
 
 def tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
-    """Whether a toleration bears a taint."""
+    """Whether a toleration matches a taint."""
     if toleration.get("effect") not in (None, "", taint["effect"]):
         return False
     if toleration.get("operator") == "Exists":
