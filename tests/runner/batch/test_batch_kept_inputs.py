@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from threading import Event, Thread
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ import pytest
 from fairway_agent.plan import RunPlan, Staged
 from fairway_core.target import Target
 from fairway_runner.engines.batch import inputs
+from fairway_runner.engines.batch.schedules import BatchSchedules
 from fairway_runner.engines.refusals import Refused
 from fairway_runner.runs.kept import KeptOutput
 
@@ -145,6 +147,72 @@ def test_a_copy_goes_with_the_last_run_that_has_it(make_run: MakeRun) -> None:
     inputs.forget(runs[0], storage)  # what was removed already, as by another command
     assert f"code:{entry.path}y" in storage.known
     inputs.forget(runs[1], storage)
+    assert storage.known == {}
+
+
+def test_a_run_that_comes_while_the_last_is_removed_has_its_copy(
+    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It notes itself after the other has looked who else has the copy."""
+    monkeypatch.setattr(inputs, "_PAUSE", 0)
+    has_looked = Event()
+
+    class Slow(Blobs):
+        coming: Thread | None = None
+
+        def blobs(self, container: str, prefix: str) -> Iterator[Any]:
+            found = list(super().blobs(container, prefix))
+            if prefix.startswith("chained-going/") and found:
+                has_looked.set()
+            if prefix.startswith("chained-users/") and self.coming is None:
+                self.coming = Thread(target=inputs.bring, args=(runs[1], self))
+                self.coming.start()
+                while self.coming.is_alive() and not has_looked.wait(0.01):
+                    pass
+            yield from found
+
+    storage: Any = Slow()
+    own = kept(run_on(make_run, Target.local()), [])
+    entry = inputs.staged("init", own, pool())
+    runs = [make_run(f"score-{letter}") for letter in "ab"]
+    for run in runs:
+        planned(run, entry)
+    inputs.bring(runs[0], storage)
+    inputs.forget(runs[0], storage)
+    assert storage.coming is not None
+    storage.coming.join(300)
+    digest = entry.path.split("/")[1]
+    expected = [f"chained-users/{digest}/score-b", f"{entry.path}deep/x", f"{entry.path}y"]
+    assert sorted(storage.known) == sorted(f"code:{name}" for name in expected)
+
+
+def test_a_removal_that_was_cut_off_keeps_nobody_waiting(
+    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inputs, "_PATIENCE", -1.0)
+    storage: Any = Blobs()
+    entry = inputs.staged("init", kept(run_on(make_run, Target.local()), []), pool())
+    storage.known = {f"code:chained-going/{entry.path.split('/')[1]}/gone-a": 0}
+    run = make_run("score-a")
+    planned(run, entry)
+    inputs.bring(run, storage)
+    assert f"code:{entry.path}y" in storage.known
+    assert not any("going" in name for name in storage.known)
+
+
+def test_a_copy_goes_with_the_schedule_that_has_it(make_run: MakeRun) -> None:
+    storage: Any = Blobs()
+    entry = inputs.staged("init", kept(run_on(make_run, Target.local()), []), pool())
+    for name in ("nightly", "nightly-2"):
+        run = make_run(name)
+        planned(run, entry)
+        inputs.bring(run, storage)
+    engine: Any = SimpleNamespace(
+        account=SimpleNamespace(order=lambda *_: None), storage=storage, target=pool()
+    )
+    BatchSchedules(engine).act("delete", "nightly")
+    assert f"code:{entry.path}y" in storage.known
+    BatchSchedules(engine).act("delete", "nightly-2")
     assert storage.known == {}
 
 

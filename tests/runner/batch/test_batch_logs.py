@@ -1,4 +1,4 @@
-"""The copies of what tasks print: each byte once, whoever looks and whatever fails meanwhile."""
+"""The copies of what tasks print: each byte once, whatever fails meanwhile."""
 
 from __future__ import annotations
 
@@ -132,8 +132,8 @@ class TestOnce:
     def test_of_looks_while_the_disk_here_is_full(
         self, run: Run, service: Service, room: int
     ) -> None:
-        """The kernel takes no byte beyond so many of any file, the facts of the copies among them;
-        a write that has room for a part leaves that part."""
+        """The kernel takes no byte beyond the limit of any file, the facts of the copies among
+        them; a write that has room for a part leaves that part."""
         service.say("0", b"one\n")
         look(run, service)
         service.say("0", b"".join(b"line %d\n" % number for number in range(1000)))

@@ -15,7 +15,7 @@ from fairway_runner.engines import beside
 from fairway_runner.engines.absence import Absence
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.azure.storage import CODE, OUTPUTS, Storage
-from fairway_runner.engines.batch import inputs, names, preconditions
+from fairway_runner.engines.batch import cancelled_tasks, inputs, names, preconditions
 from fairway_runner.engines.batch.cancelling import end_early, end_task
 from fairway_runner.engines.batch.client import Account
 from fairway_runner.engines.batch.generations import require_latest
@@ -79,6 +79,9 @@ class BatchEngine:
     def task_environment(self, ranks: int) -> dict[str, str]:
         """Nothing."""
         return {}
+
+    def begin_connection(self) -> None:
+        """Nothing: there is none to wait for."""
 
     def predecessor(self, run: RunFolder) -> str:
         """Batch has no order among jobs."""
@@ -187,6 +190,7 @@ class BatchEngine:
         name = run.task_name(task)
         state.cancelled = tuple(dict.fromkeys((*state.cancelled, name)))
         state.write(run)
+        cancelled_tasks.note(run.id, state, name, self.storage)
         end_task(self.account, state.job, name, read_plan(run.folder).grace)
         self.refresh([run])
 

@@ -3,6 +3,7 @@ copies in it of what a run elsewhere has kept, named by what is in them."""
 
 from __future__ import annotations
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from fairway_runner.engines.azure.storage import Storage
     from fairway_runner.runs.folder import RunFolder
     from fairway_runner.runs.kept import KeptOutput
+
+_PAUSE = 0.5
+_PATIENCE = 120.0  # seconds for which a command that removes a run may be deleting
 
 
 def staged(name: str, kept: KeptOutput, target: Target) -> Staged:
@@ -50,21 +54,49 @@ def forget(run: RunFolder, storage: Storage) -> None:
     except (UserError, FileNotFoundError):  # a run that is damaged is removed too
         return
     for each in staged:
-        digest = names.chained_digest(each.path) if each.source is not None else ""
-        users = names.chained_users(digest)
-        # One that an earlier release has copied has no users: nobody knows who reads it.
-        if not digest or not storage.delete(each.container, [f"{users}{run.id}"]):
-            continue
-        if next(storage.blobs(each.container, users), None) is None:
-            copies = [blob.name for blob in storage.blobs(each.container, each.path)]
-            storage.delete(each.container, copies)
+        if each.source is not None and (digest := names.chained_digest(each.path)):
+            _leave(run.id, digest, storage)
+
+
+def forget_schedule(name: str, storage: Storage) -> None:
+    """The same of a schedule, whose record is nowhere but there."""
+    for blob in list(storage.blobs(CODE, names.CHAINED_USERS)):
+        digest, _, user = blob.name.removeprefix(names.CHAINED_USERS).partition("/")
+        if user == name:
+            _leave(name, digest, storage)
+
+
+def _leave(run: str, digest: str, storage: Storage) -> None:
+    """One that an earlier release has copied has no users, and stays: nobody knows who reads it."""
+    users, going = names.chained_users(digest), f"{names.chained_going(digest)}{run}"
+    if not storage.delete(CODE, [f"{users}{run}"]):
+        return
+    # Said before it is looked who has it: one that comes after that look sees it, and waits.
+    storage.upload(CODE, going, b"")
+    try:
+        if next(storage.blobs(CODE, users), None) is None:
+            copies = [blob.name for blob in storage.blobs(CODE, names.chained_folder(digest))]
+            storage.delete(CODE, copies)
+    finally:
+        storage.delete(CODE, [going])
+
+
+def _wait_until_deleted(digest: str, storage: Storage) -> None:
+    """Returns once nobody may be deleting it who has not seen that it is wanted."""
+    going, end = names.chained_going(digest), time.monotonic() + _PATIENCE
+    while left := [blob.name for blob in storage.blobs(CODE, going)]:
+        if time.monotonic() > end:  # a command that was killed
+            storage.delete(CODE, left)
+            return
+        time.sleep(_PAUSE)
 
 
 def _bring(run: RunFolder, entry: Staged, storage: Storage) -> None:
     assert entry.source is not None, "it is copied from here"
     # First, so that removing another run with the same copy sees that it is still wanted.
-    users = names.chained_users(names.chained_digest(entry.path))
-    storage.upload(entry.container, f"{users}{run.id}", b"")
+    digest = names.chained_digest(entry.path)
+    storage.upload(entry.container, f"{names.chained_users(digest)}{run.id}", b"")
+    _wait_until_deleted(digest, storage)
     known = {blob.name: blob.size for blob in storage.blobs(entry.container, entry.path)}
     folder = run.folder.parents[1] / entry.source
     missing = {

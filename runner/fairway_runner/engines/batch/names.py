@@ -72,6 +72,12 @@ def task_folder(run: str, task: int | str) -> str:
     return f"{run}/{task}/"
 
 
+def cancelled_folder(run: str, generation: int) -> str:
+    """Where each task that a person has ended by itself has an empty blob of its name, in the
+    container `outputs`."""
+    return f"{run}/cancelled/{generation}/"
+
+
 def output_folder(run: str, task: int | str, output: str) -> str:
     """Where one output of a task is kept, in the container `outputs`."""
     return f"{task_folder(run, task)}outputs/{output}/"
@@ -82,9 +88,17 @@ def chained_folder(digest: str) -> str:
     return f"chained/{digest}/"
 
 
+CHAINED_USERS = "chained-users/"
+
+
 def chained_users(digest: str) -> str:
     """Where each run that has that input has an empty blob of its name, in the same container."""
-    return f"chained-users/{digest}/"
+    return f"{CHAINED_USERS}{digest}/"
+
+
+def chained_going(digest: str) -> str:
+    """Where each run that is removed has an empty blob while it may be deleting that input."""
+    return f"chained-going/{digest}/"
 
 
 def chained_digest(folder: str) -> str:

@@ -14,6 +14,7 @@ from fairway_agent.task_state import TIMED_OUT, TaskState
 from fairway_core.findings import UserError
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.batch import names, pools, states
+from fairway_runner.engines.batch.cancelled_tasks import CancelledTasks
 from fairway_runner.engines.batch.client import CONCURRENCY
 from fairway_runner.engines.batch.endings import Endings
 from fairway_runner.engines.batch.logs import Logs
@@ -159,6 +160,7 @@ class Poller:
         """The status of each task by its number; those of an earlier time stay as they are."""
         plan = read_plan(run.folder)
         found: dict[int, TaskState] = {}
+        cancelled = CancelledTasks(run.id, state, self.storage)
         for task in self.account.tasks(state.job, states.SELECT):
             number = run.index_of(str(task["id"]))
             if number is None:
@@ -171,7 +173,7 @@ class Poller:
                 state.first.get(name, 0),
                 plan.timeout,
                 before,
-                cancelled=name in state.cancelled,
+                cancelled=cancelled.has(task),
             )
         if state.only is not None:
             for number in range(run.record.tasks):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from fairway_core.findings import UserError
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.azure.storage import CODE, OUTPUTS
-from fairway_runner.engines.batch import names, recurrence
+from fairway_runner.engines.batch import inputs, names, recurrence
 from fairway_runner.engines.batch.request_builder import is_ending, with_hidden
 from fairway_runner.engines.batch.submission import State, Submission, metadata_of
 from fairway_runner.engines.schedules import Schedule
@@ -62,7 +62,7 @@ class BatchSchedules:
         return _all(self._engine)
 
     def act(self, action: str, name: str) -> None:
-        """`delete` removes the key and the record too, but no outputs of its runs."""
+        """`delete` removes key, record and copied inputs too, but no outputs of its runs."""
         _act(self._engine, action, name)
 
 
@@ -177,5 +177,6 @@ def _act(engine: BatchEngine, action: str, name: str) -> None:
         raise UserError.of("unknown-schedule", message, hint) from None
     if action == "delete":
         storage = engine.storage
+        inputs.forget_schedule(name, storage)
         for container, prefix in ((CODE, names.private_folder(name)), (OUTPUTS, f"{name}/")):
             storage.delete(container, [blob.name for blob in storage.blobs(container, prefix)])

@@ -102,6 +102,12 @@ def task_status(
     return replace(status, state="queued", reason=reason)
 
 
+def is_ended_early(info: Mapping[str, Any]) -> bool:
+    """Whether a task has ended as one does that somebody ends."""
+    code = str((info.get("failureInfo") or {}).get("code") or "")
+    return code.lower() in _ENDED_BY_REQUEST or info.get("exitCode") == _CANCELLED
+
+
 def count_up(status: TaskState, attempt: int) -> TaskState:
     """The status as that of a later attempt, where more have begun than were seen."""
     missed = max(0, attempt + 1 - status.attempts)
@@ -120,8 +126,7 @@ def _ended(
     status = replace(status, state="failed")
     failure = info.get("failureInfo") or {}
     word = str(failure.get("code") or "")
-    ended_early = word.lower() in _ENDED_BY_REQUEST or code == _CANCELLED
-    if ended_early and cancelled:
+    if is_ended_early(info) and cancelled:
         return replace(status, state="cancelled", exit_code=_CANCELLED)
     started = seconds(info.get("startTime"))
     if code == _TIMED_OUT and timeout is not None and started is not None and ended is not None:
