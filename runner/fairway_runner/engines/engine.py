@@ -85,6 +85,12 @@ class Engine(Protocol):
         `needs` are the programs that the launchers want on the main host's PATH.
         """
 
+    def begin_connection(self) -> None:
+        """Connects in the background, where that takes a while, for a run that is about to start.
+
+        It says nothing where it fails: what uses the connection does.
+        """
+
     def environment(self) -> dict[str, str]:
         """Variables that every task has, set before those of the contract."""
 

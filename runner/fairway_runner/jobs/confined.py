@@ -33,6 +33,11 @@ def confined(root: Path) -> Iterator[None]:
         _root.reset(before)
 
 
+def is_confined() -> bool:
+    """Whether a job of theirs is looked at."""
+    return _root.get() is not None
+
+
 def is_code_of(root: Path, path: Path) -> bool:
     """Whether it is the project's folder, or in it and none of what jobs never have: what runs have
     kept was written elsewhere, and `.git` and `.fairway` have secrets."""

@@ -34,16 +34,16 @@ RunName = Annotated[str, Field(min_length=1, max_length=63)]
 class StagedInput(Model):
     """Blobs that are copied to the nodes before the tasks, and checked against their digests.
 
-    `scratch` is the local disk of each node, `shared` a folder that all nodes see, which `to`
-    may name. Files that are already there are not copied again.
+    `scratch` is the local disk of each node. `shared` is a folder that all nodes see; `to` may name
+    it. Files that are already there are not copied again.
     """
 
     from_: Annotated[ContainerPath, Field(alias="from")]
-    """Where they are: `CONTAINER:PATH`."""
+    """The blobs, as `CONTAINER:PATH`."""
     stage: Literal["scratch", "shared"] = "scratch"
-    """Where they go."""
+    """Where to copy them."""
     to: MountedPath | None = None
-    """The folder for `shared`, as `MOUNT:PATH`; by default one of Fairway's own."""
+    """The folder for `shared`, as `MOUNT:PATH`; by default Fairway chooses one."""
 
     @field_validator("to")
     @classmethod
@@ -56,36 +56,36 @@ class StagedInput(Model):
 
 
 class KeptInput(Model):
-    """What a task of an earlier run has kept, as it is when the job is submitted."""
+    """An output of an earlier run, as it is when the job is submitted."""
 
     from_: Annotated[Literal["run"], Field(alias="from")]
-    """`run` says that it comes from one."""
+    """`run`: an output of a run."""
     run: RunName
-    """The run: its ID, or the beginning of it."""
+    """Run ID, or any unique prefix."""
     task: Annotated[int, Field(ge=0)] | Literal["finally"] | None = None
-    """Which of its tasks, a number or `finally`; without it the only one."""
+    """Task number, or `finally`; needed if the run has several tasks."""
     output: Identifier | None = None
-    """Which of its outputs; by default the one that is called as the input is."""
+    """Name of the output; by default the input's own name."""
 
 
 class Best(Model):
     """The task of a sweep whose last value of a metric was the best, as `fairway best` finds it."""
 
     run: RunName
-    """The run: its ID, or the beginning of it."""
+    """Run ID, or any unique prefix."""
     metric: Identifier | None = None
-    """The metric; without it the only one that the run's job has."""
+    """The metric; needed if the run's job has several."""
     better: Literal["lower", "higher"] | None = None
-    """Which values are better, where neither the run's job nor the metric's name says so."""
+    """Which values are better; needed if neither the run's job nor the metric's name says so."""
     output: Identifier | None = None
-    """Which of its outputs; by default the one that is called as the input is."""
+    """Name of the output; by default the input's own name."""
 
 
 class BestInput(Model):
-    """What the best task of an earlier run has kept, as it is when the job is submitted."""
+    """An output of the best task of an earlier run, as it is when the job is submitted."""
 
     best: Best
-    """Of which run, and by which metric."""
+    """The run, and the metric that decides."""
 
 
 def _kind(value: Any) -> str | None:

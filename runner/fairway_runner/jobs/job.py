@@ -151,16 +151,16 @@ _PRIORITIES = {"low": -500, "normal": 0, "high": 500}
 
 
 class Code(Model):
-    """The files that a job needs: a folder, and what of it is left out (shell patterns)."""
+    """The files that a job needs: a folder, and what to leave out of it."""
 
     path: Annotated[str, Field(min_length=1)] = "."
-    """The folder, from the job file's own."""
+    """The folder, relative to the job file's folder."""
     exclude: tuple[str, ...] = ()
-    """Shell patterns of what is left out."""
+    """Shell patterns of files and folders to leave out."""
 
 
 class Output(Model):
-    """Files that are kept when a task has ended.
+    """Files to keep when a task has ended.
 
     The task writes them into the directory FAIRWAY_OUTPUT_<ID>, which is `<id>/` in the
     folder of its outputs; `pattern` chooses among them, by default all, and `exclude` leaves some
@@ -168,44 +168,44 @@ class Output(Model):
     """
 
     pattern: OutputPattern | OutputPatterns | None = None
-    """Which files, from the folder of outputs: `model/*.npz`, or a list of such patterns; by
-    default all of `<id>/`."""
+    """Which files to keep: a pattern relative to the folder of outputs, such as `model/*.npz`, or a
+    list of them. By default all of `<id>/`."""
     exclude: tuple[ExcludedPattern, ...] = ()
-    """Shell patterns of files that are left out, each of a path from the folder of outputs or of a
-    file's name: `[model/cache/*, "*.tmp"]`."""
+    """Shell patterns of files to leave out, by their names or their paths in the folder of outputs:
+    `[model/cache/*, "*.tmp"]`."""
     when: Literal["always", "success", "failure"] = "success"
-    """After which end of a task they are kept."""
+    """Keep them after a task that succeeded, that failed, or after both."""
 
 
 class Checkpoint(Model):
-    """Where a task keeps what it resumes from, and how it is told to stop."""
+    """Where a task saves its checkpoints, and how it is asked to stop."""
 
     directory: Annotated[str, Field(min_length=1)] | None = None
-    """The folder of checkpoints: absolute, relative to the job file's folder, or `MOUNT:PATH`.
-    It outlives the run, and the next run of the same job resumes from there. Without it each run
-    has its own.
+    """The folder of checkpoints: absolute, relative to the job file's folder, or `MOUNT:PATH`. It
+    outlives the run, and the next run of the same job resumes from it. By default each run has a
+    folder that other runs do not see.
     """
     signal: Literal["TERM", "INT", "USR1", "USR2", "HUP"] = "TERM"
-    """The signal that tells a task to stop."""
+    """The signal that asks a task to stop."""
     grace: Span = 10.0
-    """How long a task may take after that signal before it is killed."""
+    """How long a task may take to stop before it is killed."""
 
 
 class Metric(Model):
-    """A figure of the log, and how it is read; `loss: "loss=([0-9.]+)"` is its pattern alone."""
+    """How to read a metric from the log; `loss: "loss=([0-9.]+)"` gives the pattern alone."""
 
     pattern: MetricPattern
     """A regular expression with one group, the number."""
     better: Literal["lower", "higher"] | None = None
     """Which values are better; by default known for names such as `loss` and `accuracy`."""
     step: MetricPattern | None = None
-    """A regular expression with one group, the step that a value belongs to: `epoch=([0-9]+)`.
-    It is looked for in the value's own line, or is the last one before it.
+    """A regular expression with one group, the step or epoch of a value: `epoch=([0-9]+)`. If the
+    value's own line has none, the last one before it counts.
     """
 
 
 class Container(Model):
-    """The image in which the tasks run, and how its container is started."""
+    """The container image of the tasks, and how to start it."""
 
     image: Image
     """Its name in a registry, such as myregistry.azurecr.io/train:1."""
@@ -216,53 +216,52 @@ class Container(Model):
 
 
 class Retries(Model):
-    """For how many ends of its attempts, by their cause, a task begins again."""
+    """How often a task starts again, by what ended its last attempt."""
 
     FOREIGN: ClassVar[Mapping[str, str]] = FOREIGN_CAUSES
 
     error: Annotated[int, Field(ge=0, le=100)] | None = None
-    """Failures of its own; the same as `retries`."""
+    """How many failures of the task itself; the same as `retries`."""
     node: Annotated[int, Field(ge=0, le=1000)] | None = None
-    """Nodes that were lost. Without it Slurm begins a task again as often as that happens, and
-    behind ssh a lost node is a failure."""
+    """How many lost nodes. By default there is no limit on Slurm, and on ssh a lost node counts as
+    a failure of the task."""
     preemption: Annotated[int, Field(ge=0, le=1000)] | None = None
-    """Nodes that Azure or Slurm took away with notice; without it as often as that happens. Behind
-    ssh no notice is seen, and such a node is lost."""
+    """How many nodes that Azure or Slurm took away with notice; by default there is no limit. The
+    engine ssh sees no notice: there such a node counts as lost."""
 
 
 class Idle(Model):
-    """When a task's GPUs count as idle, and what comes then. A task that goes on is warned of in
-    its log and by its reason in `fairway show`."""
+    """When a task's GPUs count as idle, and what happens then. A warning is in the task's log and
+    in `fairway show`."""
 
     below: Annotated[float, Field(gt=0, le=100)]
-    """How many percent: each of its GPUs is less busy than that."""
+    """The load in percent below which a GPU counts as idle."""
     for_: Annotated[Span, Field(alias="for")]
-    """For how long all of them are that, without a break."""
+    """How long all GPUs of the task must be idle without a break, for example `30m`."""
     then: Literal["cancel", "warn"] = "cancel"
-    """`cancel` ends the task with exit code 124, whatever it has left of `retries`; `warn` lets it
-    go on."""
+    """`cancel` ends the task with exit code 124 and does not retry it; `warn` lets it go on."""
 
 
 class Setup(Model):
-    """What runs once per node before the tasks, and as whom."""
+    """A command that runs once per node before the tasks, and with which rights."""
 
     command: ProgramText
     """The shell command line that it runs."""
     admin: bool = False
-    """Whether it runs with administrator's rights, as `apt-get install` needs."""
+    """Run it as administrator, as `apt-get install` needs."""
 
 
 class Finally(Model):
-    """One task after all the others, failed or not; it runs on one node.
+    """One task that runs after all the others, on one node, whether they failed or not.
 
-    What the others have kept lies in FAIRWAY_TASKS_DIR, at TASK/OUTPUT: their numbers, and the
-    names of their outputs. A task that failed is there with what it has kept after all.
+    It finds the outputs of the others in FAIRWAY_TASKS_DIR, at TASK/OUTPUT, such as `0/model`.
+    Failed tasks are there too, with the outputs that they kept.
     """
 
     command: ProgramText
     """The shell command line that it runs."""
     outputs: dict[Identifier, Output] = Field(default_factory=dict)
-    """Files of its own that are kept, each directory in FAIRWAY_OUTPUT_<ID>."""
+    """Files of this task to keep. FAIRWAY_OUTPUT_<ID> is the directory of each output."""
 
     @field_validator("outputs")
     @classmethod
@@ -271,19 +270,19 @@ class Finally(Model):
 
 
 class Job(Model):
-    """One training job, its values all known."""
+    """One training job."""
 
     FOREIGN: ClassVar[Mapping[str, str]] = FOREIGN_KEYS
 
     name: JobName
-    """Begins the run's id."""
+    """Name of the job. The ID of each run begins with it."""
     tags: Tags = ()
-    """Words to find its runs by, beside those of `--tag`."""
+    """Tags of its runs, for `fairway list --tag`; `--tag` adds others."""
     note: Note = ""
-    """What its runs are about, in your own words; `--note` gives another."""
+    """A note about its runs; `--note` replaces it."""
     target: Targets | None = None
-    """Where it runs, unless `--target` says it: a target's name, or several of which a run goes to
-    the first that has room; without it `local`.
+    """The target to run on, or several, of which a run takes the first that has room; `--target`
+    overrides it. By default `local`.
     """
     template: Annotated[str, Field(min_length=1)] = "openmpi"
     """The launcher: a name that `fairway templates` lists, or a file."""
@@ -294,12 +293,12 @@ class Job(Model):
     where there are none.
     """
     gpus: Annotated[int, Field(ge=1, le=1024)] | None = None
-    """How many GPUs of its node a task takes, beside other tasks there; by default the whole node.
-    It gets as large a part of the cores.
+    """How many GPUs a task takes when it shares its node with other tasks; by default it has the
+    whole node. It gets the same fraction of the cores.
     """
     cores: Annotated[int, Field(ge=1, le=4096)] | None = None
-    """How many cores of its node a task takes, as `nproc` counts them, beside other tasks there;
-    without `gpus` it has no GPU.
+    """How many cores, as `nproc` counts them, a task takes when it shares its node with other
+    tasks; without `gpus` it has no GPU.
     """
     command: ProgramText
     """The shell command line that each rank runs, in a copy of the job's code."""
@@ -323,47 +322,48 @@ class Job(Model):
     container: Container | None = None
     """The container that the tasks run in."""
     outputs: dict[Identifier, Output] = Field(default_factory=dict)
-    """Files that are kept, each directory in FAIRWAY_OUTPUT_<ID>."""
+    """Files to keep when a task ends. FAIRWAY_OUTPUT_<ID> is the directory of each output."""
     checkpoint: Checkpoint = Checkpoint()
     """Where a task keeps what it resumes from."""
     retries: Annotated[int, Field(ge=0, le=100), BeforeValidator(_attempts)] = 0
     """Further attempts after a failure; the checkpoint directory stays the same."""
     retry: Retries | None = None
-    """The same by the cause for which an attempt ended."""
+    """Further attempts by what ended the last one."""
     timeout: Span | None = None
-    """How long one attempt may take; longer ends it with exit code 124."""
+    """Time limit of one attempt, which then ends with exit code 124."""
     max_duration: Span | None = None
-    """How long a run may take in all, from the start of its first task to the end of its last;
-    longer ends it with exit code 124.
+    """Time limit of the whole run, from the start of its first task to the end of its last. The run
+    then ends with exit code 124.
     """
     max_cost: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    """What a run may cost in all, by the price of the nodes that it holds, in US dollars; more ends
-    it with exit code 124.
+    """Cost limit of the whole run in US dollars, by the price of the nodes that it holds. The run
+    then ends with exit code 124.
     """
     sample_every: Span | None = 10.0
-    """How often GPUs, processors, memory, disks and network of its nodes are sampled, for
-    `fairway top`; null is never.
+    """How often to sample GPUs, processors, memory, disks and network of the nodes, for `fairway
+    top`; `null` turns it off.
     """
     idle_gpu: Idle | None = None
-    """When a task ends, or is warned of, whose GPUs do nothing, by the samples of all its nodes;
-    where no GPU is sampled it goes on. `setup` and `finally` are not watched."""
+    """Cancels a task whose GPUs are idle, or warns about it, by the samples of all its nodes. A
+    task without sampled GPUs goes on; `setup` and `finally` are not watched."""
     priority: Literal["low", "normal", "high"] | PriorityNumber = "normal"
-    """Which of several waiting jobs starts first: a word, or a number from −1000 to 1000, the
-    highest first."""
+    """Which of several waiting jobs starts first: a word, or a number from −1000 to 1000. The
+    highest starts first."""
     account: SlurmName | None = None
     """The Slurm account that the job is charged to."""
     qos: SlurmName | None = None
-    """The Slurm quality of service that it runs with."""
+    """The Slurm quality of service that the job runs with."""
     metrics: dict[Identifier, MetricPattern | Metric] = Field(default_factory=dict)
-    """Figures to find in the log, each by a regular expression."""
+    """Metrics to read from the log, each by a regular expression."""
     notify: Notify | None = None
-    """Who hears of its runs; by default what `notify:` in the project's fairway.yaml says."""
+    """Who is notified about its runs; by default as `notify:` in the project's fairway.yaml
+    says."""
     after: tuple[str, ...] = ()
     """Runs that must have succeeded before this one starts."""
     finally_: Finally | None = Field(default=None, alias="finally")
-    """A task after all the others."""
+    """A task that runs after all the others."""
     sweep: Sweep | None = None
-    """Many tasks from this one job."""
+    """Runs the job as many tasks, each with its own values of `params`."""
 
     @field_validator("gpus", "cores")
     @classmethod

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from fairway_core.findings import Finding, Location, UserError
 from fairway_core.yaml_text import parse_yaml, unfit_character
 from fairway_runner.jobs import templates, templating
 from fairway_runner.jobs.job import Job
+from fairway_runner.jobs.sent import require_own_template
 from fairway_runner.targets.lookup import processes_per_node
 
 if TYPE_CHECKING:
@@ -91,13 +93,15 @@ class JobFile:
     def template_file(self, job: Job) -> Path:
         """The file of the job's template; UserError at the field's line where there is none."""
         try:
-            return templates.find_template(job.template, self.folder)
+            file = templates.find_template(job.template, self.folder)
         except FieldError as error:
             location = self.document.location(("template",))
             finding = Finding(
                 "unknown-template", str(error), error.hint, "template", location=location
             )
             raise UserError([finding]) from None
+        require_own_template(file)
+        return file
 
     def _context(self, target: Target) -> dict[str, Any]:
         data = self.document.data
@@ -126,8 +130,7 @@ class JobFile:
                 raise templating.TemplateFault(f"this makes the character {character}", 1)
         except templating.TemplateFault as fault:
             raise self._fault(fault, path) from None
-        annotations = annotations_at(Job, path)
-        return text if str in annotations or not annotations else _as_yaml(text)
+        return text if _is_text(path) else _as_yaml(text)
 
     def _fault(self, fault: templating.TemplateFault, path: DataPath) -> UserError:
         start = self.document.location(path)
@@ -147,6 +150,13 @@ class JobFile:
         text = lines[line - 1]
         indent = len(text) - len(text.lstrip())
         return Location(start.file, line, indent + 1, text, max(1, len(text.strip())))
+
+
+@cache
+def _is_text(path: DataPath) -> bool:
+    """Whether a field of a job takes any text, or is unknown; looked up once for all tasks."""
+    annotations = annotations_at(Job, path)
+    return str in annotations or not annotations
 
 
 def _variable_hint(location: Location) -> str:

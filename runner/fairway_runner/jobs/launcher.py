@@ -10,6 +10,7 @@ from fairway_core.findings import Finding, Location, UserError
 from fairway_core.yaml_text import unfit_character
 from fairway_runner.jobs import templating
 from fairway_runner.jobs.preflight import with_preflight
+from fairway_runner.jobs.sent import is_own
 from fairway_runner.jobs.template_errors import Refusals
 from fairway_runner.jobs.template_options import resolve_options
 from fairway_runner.jobs.templates import front_matter, template_paths, template_source
@@ -80,8 +81,9 @@ def _made_ready(job_file: JobFile, job: Job) -> Launcher:
     file = job_file.template_file(job)
     source = template_source(file)
     front = front_matter(file, source)
-    folders = (file.parent, *template_paths(job_file.folder))
-    environment = templating.shell_environment(folders)
+    folders = (file.parent, *filter(is_own, template_paths(job_file.folder)))
+    # What it imports is the same for all tasks: no file is looked at again for each of them.
+    environment = templating.shell_environment(folders).overlay(auto_reload=False, cache_size=50)
     try:
         template = templating.compile_text(environment, source)
     except templating.TemplateFault as fault:

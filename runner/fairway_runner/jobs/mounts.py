@@ -10,6 +10,7 @@ from fairway_core.findings import Finding, UserError
 from fairway_core.suggestions import did_you_mean
 from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.jobs.inputs import BestInput, KeptInput
+from fairway_runner.jobs.sent import require_lasting
 
 if TYPE_CHECKING:
     from pathlib import PurePath
@@ -80,6 +81,8 @@ def checkpoint_directory(job_file: JobFile, job: Job, target: Target) -> str | N
     if re.match(r"[a-z][a-z0-9-]*:", directory):
         path = _below_mount(job_file, key, directory, target)
     elif runs_here(target.engine):
+        if not Path(directory).is_absolute():
+            require_lasting(directory)
         path = job_file.folder / directory
     else:
         path = _below_shared(job_file, key, directory)

@@ -8,6 +8,9 @@ import re
 # space), and `[0]<stdout>: text` with --output rank, which 5 has, and by the templates' own.
 _LABEL = re.compile(rb"\[(?:\d+,)?(\d{1,9})\]<std(?:out|err|diag)>: ?")
 
+# The function or the variable by which a script does it.
+_LABELS = re.compile(r"^label_ranks(?:\(\) \{|=\()", re.MULTILINE)
+
 
 def split_label(line: bytes) -> tuple[int | None, bytes]:
     """The rank that a line of a log is labelled with, and the line without the label.
@@ -20,8 +23,9 @@ def split_label(line: bytes) -> tuple[int | None, bytes]:
 
 
 def labels_ranks(script: str) -> bool:
-    """Whether a launcher's script labels what its ranks print."""
-    return "label_ranks" in script
+    """Whether a launcher's script labels what its ranks print: a job's own command may well have
+    these words."""
+    return _LABELS.search(script) is not None
 
 
 def ranks_of_node(node: int, processes_per_node: int) -> range:

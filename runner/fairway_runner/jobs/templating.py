@@ -14,8 +14,10 @@ from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from jinja2 import StrictUndefined, TemplateSyntaxError, UndefinedError
+from jinja2.environment import TemplateModule
 from jinja2.sandbox import SandboxedEnvironment
 from jinja2.utils import missing
+from pydantic import BaseModel
 
 from fairway_runner import cpu_limit
 
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
 _LARGEST_PRODUCT = 1_000_000
 _LARGEST_POWER = 1_000
+_OF_ALL_MODELS = frozenset(dir(BaseModel))
 
 
 class TemplateFault(Exception):
@@ -102,6 +105,13 @@ class _Environment(SandboxedEnvironment):
         if operator == "**" and isinstance(right, int) and right > _LARGEST_POWER:
             raise ValueError(f"the exponent is above {_LARGEST_POWER:,}")
         return super().call_binop(context, operator, left, right)
+
+    def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
+        # What these have is told by its name alone; Jinja asks much more, for each task anew. What
+        # all models have is pydantic's, and some of that reads files, or runs what it is given.
+        if isinstance(obj, BaseModel | TemplateModule):
+            return not attr.startswith("_") and attr not in _OF_ALL_MODELS
+        return super().is_safe_attribute(obj, attr, value)
 
     def getattr(self, obj: Any, attribute: str) -> Any:
         if isinstance(obj, Names):

@@ -106,7 +106,7 @@ class ParamUse:
         the command line sets and the sweep sets anew."""
         self._require_effect(task.document.data.get("params", {}))
         names = set(task.document.data.get("params", {})) - self._declared
-        if not names:
+        if not names or self._fields.everything or names <= self._fields.names:
             return  # the templates need not be read
         reading = self._launchers.get(launcher.file)
         if reading is None:

@@ -35,19 +35,20 @@ def _figure(value: str) -> str:
 
 
 class Where(Model):
-    """Several targets: a run goes to the first, and to the next where that has no room for it."""
+    """Several targets. A run goes to the first one, or to the next if that has no room."""
 
     in_order: Names | None = None
-    """Names of targets, the best one first."""
+    """Names of targets, in order of preference."""
     cheapest: Names | None = None
-    """In place of `in_order`: names of targets, which are put in the order of what they cost."""
+    """Names of targets to order by cost, in place of `in_order`."""
     by: Annotated[str, AfterValidator(_figure)] | None = None
-    """What orders those: `price`, that of a node, which is the default; or `price/METRIC`, such as
-    `price/images_per_second`, by that metric of the last run of the job on each that succeeded.
+    """How to order them: by `price`, the price of a node, which is the default; or by
+    `price/METRIC`, such as `price/images_per_second`, with the metric of the job's last successful
+    run on each.
     """
     patience: Span | None = None
-    """How long a run may wait on a target before it goes to the next one; without it a run leaves
-    only a target that has no capacity or quota for it.
+    """How long a run may wait on a target before it goes to the next one. Without it, a run leaves
+    a target only for lack of capacity or quota.
     """
 
     @model_validator(mode="after")

@@ -19,9 +19,11 @@ import shutil
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairway_agent.run_state import exit_code_of
 from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.runs.records import (
@@ -129,17 +131,8 @@ class RunFolder:
         """The job's own code: 0, or that of the first task that did not succeed; 124 of a run
         that was over its own limit; 130 and 5 where a run was cancelled or lost before a task had
         one."""
-        status = self.status
-        if status.state == "succeeded":
-            return 0
-        if status.exit_code:
-            return status.exit_code
-        if status.state == "cancelled":
-            return 130
-        for folder in (self.folder / "setup", *map(self.task_folder, range(self.record.tasks))):
-            if code := self._state_of(folder).exit_code:
-                return code
-        return 5
+        folders = chain([self.folder / "setup"], map(self.task_folder, range(self.record.tasks)))
+        return exit_code_of(self.status, (self._state_of(each).exit_code for each in folders))
 
     def setup_status(self, run_state: str = "running") -> TaskState | None:
         """The recorded state of the job's setup; None where it has none."""

@@ -220,5 +220,5 @@ def next_line(path: Path, start: int) -> int:
     if start == 0:
         return 0
     with path.open("rb") as file:
-        file.seek(start)
-        return start + len(file.readline(_CHUNK))
+        file.seek(start - 1)  # where the byte before ends a line, one begins right here
+        return start - 1 + len(file.readline(_CHUNK))

@@ -27,14 +27,15 @@ class NotKept(UserError):
 class Chain:
     """The inputs of a job that other runs have kept, as its plan has them, and by the name of each
     input which run, task and output that is. `copies` is whether those that lie on another target
-    are brought to this machine; else nothing can be started by that plan. `going` is as for `of`.
-    """
+    are brought to this machine; else nothing can be started by that plan. `going` is as for `of`;
+    `asks` is whether the targets of other runs are asked how these stand."""
 
     chained: list[Chained] = field(default_factory=list)
     staged: list[Staged] = field(default_factory=list)
     facts: dict[str, dict[str, Any]] = field(default_factory=dict)
     copies: bool = True
     going: Collection[str] = ()
+    asks: bool = True
 
     @classmethod
     def of(
@@ -47,11 +48,12 @@ class Chain:
         going: Collection[str] = (),
         *,
         copies: bool = True,
+        asks: bool = True,
     ) -> Chain:
         """Looks for them, but for those of the runs that are `coming`; UserError at its line for
         one that is not there, or not yet. What the runs that are `going` keep is there once they
         have ended, and where the tasks see it."""
-        found = cls(copies=copies, going=going)
+        found = cls(copies=copies, going=going, asks=asks)
         for name, source in job.inputs.items():
             if isinstance(source, KeptInput | BestInput) and _run_of(source) not in coming:
                 with _located(job_file, name):
@@ -66,7 +68,7 @@ class Chain:
         from fairway_runner.submit.kept_input import find_kept
 
         kept, self.facts[name] = find_kept(
-            name, source, store, going=self.going, brings=self.copies
+            *(name, source, store), going=self.going, brings=self.copies, asks=self.asks
         )
         entry = engine.input_from(name, kept)
         if isinstance(entry, Chained):

@@ -26,14 +26,19 @@ def find_kept(
     *,
     going: Collection[str],
     brings: bool,
+    asks: bool = True,
 ) -> tuple[KeptOutput, dict[str, Any]]:
     """What the input `name` stands for, and what is recorded of it; UserError where it is not
     there, or not yet. Of the runs that are `going` it need not be there. `brings` is whether it is
-    brought to this machine where it lies elsewhere."""
+    brought to this machine where it lies elsewhere, and `asks` whether that place is asked how the
+    run stands."""
     wanted = source.best if isinstance(source, BestInput) else source
     run = store.find(wanted.run)
     is_there = run.id not in going
-    if is_there:
+    if is_there and not asks:
+        # As far as is known here: one that goes on may have ended meanwhile.
+        is_there = run.state in FINAL_STATES
+    elif is_there:
         run = _ended(run, with_logs=isinstance(source, BestInput))
     task, facts = _task(run, source)
     output = wanted.output or name

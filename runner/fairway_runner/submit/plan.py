@@ -27,8 +27,8 @@ class Plan:
 
     `directory` is where the tasks run, `inputs` the variables that name their inputs, `staged` what
     is copied before them, `chained` what other runs have kept, `after` the runs to wait for, as the
-    engine names them, `needs` the programs that the main host must have, `budget` what the run may
-    cost.
+    engine names them, `conditions` how those must have ended, `needs` the programs that the main
+    host must have, `budget` what the run may cost.
     """
 
     run: str
@@ -38,6 +38,7 @@ class Plan:
     staged: Sequence[Staged] = ()
     chained: Sequence[Chained] = ()
     after: Sequence[str] = ()
+    conditions: Mapping[str, str | list[int]] = field(default_factory=dict)
     needs: Sequence[str] = ()
     budget: Budget | None = None
     tasks: TaskLines = field(default_factory=TaskLines)
@@ -73,6 +74,7 @@ class Plan:
             tasks=count,
             max_parallel=job.sweep.max_parallel if job.sweep else None,
             after=tuple(self.after),
+            conditions=self.conditions,
             needs=tuple(self.needs),
             retries=job.failures_allowed,
             retry_limits=job.retry_limits,

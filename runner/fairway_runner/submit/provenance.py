@@ -7,8 +7,10 @@ import subprocess
 from typing import TYPE_CHECKING, Any
 
 import fairway_core
+from fairway_runner.jobs.sent import known_git
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 _LARGEST_DIFF = 2**20
@@ -19,9 +21,7 @@ def provenance(folder: Path, template: str, code_digest: str) -> tuple[dict[str,
 
     `template` is the text of the launcher's template.
     """
-    commit = _git(folder, "rev-parse", "HEAD")
-    diff = _git(folder, "diff", "HEAD", "--", ".") if commit else ""
-    untracked = _git(folder, "ls-files", "--others", "--exclude-standard", "--", ".")
+    git, diff = git_facts(folder)
     facts = {
         "fairway": fairway_core.__version__,
         "python": platform.python_version(),
@@ -29,14 +29,27 @@ def provenance(folder: Path, template: str, code_digest: str) -> tuple[dict[str,
         "user": _user(),
         "code": code_digest,
         "template": _sha256(template),
-        "git": {
-            "commit": commit.strip() or None,
-            "dirty": bool(diff or untracked),
-            "untracked": untracked.splitlines(),
-        },
+        "git": git,
+        **({} if known_git() is None else {"sent": True}),
     }
     if len(diff) > _LARGEST_DIFF:
         diff = diff[:_LARGEST_DIFF] + "\n(the rest of the diff is left out)\n"
+    return facts, diff
+
+
+def git_facts(folder: Path) -> tuple[Mapping[str, Any], str]:
+    """The commit of a folder, whether something differs from it, and how; of code that was sent
+    here, what was said of it, without how."""
+    if (known := known_git()) is not None:
+        return known, ""
+    commit = _git(folder, "rev-parse", "HEAD")
+    diff = _git(folder, "diff", "HEAD", "--", ".") if commit else ""
+    untracked = _git(folder, "ls-files", "--others", "--exclude-standard", "--", ".")
+    facts = {
+        "commit": commit.strip() or None,
+        "dirty": bool(diff or untracked),
+        "untracked": untracked.splitlines(),
+    }
     return facts, diff
 
 
@@ -60,7 +73,7 @@ def _git(folder: Path, *arguments: str) -> str:
     """What git says of the folder; "" where it is no repository or git is not there."""
     try:
         done = subprocess.run(
-            ["git", "-C", str(folder), *arguments],
+            ["git", "-c", "safe.bareRepository=explicit", "-C", str(folder), *arguments],
             capture_output=True,
             text=True,
             errors="replace",

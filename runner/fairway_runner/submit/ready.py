@@ -80,6 +80,12 @@ class Ready:
             return {"": self.prepared.plan.first_script}
         return self.prepared.scripts
 
+    def require_free(self, store: RunStore) -> None:
+        """UserError where another job has the ID of the run, as at its start."""
+        from fairway_runner.submit.resume import earlier
+
+        earlier(store, self.record.id, self.prepared.files)
+
     def start(self, store: RunStore) -> Run:
         """Records the run and starts it; one of the same id and the same job goes on."""
         if isinstance(self.prepared, Prepared):

@@ -20,6 +20,7 @@ from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.engines.engine import target_of
 from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.job_file import JobFile
+from fairway_runner.jobs.sent import sent_before
 from fairway_runner.runs import steps
 from fairway_runner.runs.labels import labelled
 from fairway_runner.runs.store import RunStore
@@ -146,12 +147,12 @@ def ready_again(
     was = submitted(run)
     store = RunStore(run.folder.parent.parent)
     there = target or as_known_now(target_of(recorded.facts(run, "target.json")))
-    with code.in_use(recorded.snapshots(run)):
+    facts = recorded.facts(run, "provenance.json")
+    with code.in_use(recorded.snapshots(run)), sent_before(facts, recorded.snapshot(run)):
         snapshot = _snapshot(run)
         before, after = _document(run, was), _document(run, edited)
         _require_same_code(run, before, after)
         _require_units(before, after)
-        facts = recorded.facts(run, "provenance.json")
         job_file = job_file_of(after, facts, snapshot, there)
         job_file = replace(job_file, assignments=edited.assignments)
         prepared = prepare(
@@ -216,6 +217,8 @@ def job_file_of(
 ) -> JobFile:
     """The job with the folder in which its templates and the files of its sweep are: that of the
     code, unless the code was only a part of it."""
+    if facts.get("sent") is True:  # and the job's folder has gone since
+        return JobFile(document, snapshot)
     folder = Path(facts.get("folder") or snapshot)
     whole = _part(document, "code").get("path", ".") == "."
     kept = _part(document, "checkpoint").get("directory")

@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING
 from fairway_agent import record
 from fairway_agent.plan import Retry
 from fairway_core.findings import UserError
+from fairway_runner.engines.capabilities import runs_here
+from fairway_runner.runs import steps
 from fairway_runner.runs.folder import running
 from fairway_runner.runs.records import FINAL_STATES
 from fairway_runner.runs.results import task_results
 from fairway_runner.submit import recorded
 from fairway_runner.submit.secret_values import secret_values
+from fairway_runner.targets.lookup import find_target
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,6 +53,14 @@ def retry(run: Run, *, failed_only: bool = False) -> list[int]:
     snapshot = recorded.snapshot(run)
     run.engine.start(run, lock, snapshot, secrets, retry=True)
     return chosen
+
+
+def retries_here(run: Run) -> bool:
+    """Whether some of it would run on this machine."""
+    engines = [run.record.engine]
+    if steps.has_steps(run.folder):
+        engines = [find_target(each.target).engine for each in steps.read(run.folder)]
+    return any(map(runs_here, engines))
 
 
 def _is_due(task: TaskResult, *, failed_only: bool) -> bool:

@@ -10,6 +10,7 @@ import fcntl
 import hashlib
 import os
 import shutil
+import threading
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from fnmatch import fnmatch
@@ -22,8 +23,8 @@ from fairway_runner.jobs.confined import NEVER
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-_MOST_FILES = 20_000
-_MOST_BYTES = 256 * 2**20
+MOST_FILES = 20_000
+MOST_BYTES = 256 * 2**20
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ def listed(folder: Path, exclude: Sequence[str] = ()) -> list[CodeFile]:
     for file in _walk(folder, "", (*NEVER, *exclude)):
         files.append(file)
         total += file.size
-        if len(files) > _MOST_FILES or total > _MOST_BYTES:
+        if len(files) > MOST_FILES or total > MOST_BYTES:
             _refuse(folder, files)
     files.sort(key=lambda file: file.path)
     return files
@@ -87,7 +88,8 @@ def _take(code: Code, store: Path) -> Path:
     if target.is_dir():
         return target
     store.mkdir(parents=True, exist_ok=True)
-    draft = store / f".{code.digest[:16]}.{os.getpid()}"
+    # A server submits the same code in several threads at once.
+    draft = store / f".{code.digest[:16]}.{os.getpid()}-{threading.get_ident()}"
     draft.mkdir()
     try:
         for file in code.files:
@@ -179,11 +181,11 @@ def _refuse(folder: Path, files: Sequence[CodeFile]) -> None:
     sizes: dict[str, int] = {}
     for file in files:
         top = file.path.split("/", 1)[0]
-        sizes[top] = sizes.get(top, 0) + (1 if len(files) > _MOST_FILES else file.size)
+        sizes[top] = sizes.get(top, 0) + (1 if len(files) > MOST_FILES else file.size)
     largest = sorted(sizes, key=lambda name: -sizes[name])[:3]
     message = (
-        f"{folder}: this is more than code ({_MOST_FILES:,} files or "
-        f"{_MOST_BYTES >> 20} MiB at most); the largest: {', '.join(largest)}"
+        f"{folder}: this is more than code ({MOST_FILES:,} files or "
+        f"{MOST_BYTES >> 20} MiB at most); the largest: {', '.join(largest)}"
     )
     hint = "move the job file to its code, or say which folder that is:\n"
     hint += f'  code: {{path: src, exclude: ["{largest[0]}"]}}\nand read data through `inputs:`'

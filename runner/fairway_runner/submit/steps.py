@@ -20,6 +20,7 @@ from fairway_runner.engines.capabilities import capabilities
 from fairway_runner.engines.engine import engine_of_steps
 from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.job_file import typed_by
+from fairway_runner.jobs.sent import known_git, sent_before
 from fairway_runner.jobs.steps import inputs_of_runs, read_steps, step_run
 from fairway_runner.runs import steps
 from fairway_runner.runs.records import LONGEST_ID, is_run_id
@@ -117,13 +118,13 @@ def start_steps(prepared: PreparedSteps, store: RunStore) -> Run:
 
 
 def start_step(whole: Run, step: StepRecord, store: RunStore, before: Sequence[Run] = ()) -> Run:
-    """Submits the run of a step that has none, which waits there for those `before` it that go on;
-    UserError where that cannot be."""
+    """Submits the run of a step that has none, which waits there until those `before` it have ended
+    as it wants; UserError where that cannot be."""
     _require_free(step.run, step.name, store)
     facts = recorded.facts(whole, "provenance.json")
     target = find_target(step.target)
-    with code.in_use(recorded.snapshots(whole)):
-        snapshot = recorded.snapshot(whole)
+    snapshot = recorded.snapshot(whole)
+    with code.in_use(recorded.snapshots(whole)), sent_before(facts, snapshot):
         parsed = parse_yaml(recorded.text(whole, "job.yaml"), whole.record.job_file)
         document = Document(parsed, parsed.data)
         document = document.override(facts.get("set", []), typed_by(document.data))
@@ -133,9 +134,17 @@ def start_step(whole: Run, step: StepRecord, store: RunStore, before: Sequence[R
             job_file_of(own, facts, snapshot, target), assignments=tuple(facts.get("set", []))
         )
         options: dict[str, Any] = {"code_folder": snapshot, "before": before}
+        options["conditions"] = _conditions(whole, step, before)
         prepared = prepare(job_file, target, store, run_id=step.run, **options)
         _say_whose(prepared, own, facts, whole, step)
         return start(prepared, store)
+
+
+def _conditions(whole: Run, step: StepRecord, before: Sequence[Run]) -> dict[str, str | list[int]]:
+    """How those before it must end, by their runs, where that is not well."""
+    known = {run.id for run in before}
+    wanted = {step_run(whole.id, name): each for name, each in step.after.items()}
+    return {run: each for run, each in wanted.items() if run in known and each != "succeeded"}
 
 
 def _say_whose(
@@ -197,7 +206,14 @@ def _prepared(
         )
     coming = [*runs.values()]
     run_id, target = runs[step.name], choice.targets[0]
-    return prepare(job_file, target, store, run_id=run_id, coming=coming, asks=asks, copies=copies)
+    made = prepare(job_file, target, store, run_id=run_id, coming=coming, asks=asks, copies=copies)
+    folder = made.code.folder
+    if known_git() is None or folder == job_file.folder:
+        return made
+    # Of sent code the snapshot alone is there when the step begins.
+    own = replace(job_file, folder=folder)
+    options: dict[str, Any] = {"code_folder": folder, "coming": coming}
+    return prepare(own, target, store, run_id=run_id, asks=asks, copies=copies, **options)
 
 
 def _can_wait(step: NamedStep, whole: str, found: Mapping[str, Prepared]) -> bool:
@@ -207,8 +223,6 @@ def _can_wait(step: NamedStep, whole: str, found: Mapping[str, Prepared]) -> boo
     others = [found[name].plan.engine.target for name in step.after]
     able = capabilities(engine.target.engine).begins_steps
     if not (able and others and all(engine.waits_for(each) for each in others)):
-        return False
-    if any(each != "succeeded" for each in step.after.values()):
         return False
     ended = {step_run(whole, name) for name in step.after}
     own = {step_run(whole, name) for name in found}

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import fairway_core
 from fairway_core.checks import check_job
 from fairway_core.findings import Finding, Severity, UserError
+from fairway_runner import cpu_limit
 from fairway_runner.engines.capabilities import capabilities, require, runs_here
 from fairway_runner.engines.engine import engine_for
 from fairway_runner.engines.shares import require_gpus, require_share
@@ -133,6 +134,7 @@ def prepare(
     asks: bool = True,
     coming: Collection[str] = (),
     before: Sequence[Run] = (),
+    conditions: Mapping[str, str | list[int]] | None = None,
     copies: bool = True,
 ) -> Prepared:
     """Looks at all that can be wrong with a job and renders its tasks; UserError where
@@ -141,8 +143,8 @@ def prepare(
     `run_id` is one of the caller's choice. `code_folder` holds the code in place of what the
     job says. `asks` is whether the target's engine is asked, who may ask the target; `coming` are
     the runs that have not begun, whose outputs are not looked for; those `before` it go on, and it
-    waits for them on its target. Without `copies` nothing that lies elsewhere is brought here, and
-    what is prepared is not to be started.
+    waits on its target until they have ended as the `conditions` say by their IDs, or well. Without
+    `copies` nothing that lies elsewhere is brought here, and what is prepared is not to be started.
     """
     tasks = job_file.tasks()
     first = next(tasks)
@@ -151,11 +153,13 @@ def prepare(
     require_readable(job.secrets, target, place)
     warnings = _checked(first, job, target)
     engine = engine_for(target)
+    if asks and copies:
+        engine.begin_connection()
     launchers = Launchers()
     source = launchers.of(first, job).source
     folder = code_folder or _code_folder(job_file, job)
     going = [each.id for each in before]
-    kept = Chain.of(job_file, job, engine, store, coming, going, copies=copies)
+    kept = Chain.of(job_file, job, engine, store, coming, going, copies=copies, asks=asks)
     before = [*before, *(require_one_job(store.find(each)) for each in job.after)]
     plan = Plan(
         run=run_id or store.new_id(job.name),
@@ -165,14 +169,16 @@ def prepare(
         staged=[*mounts.staged_inputs(first, job, target), *kept.staged],
         chained=kept.chained,
         after=[engine.predecessor(each) for each in before],
+        conditions=conditions or {},
     )
     use = ParamUse(job_file)
-    for task in chain([first], tasks):
-        resolved = job if task is first else task.resolve(target)
-        use.require(task, launchers.of(task, resolved))
-        script = launchers.render(task, resolved, target)
-        require_share(resolved, target, task.document)
-        plan.add(resolved, script, mounts.checkpoint_directory(task, resolved, target))
+    with cpu_limit.prepared():
+        for task in chain([first], tasks):
+            resolved = job if task is first else task.resolve(target)
+            use.require(task, launchers.of(task, resolved))
+            script = launchers.render(task, resolved, target)
+            require_share(resolved, target, task.document)
+            plan.add(resolved, script, mounts.checkpoint_directory(task, resolved, target))
     if job.setup is not None:
         plan.set_up_with(job, render_setup(job))
     if job.finally_ is not None:

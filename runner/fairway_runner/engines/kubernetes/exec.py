@@ -121,6 +121,9 @@ class Exec:
             *words,
         ]
 
+    def begin(self) -> None:
+        """Nothing: each command connects anew."""
+
     def run(
         self,
         words: Sequence[str],

@@ -76,6 +76,9 @@ class LocalEngine:
         """What ranks that share cores need."""
         return machine.task_environment(ranks)
 
+    def begin_connection(self) -> None:
+        """Nothing: there is none to wait for."""
+
     def predecessor(self, run: RunFolder) -> str:
         """Its folder; UserError where it runs elsewhere."""
         if not runs_here(run.record.engine):

@@ -41,6 +41,10 @@ class Connection(Protocol):
     has_rsync: bool
     """Whether rsync is on both sides; True as long as nobody has looked."""
 
+    def begin(self) -> None:
+        """Connects in the background, where that takes a while; what fails is said by what first
+        uses the connection."""
+
     def run(
         self,
         words: Sequence[str],
@@ -83,6 +87,9 @@ class Here:
 
     name: str = "this host"
     has_rsync: bool = False  # nothing is faster here than a plain copy
+
+    def begin(self) -> None:
+        """It is here."""
 
     def run(
         self,

@@ -31,8 +31,8 @@ _TIMEOUT = 86_400.0  # seconds: a copy may take long, and one that stands still 
 UNPACK = 'mkdir -p "$1" && exec tar --no-same-owner -xzf - -C "$1"'
 """Bash for a host: writes the files that come as a tar file into the folder `$1`.
 
-Root's tar would give them to whoever packed them, which a file server that takes root for nobody
-refuses."""
+Root's tar would give them to the user who packed them, which a file server that takes root for
+nobody refuses."""
 
 PACK = (
     'cd "$1" && while IFS= read -r -d "" n; do [ ! -e "$n" ] || printf "%s\\0" "$n"; done'
@@ -138,7 +138,7 @@ def _finish_rsync(remote: Remote, program: Program, data: bytes, deadline: float
 
 
 def _rsync_line(remote: Remote) -> list[str]:
-    # Not the owners: they are those of whoever copies. Arguments are protected from the shell.
+    # Not the owners: they are those of the copying user. Arguments are protected from the shell.
     return ["rsync", "-rlptz", "-s", "--partial", "-e", shlex.join(remote.command("-T"))]
 
 

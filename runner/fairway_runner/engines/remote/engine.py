@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, NoReturn, TypeVar
 
@@ -124,6 +125,11 @@ class RemoteEngine:
         """Those of the same shared folder are seen from there."""
         is_mine = other.engine == self.target.engine
         return is_mine and self.place_of(other) == self.place_of(self.target)
+
+    def begin_connection(self) -> None:
+        """That to the host."""
+        with suppress(UserError, OSError):
+            self.remote_host.connection.begin()
 
     def predecessor(self, run: RunFolder) -> str:
         """Its id; UserError where it does not run in the same shared folder."""

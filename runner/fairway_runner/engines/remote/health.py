@@ -19,7 +19,7 @@ def of_shared_folder(fault: str, free: int, shared: str, host: str) -> Iterator[
         message = f"the shared folder {shared} cannot be used: {fault}"
         hint = f"look at its mount on {host}: findmnt -T {shared}"
         yield Finding("unwritable-folder", message, hint)
-    elif free < _LEAST_FREE:
+    if free < _LEAST_FREE:
         message = f"the shared folder {shared} has {free >> 20} MiB left"
         yield Finding("full-disk", message, "remove old runs: fairway clean")
 

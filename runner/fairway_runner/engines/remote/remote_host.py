@@ -36,8 +36,8 @@ bundle=$1/fairway/$2
 [ -f "$bundle/__main__.py" ] || exit 66
 exec python3 -s "$bundle" call "$3" "$1" """
 
-# The files appear as a whole, and whoever comes second leaves them as they are. They are not given
-# to whoever packed them, as root's tar would: see `copying.UNPACK`.
+# The files appear as a whole, and a second writer leaves them as they are. They are not given
+# to the user who packed them, as root's tar would: see `copying.UNPACK`.
 SHIP = """case $1 in "~"/*) set -- "$HOME/${1#??}" "$2" ;; esac
 set -e
 mkdir -p "$1/fairway"

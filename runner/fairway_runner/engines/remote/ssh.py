@@ -16,6 +16,7 @@ import shlex
 import shutil
 import subprocess
 import tempfile
+import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -98,6 +99,10 @@ class Ssh:
     reached: bool = False
     folder: Path | None = field(default=None, repr=False)
     silence: Silence = field(default_factory=Silence, repr=False)
+    _opening: subprocess.Popen[bytes] | None = field(default=None, init=False, repr=False)
+    _connecting: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
+    """Held by the thread that connects: of two connections with one socket the second has none, and
+    nothing would ever end it."""
     _untried: list[str] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -108,6 +113,16 @@ class Ssh:
     def name(self) -> str:
         """As one would write it for ssh."""
         return f"{self.user}@{self.host}" if self.user else self.host
+
+    def begin(self) -> None:
+        """See `Connection.begin`."""
+        if not self._connecting.acquire(blocking=False):
+            return  # another thread connects
+        try:
+            if self._opening is None and self.socket is None and not self._has_masters_own():
+                self._opening = self._connect()
+        finally:
+            self._connecting.release()
 
     def run(
         self,
@@ -200,6 +215,10 @@ class Ssh:
 
     def close(self) -> None:
         """Ends the master connection that this process has made."""
+        if self._opening is not None:
+            self._opening.terminate()
+            self._opening.wait()
+            self._opening = None
         self._drop()
         if self.folder is not None:
             shutil.rmtree(self.folder, ignore_errors=True)
@@ -207,10 +226,26 @@ class Ssh:
 
     def _open(self) -> Ended | None:
         """Connects where there is no connection; returns what ssh said where that failed."""
-        if self.socket is not None and self.socket.exists():
+        with self._connecting:
+            opening, self._opening = self._opening, None
+            if opening is None:
+                if self.socket is not None and self.socket.exists():
+                    return None
+                if self.socket is None and self._has_masters_own():
+                    return None
+                opening = self._connect()
+            try:
+                code = opening.wait()
+            except BaseException:
+                opening.kill()
+                raise
+            if code:
+                return Ended(BROKEN, b"", self._errors.read_text(errors="replace"))
+            self.reached = True
             return None
-        if self.socket is None and self._has_masters_own():
-            return None
+
+    def _connect(self) -> subprocess.Popen[bytes]:
+        """Starts ssh, which ends once the connection is there."""
         if self.folder is None:
             # Short: a socket's path has 108 bytes at most, some of which ssh wants itself.
             _remove_left_over()
@@ -221,7 +256,7 @@ class Ssh:
         with errors.open("ab") as log:
             # Not a pipe: the master holds it open for as long as it lives. And -E, as it lets go
             # of its standard error once it is there, and later says why it forwards nothing.
-            code = subprocess.call(
+            return subprocess.Popen(
                 [
                     *("ssh", *self._configuration(), *self._options(), "-o", "BatchMode=yes"),
                     *("-o", f"ControlPersist={_PERSIST}", "-o", f"ControlPath={self.socket}"),
@@ -233,10 +268,6 @@ class Ssh:
                 stderr=log,
                 env={**os.environ, **ways.environment(self.reach, errors)},
             )
-        if code:
-            return Ended(BROKEN, b"", errors.read_text(errors="replace"))
-        self.reached = True
-        return None
 
     def _turn_to_another(self) -> bool:
         """Takes another host in place of one that was never reached; at last the first again."""

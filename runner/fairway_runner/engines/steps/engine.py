@@ -61,6 +61,9 @@ class StepsEngine:
         """Nothing."""
         return {}
 
+    def begin_connection(self) -> None:
+        """Nothing: there is none to wait for."""
+
     def predecessor(self, run: RunFolder) -> str:
         """UserError: no target knows of it."""
         return steps.require_one_job(run).id

@@ -140,6 +140,13 @@ class Whole:
             going.append(run)
         return going
 
+    def _to_wait_for_again(self, step: StepRecord) -> list[Run]:
+        """The runs that have ended, and did not have to succeed, of steps that it comes after: in a
+        retry of the whole they go on too, and may end otherwise."""
+        others = [self._index(name) for name, how in step.after.items() if how != "succeeded"]
+        ended = [self.run_of(self.steps[i]) for i in others if self.states[i].is_final]
+        return [run for run in ended if run is not None]
+
     def _unmet(self, step: StepRecord) -> list[str]:
         """What became of those that it comes after that have ended otherwise than it wants."""
         others = {name: self.states[self._index(name)] for name in step.after}
@@ -201,7 +208,8 @@ class Whole:
         """
         with self.apart(index):
             try:
-                self._mirror(index, start_step(Run(self.run.folder), step, self.store, going))
+                before = [*going, *self._to_wait_for_again(step)] if going else going
+                self._mirror(index, start_step(Run(self.run.folder), step, self.store, before))
             except (NotKept, Refused) as error:
                 if going and any(each.id == FAILED_PREDECESSOR for each in error.findings):
                     self.late.add(index)
@@ -230,7 +238,7 @@ class Whole:
             attempt=0 if begun else None,
             started=status.started,
             ended=status.ended if ended else None,
-            exit_code=own.exit_code if ended else None,
+            exit_code=own.exit_code if ended and (begun or status.state != "cancelled") else None,
             reason=status.reason,
         )
         self._settle(index, state)

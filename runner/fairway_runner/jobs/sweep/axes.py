@@ -19,10 +19,10 @@ MOST_POINTS = 100_000
 
 
 class Range(Model):
-    """`start`, `start + step`, … as long as `stop` is not reached; it is never one of them.
+    """`start`, `start + step`, … up to but not including `stop`.
 
-    Each value is the number nearest to `start + index × step` in decimal arithmetic, so
-    that nothing drifts. They are whole numbers where all three are.
+    Values are computed as `start + index × step` in decimal arithmetic, so errors do not add up.
+    They are whole numbers if `start`, `stop` and `step` are.
 
     >>> Range(start=0.5, stop=0.8, step=0.1).values
     [0.5, 0.6, 0.7]
@@ -31,7 +31,7 @@ class Range(Model):
     start: int | FiniteFloat
     """The first value."""
     stop: int | FiniteFloat
-    """Where the values end; it is not one of them."""
+    """The end of the values, not included."""
     step: int | FiniteFloat
     """The distance from one value to the next."""
 

@@ -50,7 +50,7 @@ class _OneList(Model):
     __pydantic_extra__: dict[Identifier, ScalarAxis]
 
     length: Annotated[int, Field(ge=1, le=1000)]
-    """How many values each pick has."""
+    """How many values to choose."""
 
     @model_validator(mode="after")
     def _has_one_parameter(self) -> _OneList:
@@ -76,13 +76,13 @@ class _OneList(Model):
 
 
 class Combinations(_OneList):
-    """Every way to pick `length` of the values without regard to order, each pick a list.
+    """Every choice of `length` values regardless of order, each as a list.
 
-    The order is that of Python's `itertools`.
+    They come in the order of Python's `itertools`.
     """
 
     replacement: bool = False
-    """Whether a value may be picked again."""
+    """Whether a value may be chosen more than once."""
 
     @model_validator(mode="after")
     def _is_long_enough(self) -> Combinations:
@@ -98,7 +98,7 @@ class Combinations(_OneList):
 
 
 class Permutations(_OneList):
-    """Every way to pick `length` of the values in an order, each pick a list."""
+    """Every ordered choice of `length` values, each as a list."""
 
     @model_validator(mode="after")
     def _is_long_enough(self) -> Permutations:
@@ -115,11 +115,11 @@ _Drawn = Annotated[Distribution, Called("a distribution such as {uniform: [0, 1]
 
 
 class Random(Model):
-    """Points with random values; every other key is a parameter and its `Distribution`.
+    """Points with random values; each further key is a parameter with its `Distribution`.
 
-    The same seed gives the same points on every machine. Each parameter draws from a
-    stream of its own, seeded by `seed` and its name: another parameter beside it or a
-    larger `count` changes none of its values.
+    The same seed gives the same points on every machine. Each parameter has its own random stream,
+    seeded by `seed` and its name: adding a parameter or raising `count` changes none of the values
+    already drawn.
     """
 
     model_config = ConfigDict(extra="allow")
@@ -128,7 +128,7 @@ class Random(Model):
     count: Annotated[int, Field(ge=1)]
     """How many points there are."""
     seed: Annotated[int, Field(ge=0, lt=2**64)] = 0
-    """What the values follow from: another seed gives others."""
+    """Seed of the random values; another seed gives other values."""
 
     @model_validator(mode="after")
     def _has_parameters(self) -> Random:
@@ -143,12 +143,13 @@ class Random(Model):
 
 
 class Shards(Model):
-    """Shares of the files of an input, for the template `score`."""
+    """Splits the files of an input among tasks, for the template `score`."""
 
     input: Identifier
-    """The input, by its name under `inputs:`."""
+    """Name of the input under `inputs:`."""
     of: Annotated[int, Field(ge=1)]
-    """How many shares there are, each a task; one that no file is left for has nothing to do."""
+    """How many shares to make, one per task. With fewer files than shares, some tasks have nothing
+    to do."""
 
 
 _Axes = Annotated[dict[Identifier, Axis], AfterValidator(_named)]
@@ -161,24 +162,26 @@ class Generator(OneKey):
     noun: ClassVar[str] = "a generator"
 
     grid: _Axes | None = None
-    """Each value of each parameter with each of the others; the last key changes fastest."""
+    """Every combination of the parameters' values; the last key changes fastest."""
     zip: _EqualAxes | None = None
     """The first values together, then the second values together, and so on."""
     combinations: Combinations | None = None
-    """Picks from one list of values, in which order does not count; the parameter is a list."""
+    """Every choice of some values from a list, regardless of order; the parameter is a list."""
     permutations: Permutations | None = None
-    """Picks from one list of values, in which order counts; the parameter is a list."""
+    """Every ordered choice of some values from a list; the parameter is a list."""
     random: Random | None = None
     """Values drawn from distributions."""
     repeat: Annotated[int, Field(ge=1)] | None = None
-    """That many points without values of their own."""
+    """How many times to run the job as it is."""
     files: FilePattern | None = None
-    """A point for each file that matches: the parameters `file`, `name` and `stem`."""
+    """One point per file that matches the pattern, with the parameters `file`, `name` and
+    `stem`."""
     python: FunctionReference | None = None
-    """The mappings that a function yields, in a module of the job's folder."""
+    """The points that a Python function in the job's folder yields, each a mapping."""
     shards: Shards | None = None
-    """A point for each share of an input's files: the parameters `shard`, from 0, `shards`, which
-    counts them, and `shard_input`. The template `score` gives each task its share."""
+    """One point per share of an input's files, with the parameters `shard` (its number, from 0),
+    `shards` (how many there are) and `shard_input`. The template `score` gives each task its
+    share."""
 
     @property
     def count(self) -> int | None:
@@ -214,14 +217,13 @@ _Generators = Annotated[list[_Listed], AfterValidator(_filled)]
 
 
 class Sweep(Model):
-    """Many tasks from one job: a point of the sweep is a task's values of `params`.
+    """Many tasks from one job: each point of the sweep is a task, with its values of `params`.
 
-    A point's values override the job's own. Generators in a list are joined one after
-    the other.
+    A point's values override the job's own. The points of several generators follow each other.
     """
 
     max_parallel: Annotated[int, Field(ge=1)] | None = None
-    """How many tasks run at a time; without it as many as the target has room for."""
+    """How many tasks may run at a time; by default as many as the target has room for."""
     points: Annotated[
         Annotated[_Generators, Tag("as a list")] | Annotated[Generator, Tag("as one")],
         Discriminator(

@@ -1,0 +1,206 @@
+"""The code of a job on its way to a server: files one after the other, cut into pieces that are
+named by their digests, so that nothing is sent twice.
+
+The first line is JSON: the job's folder, what git says, and of each file its path, size and whether
+it is executable. The contents follow as they are: nothing is packed, so nothing can unpack to more
+than was sent.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fairway_core.documents import FieldError
+from fairway_core.findings import Finding, UserError
+from fairway_runner.jobs.confined import NEVER
+from fairway_runner.jobs.job_file import JobFile, has_steps
+from fairway_runner.jobs.templates import SUFFIX
+from fairway_runner.submit import snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+PIECE = 1 << 20
+"""Bytes of a piece, at most."""
+_FOLDER = "job_templates"
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """Files below `root` that a job needs, by their paths there, and the job's folder. Those of
+    `sources` lie elsewhere here; of those whose names alone are needed, no content is sent."""
+
+    root: Path
+    folder: str
+    files: tuple[snapshot.CodeFile, ...]
+    sources: dict[str, Path]
+
+    @classmethod
+    def of(cls, job_file: JobFile) -> Parcel:
+        """What the job's own submission would take; UserError where that cannot be sent."""
+        jobs = [job_file]
+        if has_steps(job_file.document.data):
+            from fairway_runner.jobs.steps import read_steps
+
+            steps = read_steps(job_file.document, "run")
+            jobs = [JobFile(step.document, job_file.folder) for step in steps]
+        found: dict[Path, snapshot.CodeFile] = {}
+        sources: dict[Path, Path] = {}
+        folders = [job_file.folder]
+        for job in jobs:
+            folder, exclude = _code_of(job)
+            folders.append(folder)
+            for file in snapshot.listed(folder, exclude):
+                found[folder / file.path] = file
+        for job in jobs:
+            for place, source in _templates(job):
+                found.setdefault(place, _file(source))
+                sources[place] = source
+            for place in _swept(job):
+                found.setdefault(place, snapshot.CodeFile("", 0, executable=False))
+        root = Path(os.path.commonpath(folders))
+        files = {place.relative_to(root).as_posix(): file for place, file in found.items()}
+        _require_few(root, files.values())
+        return cls(
+            root,
+            job_file.folder.relative_to(root).as_posix(),
+            tuple(
+                snapshot.CodeFile(path, files[path].size, files[path].executable)
+                for path in sorted(files)
+            ),
+            {place.relative_to(root).as_posix(): file for place, file in sources.items()},
+        )
+
+    def pieces(self) -> Iterator[bytes]:
+        """The pieces in their order; a file that does not change keeps its piece, mostly."""
+        from fairway_runner.submit.provenance import git_facts
+
+        head = {
+            "folder": self.folder,
+            "git": git_facts(self.root / self.folder)[0],
+            "files": [[file.path, file.size, file.executable] for file in self.files],
+        }
+        line = json.dumps(head).encode() + b"\n"
+        yield from (line[at : at + PIECE] for at in range(0, len(line), PIECE))
+        waiting = b""
+        for file in self.files:
+            content = self._content(file)
+            if len(waiting) + len(content) > PIECE and waiting:
+                yield waiting
+                waiting = b""
+            waiting += content
+            while len(waiting) > PIECE:
+                yield waiting[:PIECE]
+                waiting = waiting[PIECE:]
+        if waiting:
+            yield waiting
+
+    def _content(self, file: snapshot.CodeFile) -> bytes:
+        if file.size == 0:
+            return b""
+        path = self.sources.get(file.path, self.root / file.path)
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise UserError.of("bad-code", f"{path}: {error.strerror}", _AGAIN) from None
+        if len(content) != file.size:
+            raise UserError.of("bad-code", f"{path} changed while it was read", _AGAIN)
+        return content
+
+
+_AGAIN = "submit again"
+
+
+def digest_of(piece: bytes) -> str:
+    """The name of a piece."""
+    return hashlib.sha256(piece).hexdigest()
+
+
+def _code_of(job: JobFile) -> tuple[Path, Sequence[str]]:
+    """The folder of a job's code, and what of it is left out."""
+    data = job.document.data
+    section = data.get("code") if isinstance(data, dict) else None
+    section = section if isinstance(section, dict) else {}
+    path, exclude = section.get("path", "."), section.get("exclude", [])
+    path = path if isinstance(path, str) else "."
+    if "{{" in path or path.startswith("/"):
+        message = f"`code.path`: a server is sent no folder `{path}`"
+        hint = "write it as seen from the job file, for example `path: src`"
+        raise _at(job, message, hint)
+    folder = Path(os.path.normpath(job.folder / path))
+    if not folder.is_dir():
+        message = f"`code.path`: {folder} is not a folder"
+        hint = "write the folder of the code as seen from the job file, for example `path: src`"
+        raise _at(job, message, hint)
+    words = exclude if isinstance(exclude, list) else []
+    return folder, [each for each in words if isinstance(each, str)]
+
+
+def _at(job: JobFile, message: str, hint: str) -> UserError:
+    place = job.document.location(("code", "path"))
+    return UserError([Finding("bad-value", message, hint, "code.path", location=place)])
+
+
+def _templates(job: JobFile) -> Iterator[tuple[Path, Path]]:
+    """The user's own templates that a job may name: where each is to lie, and where it lies."""
+    data = job.document.data
+    name = data.get("template") if isinstance(data, dict) else None
+    if not isinstance(name, str):
+        return
+    own, project = job.folder / _FOLDER, Path.cwd() / _FOLDER
+    if name.endswith(SUFFIX):
+        folder = Path(os.path.normpath(job.folder / name)).parent
+        if folder.is_relative_to(job.folder):
+            yield from ((file, file) for file in _scripts(folder))
+    elif (own / f"{name}{SUFFIX}").is_file():
+        yield from ((file, file) for file in _scripts(own))
+    elif (project / f"{name}{SUFFIX}").is_file():
+        yield from ((own / file.name, file) for file in _scripts(project))
+
+
+def _scripts(folder: Path) -> list[Path]:
+    return [file for file in sorted(folder.glob("*.j2")) if file.is_file()]
+
+
+def _swept(job: JobFile) -> Iterator[Path]:
+    """The files of which a sweep takes the names."""
+    data = job.document.data
+    section = data.get("sweep") if isinstance(data, dict) else None
+    if not isinstance(section, dict):
+        return
+    sweep = job.sweep()
+    for _, generator in sweep.section.generators() if sweep else ():
+        if generator.key == "files":
+            yield from _matching(job.folder, generator.value)
+
+
+def _matching(folder: Path, pattern: str) -> Iterator[Path]:
+    from fairway_runner.jobs.sweep.files import matching_files
+
+    if pattern.startswith("/") or ".." in pattern.split("/"):
+        message = f"`files:` a server is not told which files match `{pattern}` here"
+        hint = "keep them below the folder of the job file"
+        raise UserError.of("bad-value", message, hint)
+    try:
+        found = matching_files(pattern, folder)
+    except FieldError:
+        return  # said there, at its line
+    for path in found:
+        if not any(fnmatch(part, each) for part in path.split("/") for each in NEVER):
+            yield Path(os.path.normpath(folder / path))
+
+
+def _file(path: Path) -> snapshot.CodeFile:
+    return snapshot.CodeFile("", path.stat().st_size, executable=False)
+
+
+def _require_few(root: Path, files: Any) -> None:
+    if len(files) > snapshot.MOST_FILES or sum(each.size for each in files) > snapshot.MOST_BYTES:
+        message = f"{root}: this is more than a server takes as code"
+        raise UserError.of("bad-code", message, "leave some out: code: {exclude: [NAME]}")
