@@ -131,7 +131,7 @@ def options(
             "--server",
             metavar="URL",
             envvar="FAIRWAY_SERVER",
-            help="Ask a `fairway serve` elsewhere: list, show, logs, wait, cancel.",
+            help="Ask a `fairway serve` elsewhere: list, show, logs, submit, wait, cancel.",
             show_default=False,
         ),
     ] = None,

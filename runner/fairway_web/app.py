@@ -24,6 +24,7 @@ from fairway_web.pages import Pages, problem_page
 from fairway_web.project import Refresher, Runs
 from fairway_web.rest import Rest, metrics, problem
 from fairway_web.roles import ROUTES, may, refused
+from fairway_web.sent import Sent
 from fairway_web.styles import report_style
 from fairway_web.submit_page import SubmitPage
 from fairway_web.submitting import Submitting
@@ -79,7 +80,7 @@ def _pages(store: RunStore, program: Sequence[str], more: Sequence[BaseRoute]) -
     runs = Runs(store.base)
     refresher = Refresher(runs)
     refresher.start()
-    submitting = Submitting(runs)
+    submitting = Submitting(runs, Sent(runs))
     rest, targets = Rest(runs, refresher, submitting), Targets(runs)
     parts = (targets, Costs(runs, refresher), Environments(program))
 

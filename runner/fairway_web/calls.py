@@ -6,7 +6,7 @@ calls and no others, and answers as they say, is tested.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from fairway_runner.runs.accounting import BY
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 Schema = dict[str, Any]
 
 TEXT: Schema = {"type": "string"}
+_DIGEST: Schema = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
 _COUNT: Schema = {"type": "integer", "minimum": 0}
 _MAYBE: Schema = {"type": ["string", "null"]}
 _NUMBER: Schema = {"type": ["number", "null"]}
@@ -79,6 +80,8 @@ RECORDS: Mapping[str, Schema] = {
     "Retried": _record(run_id=TEXT, tasks=_COUNT),
     "Checked": _record(name=TEXT, target=TEXT, tasks=_COUNT, scripts=_MAP, findings=_list(_MAP)),
     "Rendered": _record(name=TEXT, target=TEXT, template=TEXT, script=TEXT),
+    "Code": _record(code=TEXT, missing=_list(TEXT)),
+    "Piece": _record(digest=TEXT, size=_COUNT),
     "Target": _record(name=TEXT, engine=TEXT, ready=_FLAG),
     "Node": _record(name=TEXT, state=TEXT, address=_MAYBE, run=_MAYBE, reason=_MAYBE),
     "NodeAction": _record(node=TEXT, action=TEXT),
@@ -111,6 +114,7 @@ class Call:
     method: str = "get"
     status: int = 200
     has_job: bool = False
+    body: Mapping[str, Schema] = field(default_factory=dict)
     events: bool = False
     headers: tuple[str, ...] = ()
 
@@ -215,7 +219,25 @@ CALLS = (
         method="post",
         status=201,
         has_job=True,
-        headers=("Location",),
+        headers=("Location", "Findings"),
+    ),
+    Call(
+        "sendCode",
+        "/code",
+        'takes the list of the pieces of some code, `{"pieces": [SHA-256, …]}`: its name for'
+        " `code`, and which pieces are `missing`",
+        "Code",
+        method="post",
+        body={"application/json": _record(pieces=_list(_DIGEST))},
+    ),
+    Call(
+        "sendPiece",
+        "/code/{digest}",
+        "takes one piece of at most 1 MiB, by the SHA-256 of its bytes",
+        "Piece",
+        method="post",
+        status=201,
+        body={"application/octet-stream": {}},
     ),
     Call(
         "checkJob",

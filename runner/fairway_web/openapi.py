@@ -76,6 +76,9 @@ def _operation(call: Call) -> dict[str, Any]:
     if call.has_job:
         content = {"application/json": {"schema": _named("Job")}}
         operation["requestBody"] = {"required": True, "content": content}
+    elif call.body:
+        content = {kind: {"schema": schema} for kind, schema in call.body.items()}
+        operation["requestBody"] = {"required": True, "content": content}
     return operation
 
 

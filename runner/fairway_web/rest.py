@@ -14,10 +14,11 @@ from starlette.responses import (
 )
 from starlette.routing import Route
 
-from fairway_core.findings import Finding, UserError, finding_facts
+from fairway_core.findings import Finding, UserError
 from fairway_runner.runs.compare import compare
 from fairway_runner.runs.detail import Detail
 from fairway_runner.runs.facts import run_facts, target_facts
+from fairway_runner.runs.steps import has_steps, to_begin
 from fairway_web import files, logs, standing
 from fairway_web.acting import acting, checking
 from fairway_web.listing import columns_of, compared, listed
@@ -33,7 +34,11 @@ if TYPE_CHECKING:
     from fairway_web.submitting import Submitting
 
 _UNKNOWN = frozenset(
-    f"unknown-{what}" for what in ("run", "task", "output", "target", "node", "rank", "environment")
+    f"unknown-{what}"
+    for what in (
+        *("run", "task", "output", "target", "node", "rank", "environment"),
+        *("code", "piece"),
+    )
 )
 _WRONG_STATE = frozenset({"running-run", "nothing-to-retry", "taken-run-id"})
 _STATUS = {2: 422, 3: 409, 5: 502}
@@ -47,7 +52,7 @@ def problem(error: UserError) -> JSONResponse:
         status = 409
     if "missing-role" in codes:
         status = 403
-    facts = [finding_facts(each) for each in error.findings]
+    facts = [standing.told(each) for each in error.findings]
     return JSONResponse({"findings": facts, "exit_code": error.exit_code}, status)
 
 
@@ -64,6 +69,8 @@ class Rest:
         return [
             Route("/runs", self.list),
             Route("/runs", self.submit, methods=["POST"]),
+            Route("/code", self.wanted, methods=["POST"]),
+            Route("/code/{digest}", self.keep, methods=["POST"]),
             Route("/check", self.check, methods=["POST"]),
             Route("/render", self.render, methods=["POST"]),
             Route("/runs/{run}", self.show),
@@ -96,10 +103,23 @@ class Rest:
     async def submit(self, request: Request) -> Response:
         """Starts a job; asked for again with the same `run_id`, it is the same run."""
         asked = read_asked(await request.body())
-        run = await acting(self._submitting.submit, asked)
+        run, warnings = await acting(self._submitting.submit, asked)
         self._refresher.watch()
         facts = await to_thread.run_sync(_started, run)
-        return JSONResponse(facts, 201, {"Location": f"/api/v1/runs/{run.id}"})
+        beside = {"Location": f"/api/v1/runs/{run.id}"}
+        beside["Findings"] = standing.findings_header(warnings)
+        return JSONResponse(facts, 201, beside)
+
+    async def wanted(self, request: Request) -> Response:
+        """Takes the list of the pieces of some code, and says which it has not."""
+        body = await request.body()
+        return JSONResponse(await to_thread.run_sync(self._submitting.sent.wanted, body))
+
+    async def keep(self, request: Request) -> Response:
+        """Takes a piece of code."""
+        digest, body = request.path_params["digest"], await request.body()
+        found = await to_thread.run_sync(self._submitting.sent.keep, digest, body)
+        return JSONResponse(found, 201)
 
     async def check(self, request: Request) -> Response:
         """What a job would start, and what is wrong with it; nothing is started."""
@@ -192,8 +212,9 @@ class Rest:
 def _started(run: Run) -> dict[str, Any]:
     """What `fairway submit --json` prints."""
     facts, left = run_facts(run), target_facts(run)["next_targets"]
-    named = {name: facts[name] for name in ("run_id", "target", "tasks", "state")}
-    return {**named, "next_targets": left} if left else named
+    found = {name: facts[name] for name in ("run_id", "target", "tasks", "state")}
+    found |= {"next_targets": left} if left else {}
+    return found | ({"steps_to_begin": to_begin(run)} if has_steps(run.folder) else {})
 
 
 def flag(request: Request, name: str) -> bool:

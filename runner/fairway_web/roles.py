@@ -35,14 +35,14 @@ ACTIONS = {
     ),
     "submit": (
         Role.SUBMITTER,
-        "check and submit jobs, with the code of the project or of an earlier run",
+        "check and submit jobs, with the code of the project, of an earlier run, or their own",
     ),
     "steer": (Role.SUBMITTER, "cancel and retry the runs that they submitted here"),
     "steer-all": (Role.OPERATOR, "cancel and retry all runs"),
     "nodes": (Role.OPERATOR, "drain and resume nodes"),
     "here": (
         Role.OPERATOR,
-        "run jobs on the machine of the server, and submit code from outside of the project",
+        "run jobs on the machine of the server, and submit code from its other folders",
     ),
 }
 """Each thing that can be done: the least role for it, and what it is in words."""
@@ -73,6 +73,8 @@ ROUTES = {
     "GET /api/v1/openapi.json": "look",
     "GET /api/v1/runs": "look",
     "POST /api/v1/runs": "submit",
+    "POST /api/v1/code": "submit",
+    "POST /api/v1/code/{digest}": "submit",
     "POST /api/v1/check": "submit",
     "POST /api/v1/render": "submit",
     "GET /api/v1/runs/{run}": "look",

@@ -66,9 +66,15 @@ def cancelled(run: Run, task: str | None) -> dict[str, Any]:
     return found
 
 
+def told(finding: Finding) -> dict[str, Any]:
+    """A finding for a client that has the line itself: also how much of it is meant."""
+    facts: dict[str, Any] = finding_facts(finding)
+    return {**facts, "length": finding.location.length} if finding.location else facts
+
+
 def findings_header(findings: Iterable[Finding]) -> str:
     """Findings beside a list, which has no place for them: the first few, in ASCII."""
-    some = [finding_facts(_short(each)) for each in [*findings][:_MOST_FINDINGS]]
+    some = [told(_short(each)) for each in [*findings][:_MOST_FINDINGS]]
     return json.dumps(some)
 
 

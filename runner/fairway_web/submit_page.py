@@ -27,7 +27,7 @@ from fairway_web.html import fragment, page
 from fairway_web.submitting import UNNAMED, Asked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from starlette.requests import Request
 
@@ -77,7 +77,7 @@ class SubmitPage:
             asked = self._asked(fields, form)
             if form.get("action") == "check":
                 return await self._page(fields, await checking(self._submitting.check, asked))
-            run = await acting(self._submitting.submit, asked)
+            run, _ = await acting(self._submitting.submit, asked)
         except UserError as error:
             found = list(error.findings)
             if found[0].id == "taken-run-id":
@@ -125,7 +125,7 @@ class SubmitPage:
         if kind == "run":
             run = self._runs.find(name)
             was = submitted(run)
-            lines = "\n".join(was.assignments)
+            lines = _lines_of(was.assignments)
             begun = {"run": run.id, "job": was.text, "set": lines, "target": run.record.target}
         elif kind == "file":
             begun = {"file": name, "job": text_of(self._submitting.inside(name))}
@@ -148,7 +148,7 @@ class SubmitPage:
         return fields if _ONCE.fullmatch(fields["once"]) else {**fields, "once": self._once()}
 
     def _asked(self, fields: Mapping[str, str], form: Mapping[str, str]) -> Asked:
-        assignments = tuple(line for line in fields["set"].splitlines() if line.strip())
+        assignments = _assignments_in(fields["set"])
         return Asked(
             job=fields["job"],
             file=None if fields["run"] else fields["file"] or None,
@@ -165,6 +165,21 @@ class SubmitPage:
     def _once(self) -> str:
         """What tells one submission from others, however often its button is pressed."""
         return self._runs.new_id("x").rpartition("-")[2]
+
+
+def _lines_of(assignments: Sequence[str]) -> str:
+    """Each a line for a person to edit; further lines of one with several begin with a space."""
+    return "\n".join(each.replace("\n", "\n ") for each in assignments)
+
+
+def _assignments_in(text: str) -> tuple[str, ...]:
+    found: list[str] = []
+    for line in text.replace("\r\n", "\n").split("\n"):
+        if found and line.startswith(" "):
+            found[-1] += "\n" + line[1:]
+        elif line.strip():
+            found.append(line)
+    return tuple(found)
 
 
 def _name(text: str, assignments: tuple[str, ...]) -> str:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from fairway_core.documents import Document, Model, text_of
-from fairway_core.findings import Finding, UserError, finding_facts
-from fairway_core.yaml_text import parse_yaml
+from fairway_core.findings import Finding, UserError
+from fairway_core.yaml_text import parse_yaml, unfit_character
 from fairway_runner.jobs.confined import confined, is_code_of
 from fairway_runner.jobs.job_file import job_of_text
+from fairway_runner.jobs.sent import sent
 from fairway_runner.moments import span
 from fairway_runner.runs.store import RunStore
 from fairway_runner.submit.ready import MANY, Ready, make_ready, many
@@ -22,17 +23,21 @@ from fairway_runner.submit.steps import PreparedSteps
 from fairway_runner.targets.lookup import find_target
 from fairway_web.audit import audited, by
 from fairway_web.roles import may
+from fairway_web.standing import told
+from fairway_web.steering import not_here
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from fairway_core.target import Target
     from fairway_runner.runs.store import Run
     from fairway_web.project import Runs
+    from fairway_web.sent import Laid, Sent
 
 UNNAMED = "job.yaml"
 """Where a job stands that came without a file: beside the project's own."""
+_LONGEST_NAME = 1024
 
 
 class Asked(Model):
@@ -42,6 +47,9 @@ class Asked(Model):
     """The text of the job's file; by default what is written in `file`."""
     file: str | None = None
     """Where it stands in the project: its folder has the code."""
+    code: str | None = None
+    """Code that was sent, in place of that of the project: the answer of `/code` names it. `file`
+    is then what the job's file is called in findings."""
     run: str | None = None
     """An earlier run, in place of `file`: its code runs again, with its own job or `job`."""
     set: tuple[str, ...] = ()
@@ -81,6 +89,7 @@ class Submitting:
     """Checks and submits, over the runs of one project."""
 
     runs: Runs
+    sent: Sent
     _turns: WeakValueDictionary[str, Lock] = field(default_factory=WeakValueDictionary)
     _turn: Lock = field(default_factory=Lock)
 
@@ -94,13 +103,14 @@ class Submitting:
         with what is wrong with it."""
         with self._ready(asked) as ready:
             record = ready.record
+            ready.require_free(self._store)
             return {
                 "name": record.name,
                 "target": record.target,
                 "next_targets": ready.next_targets,
                 "tasks": ready.tasks,
                 "scripts": dict(ready.scripts),
-                "findings": [finding_facts(each) for each in ready.warnings],
+                "findings": [told(each) for each in ready.warnings],
             }
 
     def render(self, asked: Asked) -> dict[str, Any]:
@@ -113,8 +123,8 @@ class Submitting:
             facts = {"name": made.record.name, "target": made.record.target}
             return {**facts, "template": made.job.template, "script": made.plan.first_script}
 
-    def submit(self, asked: Asked) -> Run:
-        """Starts it. UserError where it cannot be."""
+    def submit(self, asked: Asked) -> tuple[Run, Sequence[Finding]]:
+        """Starts it; also what a person should hear of. UserError where it cannot be."""
         about = {"run": asked.run_id or ""}
         with (
             audited("submit", about),
@@ -126,7 +136,7 @@ class Submitting:
                 raise many(ready.tasks, "say `yes` if that is meant")
             if (who := by()) is not None:
                 ready.sign(who)
-            return ready.start(self._store)
+            return ready.start(self._store), ready.warnings
 
     @contextmanager
     def _turn_of(self, run_id: str | None) -> Iterator[None]:
@@ -141,12 +151,18 @@ class Submitting:
 
     @contextmanager
     def _ready(self, asked: Asked, *, copies: bool = False) -> Iterator[Ready]:
-        limits = nullcontext() if may("here") else confined(self.runs.base.parent)
-        with limits, self._looked_at(asked, copies=copies) as ready:
-            yield ready
+        with ExitStack() as stack:
+            root, laid = self.runs.base.parent, None
+            if asked.code is not None:
+                laid = stack.enter_context(self.sent.laid_out(asked.code))
+                stack.enter_context(sent(laid.origin))
+                root = laid.root
+            if not may("here"):
+                stack.enter_context(confined(root))
+            yield stack.enter_context(self._looked_at(asked, laid, copies=copies))
 
     @contextmanager
-    def _looked_at(self, asked: Asked, *, copies: bool) -> Iterator[Ready]:
+    def _looked_at(self, asked: Asked, laid: Laid | None, *, copies: bool) -> Iterator[Ready]:
         asks = not asked.offline
         if asked.run is not None:
             run, edited, target = self._again(asked)
@@ -163,10 +179,13 @@ class Submitting:
                 yield ready
             return
         file = asked.file or UNNAMED
-        path = self.inside(file)
-        text = text_of(path) if asked.job is None else asked.job
+        if laid is None:
+            path = self.inside(file)
+            folder, text = path.parent, text_of(path) if asked.job is None else asked.job
+        else:
+            folder, text = laid.folder, _sent_text(asked, file)
         ready = make_ready(
-            job_of_text(text, file, path.parent, asked.set),
+            job_of_text(text, file, folder, asked.set),
             self._store,
             asked.target,
             patience=None if asked.patience is None else span("patience", asked.patience),
@@ -181,9 +200,10 @@ class Submitting:
 
     def _again(self, asked: Asked) -> tuple[Run, Submitted, Target | None]:
         run = self.runs.find(asked.run or "")
-        if asked.file is not None:
-            hint = "give one of them"
-            raise UserError.of("bad-value", "`run` and `file` exclude each other", hint)
+        for name in ("file", "code"):
+            if getattr(asked, name) is not None:
+                hint = "give one of them"
+                raise UserError.of("bad-value", f"`run` and `{name}` exclude each other", hint)
         if asked.patience is not None or len(asked.target) > 1:
             message = "a run is run again on one target"
             raise UserError.of("one-target", message, "name one, and leave out `patience`")
@@ -209,10 +229,17 @@ class Submitting:
         raise UserError([Finding("bad-path", message, hint)])
 
 
+def _sent_text(asked: Asked, file: str) -> str:
+    """The job that sent code is for; UserError where there is none."""
+    if asked.job is None:
+        hint = "send the text of its file as `job`"
+        raise UserError.of("bad-value", "`code` is of a job, and there is none", hint)
+    if len(file) > _LONGEST_NAME or unfit_character(file) or "\n" in file:
+        raise UserError.of("bad-value", "`file` is no name of a file", "call it job.yaml")
+    return asked.job
+
+
 def _require_elsewhere(ready: Ready) -> None:
-    """UserError for a job on this machine, of those who may not: a program here could read whatever
-    the server can, its tokens for Azure too."""
+    """UserError for a job on this machine, of those who may not."""
     if ready.runs_here and not may("here"):
-        hint = "name another with `target`, or ask for the role Operator"
-        message = "your role does not let you run jobs on the machine of the server"
-        raise UserError.of("missing-role", message, hint)
+        raise not_here("name another with `target`")

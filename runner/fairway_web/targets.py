@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
@@ -19,7 +20,7 @@ from fairway_web.html import fragment, page
 from fairway_web.roles import may
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from starlette.requests import Request
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from fairway_web.project import Runs
 
 _PATIENCE = 10.0  # seconds for a target to say which nodes it has
+_FAILED = 5  # as commands end
 _ACTIONS = ("drain", "resume")
 
 
@@ -59,7 +61,7 @@ class Targets:
     async def nodes(self, request: Request) -> Response:
         """As `fairway nodes list --json` prints them."""
         target = await to_thread.run_sync(find_target, request.path_params["target"])
-        return JSONResponse(await acting(nodes_of, target, _PATIENCE))
+        return JSONResponse(await acting(_nodes, target))
 
     async def act_on_node(self, request: Request) -> Response:
         """Drains or resumes one."""
@@ -94,9 +96,9 @@ class Targets:
         known = next(each for each in _all() if each["name"] == target.name)
         facts: dict[str, Any] = {"target": known, "nodes": [], "findings": ()}
         try:
-            facts["nodes"] = nodes_of(target, _PATIENCE)
-        except (UserError, ImportError) as error:
-            facts["findings"] = _findings(error)
+            facts["nodes"] = _nodes(target)
+        except UserError as error:
+            facts["findings"] = error.findings
         facts["columns"] = _more(facts["nodes"])
         runs = {node["run"] for node in facts["nodes"] if node["run"]}
         facts["known"] = {name for name in runs if self._has(name)}
@@ -123,10 +125,20 @@ def _all() -> list[dict[str, Any]]:
     return target_facts(list(all_targets().values()), ask=False)
 
 
-def _findings(error: UserError | ImportError) -> Sequence[Any]:
-    if isinstance(error, UserError):
-        return error.findings
-    return UserError.of("missing-extra", str(error), "fairway doctor says what is missing").findings
+def _nodes(target: Target) -> list[dict[str, Any]]:
+    """Its nodes as they are now; UserError where they are not told."""
+    with _installed():
+        return list(nodes_of(target, _PATIENCE))
+
+
+@contextmanager
+def _installed() -> Iterator[None]:
+    """UserError where a package is missing with which a target is asked."""
+    try:
+        yield
+    except ImportError as error:
+        hint = "install it where the server runs; fairway doctor says what is missing"
+        raise UserError.of("missing-extra", str(error), hint, exit_code=_FAILED) from None
 
 
 def _act(target: Target, action: str, nodes: Sequence[str]) -> None:
@@ -136,7 +148,7 @@ def _act(target: Target, action: str, nodes: Sequence[str]) -> None:
     errors: list[UserError] = []
     for node in nodes:
         try:
-            with audited(action, {"target": target.name, "node": node}):
+            with audited(action, {"target": target.name, "node": node}), _installed():
                 act_on_node(target, action, node)
         except UserError as error:
             errors.append(error)

@@ -25,11 +25,11 @@ def command(
     from fairway_runner.submit.several import choose
 
     job_file = load_job(job, set_ or ())
-    place = choose(job_file, target_names(target)).targets[0]
-    resolved = job_file.resolve(place)
-    script = render_launcher(job_file, resolved, place)
+    chosen = choose(job_file, target_names(target)).targets[0]
+    resolved = job_file.resolve(chosen)
+    script = render_launcher(job_file, resolved, chosen)
     if json_:
-        facts = {"target": place.name, "template": resolved.template, "script": script}
+        facts = {"target": chosen.name, "template": resolved.template, "script": script}
         print(json.dumps({"name": resolved.name, **facts}, indent=1))
     else:
         print(script, end="")

@@ -65,44 +65,14 @@ def command(
     Reader, Submitter or Operator. URL, tenant and audience may stand below `serve:` in
     fairway.yaml.
     """
-    from fairway_core.findings import UserError
-
     settings = {"url": public_url, "tenant": tenant, "audience": audience}
+    _require_options_that_agree(behind_proxy, settings, socket, address, port, open_)
     if behind_proxy:
-        if open_ or (socket is not None and (port or address is not None)):
-            message = "--behind-proxy excludes --open, and --socket excludes --port and --address"
-            raise UserError.of("bad-value", message, "people open the address of the proxy")
         _require_extra(*_PACKAGES)
         _serve_shared(settings, socket, address, port)
-        return
-    if address is not None or any(settings.values()):
-        message = "--address, --public-url, --tenant and --audience are for --behind-proxy"
-        hint = "without it the server listens on loopback alone: add --behind-proxy, or leave them"
-        raise UserError.of("bad-value", message, hint)
-    if socket is not None and (port or open_):
-        message = "--socket excludes --port and --open"
-        raise UserError.of("bad-value", message, "a browser opens ports: leave --socket out")
-    _require_extra("starlette", "uvicorn")
-    from fairway_runner.runs.store import RunStore
-    from fairway_web.server import on_loopback, on_socket, serve
-
-    store = RunStore.here()
-    place = on_loopback(port) if socket is None else on_socket(socket)
-
-    def ready() -> None:
-        if socket is not None:
-            print(f"ready: listening on {socket}; the token is in {store.base / 'serve.json'}")
-        else:
-            print(f"ready: open {place.login}")
-        sys.stdout.flush()
-        if open_:
-            import threading
-            import webbrowser
-
-            # One in the terminal returns when it is closed: it is not waited for.
-            threading.Thread(target=webbrowser.open, args=[place.opened], daemon=True).start()
-
-    serve(store, place, _PROGRAM, ready)
+    else:
+        _require_extra("starlette", "uvicorn")
+        _serve_one(socket, port, open_)
 
 
 _PROGRAM = [sys.executable, "-P", "-m", "fairway_cli.entry"]
@@ -111,6 +81,55 @@ _PACKAGES = {
     "uvicorn": "uvicorn>=0.40,<1",
     "jwt": "pyjwt>=2.10,<3",
 }
+
+
+def _require_options_that_agree(
+    behind_proxy: bool,
+    settings: dict[str, str | None],
+    socket: Path | None,
+    address: str | None,
+    port: int,
+    open_: bool,
+) -> None:
+    """UserError where one option excludes another."""
+    from fairway_core.findings import UserError
+
+    if behind_proxy:
+        if open_ or (socket is not None and (port or address is not None)):
+            message = "--behind-proxy excludes --open, and --socket excludes --port and --address"
+            raise UserError.of("bad-value", message, "people open the address of the proxy")
+        return
+    if address is not None or any(settings.values()):
+        message = "--address, --public-url, --tenant and --audience are for --behind-proxy"
+        hint = "without it the server listens on loopback alone: add --behind-proxy, or leave them"
+        raise UserError.of("bad-value", message, hint)
+    if socket is not None and (port or open_):
+        message = "--socket excludes --port and --open"
+        raise UserError.of("bad-value", message, "a browser opens ports: leave --socket out")
+
+
+def _serve_one(socket: Path | None, port: int, open_: bool) -> None:
+    """Serves the person who started it, on loopback or a socket file."""
+    from fairway_runner.runs.store import RunStore
+    from fairway_web.server import on_loopback, on_socket, serve
+
+    store = RunStore.here()
+    listener = on_loopback(port) if socket is None else on_socket(socket)
+
+    def ready() -> None:
+        if socket is not None:
+            print(f"ready: listening on {socket}; the token is in {store.base / 'serve.json'}")
+        else:
+            print(f"ready: open {listener.login}")
+        sys.stdout.flush()
+        if open_:
+            import threading
+            import webbrowser
+
+            # One in the terminal returns when it is closed: it is not waited for.
+            threading.Thread(target=webbrowser.open, args=[listener.opened], daemon=True).start()
+
+    serve(store, listener, _PROGRAM, ready)
 
 
 def _serve_shared(
@@ -123,14 +142,14 @@ def _serve_shared(
     store = RunStore.here()
     door = door_of(store, settings)
     if socket is not None:
-        listener, place = socket_file(socket, for_group=True), str(socket)
+        listener, listens_on = socket_file(socket, for_group=True), str(socket)
     else:
         listener = listening(address or LOOPBACK, port)
         host = f"[{address}]" if address and ":" in address else address or LOOPBACK
-        place = f"http://{host}:{listener.getsockname()[1]}"
+        listens_on = f"http://{host}:{listener.getsockname()[1]}"
 
     def ready() -> None:
-        print(f"ready: listening on {place} for the proxy of {door.url}", flush=True)
+        print(f"ready: listening on {listens_on} for the proxy of {door.url}", flush=True)
 
     serve_shared(store, listener, door, _PROGRAM, ready)
 

@@ -105,6 +105,7 @@ def command(
         for finding in ready.warnings:
             print(format_finding(finding), file=sys.stderr)
         if dry_run:
+            ready.require_free(store)
             print_prepared(ready.record, ready.next_targets, json_=json_)
             return
         _ask(ready.tasks, yes=yes)

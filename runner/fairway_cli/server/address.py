@@ -90,8 +90,9 @@ def _recorded(address: Address) -> str:
     try:
         found = json.loads((find_project()[0] / ".fairway" / "serve.json").read_text("ascii"))
         known = Address.of(found["url"])
-        # A socket has no port; who forwards one there names any.
-        is_it = is_loopback(known.host) and known.port in (address.port, _HTTP)
+        # That of a socket has no port: which ones lead there, only who forwards them knows.
+        has_port = urlsplit(found["url"]).port is not None
+        is_it = has_port and is_loopback(known.host) and known.port == address.port
         return str(found["token"]) if is_it else ""
     except (OSError, ValueError, KeyError, TypeError, RecursionError, UserError):
         return ""

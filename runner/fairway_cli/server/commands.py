@@ -17,6 +17,7 @@ _SERVED = {
     "list": "listing",
     "show": "runs",
     "logs": "logs",
+    "submit": "submit",
     "wait": "runs",
     "cancel": "runs",
 }

@@ -12,6 +12,7 @@ from urllib.parse import quote, urlencode
 
 from fairway_cli.server.address import Address, token_for
 from fairway_core.findings import Finding, Location, Severity, UserError
+from fairway_core.overrides import COMMAND_LINE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 _PATIENCE = 60.0  # seconds without a byte; streams say every 15 that they are there
 _LONG = 1800.0  # of calls that answer when something has ended
 _LARGEST = 256 << 20  # bytes of an answer
+_LONGEST_EVENT = 8 << 20  # bytes: a server tells 256 KiB at once, escaped 1.5 MiB
 _MOST_FINDINGS = 100
 _FAILED = 5  # as commands end whose service does not answer
 _CODES = {409: 3}
@@ -32,13 +34,51 @@ class Answer:
     headers: dict[str, str]
 
 
+@dataclass
+class Allowance:
+    """How many answers and bytes one command reads of a server, which may never stop answering."""
+
+    answers: int
+    size: int
+
+    def take(self, server: Server, size: int) -> None:
+        """One more answer; UserError where it is too much."""
+        self.answers -= 1
+        self.size -= size
+        if self.answers < 0 or self.size < 0:
+            raise server.strange("it answers without end")
+
+
+@dataclass(frozen=True)
+class Sent:
+    """What findings may be about: a file by its name and text, and what is set over it."""
+
+    file: str = ""
+    text: str = ""
+    assignments: tuple[str, ...] = ()
+
+    def line(self, file: str, line: int, column: int, path: str) -> str | None:
+        """The line that is meant; None where nothing was sent that has it."""
+        if file == COMMAND_LINE:
+            shown = [f"-s {each}" for each in self.assignments if _sets(each, path)]
+            fit = [each for each in shown if each.find("=") + 2 == column]
+            return fit[-1].replace("\n", "\\n") if fit else None
+        lines = self.text.splitlines() if file == self.file else []
+        return lines[line - 1] if 0 < line <= len(lines) and column > 0 else None
+
+
+def _sets(assignment: str, path: str) -> bool:
+    key = assignment.partition("=")[0]
+    return f"{path}.".startswith(f"{key}.") or f"{key}.".startswith(f"{path}.")
+
+
 @dataclass(frozen=True)
 class Server:
     """A server, with the URL that it is known by."""
 
     address: Address
-    sent: tuple[str, str] = ("", "")
-    """The name and text of a file that is sent: its lines are shown where they are wrong."""
+    sent: Sent = Sent()
+    """The file that is sent: its lines are shown where they are wrong."""
 
     @classmethod
     def of(cls, url: str) -> Server:
@@ -80,12 +120,12 @@ class Server:
 
     @contextmanager
     def events(
-        self, path: str, query: Sequence[tuple[str, str]], place: str
+        self, path: str, query: Sequence[tuple[str, str]], last_id: str
     ) -> Iterator[Iterator[tuple[str, str, str]]]:
         """Events as they come: of each its id, name and data."""
-        more = {"Accept": "text/event-stream", **({"Last-Event-ID": place} if place else {})}
+        more = {"Accept": "text/event-stream", **({"Last-Event-ID": last_id} if last_id else {})}
         with self._asked("GET", path, query, b"", _PATIENCE, more) as response:
-            yield _events(response)
+            yield self._events(response)
 
     @contextmanager
     def understood(self) -> Iterator[None]:
@@ -117,19 +157,37 @@ class Server:
         headers: dict[str, str] | None = None,
     ) -> Iterator[HTTPResponse]:
         """The answer to one request: never that of another place, to which the token would go."""
-        place, sent = self.address, {"Authorization": f"Bearer {token_for(self.address)}"}
-        target = f"{place.path}/api/v1{path}" + (f"?{urlencode(query)}" if query else "")
-        connection = _connection(place, patience)
+        address, sent = self.address, {"Authorization": f"Bearer {token_for(self.address)}"}
+        target = f"{address.path}/api/v1{path}" + (f"?{urlencode(query)}" if query else "")
+        connection = _connection(address, patience)
         try:
             connection.request(method, target, body or None, {**sent, **(headers or {})})
-            response = connection.getresponse()
-            if not 200 <= response.status < 300:
-                raise self._refused(response, f"{method} {path}")
-            yield response
+            with connection.getresponse() as response:
+                if not 200 <= response.status < 300:
+                    raise self._refused(response, f"{method} {path}")
+                yield response
         except (OSError, HTTPException) as error:
             raise self._away(error) from None
         finally:
             connection.close()
+
+    def _events(self, response: HTTPResponse) -> Iterator[tuple[str, str, str]]:
+        name, event_id, data, size = "", "", "", 0
+        while line := response.readline(_LONGEST_EVENT + 1):
+            field, _, value = line.decode("utf-8", "replace").rstrip("\r\n").partition(": ")
+            size += len(line)
+            if size > _LONGEST_EVENT:
+                raise self.strange("it tells an event without end")
+            if field == "id":
+                event_id = value
+            elif field == "event":
+                name = value
+            elif field == "data":
+                data += value
+            elif not field:
+                if data:
+                    yield event_id, name, data
+                name, data, size = "", "", 0
 
     def _away(self, error: Exception) -> UserError:
         why = getattr(error, "strerror", None) or str(error) or type(error).__name__
@@ -143,7 +201,7 @@ class Server:
             return self.strange(f"it sends elsewhere, with status {status}")
         try:
             told = json.loads(response.read(_LARGEST))
-            findings = [_finding(each, *self.sent) for each in told["findings"][:_MOST_FINDINGS]]
+            findings = found_in(told["findings"], self.sent)
             code = told.get("exit_code")
         except (ValueError, KeyError, TypeError, RecursionError, AttributeError):
             return self.strange(f"status {status}, {kind}")
@@ -162,51 +220,42 @@ def quoted(text: str) -> str:
     return quote(text, safe="")
 
 
-def found_beside(answer: Answer) -> list[Finding]:
+def found_beside(answer: Answer, sent: Sent = Sent()) -> list[Finding]:
     """The findings beside a list; the caller sees to it that the header is there."""
     try:
-        return [_finding(each) for each in json.loads(answer.headers["findings"])[:_MOST_FINDINGS]]
+        return found_in(json.loads(answer.headers["findings"]), sent)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return []
 
 
-def _finding(facts: dict[str, Any], sent: str = "", text: str = "") -> Finding:
-    """A finding as a server tells it, with the line of a file that was sent to it."""
+def found_in(told: list[dict[str, Any]], sent: Sent = Sent()) -> list[Finding]:
+    """Findings as a server tells them, at lines of the file that was sent to it."""
+    return [_finding(each, sent) for each in told[:_MOST_FINDINGS]]
+
+
+def _finding(facts: dict[str, Any], sent: Sent) -> Finding:
+    """A finding as a server tells it, with the line of what was sent to it."""
     file, line, column = facts.get("file"), facts.get("line"), facts.get("column")
-    message, location = str(facts["message"]), None
-    if isinstance(file, str) and isinstance(line, int) and isinstance(column, int):
-        lines = text.splitlines() if file == sent else []
-        if 0 < line <= len(lines) and column > 0:
-            location = Location(file, line, column, lines[line - 1])
-        else:
+    message, location, path = str(facts["message"]), None, str(facts.get("path") or "")
+    if isinstance(file, str) and type(line) is int and type(column) is int:
+        text = sent.line(file, line, column, path)
+        if text is None:
             message = f"{file}:{line}:{column}: {message}"
+        else:
+            length = facts.get("length")
+            location = Location(file, line, column, text, length if type(length) is int else 1)
     return Finding(
         id=str(facts["id"]),
         message=message,
         hint=str(facts.get("hint") or ""),
-        path=str(facts.get("path") or ""),
+        path=path,
         severity=Severity.WARNING if facts.get("severity") == "warning" else Severity.ERROR,
         location=location,
     )
 
 
-def _connection(place: Address, patience: float) -> HTTPConnection:
-    if place.is_encrypted:
+def _connection(address: Address, patience: float) -> HTTPConnection:
+    if address.is_encrypted:
         context = ssl.create_default_context()
-        return HTTPSConnection(place.host, place.port, timeout=patience, context=context)
-    return HTTPConnection(place.host, place.port, timeout=patience)
-
-
-def _events(response: HTTPResponse) -> Iterator[tuple[str, str, str]]:
-    name, place, data = "", "", ""
-    while line := response.readline(_LARGEST):
-        field, _, value = line.decode("utf-8", "replace").rstrip("\r\n").partition(": ")
-        if field == "id":
-            place = value
-        elif field == "event":
-            name = value
-        elif field == "data":
-            data += value
-        elif not field and data:
-            yield place, name, data
-            name, data = "", ""
+        return HTTPSConnection(address.host, address.port, timeout=patience, context=context)
+    return HTTPConnection(address.host, address.port, timeout=patience)

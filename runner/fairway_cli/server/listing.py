@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl
 
 import typer
 
-from fairway_cli.server.connection import found_beside
+from fairway_cli.server.connection import Allowance, found_beside
 from fairway_core.findings import format_finding
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     Found = tuple[list[dict[str, Any]], list[Finding]]
 
 _PAGE = 100  # runs that a server tells at once
+_MOST_PAGES = 10_000
+_MOST_BYTES = 256 << 20
 
 
 def list_command(
@@ -107,7 +109,9 @@ def _runs(server: Server, query: list[tuple[str, str]], limit: int | None) -> Fo
     if "findings" not in answer.headers:
         raise server.old("GET /runs with `fresh`")
     findings = found_beside(answer)
+    allowance = Allowance(_MOST_PAGES, _MOST_BYTES)
     while True:
+        allowance.take(server, len(answer.body))
         page = server.data(answer)
         found += page
         following = _following(answer)

@@ -6,14 +6,14 @@ import json
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 
 import typer
 
 from fairway_cli.server.commands import require_unset
-from fairway_cli.server.connection import quoted
+from fairway_cli.server.connection import Allowance, quoted
 from fairway_cli.server.runs import Patience, looked_at, state_of
 from fairway_core.findings import UserError
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 _PAUSE = 0.5  # seconds before a stream is asked for again
 _FAILED = 5
+_MOST_PIECES = 1_000_000
+_MOST_BYTES = 16 << 30  # they are copied to a disk here
 
 
 def logs_command(
@@ -68,6 +70,13 @@ def logs_command(
         raise typer.Exit(_FAILED)
 
 
+def follow_run(server: Server, run_id: str, out: BinaryIO) -> None:
+    """Shows the log of a run as it grows, until the run has ended."""
+    with tempfile.TemporaryDirectory(prefix="fairway-") as folder:
+        logs = replace(_Logs.of(server, state_of(server, run_id), None, Path(folder)), out=out)
+        logs.follow(logs.selection(None, None, None, None, json_=False))
+
+
 def _refuse_lost(server: Server, run_id: str) -> NoReturn:
     """UserError with exit code 5 where a run that was followed is lost."""
     reason = state_of(server, run_id)["reason"] or "nothing knows of it any more"
@@ -84,6 +93,10 @@ class _Logs:
     tasks: Sequence[Mapping[str, Any]]
     files: Mapping[str, Path]
     is_all: bool
+    out: BinaryIO | None = None
+    """Where they are shown; by default on standard output."""
+    size: int = 0
+    """The bytes that were brought."""
 
     @classmethod
     def of(cls, server: Server, state: Mapping[str, Any], task: str | None, folder: Path) -> _Logs:
@@ -155,17 +168,21 @@ class _Logs:
     def read(self) -> None:
         """Brings what they have by now."""
         for name in self.files:
-            place = "0"
+            place, allowance = "0", Allowance(_MOST_PIECES, _MOST_BYTES)
             while True:
                 query = [("task", name), ("raw", "true"), ("from", place)]
                 answer = self.server.answer("GET", self._path, query)
                 following = answer.headers.get("next-offset", "")
+                allowance.take(self.server, len(answer.body))
                 self._add(name, answer.body)
                 if following in ("", place) or not answer.body:
                     break
                 place = following
 
     def _add(self, name: str, data: bytes) -> None:
+        self.size += len(data)
+        if self.size > _MOST_BYTES:
+            raise self.server.strange("it answers without end")
         with self.files[name].open("ab") as out:
             out.write(data)
 
@@ -213,4 +230,4 @@ class _Logs:
     def _show(self, selection: Selection, tail: int | None, *, ended: bool) -> None:
         from fairway_cli.ui.follow import show_grown
 
-        show_grown(selection, sys.stdout.buffer, ended=ended, tail=tail)
+        show_grown(selection, self.out or sys.stdout.buffer, ended=ended, tail=tail)

@@ -106,7 +106,7 @@ def wait_command(server: Server, *, runs: list[str], timeout: str | None, json_:
     code, facts = 0, []
     for run_id in [state_of(server, run)["run_id"] for run in runs]:
         try:
-            found = _wait(server, run_id, end, timeout)
+            found = wait_for(server, run_id, end, timeout)
         except KeyboardInterrupt:
             raise typer.Exit(130) from None
         code = code or found["exit_code"] or 0
@@ -118,7 +118,9 @@ def wait_command(server: Server, *, runs: list[str], timeout: str | None, json_:
     raise typer.Exit(code)
 
 
-def _wait(server: Server, run_id: str, end: float | None, timeout: str | None) -> dict[str, Any]:
+def wait_for(
+    server: Server, run_id: str, end: float | None = None, timeout: str | None = None
+) -> dict[str, Any]:
     """Until the run has ended; UserError where that is not before the `end`."""
     patience, reason = Patience(), ""
     while True:

@@ -26,14 +26,20 @@ _IN_JSON = ("run_id", "target", "tasks", "state")
 
 def print_prepared(record: RunRecord, others: Sequence[str] = (), *, json_: bool = False) -> None:
     """What a submission would start, and on which other targets that may be."""
-    if json_:
-        facts = {"target": record.target, "tasks": record.tasks, "dry_run": True}
-        print(json.dumps({**facts, **({"next_targets": [*others]} if others else {})}))
-        return
     kind = "step" if record.engine == ENGINE else "task"
-    tasks = f"1 {kind}" if record.tasks == 1 else f"{record.tasks:,} {kind}s"
-    where = ", or else on ".join([record.target, *others])
-    print(f"{record.name} is valid; it would start {tasks} on {where}")
+    print_valid(record.name, [record.target, *others], record.tasks, kind, json_=json_)
+
+
+def print_valid(name: str, targets: Sequence[str], tasks: int, kind: str, *, json_: bool) -> None:
+    """The same of a job by that name, with its number of tasks, or of steps by the word `kind`."""
+    if json_:
+        facts = {"target": targets[0], "tasks": tasks, "dry_run": True}
+        print(json.dumps({**facts, **({"next_targets": [*targets[1:]]} if targets[1:] else {})}))
+        return
+    counted = f"1 {kind}" if tasks == 1 else f"{tasks:,} {kind}s"
+    print(
+        printable(f"{name} is valid; it would start {counted} on {', or else on '.join(targets)}")
+    )
 
 
 def print_started(
@@ -44,24 +50,35 @@ def print_started(
     from fairway_runner.runs.facts import run_facts, target_facts
 
     facts, left = run_facts(run), target_facts(run)["next_targets"]
-    with _named(run):
+    known = {name: facts[name] for name in _IN_JSON}
+    known |= {} if changes is None else {"changes": changes}
+    known |= {"next_targets": left} if left else {}
+    known |= {"steps_to_begin": to_begin(run)} if has_steps(run.folder) else {}
+    print_begun(known, json_=json_, quiet=quiet)
+
+
+def print_begun(facts: Mapping[str, Any], *, json_: bool, quiet: bool) -> None:
+    """The same by what `--json` prints of a run."""
+    run_id = str(facts["run_id"])
+    with _named(run_id):
         if json_:
-            more: dict[str, Any] = {} if changes is None else {"changes": changes}
-            more |= {"next_targets": left} if left else {}
-            more |= {"steps_to_begin": to_begin(run)} if has_steps(run.folder) else {}
-            print(json.dumps({**{name: facts[name] for name in _IN_JSON}, **more}))
+            print(json.dumps(facts))
         elif quiet:
-            print(run.id)
+            print(printable(run_id))
         else:
-            print(f"{run.id} runs on {facts['target']}")
-            for line in changes_shown(changes or {}):
+            for line in _begun(run_id, facts):
                 print(line)
-            if has_steps(run.folder):
-                print(_who_begins(run.id, to_begin(run)))
-            if left:
-                print(f"  or else on: {', '.join(left)}, by: fairway wait {run.id}")
-            print(f"  follow it:  fairway logs {run.id} -f")
-            print(f"  end it:     fairway cancel {run.id}")
+
+
+def _begun(run_id: str, facts: Mapping[str, Any]) -> Iterator[str]:
+    yield printable(f"{run_id} runs on {facts['target']}")
+    yield from changes_shown(facts.get("changes", {}))
+    if "steps_to_begin" in facts:
+        yield printable(_who_begins(run_id, facts["steps_to_begin"]))
+    if left := facts.get("next_targets"):
+        yield printable(f"  or else on: {', '.join(left)}, by: fairway wait {run_id}")
+    yield printable(f"  follow it:  fairway logs {run_id} -f")
+    yield printable(f"  end it:     fairway cancel {run_id}")
 
 
 def _who_begins(run: str, left: Sequence[str]) -> str:
@@ -83,7 +100,7 @@ def changes_shown(changes: Changes) -> Iterator[str]:
 
 
 @contextmanager
-def _named(run: Run) -> Iterator[None]:
+def _named(run_id: str) -> Iterator[None]:
     """Names the run on standard error where standard output cannot be written: a caller that
     did not learn that it was started would start it a second time."""
     try:
@@ -92,7 +109,7 @@ def _named(run: Run) -> Iterator[None]:
     except OSError as error:
         if error.filename is None:
             with suppress(OSError):
-                print(f"{run.id} was started; see: fairway show {run.id}", file=sys.stderr)
+                print(f"{run_id} was started; see: fairway show {run_id}", file=sys.stderr)
         raise
 
 
@@ -100,17 +117,23 @@ def print_ended(run: Run, *, json_: bool = False) -> None:
     """How a run that was watched has ended."""
     from fairway_runner.runs.facts import run_facts
 
-    facts = run_facts(run)
+    facts = {**run_facts(run), "exit_code": run.exit_code, "folder": str(run.folder)}
+    own = None if run.is_sweep else _reason_of_its_task(run, facts["state"])
+    print_end(facts, own, json_=json_)
+
+
+def print_end(facts: Mapping[str, Any], reason: str | None, *, json_: bool) -> None:
+    """The same by the facts of the run, and the reason of its one task."""
     if json_:
-        more = {"exit_code": run.exit_code, "reason": facts["reason"]}
-        print(json.dumps({**{name: facts[name] for name in _IN_JSON}, **more}))
+        print(json.dumps({name: facts[name] for name in (*_IN_JSON, "exit_code", "reason")}))
         return
     from fairway_runner.quantities import duration
 
     spent = f" after {duration(facts['seconds'])}" if facts["seconds"] else ""
-    reason = facts["reason"] or (None if run.is_sweep else _reason_of_its_task(run, facts["state"]))
-    why = f" ({printable(reason)})" if reason else ""
-    print(f"{run.id} {facts['state']}{spent}{why}; its files are in {run.folder}")
+    reason = facts["reason"] or reason
+    why = f" ({reason})" if reason else ""
+    said = f"{facts['run_id']} {facts['state']}{spent}{why}; its files are in {facts['folder']}"
+    print(printable(said))
 
 
 def _reason_of_its_task(run: Run, state: str) -> str | None:
@@ -123,7 +146,7 @@ def _reason_of_its_task(run: Run, state: str) -> str | None:
 def watch_to_the_end(run: Run, *, json_: bool = False, quiet: bool = False) -> int:
     """Follows a run until it has ended; returns its exit code, or 130 where a person stopped
     watching. With `json_` all but the last line goes to standard error."""
-    with _named(run):
+    with _named(run.id):
         if not json_ and not quiet:
             print(f"{run.id} runs on {run.record.target}", flush=True)
         try:

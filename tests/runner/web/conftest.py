@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 import time
 import warnings
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import jwt
 import pytest
+import uvicorn
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 with warnings.catch_warnings():
@@ -20,13 +22,18 @@ with warnings.catch_warnings():
 from fairway_web.app import application, shared_application
 from fairway_web.behind_proxy import BehindProxy
 from fairway_web.identity import Verifier
+from fairway_web.server import on_loopback
 from fairway_web.signing_keys import Published, SigningKeys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from conftest import RunFairway
+
     from fairway_runner.runs.store import RunStore
+
+    Ask = Callable[..., tuple[int, str, str]]
 
 TOKEN = "t" * 43
 CODE = "c" * 43
@@ -55,6 +62,31 @@ def browser(anyone: TestClient) -> TestClient:
     """A client with the cookie, as a browser has it after the login."""
     assert anyone.get(f"/login?token={TOKEN}").status_code == 303
     return anyone
+
+
+@pytest.fixture
+def url(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A server of the project, with its token where programs look for it."""
+    (store.base / "runs").mkdir(parents=True, exist_ok=True)
+    (store.base.parent / "fairway.yaml").write_text("{}\n")
+    address = on_loopback(0)
+    app = application(store, address.token, address.hosts, address.cookie, address.code)
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off", ws="none"))
+    address.listener.listen(16)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [address.listener]})
+    thread.start()
+    monkeypatch.setenv("FAIRWAY_SERVER_TOKEN", address.token)
+    yield address.url
+    server.should_exit = True
+    thread.join()
+    address.listener.close()
+
+
+@pytest.fixture
+def ask(url: str, fairway: RunFairway, tmp_path_factory: pytest.TempPathFactory) -> Ask:
+    """The program on a laptop: in a folder without a project."""
+    folder = tmp_path_factory.mktemp("laptop")
+    return lambda *words: fairway(folder, "--server", url, *words)
 
 
 TENANT = "11111111-2222-3333-4444-555555555555"

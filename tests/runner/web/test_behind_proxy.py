@@ -347,6 +347,19 @@ def test_a_submitter_takes_nothing_but_the_project_from_the_server(
     assert client.post("/api/v1/check", json={"job": JOB}, headers=OURS).is_success
 
 
+@pytest.mark.parametrize("kind", ["run", "steps"])
+def test_one_who_was_an_operator_runs_nothing_again_on_the_server(
+    sign_in: SignIn, make_run: MakeRun, kind: str
+) -> None:
+    run = submitted_by(make_run("job-a", state="failed"), ANN)
+    if kind == "steps":
+        step = {"name": "one", "run": "job-a-one", "target": "local", "after": {}}
+        (run.folder / "steps.json").write_text(json.dumps({"steps": [step]}))
+    answer = sign_in("Submitter").post("/api/v1/runs/job-a/retry", headers=OURS)
+    assert answer.status_code == 403
+    assert "your role does not let you run jobs on the machine of the server" in answer.text
+
+
 @pytest.fixture
 def far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What is asked of a target that is not the server's machine."""

@@ -45,9 +45,10 @@ def refusal(verifier: Verifier, token: str) -> tuple[int, str]:
 
 @pytest.mark.parametrize("role", list(Role))
 def test_a_good_token_is_a_person(verifier: Verifier, entra: Entra, role: Role) -> None:
-    person = verifier.person(entra.token("Reader", role.word, "Other", exp=int(time.time()) + 600))
+    expires = int(time.time()) + 600
+    person = verifier.person(entra.token("Reader", role.word, "Other", exp=expires))
     assert (person.id, person.name, person.role) == ("id-ann", "ann@example.org", role)
-    assert 0 < person.ends - time.time() <= 660
+    assert person.ends == expires + 60, "the clocks of two machines may differ by a minute"
 
 
 def test_a_program_is_a_person_too(verifier: Verifier, entra: Entra) -> None:

@@ -6,15 +6,14 @@ import http.server
 import json
 import threading
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl
 
 import pytest
-import uvicorn
 
-from fairway_web.app import application
 from fairway_web.server import on_loopback
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from conftest import MakeRun, RunFairway
@@ -24,31 +23,6 @@ if TYPE_CHECKING:
     Ask = Callable[..., tuple[int, str, str]]
 
 _LOG = "step 1\nloss=0.5\n\x1b[1mbold\x1b[0m \xff\n"
-
-
-@pytest.fixture
-def url(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A server of the project, with its token where programs look for it."""
-    (store.base / "runs").mkdir(parents=True, exist_ok=True)
-    (store.base.parent / "fairway.yaml").write_text("{}\n")
-    address = on_loopback(0)
-    app = application(store, address.token, address.hosts, address.cookie, address.code)
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off", ws="none"))
-    address.listener.listen(16)
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [address.listener]})
-    thread.start()
-    monkeypatch.setenv("FAIRWAY_SERVER_TOKEN", address.token)
-    yield address.url
-    server.should_exit = True
-    thread.join()
-    address.listener.close()
-
-
-@pytest.fixture
-def ask(url: str, fairway: RunFairway, tmp_path_factory: pytest.TempPathFactory) -> Ask:
-    """The program on a laptop: in a folder without a project."""
-    folder = tmp_path_factory.mktemp("laptop")
-    return lambda *words: fairway(folder, "--server", url, *words)
 
 
 @pytest.fixture
@@ -157,7 +131,7 @@ def test_commands_that_no_server_has(ask: Ask, fairway: RunFairway, tmp_path: Pa
     code, _, said = ask("rerun", "job-a")
     assert code == 2
     assert "`fairway rerun` asks no server" in said
-    assert "leave --server out; with it there are list, show, logs, wait, cancel" in said
+    assert "leave --server out; with it there are list, show, logs, submit, wait, cancel" in said
     code, _, said = ask("logs", "job-a", "--since", "1h")
     assert code == 2
     assert "`fairway logs` of a server has no --since" in said
@@ -218,6 +192,11 @@ def test_where_the_token_is_from(
     record = store.base / "serve.json"
     record.write_text(json.dumps({"url": url, "token": token}))
     assert fairway(tmp_path, *words)[0] == 0
+    record.write_text(json.dumps({"url": "http://localhost", "token": token}))
+    code, _, said = fairway(tmp_path, *words)  # a socket has no port: this one may be anybody's
+    assert code == 2
+    assert f"there is no token for {url}" in said
+    assert "there is no token" in fairway(tmp_path, "--server", "http://localhost", "list")[2]
     record.write_text("[]")
     assert fairway(tmp_path, *words)[0] == 2
     file = tmp_path / "token"
@@ -296,6 +275,74 @@ def test_servers_that_are_none_of_ours(
     assert (code, printed) == (5, "")
     assert message in said
     assert "\x1b" not in said
+
+
+class _Endless(http.server.BaseHTTPRequestHandler):
+    """Answers that never end."""
+
+    def do_GET(self) -> None:
+        path, _, query = self.path.partition("?")
+        if path.endswith("/state"):
+            self._say(json.dumps(_STANDING).encode())
+        elif path.endswith("/job-a"):
+            self._say(json.dumps(_DETAIL).encode())
+        elif path.endswith("/log") and "event-stream" in self.headers.get("Accept", ""):
+            kind = "text/event-stream"
+            self._say(b"data: " + b"x" * 3000 + b"\n", Content_Type=kind, Connection="close")
+        elif path.endswith("/log"):
+            place = int(dict(parse_qsl(query))["from"])
+            self._say(b"x", Next_Offset=str(place + 1))
+        else:
+            self._say(b"[{}]", Findings="[]", Link='</api/v1/runs?x=y>; rel="next"')
+
+    def _say(self, body: bytes, **headers: str) -> None:
+        self.send_response(200)
+        for name, value in {"Content_Length": str(len(body)), **headers}.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        """Nothing."""
+
+
+_STANDING = {
+    **dict.fromkeys(("target", "reason", "exit_code", "last_known")),
+    "run_id": "job-a",
+    "state": "running",
+    "labels_ranks": False,
+}
+_DETAIL = {"task_list": [{"task": 0}], "setup": None}
+
+
+@pytest.mark.parametrize(
+    ("words", "limit", "message"),
+    [
+        (["list"], "listing._MOST_PAGES", "it answers without end"),
+        (["list"], "listing._MOST_BYTES", "it answers without end"),
+        (["logs", "job-a"], "logs._MOST_PIECES", "it answers without end"),
+        (["logs", "job-a"], "logs._MOST_BYTES", "it answers without end"),
+        (["logs", "job-a", "-f"], "connection._LONGEST_EVENT", "it tells an event without end"),
+        (["show", "job-a"], "connection._LARGEST", "it answers without end"),
+    ],
+)
+def test_answers_without_end_have_one(
+    fairway: RunFairway,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: list[str],
+    limit: str,
+    message: str,
+) -> None:
+    monkeypatch.setenv("FAIRWAY_SERVER_TOKEN", "t")
+    monkeypatch.setattr(f"fairway_cli.server.{limit}", 20)
+    with http.server.HTTPServer(("127.0.0.1", 0), _Endless) as server:
+        threading.Thread(target=server.serve_forever).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        code, _, said = fairway(tmp_path, "--server", url, *words)
+        server.shutdown()
+    assert code == 5
+    assert message in said
 
 
 def test_a_server_that_is_away(

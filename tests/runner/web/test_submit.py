@@ -320,6 +320,23 @@ def test_the_page_checks_and_submits(browser: TestClient, store: RunStore) -> No
     assert answer.headers["location"] == f"/runs/hello-{once[0]}"
 
 
+def test_a_setting_of_several_lines_is_edited_and_submitted_again(
+    browser: TestClient, store: RunStore
+) -> None:
+    said = ["command=echo one\n\n echo two", "params.word=two"]
+    asked = {"job": JOB, "set": said, "run_id": "hello-first"}
+    assert browser.post("/api/v1/runs", json=asked, headers=ORIGIN).status_code == 201
+    store.find("hello-first").wait()
+    page = browser.get("/submit?from=run:hello-first&once=abcdef").text
+    [text] = re.findall(r'<textarea name="set"[^>]*>\n(.*?)</textarea>', page, re.DOTALL)
+    assert text == "command=echo one\n \n  echo two\nparams.word=two"
+    form = {"job": JOB, "run": "hello-first", "action": "submit", "once": "abcdef"}
+    form["set"] = text.replace("\n", "\r\n")  # as browsers send it
+    assert browser.post("/submit", data=form, headers=ORIGIN).status_code == 303
+    provenance = store.find("hello-abcdef").folder / "provenance.json"
+    assert json.loads(provenance.read_text())["set"] == said
+
+
 def test_the_page_asks_before_very_many_tasks(browser: TestClient, store: RunStore) -> None:
     answer = browser.post("/submit", data={"job": _MANY, "action": "submit"}, headers=ORIGIN)
     assert "this starts 1,200 tasks" in answer.text

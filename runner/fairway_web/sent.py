@@ -1,0 +1,258 @@
+"""Code that people send: pieces by their digests, kept for a day, and laid out for as long as the
+job that it is for is looked at."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import tempfile
+import time
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fairway_core.findings import UserError
+from fairway_core.yaml_text import unfit_character
+from fairway_runner.jobs.confined import NEVER
+from fairway_runner.jobs.sent import Origin
+from fairway_runner.submit.parcel import PIECE, digest_of
+from fairway_runner.submit.snapshot import MOST_BYTES, MOST_FILES
+from fairway_web.roles import visit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from fairway_web.project import Runs
+
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_COMMIT = re.compile(r"[0-9a-f]{7,64}")
+_MOST_PIECES = 2_000
+_MOST_KEPT = 1 << 30  # bytes of the pieces of one person
+_AGE = 86_400.0  # seconds
+_LARGEST_HEAD = 8 << 20  # bytes
+# Every repository has the first, also one without `.git`: its settings are programs, and git looks
+# at the code again when its run is run again.
+_NEVER = ("HEAD", *NEVER)
+_LONGEST_NAME, _LONGEST_PATH = 255, 1024  # bytes
+_DEEPEST = 50  # names in a path: each of them is a folder of the server's disk
+_AGAIN = "send it again: fairway --server URL submit JOB"
+
+
+@dataclass(frozen=True)
+class Laid:
+    """Sent code as files: below which folder, where the job's file would be, and its origin."""
+
+    root: Path
+    folder: Path
+    origin: Origin
+
+
+@dataclass(frozen=True)
+class Sent:
+    """What was sent to one project, a folder a person."""
+
+    runs: Runs
+
+    @property
+    def _folder(self) -> Path:
+        own = hashlib.sha256(visit().person.id.encode()).hexdigest()[:16]
+        return self.runs.base / "sent" / own
+
+    def wanted(self, body: bytes) -> dict[str, Any]:
+        """Takes the list of the pieces of some code: the name of it, and which are not here."""
+        pieces = _listed(body)
+        self._clean()
+        missing = [each for each in dict.fromkeys(pieces) if not self._touch(each)]
+        listed = json.dumps({"pieces": pieces}).encode()
+        code = digest_of(listed)
+        self.keep(code, listed)
+        return {"code": code, "missing": missing}
+
+    def keep(self, digest: str, piece: bytes) -> dict[str, Any]:
+        """Takes one piece. UserError where it is another, or there are too many."""
+        hint = "name it by the SHA-256 of its bytes"
+        if not _DIGEST.fullmatch(digest):
+            raise UserError.of("unknown-piece", f"no piece is called `{digest[:70]}`", hint)
+        if digest_of(piece) != digest:
+            raise UserError.of("wrong-digest", "this is not the piece that its name says", hint)
+        if not self._touch(digest):
+            self._require_room(len(piece))
+            with tempfile.NamedTemporaryFile(dir=self._made(), prefix=".", delete=False) as draft:
+                draft.write(piece)
+            Path(draft.name).rename(self._folder / digest)
+        return {"digest": digest, "size": len(piece)}
+
+    @contextmanager
+    def laid_out(self, code: str) -> Iterator[Laid]:
+        """The files of some code, in a folder that goes afterwards; UserError where pieces of it
+        are not here, or it is no code."""
+        pieces = _listed(self._read(code))
+        with tempfile.TemporaryDirectory(prefix=".code-", dir=self._made()) as made:
+            root = Path(made).resolve()
+            reader = _Reader(self._read(each) for each in pieces)
+            head = reader.line()
+            facts = _Head.of(head)
+            (root / facts.folder).mkdir(parents=True, exist_ok=True)
+            for path, size, is_executable in facts.files:
+                _write(root / path, reader, size, is_executable=is_executable)
+            reader.require_end()
+            yield Laid(root, root / facts.folder, Origin(root, facts.git))
+
+    def _made(self) -> Path:
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return self._folder
+
+    def _read(self, digest: str) -> bytes:
+        if _DIGEST.fullmatch(digest):
+            with suppress(FileNotFoundError):
+                return (self._folder / digest).read_bytes()
+        message = f"the server has not the code `{digest[:70]}`, or not any more"
+        raise UserError.of("unknown-code", message, _AGAIN)
+
+    def _touch(self, digest: str) -> bool:
+        """Whether a piece is here; it stays for another day then."""
+        try:
+            os.utime(self._folder / digest)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def _require_room(self, size: int) -> None:
+        sizes = []
+        with suppress(FileNotFoundError):
+            sizes = [_size(each) for each in self._folder.iterdir()]
+        if sum(sizes) + size > _MOST_KEPT or len(sizes) >= _MOST_KEPT // PIECE * 20:
+            message = f"more than {_MOST_KEPT >> 20:,} MiB of code were sent within a day"
+            raise UserError.of("too-much-code", message, "leave data out: code: {exclude: [NAME]}")
+
+    def _clean(self) -> None:
+        """Removes what nobody has asked for during a day, of everybody."""
+        before = time.time() - _AGE
+        for entry in (self.runs.base / "sent").glob("*/*"):
+            with suppress(OSError):
+                if entry.lstat().st_mtime < before:
+                    shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.lstat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _listed(body: bytes) -> list[str]:
+    """The digests of a list of pieces."""
+    try:
+        pieces = json.loads(body)["pieces"]
+        is_list = isinstance(pieces, list) and 0 < len(pieces) <= _MOST_PIECES
+        if is_list and all(isinstance(each, str) and _DIGEST.fullmatch(each) for each in pieces):
+            return list(pieces)
+    except (ValueError, TypeError, KeyError, RecursionError):
+        pass
+    message = f"this is no list of up to {_MOST_PIECES:,} pieces"
+    raise UserError.of("bad-request", message, 'send {"pieces": [SHA-256, …]}')
+
+
+@dataclass(frozen=True)
+class _Head:
+    """What the first line of sent code says."""
+
+    folder: str
+    git: dict[str, Any]
+    files: Sequence[tuple[str, int, bool]]
+
+    @classmethod
+    def of(cls, line: bytes) -> _Head:
+        """UserError for what is not that."""
+        try:
+            facts = json.loads(line)
+            folder, files = facts["folder"], [(*each,) for each in facts["files"]]
+            folder = _safe(folder) if folder != "." else "."
+            kinds = [tuple(map(type, each)) for each in files]
+            if len(files) > MOST_FILES or set(kinds) - {(str, int, bool)}:
+                raise ValueError
+            if any(size < 0 for _, size, _ in files) or sum(e[1] for e in files) > MOST_BYTES:
+                raise ValueError
+            return cls(folder, _git(facts["git"]), [(_safe(each[0]), *each[1:]) for each in files])
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            raise _bad("it does not say which files it has") from None
+
+
+def _git(facts: Any) -> dict[str, Any]:
+    """What git is said to have said."""
+    commit, untracked = facts["commit"], facts["untracked"]
+    if commit is not None and not _COMMIT.fullmatch(commit):
+        raise ValueError
+    names = [str(each)[:_LONGEST_PATH] for each in untracked[:MOST_FILES]]
+    return {"commit": commit, "dirty": facts["dirty"] is True, "untracked": names}
+
+
+def _safe(path: str) -> str:
+    """A path that stays below its folder, and is none of what jobs never have: git's settings are
+    programs."""
+    parts = path.split("/")
+    is_short = len(path.encode()) <= _LONGEST_PATH
+    if (
+        not is_short
+        or len(parts) > _DEEPEST
+        or unfit_character(path)
+        or "\n" in path
+        or any(part in ("", ".", "..") or len(part.encode()) > _LONGEST_NAME for part in parts)
+        or any(fnmatch(part, each) for part in parts for each in _NEVER)
+    ):
+        raise _bad(f"`{path[:200]}` is no path of a file of code")
+    return path
+
+
+class _Reader:
+    """The bytes of the pieces, one after the other."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces = pieces
+        self._rest = b""
+
+    def line(self) -> bytes:
+        """The first line; UserError where it does not end."""
+        while b"\n" not in self._rest:
+            more = next(self._pieces, b"")
+            if not more or len(self._rest) > _LARGEST_HEAD:
+                raise _bad("it does not say which files it has")
+            self._rest += more
+        line, _, self._rest = self._rest.partition(b"\n")
+        return line
+
+    def parts(self, size: int) -> Iterator[bytes]:
+        """The next `size` bytes; UserError where there are fewer."""
+        while size:
+            self._rest = self._rest or next(self._pieces, b"")
+            part, self._rest = self._rest[:size], self._rest[size:]
+            if not part:
+                raise _bad("it ends before its last file does")
+            size -= len(part)
+            yield part
+
+    def require_end(self) -> None:
+        """UserError where something is left."""
+        if self._rest or next(self._pieces, b""):
+            raise _bad("it goes on after its last file")
+
+
+def _write(path: Path, reader: _Reader, size: int, *, is_executable: bool) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("xb") as out:
+            for part in reader.parts(size):
+                out.write(part)
+    except (FileExistsError, NotADirectoryError):
+        raise _bad(f"`{path.name}` is in it twice, or a file and a folder") from None
+    path.chmod(0o755 if is_executable else 0o644)
+
+
+def _bad(why: str) -> UserError:
+    return UserError.of("bad-code", f"the code that was sent cannot be used: {why}", _AGAIN)

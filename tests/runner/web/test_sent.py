@@ -1,0 +1,261 @@
+"""Code that is sent to a server: what it takes, where it lies, and what it refuses."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_runner.submit.parcel import digest_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from starlette.testclient import TestClient
+
+    from fairway_runner.runs.store import RunStore
+
+    SignIn = Callable[..., TestClient]
+
+JOB = "name: a\ncommand: 'true'\n"
+OURS = {"Origin": "https://runs.example.org"}
+_GIT = {"commit": None, "dirty": False, "untracked": []}
+
+
+@pytest.fixture(autouse=True)
+def project(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    folder = store.base.parent
+    (folder / "fairway.yaml").write_text("{}\n")
+    monkeypatch.chdir(folder)
+    yield folder
+    for run in store.unsorted():
+        run.wait()
+
+
+def _line(files: list[Any], **more: Any) -> bytes:
+    return json.dumps({"folder": ".", "git": _GIT, "files": files, **more}).encode() + b"\n"
+
+
+def _send(client: TestClient, *pieces: bytes) -> str:
+    """The name of the code that these pieces are."""
+    names = [digest_of(each) for each in pieces]
+    told = client.post("/api/v1/code", json={"pieces": names}, headers=_ours(client))
+    assert told.status_code == 200, told.text
+    for name, piece in zip(names, pieces, strict=True):
+        if name in told.json()["missing"]:
+            answer = client.post(f"/api/v1/code/{name}", content=piece, headers=_ours(client))
+            assert answer.status_code == 201, answer.text
+    return str(told.json()["code"])
+
+
+def _ours(client: TestClient) -> dict[str, str]:
+    return OURS if "runs.example.org" in str(client.base_url) else {}
+
+
+def _check(client: TestClient, code: str, job: str = JOB, **more: Any) -> Any:
+    asked = {"job": job, "code": code, **more}
+    return client.post("/api/v1/check", json=asked, headers=_ours(client))
+
+
+def test_only_what_is_missing_is_wanted(client: TestClient, store: RunStore) -> None:
+    first, second = _line([["a", 3, False], ["b/c", 2, True]]), b"onetw"
+    code = _send(client, first, second)
+    assert _check(client, code).status_code == 200
+    names = {"pieces": [digest_of(each) for each in (first, second, b"new", b"new")]}
+    told = client.post("/api/v1/code", json=names).json()
+    assert told["missing"] == [digest_of(b"new")]
+    assert told["code"] == hashlib.sha256(json.dumps(names).encode()).hexdigest()
+    (own,) = (store.base / "sent").iterdir()
+    assert own.stat().st_mode & 0o777 == 0o700
+    assert not [each for each in own.iterdir() if each.is_dir()]  # laid out only meanwhile
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("", "/etc/passwd", "../a", "a/../../b", "a//b", "./a", "a/.", "a\0", "a\n", "\ud800"),
+        *(".git/config", "a/.git/config", ".fairway/x", "x/__pycache__/y", "a.pyc"),
+        *("a" * 300, "a/" * 600 + "a", "a/" * 50 + "a"),
+    ],
+)
+def test_paths_that_lead_elsewhere(client: TestClient, project: Path, path: str) -> None:
+    before = sorted(project.parent.iterdir())
+    answer = _check(client, _send(client, _line([[path, 1, False]]) + b"x"))
+    assert answer.status_code == 422
+    assert "is no path of a file of code" in answer.text or "does not say which" in answer.text
+    assert sorted(project.parent.iterdir()) == before
+    if path:
+        answer = _check(client, _send(client, _line([], folder=path)))
+        assert answer.status_code == 422
+
+
+@pytest.mark.parametrize(
+    ("pieces", "message"),
+    [
+        ([b"x"], "it does not say which files it has"),
+        ([b"[" * 100_000 + b"\n"], "it does not say which files it has"),
+        ([b"{}\n"], "it does not say which files it has"),
+        ([_line([["a", 1]])], "it does not say which files it has"),
+        ([_line([["a", True, False]])], "it does not say which files it has"),
+        ([_line([["a", -1, False]])], "it does not say which files it has"),
+        ([_line([["a", 1 << 40, False]])], "it does not say which files it has"),
+        ([_line([["a", 0, False]] * 20_001)], "it does not say which files it has"),
+        ([_line([], git={**_GIT, "commit": "\x1b"})], "it does not say which files it has"),
+        ([_line([["a", 2, False]]), b"x"], "it ends before its last file does"),
+        ([_line([["a", 1, False]]), b"xy"], "it goes on after its last file"),
+        ([_line([["a", 0, False], ["a", 0, False]])], "twice, or a file and a folder"),
+        ([_line([["a", 0, False], ["a/b", 0, False]])], "twice, or a file and a folder"),
+        ([_line([["a/b", 0, False], ["a", 0, False]])], "twice, or a file and a folder"),
+    ],
+)
+def test_what_is_no_code(client: TestClient, pieces: list[bytes], message: str) -> None:
+    answer = _check(client, _send(client, *pieces))
+    assert answer.status_code == 422
+    assert f"the code that was sent cannot be used: {message}" in answer.text or (
+        message in answer.text
+    )
+
+
+def test_pieces_that_are_refused(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = digest_of(b"x")
+    for digest, body, status, message in (
+        (name, b"y", 422, "this is not the piece that its name says"),
+        ("%2e%2e%2fx", b"x", 404, ""),
+        ("x", b"x", 404, "no piece is called `x`"),
+        (digest_of(b"x" * (1 << 20) + b"x"), b"x" * ((1 << 20) + 1), 413, "more than 1,048,576"),
+    ):
+        answer = client.post(f"/api/v1/code/{digest}", content=body)
+        assert answer.status_code == status, answer.text
+        assert message in answer.text
+    for body in (b"", b"[]", b'{"pieces": []}', b'{"pieces": ["../x"]}', b'{"pieces": "x"}'):
+        answer = client.post("/api/v1/code", content=body)
+        assert answer.status_code == 422
+        assert "this is no list of up to 2,000 pieces" in answer.text
+    many = {"pieces": [name] * 2_001}
+    assert client.post("/api/v1/code", json=many).status_code == 422
+    for code in (name, "../x", ""):
+        assert "the server has not the code" in _check(client, code).text
+    monkeypatch.setattr("fairway_web.sent._MOST_KEPT", 3)
+    answer = client.post(f"/api/v1/code/{digest_of(b'four')}", content=b"four")
+    assert answer.status_code == 422
+    assert "of code were sent within a day" in answer.text
+
+
+def test_what_code_is_not_given_with(client: TestClient, store: RunStore) -> None:
+    code = _send(client, _line([]))
+    answer = client.post("/api/v1/check", json={"code": code})
+    assert "`code` is of a job, and there is none" in answer.text
+    answer = _check(client, code, file="a\nb")
+    assert "`file` is no name of a file" in answer.text
+    asked = {"job": JOB, "code": code, "run_id": "a-one"}
+    assert client.post("/api/v1/runs", json=asked).status_code == 201
+    store.find("a-one").wait()
+    answer = client.post("/api/v1/check", json={"run": "a-one", "code": code})
+    assert "`run` and `code` exclude each other" in answer.text
+
+
+def test_what_nobody_asks_for_goes_after_a_day(client: TestClient, store: RunStore) -> None:
+    code = _send(client, _line([["a", 1, False]]), b"x")
+    (own,) = (store.base / "sent").iterdir()
+    left = own / ".code-left"
+    left.mkdir()
+    for each in (*own.iterdir(), left):
+        if each.name != digest_of(b"x"):
+            os.utime(each, (1e9, 1e9))
+    _send(client, _line([]))
+    assert (own / digest_of(b"x")).exists()
+    assert not left.exists()
+    assert "the server has not the code" in _check(client, code).text
+
+
+@pytest.fixture
+def far(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Another machine, to which a Submitter may send."""
+    from fairway_web import submitting
+
+    monkeypatch.setattr(submitting.Ready, "runs_here", False)
+    return {"offline": True}
+
+
+def test_a_reader_sends_nothing(sign_in: SignIn, store: RunStore) -> None:
+    client = sign_in("Reader")
+    for path in ("/api/v1/code", f"/api/v1/code/{digest_of(b'x')}"):
+        assert client.post(path, content=b"x", headers=OURS).status_code == 403
+    assert not (store.base / "sent").exists()
+
+
+def test_each_person_has_a_folder(sign_in: SignIn, far: dict[str, Any]) -> None:
+    code = _send(sign_in("Submitter"), _line([]))
+    assert _check(sign_in("Submitter"), code, **far).is_success
+    other = sign_in("Submitter", oid="id-bob")
+    assert "the server has not the code" in _check(other, code, **far).text
+
+
+def test_sent_code_runs_nothing_on_the_server(
+    sign_in: SignIn, far: dict[str, Any], project: Path
+) -> None:
+    evil = b"def points():\n    open('ran', 'w').close()\n    yield {'x': 1}\n"
+    mine = b"{# description: mine #}\necho mine\n"
+    files = [["evil.py", len(evil), False], ["job_templates/mine.sh.j2", len(mine), False]]
+    pieces = (_line(files), evil, mine)
+    swept = JOB + "params: {x: 0}\nsweep: {points: {python: 'evil:points'}}\n"
+    for job, message in (
+        (swept, "does not let you run the `python:` of a sweep on the machine of the server"),
+        (JOB + "template: mine\n", "your role does not let you send templates"),
+        (JOB + "template: job_templates/mine.sh.j2\n", "does not let you send templates"),
+        (JOB + "code: {path: ..}\n", "your role does not let you submit code from elsewhere"),
+        (JOB + f"code: {{path: {project}}}\n", "let you submit code from elsewhere"),
+    ):
+        client = sign_in("Submitter")
+        answer = _check(client, _send(client, *pieces), job, **far)
+        assert answer.status_code == 403, answer.text
+        assert message in answer.text
+    client = sign_in("Submitter")
+    code = _send(client, *pieces)
+    assert _check(client, code, JOB, **far).is_success
+    assert not (project / "ran").exists()
+
+
+def test_it_runs_nothing_there_when_its_run_is_run_again(
+    sign_in: SignIn, project: Path, store: RunStore, far: dict[str, Any]
+) -> None:
+    mine = b"{# description: mine #}\necho mine\n"
+    client = sign_in("Submitter")
+    pieces = (_line([["job_templates/mine.sh.j2", len(mine), False]]), mine)
+    asked = {"job": JOB, "code": _send(client, *pieces), "run_id": "a-one"}
+    assert client.post("/api/v1/runs", json=asked, headers=OURS).status_code == 201
+    store.find("a-one").wait()
+    for again in ("a-one", "a-two"):
+        for name in ("mine", "job_templates/mine.sh.j2"):
+            asked = {"job": f"{JOB}template: {name}\n", "run": again, **far}
+            answer = sign_in("Submitter").post("/api/v1/check", json=asked, headers=OURS)
+            assert answer.status_code == 403, answer.text
+            assert "your role does not let you send templates" in answer.text
+        assert sign_in("Operator").post("/api/v1/check", json=asked, headers=OURS).is_success
+        asked = {"run": "a-one", "run_id": "a-two"}
+        answer = sign_in("Submitter").post("/api/v1/runs", json=asked, headers=OURS)
+        assert answer.status_code == 201, answer.text
+        store.find("a-two").wait()
+
+
+def test_git_does_not_look_at_sent_code(
+    client: TestClient, store: RunStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder with these files is a repository, and its settings may be programs."""
+    monkeypatch.setattr("fairway_runner.submit.provenance._git", None)
+    files = {"HEAD": b"ref: x\n", "config": b"[core]\n", "objects/a": b"", "refs/a": b""}
+    listed = [[name, len(content), False] for name, content in files.items()]
+    answer = _check(client, _send(client, _line(listed), b"".join(files.values())))
+    assert "`HEAD` is no path of a file of code" in answer.text
+    del files["HEAD"], listed[0]
+    said = {"commit": "a" * 40, "dirty": True, "untracked": ["x"]}
+    code = _send(client, _line(listed, git=said), b"".join(files.values()))
+    asked = {"job": JOB, "code": code, "run_id": "a-one"}
+    answer = client.post("/api/v1/runs", json=asked)
+    assert answer.status_code == 201, answer.text
+    facts = json.loads((store.find("a-one").folder / "provenance.json").read_text())
+    assert facts["git"] == said

@@ -1,0 +1,262 @@
+"""`fairway --server URL submit`: a laptop's job and code run as they would beside the runs."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from conftest import RunFairway
+
+    from fairway_runner.runs.store import RunStore
+
+    Ask = Callable[..., tuple[int, str, str]]
+
+JOB = "name: hello\ncommand: cat word.txt\n"
+
+
+@pytest.fixture(autouse=True)
+def ended(store: RunStore) -> Iterator[None]:
+    """No run goes on after a test."""
+    yield
+    for run in store.unsorted():
+        run.wait()
+
+
+@pytest.fixture
+def laptop(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("elsewhere")
+    (folder / "job.yaml").write_text(JOB)
+    (folder / "word.txt").write_text("one\n")
+    return folder
+
+
+@pytest.fixture
+def send(url: str, laptop: Path, fairway: RunFairway) -> Ask:
+    return lambda *words: fairway(laptop, "--server", url, "submit", *words)
+
+
+def _log(store: RunStore, run_id: str) -> str:
+    run = store.find(run_id)
+    run.wait()
+    return run.log_text()
+
+
+def test_the_laptops_code_runs(
+    send: Ask, laptop: Path, store: RunStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["job.yaml", "--run-id", "hello-a", "--tag", "t", "--note", "n"]
+    for _ in range(2):  # once, however often
+        code, printed, said = send(*words)
+        assert (code, said) == (0, "")
+        assert printed == (
+            "hello-a runs on local\n  follow it:  fairway logs hello-a -f\n"
+            "  end it:     fairway cancel hello-a\n"
+        )
+    (run,) = store.unsorted()
+    assert (run.tags, run.note, _log(store, "hello-a")) == (("t",), "n", "one\n")
+    code, _, said = send("job.yaml", "--run-id", "hello-a", "-s", "command=true")
+    assert code == 2
+    assert "`hello-a` is of another job" in said
+    sent: list[str] = []
+    real = __import__("fairway_web.sent", fromlist=["Sent"]).Sent.keep
+    monkeypatch.setattr("fairway_web.sent.Sent.keep", lambda *a: sent.append(a[1]) or real(*a))
+    assert send("job.yaml", "--run-id", "hello-b", "-q") == (0, "hello-b\n", "")
+    assert len(sent) == 1  # the list alone: the pieces are there
+    assert not list((store.base / "sent").glob("*/.*"))
+
+
+def test_a_job_is_watched_to_its_end(send: Ask, store: RunStore) -> None:
+    words = ["job.yaml", "--watch", "--run-id", "hello-a"]
+    code, printed, said = send(*words, "-s", "command=cat word.txt; exit 3")
+    assert (code, said) == (3, "")
+    begun, log, ended = printed.splitlines()
+    assert (begun, log) == ("hello-a runs on local", "one")
+    assert ended.startswith("hello-a failed")
+    assert ended.endswith(f"its files are in {store.folder / 'hello-a'}")
+    code, printed, said = send("job.yaml", "--watch", "--json")
+    assert (code, said) == (0, "one\n")
+    facts = json.loads(printed)
+    assert facts.pop("run_id").startswith("hello-")
+    assert facts == {
+        "target": "local",
+        "tasks": 1,
+        "state": "succeeded",
+        "exit_code": 0,
+        "reason": None,
+    }
+
+
+_STEPS = "name: two\nsteps:\n  a: {command: echo a}\n  b: {command: echo b, after: a}\n"
+_MANY = "name: many\ncommand: echo\nparams: {n: 1}\nsweep: {points: {repeat: 1200}}\n"
+
+
+@pytest.mark.parametrize(
+    ("job", "words"),
+    [
+        (JOB, ["--dry-run"]),
+        (JOB, ["--dry-run", "--json"]),
+        (_STEPS, ["--dry-run"]),
+        (_STEPS, ["--dry-run", "--json"]),
+        (_MANY, ["--dry-run"]),
+        (_MANY, []),
+        (JOB, ["--target", "none"]),
+        (JOB, ["--target", "a,"]),
+        (JOB, ["--patience", "x"]),
+        (JOB, ["--patience", "10m"]),
+        (JOB, ["--run-id", "A B"]),
+        (JOB, ["-s", "comand=x"]),
+        (JOB, ["-s", "nodes=none"]),
+        (JOB, ["-s", "code.path=none"]),
+        ("", []),
+        ("name: [", []),
+        (JOB.replace("command", "comand"), ["--json"]),
+        (JOB + "template: none\n", []),
+        (JOB, ["-s", "name=b", "-s", "nodes=none"]),
+        (JOB + "sweep: {points: {files: 'none/*'}}\nparams: {file: a, name: b, stem: c}\n", []),
+    ],
+)
+def test_it_says_what_is_said_beside_the_runs(
+    send: Ask, fairway: RunFairway, laptop: Path, store: RunStore, job: str, words: list[str]
+) -> None:
+    (laptop / "job.yaml").write_text(job)
+    here = fairway(laptop, "submit", "job.yaml", *words)
+    there = send("job.yaml", *words)
+    if "--target" in words:
+        here = (here[0], here[1], here[2].replace(str(laptop), str(store.base.parent)))
+    assert there[:2] == here[:2]
+    said = re.sub(r"in /\S+/\.code-\w+", f"in {laptop}", there[2])
+    assert said == here[2]
+    assert here[0] in (0, 2)
+    assert not list(store.unsorted())
+
+
+def test_options_and_files_that_no_server_takes(send: Ask, laptop: Path) -> None:
+    for words, message in (
+        ([], "say which job"),
+        (["--resume", "a"], "`fairway submit` of a server has no --resume"),
+        (["job.yaml", "-s", "code.path=/etc"], "a server is sent no folder `/etc`"),
+        (["job.yaml", "-s", "code.path={{ name }}"], "a server is sent no folder"),
+        (["job.yaml", "-s", "checkpoint.directory=kept"], "would go with the code that was sent"),
+        (
+            ["job.yaml", "-s", "sweep={points: {files: '/etc/*'}}"],
+            "a server is not told which files match `/etc/*` here",
+        ),
+    ):
+        code, printed, said = send(*words)
+        assert (code, printed) == (2, "")
+        assert message in said
+
+
+def test_code_beside_the_job_and_templates_travel(
+    send: Ask, laptop: Path, store: RunStore, fairway: RunFairway
+) -> None:
+    for folder in ("jobs/job_templates", "src", "jobs/data", "src/.git", "src/__pycache__"):
+        (laptop / folder).mkdir(parents=True)
+    (laptop / "src" / ".git" / "config").write_text("")
+    (laptop / "src" / "run.sh").write_text("#!/bin/sh\necho $1\n")
+    (laptop / "src" / "run.sh").chmod(0o755)
+    (laptop / "src" / "big.bin").write_bytes(bytes(range(256)) * 9000)
+    (laptop / "src" / "skip.me").write_text("x")
+    (laptop / "jobs" / "data" / "a.csv").write_text("much")
+    (laptop / "jobs" / "job_templates" / "mine.sh.j2").write_text(
+        "{# description: mine #}\necho mine\nbash -c {{ command }}\n"
+    )
+    (laptop / "jobs" / "job.yaml").write_text(
+        "name: hello\ntemplate: mine\ncommand: ./run.sh {{ params.file }}; wc -c < big.bin; ls\n"
+        "code: {path: ../src, exclude: ['*.me']}\nparams: {file: '', name: '', stem: ''}\n"
+        "sweep: {points: {files: 'data/*.csv'}}\n"
+    )
+    subprocess.run(["git", "init", "-q", str(laptop)], check=True)
+    code, _, said = send("jobs/job.yaml", "--run-id", "hello-a")
+    assert (code, said) == (0, "")
+    assert _log(store, "hello-a").split() == [
+        "mine",
+        "data/a.csv",
+        str(256 * 9000),
+        "big.bin",
+        "run.sh",
+    ]
+    facts = json.loads((store.find("hello-a").folder / "provenance.json").read_text())
+    assert facts["git"] == {"commit": None, "dirty": True, "untracked": facts["git"]["untracked"]}
+    assert "job.yaml" in facts["git"]["untracked"]
+
+
+def test_what_a_later_step_would_miss_is_said_at_once(
+    send: Ask, laptop: Path, store: RunStore
+) -> None:
+    """When it begins, the server has the snapshot of the code alone."""
+    (laptop / "src").mkdir()
+    (laptop / "src" / "a.csv").write_text("")
+    job = (
+        "name: two\ncode: {path: src}\nsteps:\n  a: {command: cat word.txt}\n  b:\n"
+        "    after: {a: ended}\n    command: echo {{ params.file }}\n"
+        "    params: {file: '', name: '', stem: ''}\n    sweep: {points: {files: '%s'}}\n"
+    )
+    (laptop / "job.yaml").write_text(job % "src/*.csv")
+    code, _, said = send("job.yaml", "--run-id", "two-a")
+    assert code == 2
+    assert "`src/*.csv` matches no file" in said
+    assert not list(store.unsorted())
+    (laptop / "job.yaml").write_text((job % "*.csv").replace("code: {path: src}\n", ""))
+    (laptop / "a.csv").write_text("")
+    assert send("job.yaml", "--run-id", "two-a")[0] == 0
+    store.find("two-a").wait()
+    assert _log(store, "two-a-b").split() == ["a.csv"]
+
+
+def test_a_server_that_goes_away_meanwhile(
+    send: Ask, monkeypatch: pytest.MonkeyPatch, store: RunStore
+) -> None:
+    from fairway_cli.server.connection import Server
+
+    real = Server.answer
+
+    def answer(server: Server, method: str, path: str, *rest: Any, **more: Any) -> Any:
+        if path == "/runs":
+            raise server._away(ConnectionResetError(104, "Connection reset by peer"))
+        return real(server, method, path, *rest, **more)
+
+    monkeypatch.setattr(Server, "answer", answer)
+    code, _, said = send("job.yaml", "--run-id", "hello-a")
+    assert code == 5
+    assert "hello-a may have been started" in said
+    assert "nothing starts twice: submit it again with --run-id hello-a" in said
+
+
+def test_code_that_changes_meanwhile(
+    send: Ask, laptop: Path, monkeypatch: pytest.MonkeyPatch, store: RunStore
+) -> None:
+    from fairway_cli.server.connection import Server
+    from fairway_runner.submit.parcel import Parcel
+
+    real, change = Server.post, lambda: (laptop / "word.txt").write_text("two\n")
+
+    def post(server: Server, path: str, *rest: Any) -> Any:
+        if path == "/code":
+            change()
+        return real(server, path, *rest)
+
+    monkeypatch.setattr(Server, "post", post)
+    assert "the code changed while it was sent" in send("job.yaml")[2]
+    change = lambda: (laptop / "word.txt").write_text("three\n")  # noqa: E731
+    code, _, said = send("job.yaml")
+    assert code == 2
+    assert "word.txt changed while it was read" in said
+    listed = Parcel.of
+
+    def gone(job_file: Any) -> Parcel:
+        found = listed(job_file)
+        (laptop / "word.txt").unlink()
+        return found
+
+    monkeypatch.setattr(Parcel, "of", gone)
+    assert "word.txt: No such file or directory" in send("job.yaml")[2]
+    assert not list(store.unsorted())
