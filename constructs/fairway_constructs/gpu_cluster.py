@@ -30,9 +30,11 @@ from fairway_constructs.nodes import (
     TERMINATION_NOTICE,
     NodeSpec,
     check_image,
-    check_local_disk,
     cloud_init_of,
+    os_disk,
     os_disk_gib,
+    purchase_plan,
+    source_image,
     spot_arguments,
     terms,
 )
@@ -45,7 +47,6 @@ if TYPE_CHECKING:
     from fairway_constructs.cloud_init.proxy import MachineProxy
     from fairway_constructs.cloud_init.slurm import SlurmNode
     from fairway_constructs.placement import Placement
-    from fairway_core.catalog import Image
     from fairway_core.environment import Repair, Spot
 
 # The runner knows the addresses of this many nodes: Azure does not replace all of them at once.
@@ -156,9 +157,11 @@ class GpuCluster(Component):
             network_interface=[_interface(spec)],
             proximity_placement_group_id=spec.proximity_placement_group_id,
             source_image_id=spec.image_id,
-            source_image_reference=None if spec.image_id else _image(spec.image),
-            plan=_plan(spec.image),
-            os_disk=_os_disk(name, spec),
+            source_image_reference=source_image(SourceImageReference, spec),
+            plan=purchase_plan(Plan, spec),
+            os_disk=os_disk(
+                OsDisk, OsDiskDiffDiskSettings, name, spec, local=_disk_is_local(name, spec)
+            ),
             identity=Identity(type="UserAssigned", identity_ids=[spec.identity_id]),
             admin_username=ADMIN_USERNAME,
             admin_ssh_key=[
@@ -265,31 +268,9 @@ def _interface(spec: NodeSpec) -> NetworkInterface:
     )
 
 
-def _os_disk(name: str, spec: NodeSpec) -> OsDisk:
+def _disk_is_local(name: str, spec: NodeSpec) -> bool:
     """On the node's own disk where that has the room: faster, and nothing to pay or keep."""
-    gib, local = os_disk_gib(name, spec), spec.local_os_disk
-    if local is None:
-        kept = spec.spot is not None and spec.spot.eviction == "deallocate"
-        local = not kept and fits_local_disk(spec.size, gib)
-    if local:
-        check_local_disk(name, spec, gib)
-        return OsDisk(
-            caching="ReadOnly",
-            storage_account_type="Standard_LRS",
-            disk_size_gb=gib,
-            diff_disk_settings=OsDiskDiffDiskSettings(option="Local", placement="ResourceDisk"),
-        )
-    return OsDisk(caching="ReadWrite", storage_account_type="Premium_LRS", disk_size_gb=gib)
-
-
-def _image(image: Image) -> SourceImageReference:
-    return SourceImageReference(
-        publisher=image.publisher, offer=image.offer, sku=image.sku, version=image.version
-    )
-
-
-def _plan(image: Image) -> Plan | None:
-    plan = image.plan
-    if plan is None:
-        return None
-    return Plan(publisher=plan.publisher, product=plan.product, name=plan.name)
+    if spec.local_os_disk is not None:
+        return spec.local_os_disk
+    kept = spec.spot is not None and spec.spot.eviction == "deallocate"
+    return not kept and fits_local_disk(spec.size, os_disk_gib(name, spec))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fairway_constructs.azurerm.role_assignment import RoleAssignment
 from fairway_constructs.azurerm.user_assigned_identity import UserAssignedIdentity
 from fairway_constructs.cdk import Component
+from fairway_constructs.identity_role import give_role
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -56,16 +56,13 @@ class Identity(Component):
         principal_id = self.identity.principal_id
         # What needs a grant in order to be made depends on these.
         self.assignments = [
-            RoleAssignment(
+            give_role(
                 self,
                 f"{name}-{key}",
-                scope_=grant.scope,
-                role_definition_name=grant.role,
+                on=grant.scope,
+                role_name=grant.role,
                 principal_id=principal_id,
-                principal_type="ServicePrincipal",
-                # The directory may not know the new identity yet; Azure then asks it again.
-                skip_service_principal_aad_check=True,
-                description=grant.reason,
+                why=grant.reason,
                 depends_on=grant.depends_on,
             )
             for key, grant in grants.items()

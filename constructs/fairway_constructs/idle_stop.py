@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fairway_constructs.azurerm.role_assignment import RoleAssignment
 from fairway_constructs.cdk import Component
+from fairway_constructs.identity_role import give_role
 from fairway_constructs.own_role import own_role
 from fairway_constructs.unique_name import client_config
 from fairway_core.naming import unique_suffix
@@ -50,13 +50,11 @@ class IdleStop(Component):
             actions=_ACTIONS,
         )
         for name, machines in clusters.items():
-            RoleAssignment(
+            give_role(
                 self,
                 f"idle-{name}",
-                scope_=machines,
-                role_definition_id=role_id,
+                on=machines,
+                role_id=role_id,
                 principal_id=principal_id,
-                principal_type="ServicePrincipal",
-                skip_service_principal_aad_check=True,
-                description=f"{name} stops itself when nobody uses it",
+                why=f"{name} stops itself when nobody uses it",
             )

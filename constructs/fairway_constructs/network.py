@@ -95,8 +95,10 @@ class Network(Component):
         nfs_3: bool = False,
         dns: Dns | None = None,
         pods: IPv4Network | None = None,
+        web: Sequence[IPv4Network] = (),
     ) -> None:
         super().__init__(scope, id)
+        self._web = web
         self._zones = dns.existing_zones if dns else None
         address_space = IPv4Network(address_space)
         self._place = place
@@ -183,6 +185,7 @@ class Network(Component):
                 lustre="lustre" in self._filesystems,
                 nfs_3=self._nfs_3,
                 pods=self._pods,
+                web=self._web,
             ),
             tags=place.tags,
         )

@@ -35,6 +35,7 @@ def security_rules(
     lustre: bool = False,
     nfs_3: bool = False,
     pods: IPv4Network | None = None,
+    web: Sequence[IPv4Network] = (),
 ) -> list[SecurityRule]:
     """The inbound rules of the subnet with that role; `allowed` are ranges that may use SSH.
 
@@ -45,7 +46,8 @@ def security_rules(
 
     With `lustre` there is Managed Lustre, whose servers and clients reach each other; with
     `nfs_3` there are file servers that speak this old version, and call their clients back. With
-    `pods`, the range of these, there are nodes of Kubernetes in a subnet of their own.
+    `pods`, the range of these, there are nodes of Kubernetes in a subnet of their own. Ranges of
+    `web` reach a login node over HTTPS.
     """
     clients = ["compute", *(["kubernetes"] if pods else [])]
     rules = [
@@ -53,6 +55,7 @@ def security_rules(
         *(_ssh_rules(role, subnets, allowed, bastion=bastion) if role not in _MANAGED else ()),
         # At the end, so that those before keep their priorities.
         *_callback_rules(role, subnets, clients, lustre=lustre, nfs_3=nfs_3),
+        *_web_rules(role, subnets, web),
     ]
     numbered = [{**rule, "priority": 100 + 10 * index} for index, rule in enumerate(rules)]
     return [*(SecurityRule(**rule) for rule in numbered), DENY_THE_REST]
@@ -129,6 +132,14 @@ def _callback_rules(
     if lustre and role in clients:
         rules.append(_allow("LustreToCompute", [subnets["lustre"]], own, port=_LUSTRE))
     return rules
+
+
+def _web_rules(
+    role: str, subnets: Mapping[str, IPv4Network], web: Sequence[IPv4Network]
+) -> list[dict[str, Any]]:
+    if role != "compute" or not web:
+        return []
+    return [_allow("HttpsFromNamedRanges", web, [subnets[role]], port=_HTTPS)]
 
 
 def _allow(

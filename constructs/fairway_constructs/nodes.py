@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fairway_constructs.cloud_init import (
     LOCAL_FOLDER,
@@ -17,7 +17,7 @@ from fairway_core.environment.cluster import fits_local_disk
 from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from fairway_constructs.cdk import Construct, ITerraformDependable
     from fairway_constructs.cloud_init.idle import IdleSettings
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 # Time for a job to write a checkpoint before Azure deletes its node.
 TERMINATION_NOTICE = "PT5M"
+
+# A block of one of the two resources: each has a class of its own for the same fields.
+_Block = TypeVar("_Block")
 
 _EVICTION = {"delete": "Delete", "deallocate": "Deallocate"}
 
@@ -179,6 +182,45 @@ def check_local_disk(name: str, spec: NodeSpec, gib: int) -> None:
             f"cluster `{name}`: a local system disk does not outlive a stop",
             "take the eviction `delete`, or keep the system disk in storage",
         )
+
+
+def os_disk(
+    disk: Callable[..., _Block],
+    local_settings: Callable[..., object],
+    name: str,
+    spec: NodeSpec,
+    *,
+    local: bool | None,
+) -> _Block:
+    """The system disk, on the node itself with `local`, or a managed one."""
+    gib = os_disk_gib(name, spec)
+    if not local:
+        return disk(caching="ReadWrite", storage_account_type="Premium_LRS", disk_size_gb=gib)
+    check_local_disk(name, spec, gib)
+    return disk(
+        caching="ReadOnly",
+        storage_account_type="Standard_LRS",
+        disk_size_gb=gib,
+        diff_disk_settings=local_settings(option="Local", placement="ResourceDisk"),
+    )
+
+
+def source_image(reference: Callable[..., _Block], spec: NodeSpec) -> _Block | None:
+    """The image by its URN; None where a gallery image takes its place."""
+    if spec.image_id:
+        return None
+    image = spec.image
+    return reference(
+        publisher=image.publisher, offer=image.offer, sku=image.sku, version=image.version
+    )
+
+
+def purchase_plan(block: Callable[..., _Block], spec: NodeSpec) -> _Block | None:
+    """The Marketplace plan of the image, if it has one."""
+    plan = spec.image.plan
+    if plan is None:
+        return None
+    return block(publisher=plan.publisher, product=plan.product, name=plan.name)
 
 
 def terms(scope: Construct, spec: NodeSpec) -> list[ITerraformDependable]:

@@ -67,6 +67,7 @@ def server_vm(
     ssh_keys: Sequence[str],
     cloud_init: str | None = None,
     identity_id: str | None = None,
+    more_identity_ids: Sequence[str] = (),
     host_name: str | None = None,
     ultra_disks: bool = False,
 ) -> LinuxVirtualMachine:
@@ -108,7 +109,9 @@ def server_vm(
         boot_diagnostics=BootDiagnostics(),
         custom_data=None if cloud_init is None else custom_data(cloud_init),
         identity=(
-            Identity(type="UserAssigned", identity_ids=[identity_id]) if identity_id else None
+            Identity(type="UserAssigned", identity_ids=[identity_id, *more_identity_ids])
+            if identity_id
+            else None
         ),
         tags=place.tags,
     )

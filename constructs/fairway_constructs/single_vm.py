@@ -21,9 +21,10 @@ from fairway_constructs.nodes import (
     TERMINATION_NOTICE,
     NodeSpec,
     check_image,
-    check_local_disk,
     cloud_init_of,
-    os_disk_gib,
+    os_disk,
+    purchase_plan,
+    source_image,
     spot_arguments,
     terms,
 )
@@ -32,7 +33,6 @@ from fairway_constructs.server_vm import private_interface
 if TYPE_CHECKING:
     from fairway_constructs.cdk import Construct
     from fairway_constructs.placement import Placement
-    from fairway_core.catalog import Image
 
 
 class SingleVm(Component):
@@ -107,9 +107,9 @@ class SingleVm(Component):
             proximity_placement_group_id=spec.proximity_placement_group_id,
             capacity_reservation_group_id=spec.capacity_reservation_group_id,
             source_image_id=spec.image_id,
-            source_image_reference=None if spec.image_id else _image(spec.image),
-            plan=_plan(spec.image),
-            os_disk=_os_disk(name, spec),
+            source_image_reference=source_image(SourceImageReference, spec),
+            plan=purchase_plan(Plan, spec),
+            os_disk=os_disk(OsDisk, OsDiskDiffDiskSettings, name, spec, local=spec.local_os_disk),
             identity=Identity(
                 type="SystemAssigned, UserAssigned" if spec.signed_in else "UserAssigned",
                 identity_ids=[spec.identity_id],
@@ -130,29 +130,3 @@ class SingleVm(Component):
             tags=place.tags,
             depends_on=terms(self, spec),
         )
-
-
-def _os_disk(name: str, spec: NodeSpec) -> OsDisk:
-    gib = os_disk_gib(name, spec)
-    if spec.local_os_disk:
-        check_local_disk(name, spec, gib)
-        return OsDisk(
-            caching="ReadOnly",
-            storage_account_type="Standard_LRS",
-            disk_size_gb=gib,
-            diff_disk_settings=OsDiskDiffDiskSettings(option="Local", placement="ResourceDisk"),
-        )
-    return OsDisk(caching="ReadWrite", storage_account_type="Premium_LRS", disk_size_gb=gib)
-
-
-def _image(image: Image) -> SourceImageReference:
-    return SourceImageReference(
-        publisher=image.publisher, offer=image.offer, sku=image.sku, version=image.version
-    )
-
-
-def _plan(image: Image) -> Plan | None:
-    plan = image.plan
-    if plan is None:
-        return None
-    return Plan(publisher=plan.publisher, product=plan.product, name=plan.name)

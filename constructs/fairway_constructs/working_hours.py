@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from fairway_constructs.azurerm.resource_group_template_deployment import (
     ResourceGroupTemplateDeployment,
 )
-from fairway_constructs.azurerm.role_assignment import RoleAssignment
 from fairway_constructs.azurerm.user_assigned_identity import UserAssignedIdentity
 from fairway_constructs.cdk import Component
+from fairway_constructs.identity_role import give_role
 from fairway_constructs.own_role import own_role, subscription_of
 from fairway_constructs.unique_name import client_config
 from fairway_core.catalog.timezones import windows_time_zone
@@ -24,6 +24,7 @@ from fairway_core.naming import unique_suffix
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from fairway_constructs.azurerm.role_assignment import RoleAssignment
     from fairway_constructs.cdk import Construct
     from fairway_constructs.placement import Placement
     from fairway_core.environment import Schedule
@@ -83,15 +84,13 @@ class WorkingHours(Component):
                 self._logic_app(name, "start", schedule.start, schedule, machines, rights)
 
     def _assignment(self, key: str, scope: str, role_id: str, reason: str) -> RoleAssignment:
-        return RoleAssignment(
+        return give_role(
             self,
             key,
-            scope_=scope,
-            role_definition_id=role_id,
+            on=scope,
+            role_id=role_id,
             principal_id=self._identity.principal_id,
-            principal_type="ServicePrincipal",
-            skip_service_principal_aad_check=True,
-            description=reason,
+            why=reason,
         )
 
     def _logic_app(

@@ -28,14 +28,14 @@ def _jump_host(text: str) -> str:
 
 
 class Reach(Model, defer_build=True):
-    """The way to a host with a private address: an Azure Bastion, or jump hosts."""
+    """The route to a host with a private address: an Azure Bastion, or jump hosts."""
 
     bastion: Annotated[str, AfterValidator(_bastion)] | None = None
-    """The id of an Azure Bastion with tunnels and connections by address."""
+    """The id of an Azure Bastion that allows native clients and connections by IP address."""
     jump: tuple[Annotated[str, AfterValidator(_jump_host)], ...] | None = Field(
         default=None, min_length=1
     )
-    """Hosts to go through, the first of them first, each `user@host` or `user@host:port`."""
+    """Jump hosts in the order to pass them, each `user@host` or `user@host:port`."""
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:

@@ -75,6 +75,8 @@ class ComputeStack(EnvironmentStack):
         targets = self._targets(network)
         if self._slurm:
             self._slurm.let_scheduler_scale()
+        if self._slurm and data.page:
+            self._slurm.serve_page(environment, data.page, list(targets.values()))
         if self._scheduled:
             from fairway_constructs.working_hours import WorkingHours
 

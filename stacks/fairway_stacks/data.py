@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from fairway_constructs.slurm.shared_resources import Foundation
     from fairway_constructs.vault import Vault
     from fairway_core.environment import Budget as BudgetSpec
-    from fairway_core.environment import Environment, Slurm
+    from fairway_core.environment import Environment, Slurm, Web
     from fairway_stacks.stack import Project
 
 
@@ -64,6 +64,7 @@ class DataStack(EnvironmentStack):
         self.batch = self._batch() if environment.has_pools else None
         self._let_researchers_in()
         self.slurm = self._slurm(environment.scheduler) if environment.scheduler else None
+        self.page = self._page(environment.web) if environment.web else None
         self.monitoring = self._monitoring()
         if environment.budget:
             self._budget(environment.budget)
@@ -268,6 +269,17 @@ class DataStack(EnvironmentStack):
         )
         self._connect("slurm-vault", "vault", foundation.vault.id)
         return foundation
+
+    def _page(self, web: Web) -> Identity:
+        from fairway_constructs.web_page import page_identity
+
+        return page_identity(
+            self,
+            place=self.place,
+            web=web,
+            containers={name: each.id for name, each in self.storage.containers.items()},
+            batch_account_id=self.batch.id if self.batch else None,
+        )
 
     def _monitoring(self) -> Monitoring | None:
         spec = self._environment.monitoring

@@ -74,6 +74,7 @@ class NetworkStack(EnvironmentStack):
             nfs_3=speaks_nfs_3(environment.filesystems),
             dns=spec.dns,
             pods=environment.orchestrator.pod_range if environment.orchestrator else None,
+            web=environment.web.allowed if environment.web else (),
         )
         if spec.peerings:
             self._peer(environment, network)

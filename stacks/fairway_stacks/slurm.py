@@ -5,23 +5,30 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from fairway_constructs.cdk import Output
 from fairway_constructs.cloud_init.slurm import SlurmNode
 from fairway_constructs.slurm.configuration import node_facts
 from fairway_constructs.slurm.login import LoginNode
 from fairway_constructs.slurm.scheduler import Scheduler
 from fairway_constructs.unique_name import client_config
 from fairway_core.environment import SlurmNodes
+from fairway_core.environment.homes import homes
 from fairway_stacks.people import accounts_of
 
 if TYPE_CHECKING:
     from fairway_constructs.existing_network import ExistingNetwork
     from fairway_constructs.gpu_cluster import GpuCluster
+    from fairway_constructs.identity import Identity
     from fairway_constructs.network import Network
     from fairway_constructs.nodes import NodeSpec
     from fairway_constructs.slurm.shared_resources import Foundation
     from fairway_core.environment import Environment
+    from fairway_core.target import Target
     from fairway_stacks.data import DataStack
     from fairway_stacks.stack import EnvironmentStack
+
+# Whose targets the page can reach: by a person's account, and by its identity.
+_SERVED = ("slurm", "batch")
 
 
 class SlurmStack:
@@ -80,6 +87,7 @@ class SlurmStack:
                 mounts=mounts,
                 monitored=data.monitoring is not None,
                 accounts=accounts,
+                more_identity_ids=[data.page.id] if data.page and number == 0 else (),
             )
             for number, size in enumerate(spec.login.sizes if spec.login else ())
         ]
@@ -88,6 +96,41 @@ class SlurmStack:
     def hosts(self) -> list[str]:
         """Where people log in and Fairway submits: the login nodes, or else the scheduler."""
         return [each.address for each in self.login] or [self.scheduler.address]
+
+    def serve_page(self, environment: Environment, page: Identity, targets: list[Target]) -> None:
+        """Puts the page onto the first login node, for those of the targets that it can reach: of
+        other clusters it has no key."""
+        from fairway_constructs.cloud_init.web import CALLBACK, WebPage
+        from fairway_constructs.web_page import serve_page
+
+        web, node = environment.web, self.login[0]
+        assert web is not None
+        mounts = [name for each in self._partitions.values() for name in each.mounts]
+        spec = WebPage(
+            url=web.url,
+            tenant=web.tenant,
+            client_id=web.client_id,
+            vault_url=f"https://{web.vault_name.lower()}.vault.azure.net/",
+            certificate=web.certificate,
+            secret=web.client_secret,
+            identity=page.client_id,
+            account=web.account,
+            homes=homes(environment.filesystems, environment.clusters, mounts),
+            package=web.package,
+            targets=[each for each in targets if each.engine in _SERVED],
+        )
+        serve_page(self._stack, spec, place=self._stack.place, virtual_machine_id=node.id)
+        Output(
+            self._stack,
+            "web",
+            value={
+                "url": web.url,
+                "address": node.address,
+                "redirect_uri": f"{web.url}{CALLBACK}",
+            },
+            description="The page: to where its name leads, and what Entra ID has to know of it",
+            static_id=True,
+        )
 
     def partition(self, name: str, nodes: NodeSpec) -> GpuCluster:
         """The scale set of a partition, without any instance: the scheduler makes these.

@@ -30,7 +30,7 @@ OFFICE = [IPv4Network("203.0.113.0/24"), IPv4Network("10.0.0.0/8")]
 
 
 class TestNetworkAccess:
-    """Ranges of one's own, as services take them."""
+    """Ranges of people's machines, as services take them."""
 
     @pytest.mark.parametrize(
         "private",

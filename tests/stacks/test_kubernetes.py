@@ -179,6 +179,10 @@ def test_the_targets_are_what_the_engine_takes(pods: Stacks) -> None:
     assert targets["nd"].vault_url
     said = pods["compute"]["output"]["kubernetes_cluster"]["value"]
     assert said["credentials"].startswith("az aks get-credentials --name pods-aks ")
+    # What kubectl knows of other clusters stays as it is.
+    assert said["credentials"].endswith(
+        "kubelogin convert-kubeconfig --context pods-aks --login azurecli"
+    )
 
 
 def _manifests(stacks: Stacks) -> list[dict[str, Any]]:

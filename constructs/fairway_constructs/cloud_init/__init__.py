@@ -39,6 +39,7 @@ __all__ = [
     "nfs_mount",
     "nfs_server_cloud_init",
     "node_cloud_init",
+    "render_plain",
     "script",
     "server_cloud_init",
     "shared_folder",
@@ -199,6 +200,11 @@ def _render(template: str, *, program: str, settings: Mapping[str, str], **value
     text = found.render(script=script(program), settings=lines, **values)
     # What a document says to its reader counts against Azure's limit; files keep their comments.
     return _REMARK.sub("", text)
+
+
+def render_plain(template: str, **values: Any) -> str:
+    """A template of this folder that is no cloud-config, such as a program's configuration."""
+    return _templates().get_template(template).render(**values)
 
 
 def script(name: str) -> str:

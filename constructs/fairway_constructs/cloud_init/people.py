@@ -85,10 +85,7 @@ class Accounts:
             ("/usr/local/sbin/fairway-people", "755", script("people.sh")),
             ("/etc/systemd/system/fairway-people.service", "644", _UNIT),
         ]
-        lines = ["#!/usr/bin/env bash", "# Written by Fairway.", "set -euo pipefail"]
-        for path, mode, text in files:
-            lines.append(f"install -D -m {mode} /dev/stdin {path} <<'{_END}'\n{text}{_END}")
-        return "\n".join([*lines, _START])
+        return installed(files, _START)
 
     def _list(self) -> str:
         return "".join(
@@ -109,6 +106,15 @@ class Accounts:
             "CLUSTER": self.queue.cluster if self.queue else "",
         }
         return "".join(f"{name}={shlex.quote(value)}\n" for name, value in settings.items())
+
+
+def installed(files: Sequence[tuple[str, str, str]], start: str) -> str:
+    """A script that writes files, each a path, a mode and a text of whole lines, and then does
+    `start`."""
+    lines = ["#!/usr/bin/env bash", "# Written by Fairway.", "set -euo pipefail"]
+    for path, mode, text in files:
+        lines.append(f"install -D -m {mode} /dev/stdin {path} <<'{_END}'\n{text}{_END}")
+    return "\n".join([*lines, start])
 
 
 def accounts_on_machine(

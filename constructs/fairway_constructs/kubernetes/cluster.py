@@ -23,6 +23,7 @@ from fairway_constructs.azurerm.kubernetes_cluster import KubernetesCluster as C
 from fairway_constructs.azurerm.role_assignment import RoleAssignment
 from fairway_constructs.cdk import Component, Lifecycle, Timeouts
 from fairway_constructs.identity import Grant, Identity
+from fairway_constructs.identity_role import give_role
 from fairway_constructs.network_access import public_ranges
 from fairway_constructs.own_role import own_role
 from fairway_constructs.unique_name import client_config
@@ -159,15 +160,13 @@ class KubernetesCluster(Component):
             actions=(PLACES,),
         )
         return [
-            RoleAssignment(
+            give_role(
                 self,
                 f"kubernetes-places-{name}",
-                scope_=group,
-                role_definition_id=role,
+                on=group,
+                role_id=role,
                 principal_id=control.principal_id,
-                principal_type="ServicePrincipal",
-                skip_service_principal_aad_check=True,
-                description="Kubernetes puts nodes of a pool into this placement group",
+                why="Kubernetes puts nodes of a pool into this placement group",
             )
             for name, group in placements.items()
         ]

@@ -14,6 +14,7 @@ from fairway_constructs.azurerm.kubernetes_flux_configuration import (
 from fairway_constructs.azurerm.role_assignment import RoleAssignment
 from fairway_constructs.azurerm.storage_blob import StorageBlob
 from fairway_constructs.cdk import Component, Lifecycle
+from fairway_constructs.identity_role import give_role
 from fairway_constructs.literal import literal
 from fairway_constructs.unique_name import client_config
 from fairway_core.kubernetes.flux import NAMESPACE, kustomizations
@@ -93,15 +94,13 @@ class Configuration(Component):
 
     def _rights(self, cluster: KubernetesCluster) -> list[RoleAssignment]:
         """Who reads the blobs, and who writes them: of the deployers the first."""
-        reads = RoleAssignment(
+        reads = give_role(
             self,
             "kubelet-reads_configuration",
-            scope_=self.container.id,
-            role_definition_name="Storage Blob Data Reader",
+            on=self.container.id,
+            role_name="Storage Blob Data Reader",
             principal_id=cluster.kubelet.principal_id,
-            principal_type="ServicePrincipal",
-            skip_service_principal_aad_check=True,
-            description="Flux reads the manifests of the cluster without a key",
+            why="Flux reads the manifests of the cluster without a key",
         )
         writes = RoleAssignment(
             self,

@@ -25,7 +25,8 @@ class LoginNode(Component):
     """A VM in the nodes' subnet with Slurm's commands and key and the nodes' file systems.
 
     It knows the configuration of `scheduler`, and is replaced when that changes; its address and
-    what lies on the file systems stay. Its identity is that of the nodes.
+    what lies on the file systems stay. Its identity is that of the nodes; `more_identity_ids` are
+    those of what else runs there.
 
     >>> node = LoginNode(stack, "slurm-login-0", place=place, size="Standard_D4s_v6",
     ...                  scheduler=scheduler, foundation=slurm, mounts=mounts,
@@ -48,6 +49,7 @@ class LoginNode(Component):
         mounts: Sequence[Mount],
         monitored: bool = False,
         accounts: Accounts | None = None,
+        more_identity_ids: Sequence[str] = (),
     ) -> None:
         super().__init__(scope, name, name=name)
         machine = vm_size(size)
@@ -77,6 +79,7 @@ class LoginNode(Component):
                 proxy=place.proxy,
             ),
             identity_id=foundation.nodes.id,
+            more_identity_ids=more_identity_ids,
         )
         self.id = self.virtual_machine.id
         if accounts is not None:

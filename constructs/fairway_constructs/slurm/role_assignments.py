@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fairway_constructs.azurerm.role_assignment import RoleAssignment
+from fairway_constructs.identity_role import give_role
 from fairway_constructs.own_role import own_role, subscription_of
 from fairway_constructs.unique_name import client_config, unique_name
 from fairway_core.naming import unique_suffix
@@ -75,14 +75,12 @@ def _assign(
     role_id: str | None = None,
     role_name: str | None = None,
 ) -> None:
-    RoleAssignment(
+    give_role(
         scope,
         f"slurm-{key}",
-        scope_=resource,
-        role_definition_id=role_id,
-        role_definition_name=role_name,
+        on=resource,
+        role_id=role_id,
+        role_name=role_name,
         principal_id=principal_id,
-        principal_type="ServicePrincipal",
-        skip_service_principal_aad_check=True,
-        description=why,
+        why=why,
     )

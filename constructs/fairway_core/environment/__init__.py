@@ -29,6 +29,7 @@ from fairway_core.environment.services import Registry, Vault
 from fairway_core.environment.slurm import LoginNodes, Slurm, SlurmNodes
 from fairway_core.environment.state import AzurermState, LocalState
 from fairway_core.environment.storage import Container, Storage
+from fairway_core.environment.web import Web
 
 __all__ = [
     "Access",
@@ -70,6 +71,7 @@ __all__ = [
     "Spot",
     "Storage",
     "Vault",
+    "Web",
     "load_environment",
     "read_environment",
     "read_public_keys",

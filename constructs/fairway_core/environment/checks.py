@@ -8,7 +8,7 @@ from fairway_core.documents import Model
 
 
 class Checks(Model, defer_build=True):
-    """Checks whose findings are known and meant; docs/checks.md lists all of them."""
+    """Checks to leave out because their findings are accepted; docs/checks.md lists all checks."""
 
     ignore: tuple[str, ...] = Field(default=())
-    """Ids of checks that stay silent, for example `no-budget`."""
+    """IDs of checks that report nothing, for example `no-budget`."""

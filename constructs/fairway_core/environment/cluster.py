@@ -55,15 +55,15 @@ def _a_number(value: object) -> object:
 
 
 class Spot(Model, defer_build=True):
-    """How nodes of spare capacity come and go; `spot: true` is the usual way.
+    """Settings of Spot nodes; `spot: true` takes the defaults.
 
     Azure takes such nodes away at any time, with half a minute's notice.
     """
 
     eviction: Literal["delete", "deallocate"] = "delete"
-    """What becomes of a node that is taken away; `deallocate` keeps its disk, and its cost."""
+    """What happens to an evicted node; `deallocate` keeps its disk, which still costs."""
     restore: Annotated[Span, _between(*_RESTORE_MINUTES)] | None = None
-    """For how long Azure tries to bring evicted nodes back, for example 1h; not a single VM."""
+    """How long Azure tries to bring evicted nodes back, for example 1h; not for a single VM."""
     max_price: float | None = Field(default=None, gt=0)
     """Maximum price per node and hour, in US dollars; by default the on-demand price."""
 
@@ -71,13 +71,13 @@ class Spot(Model, defer_build=True):
 class Repair(Model, defer_build=True):
     """What Azure does with a node whose GPUs or InfiniBand adapters have failed.
 
-    The node says so itself, see `cloud_init/health.sh`. What runs on it is lost.
+    The node's own health check reports the failure. What runs on the node is lost.
     """
 
     action: Literal["replace", "reimage", "restart"] = "replace"
     """`replace` gets another machine; `reimage` and `restart` keep the one that there is."""
     grace: Annotated[Span, _between(*_GRACE_MINUTES)] = 1800
-    """How long a node may boot before it is looked at."""
+    """How long a node may take to boot before its health counts."""
 
 
 class Nodes(Model, defer_build=True):
@@ -85,24 +85,24 @@ class Nodes(Model, defer_build=True):
 
     engine: Literal["ssh", "slurm"]
     size: SizeText
-    """The VM size of every node; `fairway sizes` lists them. One that is not listed is described by
-    one that is: `{name: Standard_HB200rs_v9, like: Standard_HB176rs_v4, vcpus: 200}`.
+    """The VM size of every node; `fairway sizes` lists them. Describe a size that it does not list
+    by one that it does: `{name: Standard_HB200rs_v9, like: Standard_HB176rs_v4, vcpus: 200}`.
     """
     nodes: int | NodeRange
     spot: bool | Spot = False
-    """Whether nodes are spare capacity, cheap and taken away at any time."""
+    """Whether nodes are Spot: cheaper, but Azure may take them away at any time."""
     image: str | None = None
-    """The image of every node, by alias or URN; without it the one that fits the size."""
+    """The image of every node, by alias or URN; by default one that fits the size."""
     image_id: ImageVersionId | None = None
     """A gallery image of your own, which was made from `image` and shares its properties."""
     accept_terms: bool = False
     """Accepts the Marketplace terms of `image`, once per subscription."""
     os_disk: Literal["local", "managed"] | None = None
-    """Where the system disk is: `local` is fast and lost when a node is stopped."""
+    """Where the system disk is: `local` is fast, but lost when a node is stopped."""
     os_disk_gib: int | None = Field(default=None, le=_LARGEST_OS_DISK)
-    """The size of the system disk; without it that of the image."""
+    """Size of the system disk in GiB; by default that of the image."""
     proximity_placement_group: PlacementGroupId | None = None
-    """An existing group, whose datacenter the nodes share."""
+    """The id of an existing proximity placement group for the nodes."""
     mounts: tuple[str, ...] = ()
     """Names of file systems that every node mounts."""
 
@@ -192,14 +192,14 @@ class Cluster(Nodes, defer_build=True):
     nodes: Annotated[int, Field(ge=1, le=limit("placement_group_vms")), BeforeValidator(_a_number)]
     """How many nodes there are."""
     capacity_reservation: CapacityReservationId | None = None
-    """An existing group of reserved capacity, from which a single VM is taken."""
+    """The id of an existing capacity reservation group, for a single VM."""
     repair: Repair | None = None
-    """Lets Azure repair nodes whose hardware has failed; not a single VM."""
+    """Let Azure repair nodes whose hardware has failed; not for a single VM."""
     schedule: Schedule | None = None
     """When Azure stops the nodes by itself, and starts them again; without it they always run."""
     idle: Annotated[Span, AfterValidator(_long_enough)] | None = None
-    """After how long without a run, a login and work on the GPUs the nodes stop themselves, for
-    example 2h; `fairway nodes start` starts them again."""
+    """Stop the nodes after this long without a run, a login or work on the GPUs, for example 2h;
+    `fairway nodes start` starts them again."""
 
     @model_validator(mode="after")
     def _a_single_vm_can_do_it(self) -> Self:

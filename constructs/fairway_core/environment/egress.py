@@ -36,8 +36,10 @@ def outbound(environment: Environment) -> list[Outbound]:
     is_own = network.existing is None and not isinstance(network.egress, Firewall)
     if is_own and network.proxy is None:
         return []
-    wanted = set(_needs(environment))
-    return [
+    wanted = {*_needs(environment), *(["web"] if environment.web else [])}
+    host = environment.web.package_host if environment.web else ""
+    own = [Outbound(host, 443, "Fairway itself, for the page of `web:`")] if host else []
+    return own + [
         Outbound(
             name.format(location=environment.location, workspace=_WORKSPACE),
             row["port"],

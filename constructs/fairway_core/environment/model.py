@@ -27,33 +27,36 @@ from fairway_core.environment.state import LocalState, State
 from fairway_core.environment.storage import Storage
 from fairway_core.environment.tags import Tags, check_count
 from fairway_core.environment.values import EnvironmentName, Location, named, named_unlike_devices
+from fairway_core.environment.web import Web, check_web
 
 
 class Environment(Model):
     """An environment file; only `name`, `location` and one cluster are required."""
 
     name: EnvironmentName
-    """Begins the name of every resource: 2 to 12 lower-case letters, digits and hyphens."""
+    """Prefix of every resource name: 2 to 12 lower-case letters, digits and hyphens."""
     location: Location
     """The Azure region, for example `southcentralus`."""
     zone: Literal[1, 2, 3, "none"] = 1
-    """The availability zone of nodes, disks and file servers, as InfiniBand does not leave one.
-    Take `none` where the region has no zones, or offers a VM size outside of them only.
+    """The availability zone of nodes, disks and file servers: one for all, because InfiniBand does
+    not cross zones. Take `none` if the region has no zones, or offers the VM size only outside of
+    them.
     """
     tags: Tags = Field(default_factory=dict)
-    """Put on every resource; `owner` tells whose it is."""
+    """Tags of every resource; `owner` says who is responsible."""
     protect: bool = True
-    """Whether Terraform and Azure refuse to delete what holds data."""
+    """Make Terraform and Azure refuse to delete resources that hold data."""
     checks: Checks = Field(default_factory=Checks)
-    """Which checks are left out."""
+    """Checks to leave out."""
     policies: Policies = Field(default_factory=Policies)
-    """What the company's Azure Policies deny; without this section nothing is looked for."""
+    """What your company's Azure Policies deny, for `fairway check` to refuse first; nothing without
+    this section."""
     defaults: Defaults = Field(default_factory=Defaults)
-    """What clusters or file systems have in common."""
+    """Settings shared by several clusters or file systems."""
     state: State = LocalState()
     """Where Terraform keeps its state."""
     resource_group: ResourceGroup | None = None
-    """Where everything is made; without it in a resource group for each stack."""
+    """An existing resource group for everything; by default each stack makes one."""
     access: Access = Field(default_factory=Access)
     """Who may log in."""
     network: Network = Field(default_factory=Network)
@@ -71,11 +74,13 @@ class Environment(Model):
     filesystems: dict[str, AnyFileSystem] = Field(default_factory=dict)
     """The shared file systems, by name."""
     batch: Batch | None = None
-    """The Batch account, where a cluster has `engine: batch`."""
+    """The Batch account, if a cluster has `engine: batch`."""
     slurm: Slurm | None = None
-    """The scheduler, where a cluster has `engine: slurm`."""
+    """The Slurm scheduler, if a cluster has `engine: slurm`."""
     kubernetes: Kubernetes | None = None
-    """The Kubernetes cluster, where a cluster has `engine: kubernetes`."""
+    """The Kubernetes cluster, if a cluster has `engine: kubernetes`."""
+    web: Web | None = None
+    """Runs in a browser, on a login node behind a sign-in; none without this section."""
     clusters: dict[str, AnyCluster] = Field(min_length=1)
     """The clusters, by name."""
 
@@ -227,6 +232,7 @@ class Environment(Model):
     @model_validator(mode="after")
     def _partitions_have_a_scheduler(self) -> Self:
         check_slurm(self.clusters, self.slurm)
+        check_web(self.web, self.slurm, self.access, self.network)
         return self
 
     @property

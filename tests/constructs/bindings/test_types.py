@@ -32,7 +32,7 @@ def test_mypy_tells_required_from_optional_and_right_from_wrong(
 ) -> None:
     file = tmp_path / "snippet.py"
     file.write_text(_SNIPPET)
-    # What is not in the snippet is in the cache of whoever has checked the project before.
+    # What is not in the snippet is in the cache, if the project was checked before.
     options = ["--config-file", repository / "pyproject.toml"]
     checked = subprocess.run(
         [sys.executable, "-m", "mypy", *options, file],

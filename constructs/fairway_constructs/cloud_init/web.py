@@ -1,0 +1,136 @@
+"""The environment's page on a login node: `fairway serve`, and a proxy that signs people in.
+
+The node gets all of it by a command that Azure runs on it, and that runs again when it changes: no
+VM is replaced for it, and nothing of it is in the boot data. Certificate and secret come from a
+vault, by an identity of the page's own, into memory that root and the proxy alone can read.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from fairway_constructs.cloud_init import render_plain, script
+from fairway_constructs.cloud_init.people import installed
+from fairway_core.environment.web import USER
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from fairway_core.environment.homes import Homes
+    from fairway_core.target import Target
+
+CALLBACK = "/oauth2/callback"
+"""Where Entra ID sends people back to, at the URL of the page."""
+
+_AUTHORITY = "https://login.microsoftonline.com"
+_PLACE = "/etc/fairway/web"
+_PROGRAMS = "/opt/fairway-web"
+_SOCKET = "/run/fairway-web/page.sock"
+# Below the numbers whose programs get no token of the machine's identities; see people.sh.
+_USER_ID = 1999
+_START = """\
+systemctl daemon-reload
+systemctl enable fairway-web-setup.service fairway-web-secrets.timer
+systemctl restart --no-block fairway-web-setup.service
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WebPage:
+    """What a login node must know for the page at `url`, an https:// without a path.
+
+    People sign in to the application `client_id` of `tenant`. `certificate` and `secret` are names
+    of secrets of the vault at `vault_url`, which the identity `identity` (its client id) reads.
+    What people submit runs as `account`. `package` is the wheel of Fairway with its digest.
+    """
+
+    url: str
+    tenant: str
+    client_id: str
+    vault_url: str
+    certificate: str
+    secret: str
+    identity: str
+    account: str
+    homes: Homes
+    package: str
+    targets: Sequence[Target] = ()
+
+    def setup_script(self) -> str:
+        """The script that writes all files, and has the node set up the page at each boot."""
+        files = [
+            (f"{_PLACE}/settings", "644", self._settings()),
+            (f"{_PLACE}/secrets.json", "644", _json(self._secrets())),
+            (f"{_PLACE}/fairway.yaml", "644", _json({"serve": self._serve()})),
+            (f"{_PLACE}/targets.json", "644", _json(self._targets())),
+            (f"{_PLACE}/proxy.conf", "644", self.proxy_configuration()),
+            ("/usr/local/sbin/fairway-web-setup", "755", script("web.sh")),
+            *((f"/etc/systemd/system/{name}", "644", text) for name, text in self.units().items()),
+        ]
+        return installed(files, _START)
+
+    def proxy_configuration(self, *, authority: str = _AUTHORITY, socket: str = _SOCKET) -> str:
+        """That of Apache with mod_auth_openidc, both of Ubuntu's packages."""
+        parts = urlsplit(self.url)
+        return render_plain(
+            "web_proxy.conf.j2",
+            url=self.url,
+            host=parts.hostname,
+            port=parts.port or 443,
+            tenant=self.tenant,
+            client_id=self.client_id,
+            authority=authority,
+            callback=CALLBACK,
+            socket=socket,
+        )
+
+    def units(self) -> dict[str, str]:
+        """The services by name."""
+        text = render_plain(
+            "web_units.ini.j2",
+            user=USER,
+            homes=self.homes.folder,
+            identity=self.identity,
+            programs=_PROGRAMS,
+            socket=_SOCKET,
+        )
+        found = (each.partition("\n") for each in text.split("== ")[1:])
+        return {name: unit for name, _, unit in found}
+
+    def _settings(self) -> str:
+        settings = {
+            "USER_NAME": USER,
+            "USER_ID": str(_USER_ID),
+            "ACCOUNT": self.account,
+            "HOMES": self.homes.folder,
+            "MOUNT": self.homes.mount,
+            "PACKAGE": self.package,
+        }
+        return "".join(f"{name}={shlex.quote(value)}\n" for name, value in settings.items())
+
+    def _secrets(self) -> Mapping[str, object]:
+        return {
+            "vault": self.vault_url,
+            "client_id": self.identity,
+            "certificate": self.certificate,
+            "secret": self.secret,
+            "changed": ["systemctl", "--no-block", "try-restart", "fairway-web-proxy.service"],
+        }
+
+    def _serve(self) -> Mapping[str, str]:
+        return {"url": self.url, "tenant": self.tenant, "audience": self.client_id}
+
+    def _targets(self) -> list[dict[str, object]]:
+        """As the server reaches them from inside of the network, with the account of its runs."""
+        inside = {"reach": None, "gateway": None}
+        return [
+            each.model_copy(update=inside).as_user(self.account).record() for each in self.targets
+        ]
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, indent=1) + "\n"

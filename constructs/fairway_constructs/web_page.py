@@ -1,0 +1,69 @@
+"""The environment's page: what a login node is told about it, and who its server is to Azure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fairway_constructs.azurerm.virtual_machine_run_command import Source, VirtualMachineRunCommand
+from fairway_constructs.cloud_init import terraform_text
+from fairway_constructs.identity import Grant, Identity
+from fairway_core.environment.researchers import data_roles
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fairway_constructs.cdk import Construct
+    from fairway_constructs.cloud_init.web import WebPage
+    from fairway_constructs.placement import Placement
+    from fairway_core.environment import Web
+
+_NAME = "web"
+_WHY = "the page submits for its people"
+
+
+def page_identity(
+    scope: Construct,
+    *,
+    place: Placement,
+    web: Web,
+    containers: Mapping[str, str],
+    batch_account_id: str | None = None,
+) -> Identity:
+    """Who the page's server is: it reads two secrets of the vault, and may do with data and pools
+    what a person may who submits. `containers` are ids by name.
+
+    >>> page_identity(stack, place=place, web=web, containers={}).client_id  # doctest: +SKIP
+    """
+    grants = {
+        key: Grant(
+            role="Key Vault Secrets User",
+            scope=f"{web.vault}/secrets/{name}",
+            reason=f"The page reads {what}",
+        )
+        for key, name, what in (
+            ("certificate", web.certificate, "its certificate"),
+            ("client-secret", web.client_secret, "the secret by which it signs people in"),
+        )
+    }
+    for each in data_roles(containers, pools=batch_account_id is not None):
+        resource = containers[each.container] if each.container else batch_account_id or ""
+        grants[each.key] = Grant(role=each.role, scope=resource, reason=f"{each.reason}; {_WHY}")
+    return Identity(scope, _NAME, place=place, grants=grants)
+
+
+def serve_page(
+    scope: Construct, page: WebPage, *, place: Placement, virtual_machine_id: str
+) -> VirtualMachineRunCommand:
+    """Has Azure run the script on the machine, and again when it changes: no VM is made anew.
+
+    Source: Azure documentation, "Run scripts in your Linux VM by using managed Run Commands".
+    """
+    return VirtualMachineRunCommand(
+        scope,
+        "page",
+        name="fairway-web",
+        location=place.location,
+        virtual_machine_id=virtual_machine_id,
+        source=Source(script=f"${{{terraform_text(page.setup_script())}}}"),
+        tags=place.tags,
+    )

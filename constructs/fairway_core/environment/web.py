@@ -1,0 +1,144 @@
+"""The environment's page: `fairway serve` for all of its people, on a login node of Slurm."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Annotated
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, Field, field_validator
+
+from fairway_core.documents import FieldError, Model
+from fairway_core.environment.values import Range
+from fairway_core.public_ranges import is_private
+from fairway_core.resource_ids import VaultId
+
+if TYPE_CHECKING:
+    from ipaddress import IPv4Network
+
+    from fairway_core.environment.access import Access
+    from fairway_core.environment.network import Network
+    from fairway_core.environment.slurm import Slurm
+
+USER = "fairway-web"
+"""The account of the server itself, on the login node alone."""
+
+_URL = re.compile(r"https://[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
+_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_SECRET = re.compile(r"[A-Za-z0-9-]{1,127}")
+# By pip: what a file is called says which version of what it is.
+_WHEEL = re.compile(
+    r"(https://[\w./%+~-]+|file:///[\w./%+~-]+)/fairway_hpc-[\w.+-]+\.whl#sha256=[0-9a-f]{64}"
+)
+
+
+def _id(text: str) -> str:
+    if not _ID.fullmatch(text.lower()):
+        message = f"`{text}` is not an id of Entra ID"
+        raise FieldError(message, "az ad app list --display-name NAME --query [].appId -o tsv")
+    return text.lower()
+
+
+def _secret_name(text: str) -> str:
+    if not _SECRET.fullmatch(text):
+        message = f"`{text}` cannot be a name in a key vault"
+        raise FieldError(message, "letters, digits and hyphens, at most 127")
+    return text
+
+
+def _private(network: IPv4Network) -> IPv4Network:
+    if not is_private(network):
+        message = f"nobody comes from `{network}`: the login node has no public address"
+        raise FieldError(message, "name ranges of your networks or VPN, for example 10.8.0.0/16")
+    return network
+
+
+_Id = Annotated[str, AfterValidator(_id)]
+_SecretName = Annotated[str, AfterValidator(_secret_name)]
+
+
+class Web(Model, defer_build=True):
+    """Runs in a browser for all people of the environment: `fairway serve --behind-proxy` on the
+    first login node, at its private address, behind a sign-in by Entra ID.
+
+    It shows and submits to partitions and pools. What people may do follows from their app roles.
+    """
+
+    url: str
+    """The address that people open, for example `https://runs.example.org`. A name that leads to
+    the login node is yours to make."""
+    tenant: _Id
+    """The id of the Entra ID tenant in which people sign in."""
+    client_id: _Id
+    """The client id of the application that you have registered there."""
+    vault: VaultId
+    """The id of a key vault of yours that goes by roles, with certificate and secret."""
+    certificate: _SecretName
+    """The name of the certificate of `url` in the vault; a renewed one is taken within a day."""
+    client_secret: _SecretName
+    """The name of the vault's secret that holds the application's client secret."""
+    account: str
+    """Who submits to Slurm: the name of somebody in `access.users` without `admin`."""
+    allowed: tuple[Annotated[Range, AfterValidator(_private)], ...] = Field(default=())
+    """Private address ranges, such as those of a VPN, that may open the page."""
+    package: str
+    """The wheel of Fairway with its digest: `https://…/fairway_hpc-VERSION-py3-none-any.whl#sha256=…`,
+    or `file:///…` on a file system that the login node mounts."""
+
+    @field_validator("url")
+    @classmethod
+    def _is_https(cls, url: str) -> str:
+        found = url.lower().removesuffix("/").removesuffix(":443")
+        if not _URL.fullmatch(found):
+            message = f"`{url}` is not https:// and a name, which is all that it can be"
+            raise FieldError(message, "for example `https://runs.example.org`")
+        return found
+
+    @field_validator("package")
+    @classmethod
+    def _is_pinned(cls, package: str) -> str:
+        if not _WHEEL.fullmatch(package):
+            message = "the login node takes a wheel of Fairway with its digest, and nothing else"
+            hint = "write https://HOST/fairway_hpc-VERSION-py3-none-any.whl#sha256=DIGEST"
+            raise FieldError(message, hint)
+        return package
+
+    @property
+    def vault_name(self) -> str:
+        """The name of the vault."""
+        return self.vault.rpartition("/")[2]
+
+    @property
+    def package_host(self) -> str:
+        """Whom the login node asks for the wheel; "" where it lies on a file system."""
+        return urlsplit(self.package).hostname or ""
+
+
+def check_web(web: Web | None, slurm: Slurm | None, access: Access, network: Network) -> None:
+    """Raises FieldError where the rest of the environment has no place for the page."""
+    if web is None:
+        return
+    if slurm is None or slurm.login is None:
+        raise FieldError(
+            "the page needs a machine that runs no jobs and is no scheduler, and there is none",
+            "add a login node: `slurm: {login: {}}`",
+            ("web",),
+        )
+    person = next((each for each in access.users if each.name == web.account), None)
+    if person is None or person.admin:
+        what = "is an administrator" if person else "is nobody under `access.users`"
+        raise FieldError(
+            f"`{web.account}` {what}, and jobs of the page run as an account without sudo",
+            "name one there for it, with a key of yours and without `admin`",
+            ("web", "account"),
+        )
+    if any(each.name == USER for each in access.users):
+        message = f"`{USER}` is the account of the page's own server"
+        raise FieldError(message, "choose another name", ("access", "users"))
+    if network.existing and web.allowed:
+        message = "rules of an existing network are its owner's, who has to let people in"
+        raise FieldError(message, "leave it out", ("web", "allowed"))
+    if not network.existing and not web.allowed:
+        message = "nobody could open the page"
+        hint = "name the private ranges that may, for example `allowed: [10.8.0.0/16]`"
+        raise FieldError(message, hint, ("web",))

@@ -1,0 +1,108 @@
+"""What the proxy of an environment's page must keep to itself, out of a vault and into memory.
+
+Started as a program with its settings and a folder that root alone can read. Whenever something
+has changed, as where a certificate was renewed, it has the proxy started anew.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import os
+import re
+import secrets
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fairway_agent.azure.http import Failure
+from fairway_agent.azure.imds import Metadata
+from fairway_agent.azure.keyvault import KeyVault
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_BLOCK = re.compile(r"-----BEGIN ([A-Z ]+)-----\n.+?\n-----END \1-----\n", re.DOTALL)
+# What stands in a line of Apache's configuration as it is.
+_PLAIN = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{8,512}")
+_PASSPHRASE = re.compile(r'^OIDCCryptoPassphrase "([\w-]+)"$', re.MULTILINE)
+_OIDC = "oidc.conf"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Answers with 0, or with 1 where the vault gives none or something else."""
+    settings = json.loads(Path(arguments[0]).read_text(encoding="utf-8"))
+    vault = KeyVault(settings["vault"], Metadata(identity={"client_id": settings["client_id"]}))
+    folder = Path(arguments[1])
+    try:
+        found = files_of(vault, settings["certificate"], settings["secret"], folder)
+    except Failure as failure:
+        sys.stderr.write(f"{failure}\n")
+        return 1
+    if write(found, folder):
+        subprocess.run(settings["changed"], check=True)
+    return 0
+
+
+def files_of(vault: KeyVault, certificate: str, secret: str, folder: Path) -> dict[str, str]:
+    """The files of the proxy by name; Failure where the vault holds no such thing. The key of its
+    cookies is the one that `folder` has, or a new one."""
+    chain, key = certificate_of(vault.read(certificate), certificate)
+    word = vault.read(secret).strip()
+    if not _PLAIN.fullmatch(word) or "${" in word:
+        raise Failure(0, "BadSecret", f"{secret} holds no secret of an application of Entra ID")
+    before = folder / _OIDC
+    known = _PASSPHRASE.search(before.read_text("ascii")) if before.exists() else None
+    passphrase = known[1] if known else secrets.token_urlsafe(32)
+    lines = (f'OIDCClientSecret "{word}"', f'OIDCCryptoPassphrase "{passphrase}"')
+    return {"certificate": chain, "key": key, _OIDC: "".join(f"{line}\n" for line in lines)}
+
+
+def certificate_of(value: str, name: str) -> tuple[str, str]:
+    """The certificates, that of the page first, and its key, each as PEM. A vault keeps them as
+    PEM or as PKCS #12 in base64, whichever the certificate was made with."""
+    if "-----BEGIN" not in value:
+        value = _from_pkcs12(value, name)
+    blocks: dict[str, list[str]] = {}
+    for found in _BLOCK.finditer(value.replace("\r\n", "\n").rstrip() + "\n"):
+        blocks.setdefault("key" if found[1].endswith("PRIVATE KEY") else found[1], []).append(
+            found[0]
+        )
+    chain, keys = blocks.get("CERTIFICATE", []), blocks.get("key", [])
+    if not chain or len(keys) != 1:
+        raise Failure(0, "BadCertificate", f"{name} holds no certificate with its key")
+    return "".join(chain), keys[0]
+
+
+def _from_pkcs12(value: str, name: str) -> str:
+    try:
+        packed = base64.b64decode(value, validate=True)
+    except binascii.Error:
+        packed = b""
+    command = ["openssl", "pkcs12", "-nodes", "-passin", "pass:"]
+    done = subprocess.run(command, input=packed, capture_output=True, check=False)
+    if done.returncode:
+        raise Failure(0, "BadCertificate", f"{name} holds neither PEM nor PKCS #12")
+    return done.stdout.decode("utf-8", "replace")
+
+
+def write(files: Mapping[str, str], folder: Path) -> bool:
+    """Writes the files for their owner alone; whether one was another before."""
+    changed = False
+    for name, text in files.items():
+        file = folder / name
+        if file.exists() and file.read_text("utf-8") == text:
+            continue
+        draft = folder / f".{name}.new"
+        draft.unlink(missing_ok=True)
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o400), "w") as out:
+            out.write(text)
+        draft.replace(file)
+        changed = True
+    return changed
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

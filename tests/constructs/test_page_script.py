@@ -1,0 +1,111 @@
+"""The script that sets up an environment's page, on this machine's files."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from fairway_constructs import cloud_init
+
+_SCRIPT = Path(cloud_init.__file__).with_name("web.sh")
+# Nobody changes accounts here, and nothing is mounted.
+_STAND_INS = """
+as() { shift; "$@"; }
+mountpoint() { [[ -z ${UNMOUNTED:-} ]]; }
+getent() { [[ ${ABSENT:-} != "$2" ]]; }
+"""
+
+
+class Node:
+    """A node with homes in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.homes, self.place = folder / "home", folder / "web"
+        for each in (self.homes / "runs", self.place):
+            each.mkdir(parents=True)
+        (self.place / "fairway.yaml").write_text('{"serve": {}}\n')
+        (self.place / "targets.json").write_text("[]\n")
+
+    def run(self, command: str, **more: str) -> subprocess.CompletedProcess[str]:
+        settings = {
+            "FAIRWAY_WEB": str(self.place),
+            "HOMES": str(self.homes),
+            "MOUNT": "/data",
+            "USER_NAME": "fairway-web",
+            "USER_ID": str(os.getuid()),
+            "ACCOUNT": "runs",
+        }
+        text = f"source {shlex.quote(str(_SCRIPT))}\n{_STAND_INS}\n{command}\n"
+        return subprocess.run(
+            ["bash", "-c", text],
+            env={**os.environ, **settings, **more},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    return Node(tmp_path)
+
+
+def test_the_server_s_key_is_in_the_account_once_beside_its_own(node: Node) -> None:
+    assert node.run("make_project").returncode == 0
+    home = node.homes / "fairway-web"
+    assert stat.S_IMODE(home.stat().st_mode) == 0o700
+    key = (home / ".ssh/id_fairway.pub").read_text().strip()
+    assert key.endswith(" fairway-web")
+    file = node.homes / "runs/.ssh/authorized_keys"
+    file.parent.mkdir()
+    file.write_text("ssh-ed25519 AAAA me\nrestrict ssh-ed25519 BBBB fairway-web\n")
+    for _ in range(2):
+        assert node.run("make_project; open_account").returncode == 0
+        assert file.read_text() == f"ssh-ed25519 AAAA me\nrestrict {key}\n"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    file.unlink()
+    assert node.run("open_account").returncode == 0
+    assert file.read_text() == f"restrict {key}\n"
+
+
+def test_the_server_s_project_is_what_the_settings_say(node: Node) -> None:
+    project = node.homes / "fairway-web/project"
+    assert node.run("make_project").returncode == 0
+    (project / ".fairway/runs").mkdir()
+    (node.place / "targets.json").write_text('[{"name": "nd"}]\n')
+    assert node.run("make_project").returncode == 0
+    assert (project / ".fairway/targets.json").read_text() == '[{"name": "nd"}]\n'
+    assert (project / "fairway.yaml").read_text() == '{"serve": {}}\n'
+    assert (project / ".fairway/runs").is_dir(), "runs stay"
+
+
+@pytest.mark.parametrize(
+    ("command", "more", "message"),
+    [
+        ("make_project", {"UNMOUNTED": "yes"}, "/data is not mounted"),
+        ("make_project", {"HOMES": "/nowhere/home"}, "/nowhere/home is not there yet"),
+        ("make_project", {"USER_ID": "12345"}, "fairway-web does not belong to fairway-web"),
+        ("open_account", {"ABSENT": "runs"}, "the account runs is not there yet"),
+        ("open_account", {"ACCOUNT": "eve"}, "home/eve is not there yet"),
+    ],
+)
+def test_it_is_tried_again_where_something_is_not_there_yet(
+    node: Node, command: str, more: dict[str, str], message: str
+) -> None:
+    done = node.run(command, **more)
+    assert done.returncode == 1
+    assert message in done.stderr
+
+
+def test_a_link_in_the_place_of_its_home_is_no_home(node: Node, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (node.homes / "fairway-web").symlink_to(tmp_path / "elsewhere")
+    done = node.run("make_project")
+    assert done.returncode == 1
+    assert "does not belong to fairway-web" in done.stderr
+    assert not list((tmp_path / "elsewhere").iterdir())

@@ -1,0 +1,332 @@
+"""The proxy of an environment's page: the real Apache with mod_auth_openidc, by the configuration
+that a login node gets, between a stand-in for Entra ID and the real server."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import shutil
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+from http.cookiejar import CookieJar
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.error import HTTPError
+from urllib.parse import parse_qs, urlencode, urlsplit
+from urllib.request import (
+    HTTPCookieProcessor,
+    HTTPSHandler,
+    OpenerDirector,
+    Request,
+    build_opener,
+)
+
+import pytest
+import trustme
+
+from fairway_agent.azure.keyvault import KeyVault, Secret
+from fairway_agent.azure.web_secrets import files_of, write
+from fairway_constructs.cloud_init.web import CALLBACK, WebPage
+from fairway_core.environment.homes import Homes
+from fairway_simulator.certificate import serve_as_localhost
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from conftest import Entra, MakeRun
+
+TENANT = "11111111-2222-3333-4444-555555555555"
+AUDIENCE = "66666666-7777-8888-9999-000000000000"
+SECRET = "the~secret.of_the-application"
+_MODULE = Path("/usr/lib/apache2/modules/mod_auth_openidc.so")
+
+
+class FakeVault(KeyVault):
+    """A vault that holds these."""
+
+    def __init__(self, held: dict[str, str]) -> None:
+        super().__init__("https://lab.vault.azure.net", metadata=None)  # type: ignore[arg-type]
+        self._held = held
+
+    def look(self, name: str) -> Secret:
+        return Secret(self._held[name], {})
+
+
+@dataclass
+class SignIn:
+    """What answers in Entra ID's place: everybody is Ann, who has a role."""
+
+    entra: Entra
+    host: str
+    authorities: Path
+    url: str = ""
+    lasts: int = 3600
+    role: str = "Reader"
+    is_gone: bool = False
+    asked: list[dict[str, str]] = field(default_factory=list)
+    granted: list[str] = field(default_factory=list)
+
+    def token_for(self, form: dict[str, str], client: str) -> dict[str, Any]:
+        """As Entra ID answers; KeyError, AssertionError where it would refuse."""
+        assert client == f"{AUDIENCE}:{SECRET}"
+        asked = self.asked[-1]
+        if form["grant_type"] == "authorization_code":
+            digest = hashlib.sha256(form["code_verifier"].encode()).digest()
+            given = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+            assert (form["code"], given) == ("a-code", asked["code_challenge"])
+            assert form["redirect_uri"] == f"{self.url}{CALLBACK}"
+        else:
+            assert form["refresh_token"] == "to-refresh"
+            assert not self.is_gone
+        self.granted.append(form["grant_type"])
+        now = int(time.time())
+        token = self.entra.token(self.role, nonce=asked["nonce"], exp=now + self.lasts)
+        return {
+            "token_type": "Bearer",
+            "access_token": f"opaque-{len(self.granted)}",
+            "expires_in": self.lasts,
+            "refresh_token": "to-refresh",
+            "id_token": token,
+        }
+
+
+def _handler(sign_in: SignIn) -> type[BaseHTTPRequestHandler]:
+    host = f"https://{sign_in.host}"
+    base = f"{host}/{TENANT}"
+    documents: dict[str, Any] = {
+        "/metadata/endpoints": {
+            "authentication": {"loginEndpoint": host},
+            "resourceManager": f"{host}/manager",
+        },
+        f"/{TENANT}/v2.0/.well-known/openid-configuration": {
+            "issuer": f"{base}/v2.0",
+            "authorization_endpoint": f"{base}/oauth2/v2.0/authorize",
+            "token_endpoint": f"{base}/oauth2/v2.0/token",
+            "token_endpoint_auth_methods_supported": ["client_secret_post", "client_secret_basic"],
+            "jwks_uri": f"{base}/discovery/v2.0/keys",
+            "response_types_supported": ["code", "id_token"],
+            "subject_types_supported": ["pairwise"],
+            "id_token_signing_alg_values_supported": ["RS256"],
+        },
+        f"/{TENANT}/discovery/v2.0/keys": {"keys": sign_in.entra.jwks()},
+    }
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            parts = urlsplit(self.path)
+            if parts.path == f"/{TENANT}/oauth2/v2.0/authorize":
+                asked = {name: values[0] for name, values in parse_qs(parts.query).items()}
+                sign_in.asked.append(asked)
+                back = urlencode({"code": "a-code", "state": asked["state"]})
+                self.send_response(302)
+                self.send_header("Location", f"{asked['redirect_uri']}?{back}")
+                self.end_headers()
+                return
+            self._say(documents.get(parts.path))
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+            form = {name: values[0] for name, values in parse_qs(body).items()}
+            client = f"{form.get('client_id')}:{form.get('client_secret')}"
+            kind, _, basic = self.headers.get("Authorization", "").partition(" ")
+            if kind == "Basic":
+                client = base64.b64decode(basic).decode()
+            try:
+                self._say(sign_in.token_for(form, client))
+            except (AssertionError, KeyError) as error:
+                self._say({"error": "invalid_grant", "error_description": repr(error)}, 400)
+
+        def _say(self, found: Any, status: int = 200) -> None:
+            self.send_response(status if found else 404)
+            self.send_header("Content-Type", "application/json")
+            self.end_headers()
+            self.wfile.write(json.dumps(found).encode())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    return Handler
+
+
+@dataclass
+class Page:
+    """The page as people reach it."""
+
+    url: str
+    context: ssl.SSLContext
+    sign_in: SignIn
+
+    def browser(self) -> OpenerDirector:
+        """One with cookies of its own, which follows where it is led."""
+        opener = build_opener(HTTPSHandler(context=self.context), HTTPCookieProcessor(CookieJar()))
+        opener.addheaders = [("Accept", "text/html,*/*;q=0.8"), ("Sec-Fetch-Mode", "navigate")]
+        return opener
+
+
+@pytest.fixture
+def sign_in(entra: Entra, tmp_path: Path) -> Iterator[SignIn]:
+    folder = tmp_path / "entra"
+    folder.mkdir()
+    context, authorities = serve_as_localhost(folder)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
+    host = f"localhost:{server.server_address[1]}"
+    entra.issuer = f"https://{host}/{TENANT}/v2.0"
+    found = SignIn(entra, host, authorities)
+    server.RequestHandlerClass = _handler(found)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield found
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def page(
+    tmp_path: Path, make_run: MakeRun, sign_in: SignIn, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Page]:
+    """The page of a project with one run."""
+    apache = shutil.which("apache2", path=f"{os.environ['PATH']}:/usr/sbin")
+    if apache is None or not _MODULE.exists():
+        pytest.skip("apt-get install -y apache2-bin libapache2-mod-auth-openidc")
+    make_run("job-a")
+    authority = trustme.CA()
+    certificate = authority.issue_cert("localhost")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    sign_in.url = f"https://localhost:{port}"
+    listening = tmp_path / "page.sock"
+    spec = WebPage(
+        url=sign_in.url,
+        tenant=TENANT,
+        client_id=AUDIENCE,
+        vault_url="https://lab.vault.azure.net",
+        certificate="page",
+        secret="application",
+        identity="id",
+        account="ann",
+        homes=Homes(),
+        package="",
+    )
+    credentials, run = tmp_path / "credentials", tmp_path / "run"
+    for folder in (credentials, run):
+        folder.mkdir()
+    chain = "".join(each.bytes().decode() for each in certificate.cert_chain_pems)
+    held = {"page": certificate.private_key_pem.bytes().decode() + chain, "application": SECRET}
+    write(files_of(FakeVault(held), "page", "application", credentials), credentials)
+    file = tmp_path / "proxy.conf"
+    text = spec.proxy_configuration(authority=f"https://{sign_in.host}", socket=str(listening))
+    # A port for the test alone, and trust in the stand-in.
+    text = text.replace(f"Listen {port}", f"Listen 127.0.0.1:{port}")
+    file.write_text(f"{text}OIDCCABundlePath {sign_in.authorities}\n")
+    words = ("--public-url", sign_in.url, "--tenant", TENANT, "--audience", AUDIENCE)
+    own = {"ARM_METADATA_HOSTNAME": sign_in.host, "SSL_CERT_FILE": str(sign_in.authorities)}
+    serve = [sys.executable, "-m", "fairway_cli.entry", "serve", "--behind-proxy", *words]
+    server = subprocess.Popen(
+        [*serve, "--socket", str(listening)],
+        cwd=tmp_path,
+        env={**os.environ, **own},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    places = {"CREDENTIALS_DIRECTORY": str(credentials), "RUNTIME_DIRECTORY": str(run)}
+    proxy = subprocess.Popen(
+        [apache, "-D", "FOREGROUND", "-f", str(file)],
+        env={**os.environ, **places},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        assert server.stdout is not None
+        assert proxy.stdout is not None
+        assert server.stdout.readline().startswith("ready:")
+        said = ""
+        while "resuming normal operations" not in said:
+            said = proxy.stdout.readline()
+            assert said, proxy.wait()
+        reader = threading.Thread(target=proxy.stdout.read, daemon=True)
+        reader.start()
+        context = ssl.create_default_context()
+        authority.configure_trust(context)
+        context.load_verify_locations(sign_in.authorities)
+        yield Page(sign_in.url, context, sign_in)
+    finally:
+        proxy.terminate()
+        server.terminate()
+        for each in (proxy, server):
+            each.wait()
+            assert each.stdout is not None
+            each.stdout.close()
+
+
+def test_people_sign_in_and_get_what_their_role_allows(page: Page) -> None:
+    browser = page.browser()
+    with browser.open(f"{page.url}/") as answer:
+        assert answer.url == f"{page.url}/"
+        assert "job-a" in answer.read().decode()
+    with browser.open(f"{page.url}/api/v1/runs") as answer:
+        assert [run["run_id"] for run in json.load(answer)] == ["job-a"]
+    assert page.sign_in.granted == ["authorization_code"], "signed in once"
+    assert page.sign_in.asked[0]["code_challenge_method"] == "S256"
+
+
+def test_nobody_gets_in_without_a_good_token(page: Page) -> None:
+    def refused(path: str, **headers: str) -> int:
+        with pytest.raises(HTTPError) as error:
+            page.browser().open(Request(f"{page.url}{path}", headers=headers))
+        error.value.close()
+        return error.value.code
+
+    assert refused("/api/v1/runs") == 401, "and is not led to a sign-in"
+    assert refused("/metrics") == 401
+    assert refused("/api/v1/runs", Authorization="Bearer made-up") == 401
+    forged = page.sign_in.entra.token("Operator", key="two", kid="one")
+    for header in ("X-MS-TOKEN-AAD-ID-TOKEN", "X-Forwarded-Access-Token", "OIDC_id_token"):
+        assert refused("/api/v1/runs", **{header: forged}) == 401
+    page.sign_in.role = "Nobody"
+    assert refused("/") == 403
+    assert len(page.sign_in.asked) == 1
+    with page.browser().open(f"{page.url}/healthz") as answer:
+        assert answer.status == 200
+
+
+def test_programs_bring_a_token_of_their_own(page: Page) -> None:
+    token = page.sign_in.entra.token("Reader")
+    asked = Request(f"{page.url}/api/v1/runs", headers={"Authorization": f"Bearer {token}"})
+    with page.browser().open(asked) as answer:
+        assert [run["run_id"] for run in json.load(answer)] == ["job-a"]
+    assert page.sign_in.asked == []
+
+
+def test_a_token_that_ends_soon_is_replaced_by_another(page: Page) -> None:
+    page.sign_in.lasts = 1700
+    browser = page.browser()
+    with browser.open(f"{page.url}/") as answer:
+        assert answer.status == 200
+    page.sign_in.role = "Nobody"
+    with pytest.raises(HTTPError, match="403"):
+        browser.open(f"{page.url}/api/v1/runs")
+    assert page.sign_in.granted[0] == "authorization_code"
+    assert set(page.sign_in.granted[1:]) == {"refresh_token"}
+
+
+def test_who_may_no_longer_sign_in_has_to_sign_in_again(page: Page) -> None:
+    page.sign_in.lasts = 1700
+    browser = page.browser()
+    with browser.open(f"{page.url}/") as answer:
+        assert answer.status == 200
+    page.sign_in.is_gone = True
+    with browser.open(f"{page.url}/") as answer:
+        assert "Logged Out" in answer.read().decode()
+    with browser.open(f"{page.url}/") as answer:
+        assert answer.status == 200
+    assert len(page.sign_in.asked) == 2

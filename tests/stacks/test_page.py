@@ -1,0 +1,217 @@
+"""The page of an environment: what the first login node is told, and what nobody else gets."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_core.environment import load_environment
+from fairway_core.environment.egress import outbound
+from fairway_core.findings import UserError
+from fairway_core.target import Target
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Written = Callable[..., dict[str, dict[str, Any]]]
+
+_FILE = Path(__file__).with_name("sections") / "page.yaml"
+_VAULT = (
+    "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/hub/providers/"
+    "Microsoft.KeyVault/vaults/contoso-web"
+)
+
+
+@pytest.fixture
+def stacks(written: Written) -> dict[str, dict[str, Any]]:
+    return written(_FILE)
+
+
+def _script(stacks: dict[str, dict[str, Any]]) -> str:
+    """What Azure runs on the node, with Terraform's references as numbers."""
+    (command,) = stacks["compute"]["resource"]["azurerm_virtual_machine_run_command"].values()
+    assert command["virtual_machine_id"] == "${azurerm_linux_virtual_machine.slurm-login-0.id}"
+    encoded = re.search(r'base64decode\("([^"]+)"\)', command["source"]["script"])
+    assert encoded
+    return base64.b64decode(encoded[1]).decode()
+
+
+def _files(script: str) -> dict[str, str]:
+    found = re.findall(
+        r"^install -D -m \d+ /dev/stdin (\S+) <<'(\w+)'\n(.*?)^\2$", script, re.M | re.S
+    )
+    return {path: text for path, _, text in found}
+
+
+def test_what_the_node_runs_is_right_for_bash(
+    stacks: dict[str, dict[str, Any]], tmp_path: Path
+) -> None:
+    text = _script(stacks)
+    files = _files(text)
+    (tmp_path / "outer.sh").write_text(text)
+    (tmp_path / "inner.sh").write_text(files["/usr/local/sbin/fairway-web-setup"])
+    checker = Path(sys.executable).with_name("shellcheck")
+    done = subprocess.run(
+        [checker, tmp_path / "outer.sh", tmp_path / "inner.sh"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_server_knows_the_targets_that_it_can_reach(stacks: dict[str, dict[str, Any]]) -> None:
+    files = _files(_script(stacks))
+    targets = [
+        Target.model_validate(each) for each in json.loads(files["/etc/fairway/web/targets.json"])
+    ]
+    assert [each.name for each in targets] == ["nd", "pool"], "of box it has no key"
+    for each in targets:
+        assert each.gateway is None, "it is inside"
+        assert each.reach is None
+    slurm = targets[0].slurm
+    assert slurm is not None
+    assert (slurm.user, slurm.shared) == ("runs", "/data/home/runs/fairway")
+    assert json.loads(files["/etc/fairway/web/fairway.yaml"]) == {
+        "serve": {
+            "url": "https://runs.example.org",
+            "tenant": "11111111-2222-3333-4444-555555555555",
+            "audience": "66666666-7777-8888-9999-000000000000",
+        }
+    }
+
+
+def test_neither_boot_data_nor_script_hold_a_secret(stacks: dict[str, dict[str, Any]]) -> None:
+    text = _script(stacks)
+    assert "OIDCClientSecret" not in text
+    assert "PRIVATE KEY" not in text
+    secrets = json.loads(_files(text)["/etc/fairway/web/secrets.json"])
+    assert secrets["vault"] == "https://contoso-web.vault.azure.net/"
+    assert (secrets["certificate"], secrets["secret"]) == ("runs-example-org", "runs-application")
+
+
+def test_the_page_has_an_identity_of_its_own_with_few_roles(
+    stacks: dict[str, dict[str, Any]],
+) -> None:
+    machines = stacks["compute"]["resource"]["azurerm_linux_virtual_machine"]
+    first, second = (
+        machines[f"slurm-login-{number}"]["identity"]["identity_ids"] for number in (0, 1)
+    )
+    assert len(first) == 2
+    assert second == first[:1]
+    roles = stacks["data"]["resource"]["azurerm_role_assignment"]
+    given = {
+        (each["role_definition_name"], each["scope"])
+        for each in roles.values()
+        if each["principal_id"] == "${azurerm_user_assigned_identity.web.principal_id}"
+    }
+    assert ("Key Vault Secrets User", f"{_VAULT}/secrets/runs-example-org") in given
+    assert ("Key Vault Secrets User", f"{_VAULT}/secrets/runs-application") in given
+    assert {role for role, _ in given} == {
+        "Key Vault Secrets User",
+        "Storage Blob Data Contributor",
+        "Azure Batch Data Contributor",
+    }
+
+
+def test_only_the_named_ranges_reach_it_and_it_has_no_public_address(
+    stacks: dict[str, dict[str, Any]],
+) -> None:
+    groups = stacks["network"]["resource"]["azurerm_network_security_group"]
+    rules = {
+        (name, rule["name"]): rule
+        for name, each in groups.items()
+        for rule in each["security_rule"]
+    }
+    opened = {key for key, rule in rules.items() if rule["name"] == "AllowHttpsFromNamedRanges"}
+    assert opened == {("compute-rules", "AllowHttpsFromNamedRanges")}
+    rule = rules[opened.pop()]
+    assert rule["source_address_prefixes"] == ["10.8.0.0/16"]
+    assert rule["destination_port_range"] == "443"
+    interface = stacks["compute"]["resource"]["azurerm_network_interface"]["slurm-login-0-nic"]
+    assert "public_ip_address_id" not in interface["ip_configuration"][0]
+
+
+def test_the_page_replaces_no_machine(stacks: dict[str, dict[str, Any]], written: Written) -> None:
+    """Terraform makes a VM anew for other boot data, and changes its identities in place."""
+    without = written(re.sub(r"(?s)\nweb:.*?\nclusters:", "\nclusters:", _FILE.read_text()))
+    kind = "azurerm_linux_virtual_machine"
+    before, after = (each["compute"]["resource"][kind] for each in (without, stacks))
+    assert set(before) == set(after)
+    for name in before:
+        assert before[name]["custom_data"] == after[name]["custom_data"]
+
+
+def test_an_output_says_what_has_to_be_registered(stacks: dict[str, dict[str, Any]]) -> None:
+    assert stacks["compute"]["output"]["web"]["value"] == {
+        "url": "https://runs.example.org",
+        "address": "${azurerm_network_interface.slurm-login-0-nic.private_ip_address}",
+        "redirect_uri": "https://runs.example.org/oauth2/callback",
+    }
+
+
+def test_the_owner_of_a_firewall_is_told_whom_it_asks(tmp_path: Path) -> None:
+    file = tmp_path / "page.yaml"
+    file.write_text(
+        f'{_FILE.read_text()}network: {{proxy: {{http: "http://p.example.com:3128"}}}}\n'
+    )
+    names = {each.name for each in outbound(load_environment(file))}
+    assert {"login.microsoftonline.com", "pypi.org", "files.example.org"} <= names
+
+
+_HTTPS = "url: https://runs.example.org"
+_WHEEL = "fairway_hpc-1.0.0-py3-none-any.whl"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ("  login: {count: 2}\n", "  idle: 10m\n", "no scheduler, and there is none"),
+        ("account: runs", "account: ada", "`ada` is nobody under `access.users`"),
+        ("- name: runs", "- admin: true\n      name: runs", "`runs` is an administrator"),
+        ("- name: runs", "- name: fairway-web", "nobody under `access.users`"),
+        ("[10.8.0.0/16]", "[203.0.113.0/24]", "the login node has no public address"),
+        ("[10.8.0.0/16]", "[0.0.0.0/0]", "the login node has no public address"),
+        ("[10.8.0.0/16]", "[8.0.0.0/6]", "the login node has no public address"),
+        ("  allowed: [10.8.0.0/16]\n", "", "nobody could open the page"),
+        (_HTTPS, "url: http://runs.example.org", "is not https:// and a name"),
+        (_HTTPS, "url: https://runs.example.org:8443", "is not https:// and a name"),
+        (_HTTPS, "url: https://runs.example.org/page", "is not https:// and a name"),
+        (_HTTPS, 'url: "https://a.org\\nInclude /etc/x"', "is not https:// and a name"),
+        ("tenant: 1", "tenant: x1", "is not an id of Entra ID"),
+        ("client_id: 6", "client_id: x6", "is not an id of Entra ID"),
+        ("vaults/contoso-web", "vaults/", "is not the id of a key vault"),
+        ("certificate: runs-example-org", "certificate: a/b", "cannot be a name in a key vault"),
+        (
+            "client_secret: runs-application",
+            "client_secret: a_b",
+            "cannot be a name in a key vault",
+        ),
+        (f"{_WHEEL}#sha256=0", f"{_WHEEL}#sha256=", "a wheel of Fairway with its digest"),
+        (f"https://files.example.org/{_WHEEL}", "fairway-hpc==1.0", "takes a wheel of Fairway"),
+        (f"files.example.org/{_WHEEL}", f"a b/{_WHEEL}", "takes a wheel of Fairway"),
+        ("https://files", "http://files", "takes a wheel of Fairway"),
+    ],
+)
+def test_what_cannot_be_is_refused(tmp_path: Path, before: str, after: str, message: str) -> None:
+    text = _FILE.read_text()
+    assert before in text
+    file = tmp_path / "page.yaml"
+    file.write_text(text.replace(before, after, 1))
+    with pytest.raises(UserError, match=re.escape(message)):
+        load_environment(file)
+
+
+def test_the_server_s_own_name_is_nobody_else_s(tmp_path: Path) -> None:
+    file = tmp_path / "page.yaml"
+    other = "- {name: fairway-web, keys: [ssh-ed25519 AAAA]}\n    - name: runs"
+    file.write_text(_FILE.read_text().replace("- name: runs", other))
+    with pytest.raises(UserError, match="`fairway-web` is the account of the page's own server"):
+        load_environment(file)
