@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fairway_agent.attempt_line import RETRIED, append, attempt_line, begun
-from fairway_agent.batch import attempts
+from fairway_agent.batch import attempt
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,12 +55,12 @@ def test_what_a_program_prints_begins_none(line: bytes) -> None:
 
 
 def test_why_an_attempt_on_a_pool_ended_is_kept_for_the_next(tmp_path: Path) -> None:
-    assert attempts.ending_before(tmp_path, "0", 2, first=2) == RETRIED
+    assert attempt.ending_before(tmp_path, "0", 2, first=2) == RETRIED
     lost = "its node was lost, or taken away without notice"
-    assert attempts.ending_before(tmp_path, "0", 1, first=0) == lost
-    attempts.keep_ending(tmp_path, "0", 0, "the one before ended with exit code 3")
-    assert attempts.ending_before(tmp_path, "0", 1, first=0).endswith("exit code 3")
-    assert attempts.ending_before(tmp_path, "0", 2, first=0) == lost
+    assert attempt.ending_before(tmp_path, "0", 1, first=0) == lost
+    attempt.keep_ending(tmp_path, "0", 0, "the one before ended with exit code 3")
+    assert attempt.ending_before(tmp_path, "0", 1, first=0).endswith("exit code 3")
+    assert attempt.ending_before(tmp_path, "0", 2, first=0) == lost
     (tmp_path / "0.ending").write_text("damaged")
-    assert attempts.ending_before(tmp_path, "0", 1, first=0) == lost
-    attempts.keep_ending(tmp_path / "gone", "0", 0, "nobody can hear this")
+    assert attempt.ending_before(tmp_path, "0", 1, first=0) == lost
+    attempt.keep_ending(tmp_path / "gone", "0", 0, "nobody can hear this")

@@ -43,7 +43,7 @@ def write(file: Path, text: str) -> None:
 
 
 def grow(node: Path, times: int) -> None:
-    """The counters of a node after so many intervals of ten seconds."""
+    """The counters of a node after some intervals of ten seconds."""
     write(node / "proc/stat", f"cpu  {600 * times} 0 {200 * times} {1100 * times} {100 * times}\n")
     waited = f"some avg10=0.00 avg60=0.00 avg300=0.00 total={3_800_000 * times}\n"
     write(node / "proc/pressure/io", waited + "full avg10=0.00 avg60=0.00 avg300=0.00 total=7\n")
@@ -208,7 +208,7 @@ def test_gpus_of_amd_are_told_by_their_driver(tmp_path: Path) -> None:
 
 
 def lines_of(folder: Path, count: int) -> list[str]:
-    """The samples in a folder's one file, once there are so many."""
+    """The samples in a folder's one file, once there are enough."""
     deadline = time.monotonic() + PATIENCE
     while True:
         found = [line for file in folder.glob("*.jsonl") for line in file.read_text().splitlines()]

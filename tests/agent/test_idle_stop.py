@@ -64,7 +64,7 @@ class World:
         return self.folder / "shared"
 
     def look(self, later: float = 0.0) -> str:
-        """What the program says, so many seconds later."""
+        """What the program says some seconds later."""
         self.now += later
         settings = Settings(2 * HOUR, "box", str(self.shared), self.mount, others=self.others)
         watch = Watch(settings, self.folder, FakeMetadata(self.id), lambda: self.now)  # type: ignore[arg-type]

@@ -147,8 +147,8 @@ def test_two_people_share_a_node(queue: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_what_others_leave_in_the_queue_stops_nobody(queue: Path) -> None:
-    """Names that are none, files that cannot be opened, links and pipes: whoever makes them costs
-    others at most the node that they name."""
+    """Names that are none, files that cannot be opened, links and pipes: the person who makes them
+    costs others at most the node that they name."""
     cluster = queue / "clusters" / "pair"
 
     def spoil() -> None:

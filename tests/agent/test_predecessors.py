@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, Any
 
-from fairway_agent.predecessors import unsuccessful
+import pytest
+
+from fairway_agent.fields import Unfit
+from fairway_agent.plan import RunPlan
+from fairway_agent.predecessors import unmet
+from fairway_agent.shared import after
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 
@@ -21,6 +28,90 @@ def test_what_became_of_those_that_did_not_succeed_is_told(tmp_path: Path) -> No
         (tmp_path / name).mkdir()
         (tmp_path / name / "state.json").write_text(text)
     folders = [str(tmp_path / name) for name in (*texts, "e-1")]
-    ended = ["b-1 failed", "c-1 running", "d-1 cannot be read", "e-1 was removed"]
-    assert unsuccessful(folders) == ended
-    assert unsuccessful(folders, going="was lost") == [ended[0], "c-1 was lost", *ended[2:]]
+    ended = ["b-1 failed", "d-1 cannot be read", "e-1 was removed"]
+    assert unmet(folders, {}) == ended
+    assert unmet(folders, {}, going="was lost") == [ended[0], "c-1 was lost", *ended[1:]]
+
+
+def made(folder: Path, state: str, codes: Sequence[int | None] = (), **facts: Any) -> str:
+    """A run in that state, whose tasks have ended with these codes, or are to begin; its folder."""
+    folder.mkdir()
+    (folder / "state.json").write_text(json.dumps({"state": state, **facts}))
+    (folder / "plan.json").write_text(RunPlan(folder.name, "code", tasks=len(codes)).text())
+    for index, code in enumerate(codes):
+        if code is not None:
+            task = folder / "tasks" / str(index)
+            task.mkdir(parents=True)
+            (task / "state.json").write_text(
+                json.dumps(
+                    {"state": "failed" if code else "succeeded", "attempt": 0} | {"exit_code": code}
+                )
+            )
+    return str(folder)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "met"),
+    [
+        ("succeeded", {"well"}),
+        ("failed", {"bad", "lost", "over"}),
+        ("ended", {"well", "bad", "lost", "over", "out", "ended"}),
+        ([0], {"well"}),
+        ([3, 4], {"bad"}),
+        ([5], {"lost"}),
+        ([124], {"over"}),
+        ([130], {"ended"}),
+    ],
+)
+def test_how_one_must_have_ended_is_asked(
+    tmp_path: Path, wanted: str | list[int], met: set[str]
+) -> None:
+    """By what the commands say of it; a run that never began has no exit code."""
+    folders = [
+        made(tmp_path / "well", "succeeded", [0]),
+        made(tmp_path / "bad", "failed", [0, 3, 4]),
+        made(tmp_path / "lost", "running", [0, None]),
+        made(tmp_path / "over", "failed", [3], exit_code=124),
+        made(tmp_path / "out", "cancelled", [None]),
+        made(tmp_path / "ended", "cancelled", [0, None]),
+    ]
+    names = [folder.rpartition("/")[2] for folder in folders]
+    found = unmet(folders, dict.fromkeys(names, wanted), going="was lost")
+    assert set(names) - {each.partition(" ")[0] for each in found} == met
+
+
+def test_which_code_it_was_is_told(tmp_path: Path) -> None:
+    folder = made(tmp_path / "bad", "failed", [0, 3])
+    assert unmet([folder], {"bad": [4]}) == ["bad failed with exit code 3"]
+
+
+def test_what_is_decided_stays_so_until_the_next_start(tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    first, other = made(tmp_path / "first", "running"), made(tmp_path / "other", "failed", [1])
+    wanted: dict[str, str | list[int]] = {"first": "failed", "other": "ended"}
+    plan = RunPlan("own", "code", after=(first, other), conditions=wanted)
+    assert after.decide(own, plan, 0) is None
+    (tmp_path / "first/state.json").write_text('{"state": "failed"}')
+    assert after.decide(own, plan, 0) == []
+    (tmp_path / "first/state.json").write_text('{"state": "running"}')  # somebody retries it
+    assert after.decide(own, plan, 0) == []
+    assert after.decide(own, plan, 1) is None
+    (tmp_path / "first/state.json").write_text('{"state": "succeeded"}')
+    assert after.decide(own, plan, 1) == ["first succeeded"]
+
+
+def test_one_that_has_failed_decides_while_others_go_on(tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    going, bad = made(tmp_path / "going", "running"), made(tmp_path / "bad", "failed")
+    assert after.decide(own, RunPlan("own", "code", after=(going, bad)), 0) == ["bad failed"]
+
+
+@pytest.mark.parametrize("bad", ["lost", [], ["3"], [True], 3, None])
+def test_a_plan_with_another_condition_is_refused(bad: object) -> None:
+    plan = RunPlan("own", "code", after=("first",), conditions={"first": [3]})
+    facts = json.loads(plan.text())
+    assert RunPlan.from_json(facts).conditions == {"first": [3]}
+    with pytest.raises(Unfit, match="conditions"):
+        RunPlan.from_json({**facts, "conditions": {"first": bad}})

@@ -72,7 +72,7 @@ def test_a_lock_has_one_holder_at_a_time(tmp_path: Path) -> None:
 def test_a_folder_of_everybodys_has_its_rights_from_the_first_moment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever is killed while it is made leaves none that others cannot use."""
+    """A process that is killed while it makes one leaves none that others cannot use."""
     shares = tmp_path / "shares"
     shares.mkdir()
     shares.chmod(0o1777)

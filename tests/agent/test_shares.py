@@ -42,7 +42,7 @@ echo "$*" | grep -q index,pci.bus_id || exit 1
 
 
 def nvidia_smi(folder: Path, gpus: int) -> None:
-    """A program of that name, of a node with so many GPUs."""
+    """A program of that name, of a node with some GPUs."""
     folder.mkdir(exist_ok=True)
     lines = "\n".join(f"echo '{n}, 0000000{n}:00:00.0'" for n in range(gpus))
     (folder / "nvidia-smi").write_text(SMI.format(lines=lines))

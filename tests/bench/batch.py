@@ -99,7 +99,7 @@ def _service(folder: Path) -> Iterator[Service]:
 
 
 def _many(service: Service, count: int) -> Many:
-    """A run of so many tasks that is recorded and packed, and that nobody has sent."""
+    """A run of `count` tasks that is recorded and packed, and not sent yet."""
     from fairway_runner.engines.azure.storage import Storage
     from fairway_runner.engines.batch.client import Account
     from fairway_runner.engines.batch.submission import State, Submission
@@ -202,7 +202,7 @@ def _pair(pairs: list[tuple[float, float]]) -> Pair:
 
 
 def _whole_submit(service: Service, count: int) -> Command:
-    """The whole program, with so many tasks of which it asks and writes everything."""
+    """The whole program, with many tasks of which it asks and writes everything."""
     target = service.target().record()
     (service.folder / "fairway.yaml").write_text(json.dumps({"targets": [target]}))
     points = [{"grid": {"x": {"start": 0, "stop": count, "step": 1}}}]

@@ -56,7 +56,7 @@ def _sweep_of(folder: Path, count: int) -> Path:
 
 
 def _dry_run(folder: Path, count: int) -> Command:
-    """Points, rendering and validation of so many tasks, and nothing written."""
+    """Points, rendering and validation of many tasks, and nothing written."""
     return Command([FAIRWAY, "submit", _sweep_of(folder, count), "--dry-run"], directory=folder)
 
 

@@ -38,11 +38,14 @@ def main() -> int:
     """Runs the benchmarks whose names contain one of the arguments, or all.
 
     Each figure is printed as it comes. Returns 1 where a limit was passed, 2 where no
-    benchmark has such a name.
+    benchmark has such a name. `--help` alone lists the names.
     """
+    names = "\n  ".join(benchmark.name for benchmark in BENCHMARKS)
+    if sys.argv[1:] in (["--help"], ["-h"]):
+        print(f"bin/bench [NAME ...]\n\n{__doc__}\nA NAME is a part of:\n  {names}")
+        return 0
     wanted = [b for b in BENCHMARKS if not sys.argv[1:] or any(a in b.name for a in sys.argv[1:])]
     if not wanted:
-        names = "\n  ".join(benchmark.name for benchmark in BENCHMARKS)
         print(f"error: no benchmark has such a name; there are:\n  {names}", file=sys.stderr)
         return 2
     print(f"medians on {os.cpu_count()} cores; times in seconds, memory in MiB")

@@ -32,7 +32,7 @@ exec {ssh} "$@"
 
 @contextmanager
 def _many_runs(folder: Path) -> Iterator[SshCluster]:
-    """A cluster with so many runs that go on, as far as this machine knows."""
+    """A cluster with many active runs, as far as this machine knows."""
     with SshCluster(folder / "cluster", ["n1"]) as cluster:
         os.environ.update(cluster.environment)
         project = json.dumps({"targets": [cluster.target()]})

@@ -75,7 +75,7 @@ class _Server:
 
 @contextmanager
 def _serving(folder: Path, runs: int) -> Iterator[_Server]:
-    """A server of so many runs, of which the first goes on."""
+    """A server of many runs, of which the first is active."""
     store = RunStore(folder / ".fairway")
     for name, engine, state in (("run-000000", "none", "running"), ("run-000001", "local", _DONE)):
         record = RunRecord(name, "run", engine, 1e9, 1, "job.yaml", "0", engine=engine)

@@ -84,7 +84,7 @@ def test_a_way_out_of_its_own_needs_nobodys_leave(section: str) -> None:
 def test_every_row_says_where_it_is_from() -> None:
     rows = table("egress")["egress"]
     kinds = {"ubuntu", "almalinux", "slurm", "idle", "monitoring", "entra"}
-    kinds |= {"kubernetes", "kubernetes-monitoring", "operators"}
+    kinds |= {"kubernetes", "kubernetes-monitoring", "operators", "web"}
     assert {row["for"] for row in rows} == kinds
     for row in rows:
         assert row["names"]

@@ -168,7 +168,7 @@ class Pipe:
         self._text = b""
 
     def lines(self, count: int) -> list[str]:
-        """Waits for so many lines in all."""
+        """Waits until there are `count` lines in all."""
         while self._text.count(b"\n") < count:
             assert self._ready() & select.POLLIN, f"ended after {self._text!r}"
             self._text += os.read(self._descriptor, 65536)
@@ -202,7 +202,7 @@ class Gate:
         self._descriptor = os.open(path, os.O_RDWR)
 
     def open(self, count: int = 1) -> None:
-        """Lets so many programs go on."""
+        """Lets `count` programs go on."""
         os.write(self._descriptor, b"go\n" * count)
 
     def close(self) -> None:

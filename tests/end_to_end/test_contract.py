@@ -57,7 +57,7 @@ NASTY = [
 
 
 def reports(folder: Path, ranks: int) -> list[dict[str, Any]]:
-    """What the ranks wrote; there must be so many."""
+    """What the ranks wrote; their number must be right."""
     assert len(list(folder.glob("rank*.json"))) == ranks
     return [json.loads((folder / f"rank{rank}.json").read_text()) for rank in range(ranks)]
 

@@ -82,7 +82,7 @@ def test_a_task_runs_in_the_container_of_its_job(
 
 
 class TestTheLifeOfARun:
-    """From submission to its end, whoever is killed on the way."""
+    """From submission to its end, whichever process is killed on the way."""
 
     def test_submit_returns_when_the_run_has_started(
         self, fairway: Fairway, pipe: Pipe, gate: Gate

@@ -216,7 +216,7 @@ def target(
 
 
 def sweep(fairway: Fairway, pipe: Pipe, gate: Gate, tasks: int, **fields: Any) -> Path:
-    """A job of so many tasks."""
+    """A job of `tasks` tasks."""
     (fairway.folder / "program.py").write_text(PROGRAM)
     points = {"points": {"grid": {"x": list(range(tasks))}}}
     command = f"python3 program.py {pipe.path} {gate.path} {{{{ params.x }}}}"
@@ -224,7 +224,7 @@ def sweep(fairway: Fairway, pipe: Pipe, gate: Gate, tasks: int, **fields: Any) -
 
 
 def said(pipe: Pipe, count: int) -> list[tuple[str, dict[str, Any]]]:
-    """So many lines of the tasks: what each did, and what it has."""
+    """Lines of the tasks: what each did, and what it has."""
     lines = [line.partition(" ") for line in pipe.lines(count)]
     return [(word, json.loads(facts)) for word, _, facts in lines]
 

@@ -135,7 +135,7 @@ CONDITIONS = {
     "works": {"command": "true"},
     "fails": {"command": "exit 3"},
     "good": {"command": "true", "after": "works"},
-    "mends": {"command": "true", "after": {"fails": "failed"}},
+    "repairs": {"command": "true", "after": {"fails": "failed"}},
     "code": {"command": "true", "after": {"fails": {"exit_code": [3, 4]}}},
     "other": {"command": "true", "after": {"fails": {"exit_code": 4}}},
     "both": {"command": "true", "after": ["works", "fails"]},
@@ -161,7 +161,7 @@ def test_what_has_become_of_others_is_asked(fairway: Fairway) -> None:
 def test_a_branch_that_is_left_out_is_no_failure(fairway: Fairway) -> None:
     named = {
         "train": {"command": "true"},
-        "mend": {"command": "true", "after": {"train": "failed"}},
+        "repair": {"command": "true", "after": {"train": "failed"}},
     }
     assert fairway("submit", write(fairway, named), "--watch").returncode == 0
 
@@ -283,7 +283,7 @@ def test_the_same_submission_again_is_the_same_run(fairway: Fairway) -> None:
 
 @pytest.mark.timeout(3600)
 def test_killed_at_any_moment_nothing_runs_twice_nor_is_left_out(fairway: Fairway) -> None:
-    """Whoever submits and follows is killed; another command goes on."""
+    """The command that submits and follows is killed; another goes on."""
     (fairway.folder / "killed.py").write_text(KILLED)
     note = "echo {{ name }} >>$FAIRWAY_OUTPUT_NOTES/ran; cat $FAIRWAY_OUTPUT_NOTES/ran >>"
 

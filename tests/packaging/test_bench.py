@@ -6,6 +6,8 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -52,3 +54,13 @@ def test_a_name_that_no_benchmark_has(repository: Path) -> None:
     done = _bench(repository, "qick")
     assert done.returncode == 2
     assert "there are:\n  slow\n  quick" in done.stderr
+
+
+@pytest.mark.parametrize("word", ["--help", "-h"])
+def test_help_measures_nothing(repository: Path, word: str) -> None:
+    """Although `fairway --help` is the name of a benchmark too."""
+    done = _bench(repository, word)
+    assert done.returncode == 0, done.stderr
+    assert "bin/bench [NAME ...]" in done.stdout
+    assert "\n  slow\n  quick\n" in done.stdout
+    assert "measured" not in done.stdout

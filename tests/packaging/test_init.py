@@ -1,4 +1,4 @@
-"""A project of one's own from nothing but the wheel: made, checked, synthesized, and trained."""
+"""A new project from nothing but the wheel: made, checked, synthesized, and trained."""
 
 import json
 import os

@@ -15,6 +15,7 @@ from fairway_runner.engines.engine import engine_for
 from fairway_runner.jobs.job_file import load_job
 from fairway_runner.runs.clean import removable
 from fairway_runner.runs.facts import input_facts
+from fairway_runner.runs.store import Run
 from fairway_runner.submit.chain import Chain
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from conftest import MakeRun, RunFairway
 
-    from fairway_runner.runs.store import Run, RunStore
+    from fairway_runner.runs.store import RunStore
 
 MODEL = {"pattern": "model/**", "when": "success"}
 
@@ -44,12 +45,12 @@ def train(make_run: MakeRun) -> Run:
     return run
 
 
-def chain(folder: Path, store: RunStore, source: Any) -> Chain:
+def chain(folder: Path, store: RunStore, source: Any, *, asks: bool = True) -> Chain:
     """What becomes of one input of a job on this machine."""
     file = folder / "job.yaml"
     file.write_text(f"name: a\ncommand: 'true'\ninputs:\n  model: {json.dumps(source)}\n")
     job_file, target = load_job(file), Target.local()
-    return Chain.of(job_file, job_file.resolve(target), engine_for(target), store)
+    return Chain.of(job_file, job_file.resolve(target), engine_for(target), store, asks=asks)
 
 
 @pytest.mark.parametrize(
@@ -128,6 +129,23 @@ def test_a_dry_run_brings_nothing_here(tmp_path: Path, fairway: RunFairway, trai
     )
     assert fairway(tmp_path, "submit", "steps.yaml", "--dry-run")[0] == 0
     assert fairway(tmp_path, "submit", "steps.yaml")[0] == 2
+
+
+def test_a_run_elsewhere_is_not_asked_for_where_nobody_is_to_be_asked(
+    tmp_path: Path, store: RunStore, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = make_run("far-abc", [{"state": "running"}], "running", engine="ssh")
+    spec = json.loads((run.folder / "tasks.jsonl").read_text().splitlines()[0])
+    (run.folder / "tasks.jsonl").write_text(json.dumps({**spec, "outputs": {"model": MODEL}}))
+    asked: list[str] = []
+    monkeypatch.setattr(Run, "refresh", lambda run, **_: asked.append(run.id))
+    source = {"from": "run", "run": "far-abc"}
+    with pytest.raises(UserError, match="far-abc has not ended"):
+        chain(tmp_path, store, source)
+    assert asked == ["far-abc"]
+    found = chain(tmp_path, store, source, asks=False)
+    assert found.facts["model"]["run"] == "far-abc"
+    assert asked == ["far-abc"]
 
 
 def test_a_run_that_keeps_nothing_is_named_with_what_to_write(

@@ -220,7 +220,7 @@ def test_it_is_said_with_what_to_type(
         if "more than 3" in mistake.said:
             monkeypatch.setattr(module, "MOST_POINTS", 3)
     if "more than code" in mistake.said:
-        monkeypatch.setattr(snapshot, "_MOST_FILES", 2)
+        monkeypatch.setattr(snapshot, "MOST_FILES", 2)
     monkeypatch.delenv("FAIRWAY_ENVIRONMENT", raising=False)
     make_run("done-aaaaaa")
     make_run("left-aaaaaa", [{"state": "cancelled"}], state="cancelled")

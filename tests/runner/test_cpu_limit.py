@@ -1,5 +1,7 @@
 """The limit on the processor time of patterns and templates."""
 
+import signal
+
 import pytest
 
 from fairway_runner import cpu_limit
@@ -25,3 +27,16 @@ def test_it_comes_again_where_a_finalizer_swallows_it(
     with pytest.raises(cpu_limit.OverLimit):
         _run_for_ever()
     assert capfd.readouterr().err == ""
+
+
+def test_it_begins_anew_for_each_of_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = signal.getsignal(signal.SIGVTALRM)
+    monkeypatch.setattr(cpu_limit, "CPU_LIMIT", 0.05)
+    with cpu_limit.prepared():
+        for _ in range(2):
+            with pytest.raises(cpu_limit.OverLimit):
+                _run_for_ever()
+            assert signal.getitimer(signal.ITIMER_VIRTUAL) == (0.0, 0.0)
+            with cpu_limit.cpu_limit():
+                assert signal.getitimer(signal.ITIMER_VIRTUAL)[0] > 0.0
+    assert signal.getsignal(signal.SIGVTALRM) == before

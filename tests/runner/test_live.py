@@ -576,7 +576,7 @@ def test_the_nearest_size_that_may_be_had(
 def test_the_role_reader_sees_all_of_it(
     lab: Environment, plane: ControlPlane, azure: Management
 ) -> None:
-    """What docs/checks.md says is enough. Whoever has a role on another group sees nothing."""
+    """What docs/checks.md says is enough. A role on another group shows nothing."""
     whole = f"/subscriptions/{NOBODY}"
     plane.rights = all_of(built_in_roles()["Reader"], [NOBODY], whole)
     found = check_live(lab, azure)

@@ -111,6 +111,7 @@ def test_a_pipe_names_ranks_where_the_job_asked_for_it(
     [
         ({}, "label_ranks=()", True),
         ({}, "exec mpirun", False),
+        ({}, "exec bash -c 'train --label_ranks'", False),
         ({"label_ranks": False}, "label_ranks=()", False),
         ({"label_ranks": True}, "exec mpirun", True),
     ],

@@ -246,7 +246,7 @@ def test_series_of_a_log(log: Path) -> None:
 
 
 class TestHugeLogs:
-    """A report reads so many bytes of a log and no more, however long it is."""
+    """A report reads a limited part of a log, however long it is."""
 
     LINES = 60_000
 
@@ -361,3 +361,10 @@ def test_values_of_several_metrics_come_line_by_line() -> None:
     both = compile_patterns({"b": r"b=(\d)", "a": r"a=(\d)"})
     found = metrics.values_in([b"a=1 b=2", b"", b"b=3 a=4 a=5"], both)
     assert found == [("b", 2.0), ("a", 1.0), ("b", 3.0), ("a", 4.0), ("a", 5.0)]
+
+
+def test_a_line_that_begins_at_the_byte_is_the_next(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_bytes(b"one\ntwo\nlast")
+    found = [metrics.next_line(log, start) for start in (0, 1, 3, 4, 5, 8, 9)]
+    assert found == [0, 4, 4, 4, 8, 8, 12]

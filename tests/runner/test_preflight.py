@@ -393,8 +393,8 @@ def test_amd_gpus_are_counted_by_their_own_tool(nodes: Nodes) -> None:
 
 
 def test_a_task_that_shares_its_node_has_its_own_gpus_checked(nodes: Nodes) -> None:
-    """On the others a diagnosis would disturb whoever has them; where it has none, none is looked
-    at."""
+    """On the others a diagnosis would disturb the tasks that have them; where it has none, none is
+    looked at."""
     for rank in range(4):
         program(nodes.root / f"{rank}/bin/dcgmi", "#!/bin/sh\necho '| X | Fail |'; exit 1\n")
     assert "X" in "".join(faults(nodes.run("gpus"), 4))

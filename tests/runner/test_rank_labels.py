@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 PROGRAM = Path(__file__).parents[2] / "job_templates" / "_label_ranks.py.j2"
 
 # A rank as the templates begin it: `join N RANK` opens the pipe N of its node.
-JOIN = """join() { exec >"$RANK_PIPES/$1" 2>&1; printf '\\0%s\\n' "$2"; }
+JOIN = """join() { exec >"$RANK_PIPES/$1" 2>&1; printf '\\0%s %s\\n' "$RANK_PIPES" "$2"; }
 """
 
 
@@ -46,6 +46,13 @@ def labelled(script: str, folder: Path, code: int = 0, *, count: int = 2) -> byt
     return out
 
 
+def behind(rank: str, folder: Path) -> str:
+    """A script whose rank 0 runs on behind it; rank 1 begins once that one has its pipe."""
+    joined = folder / "joined"
+    os.mkfifo(joined)
+    return f"(join 0 0; : >'{joined}'; {rank}) & read -r <'{joined}'; rm '{joined}'; join 1 1"
+
+
 def whole(out: bytes) -> Sequence[tuple[int | None, bytes]]:
     """Its lines, each with the rank that it names."""
     return [split_label(line) for line in out.splitlines()]
@@ -60,6 +67,11 @@ def whole(out: bytes) -> Sequence[tuple[int | None, bytes]]:
         ("printf '\\n\\n'", "@\n@\n"),
         # Bytes that are no text, and a line that holds the label of another.
         ("printf '\\377\\000x\\n[0]<stdout>: y\\n'", "@\xff\0x\n@[0]<stdout>: y\n"),
+        # Bytes that might be the beginning of another rank.
+        (
+            "printf '\\0007\\nx\\n\\000/tmp/fairway-ranks-x 7\\n'",
+            "@\0007\n@x\n@\0/tmp/fairway-ranks-x 7\n",
+        ),
         # Longer than a pipe takes at once.
         ("printf '%0200000d\\n' 1", f"@{1:0200000d}\n"),
         ("printf '\\rbar 1\\rbar 2\\n'; echo end", "@\rbar 1\rbar 2\n@end\n"),
@@ -116,7 +128,7 @@ def test_the_exit_code_is_the_command_s(tmp_path: Path, script: str, code: int) 
 
 
 def test_what_is_left_behind_keeps_nobody_waiting(tmp_path: Path) -> None:
-    out = labelled("(join 0 0; exec sleep 600) & join 1 1; echo $!", tmp_path)
+    out = labelled(f"{behind('exec sleep 600', tmp_path)}; echo $!", tmp_path)
     [(rank, left)] = whole(out)
     os.kill(int(left), signal.SIGKILL)
     assert rank == 1
@@ -124,7 +136,7 @@ def test_what_is_left_behind_keeps_nobody_waiting(tmp_path: Path) -> None:
 
 def test_what_prints_on_after_the_command_keeps_nobody_waiting(tmp_path: Path) -> None:
     # They fill their pipe faster than it is read, and end once it has no reader.
-    script = "(join 0 0; yes & yes & yes & exec yes) & join 1 1; echo mine"
+    script = f"{behind('yes & yes & yes & exec yes', tmp_path)}; echo mine"
     lines: list[bytes] = []
     with start(script, tmp_path) as program:
         assert program.stdout is not None

@@ -243,8 +243,8 @@ class TestCheapest:
 
     @pytest.fixture
     def known(self, project: Path) -> Callable[..., None]:
-        """Declares the prices, and makes runs on these targets that printed so many images on as
-        many nodes."""
+        """Declares the prices, and makes runs on these targets that printed these images per second
+        on as many nodes."""
         _declare(project, **self.PRICES)
 
         def make(make_run: MakeRun, runs: Mapping[str, tuple[float, int]], state: str) -> None:

@@ -288,7 +288,8 @@ def test_what_an_earlier_run_has_kept_is_looked_for_at_once(
 WAITING: list[tuple[dict[str, Any], bool]] = [
     ({"after": "train"}, True),
     ({}, False),
-    ({"after": {"train": "ended"}}, False),
+    ({"after": {"train": "ended"}}, True),
+    ({"after": {"train": "failed", "data": {"exit_code": [3]}}}, True),
     ({"after": "train", "inputs": BEST}, False),
     ({"after": "data", "inputs": {"d": {"from": "step", "step": "data"}}}, True),
     # It has ended then, also where `train` did not begin at all; but who waits does not know that.

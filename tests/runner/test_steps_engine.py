@@ -306,6 +306,30 @@ def test_a_step_is_submitted_while_those_before_it_go_on(
         os.close(lock)
 
 
+def test_a_step_waits_again_for_one_that_has_ended_without_success(
+    waiting: Run, store: RunStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a retry of the whole that one runs too, and may succeed: its target has to know of it."""
+    after: dict[str, str | list[int]] = {"one": "succeeded", "three": "failed", "four": "succeeded"}
+    names = ("one", "three", "four")
+    known = [StepRecord(name, f"pipe-a-{name}", "local", {}) for name in names]
+    known.append(StepRecord("two", "pipe-a-two", "local", after, waits=True))
+    (waiting.folder / steps.FILE).write_text(steps.text(known))
+    lock = step_of(store, "one", "running").take_lock()
+    step_of(store, "three", "failed")
+    step_of(store, "four", "succeeded")
+    begun: list[tuple[str, list[str]]] = []
+
+    def start(_: Run, step: StepRecord, store: RunStore, before: Sequence[Run]) -> Run:
+        begun.append((step.name, [each.id for each in before]))
+        return step_of(store, step.name, "cancelled")
+
+    monkeypatch.setattr(standing, "start_step", start)
+    waiting.follow()
+    assert begun == [("two", ["pipe-a-one", "pipe-a-three"])]
+    os.close(lock)
+
+
 def test_one_that_has_waited_in_vain_is_left_out(waiting: Run, store: RunStore) -> None:
     step_of(store, "one", "failed")
     own = step_of(store, "two", "cancelled")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from conftest import MakeRun
+    from conftest import MakeRun, RunFairway
 
     from fairway_runner.jobs.job import Job
     from fairway_runner.jobs.job_file import JobFile
@@ -155,8 +155,50 @@ def test_an_id_that_is_none_is_refused(store: RunStore, run_id: str) -> None:
 def test_a_run_that_has_ended_is_not_gone_on_with(make_run: MakeRun, state: str) -> None:
     """It was cancelled, for example, before its target had all of it."""
     made = make_run("a-1", [{"state": state}], state, engine="slurm")
-    lock = made.take_lock()  # whoever goes on takes it
+    lock = made.take_lock()  # the process that goes on takes it
     try:
         assert resume(made) is made
     finally:
         os.close(lock)
+
+
+def test_a_dry_run_refuses_the_id_of_another_job(
+    tmp_path: Path, fairway: RunFairway, make_run: MakeRun
+) -> None:
+    (tmp_path / "job.yaml").write_text("name: a\ncommand: 'true'\n")
+    make_run("night-1")
+    words = ("submit", str(tmp_path / "job.yaml"), "--run-id")
+    for more in ((), ("--dry-run",)):
+        code, out, err = fairway(tmp_path, *words, "night-1", *more)
+        assert (code, out) == (2, "")
+        assert "the run `night-1` is of another job, or on another target" in err
+    assert fairway(tmp_path, *words, "night-2", "--dry-run")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("asks", "copies", "connects"),
+    [(True, True, 1), (True, False, 0), (False, True, 0), (False, False, 0)],
+)
+def test_only_what_is_about_to_start_connects(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, asks: bool, copies: bool, connects: int
+) -> None:
+    """Neither a dry run nor a job that may go to several targets; nor one that is refused."""
+    from fairway_runner.engines.remote.engine import RemoteEngine
+    from fairway_runner.runs.store import RunStore
+    from fairway_runner.submit.submission import prepare
+
+    begun: list[str] = []
+    monkeypatch.setattr(
+        RemoteEngine, "begin_connection", lambda engine: begun.append(engine.target.name)
+    )
+    access = {"host": "h", "user": "u", "partition": "p", "shared": "/data/fairway"}
+    record = {"name": "nd", "engine": "slurm", "nodes": {"min": 0, "max": 4}, "slurm": access}
+    target = Target.model_validate(record)
+    store = RunStore(tmp_path / ".fairway")
+    job_file, _ = _job(tmp_path, target)
+    prepare(job_file, target, store, asks=asks, copies=copies)
+    assert begun == ["nd"] * connects
+    job_file, _ = _job(tmp_path, target, secrets={"TOKEN": "env:TOKEN"})
+    with pytest.raises(UserError):
+        prepare(job_file, target, store, asks=asks, copies=copies)
+    assert begun == ["nd"] * connects

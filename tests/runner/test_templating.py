@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 from fairway_runner import cpu_limit
+from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.templating import (
     Names,
     TemplateFault,
@@ -98,6 +99,24 @@ def test_whatever_a_template_does_is_a_fault_with_its_line(
         shell(source, params=Names("params", {"lr": 0.1}))
     assert caught.value.line == line
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{{ model.__class__ }}",
+        "{{ model._copy_and_set_values }}",
+        "{{ macros.__class__ }}",
+        # What runs whatever a text says, what reads any file.
+        "{{ model.parse_raw('N.', proto='pickle', allow_pickle=true) }}",
+        "{{ [model] | map(attribute='parse_file') | list }}",
+        "{{ model['model_validate'] }}",
+    ],
+)
+def test_a_template_sees_no_inner_part_of_models_and_macros(source: str) -> None:
+    macros = compile_text(shell_environment(), "{% macro a() %}{% endmacro %}").module
+    with pytest.raises(TemplateFault, match="not allowed"):
+        shell(source, model=Job(name="a", command="b"), macros=macros)
 
 
 def test_text_is_not_quoted() -> None:

@@ -16,7 +16,7 @@ import pytest
 from fairway_agent.allocators import batch, ledger
 from fairway_agent.allocators.hosts import Host
 from fairway_agent.azure.imds import Metadata
-from fairway_agent.batch import attempts, preparation
+from fairway_agent.batch import attempt, preparation
 from fairway_agent.batch import task as batch_task
 from fairway_agent.batch.folders import Folders
 from fairway_agent.batch.task import CANCELLED, NO_START, BatchTask
@@ -116,10 +116,10 @@ class TestAttempts:
     """They are counted in a file."""
 
     def test_they_count_on(self, tmp_path: Path) -> None:
-        assert [attempts.count(tmp_path / "attempts", "0", 0) for _ in range(3)] == [0, 1, 2]
-        assert attempts.count(tmp_path / "attempts", "1", 0) == 0
-        assert attempts.count(tmp_path / "attempts", "0", 7) == 7
-        assert attempts.count(tmp_path / "attempts", "0", 7) == 8
+        assert [attempt.count_attempt(tmp_path / "attempts", "0", 0) for _ in range(3)] == [0, 1, 2]
+        assert attempt.count_attempt(tmp_path / "attempts", "1", 0) == 0
+        assert attempt.count_attempt(tmp_path / "attempts", "0", 7) == 7
+        assert attempt.count_attempt(tmp_path / "attempts", "0", 7) == 8
 
 
 def hosts(*addresses: str) -> list[Host]:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
+import socket
+import subprocess
+import sys
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent import record, scratch
-from fairway_agent.fanout.sshd import server
+from fairway_agent import processes, record, scratch
+from fairway_agent.fanout.sshd import forced_command, server
 from fairway_agent.faults import Fault
 from fairway_agent.kubernetes import gang, whys
 from fairway_agent.kubernetes.gang import Gang, Member
+from fairway_agent.shared.attempts import TERMINATED
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -152,12 +157,78 @@ def test_a_pod_that_was_told_to_end_is_no_lost_one(
     arrive(group, 1)
     group.meet()
     assert not group.was_told()
+    assert not group.has_changed()
     group.leave(1)  # as u-1, which is its id
     assert group.was_told()
+    # Nothing begins there any more, and what runs there is to end.
+    assert group.has_changed()
+    assert group.gather() is None
     arrive(group, 1, uid="another")
     assert group.was_told()
     group.meet()
     assert not group.was_told()
+
+
+@pytest.mark.parametrize(
+    ("left", "ends_after"),
+    [
+        pytest.param([set()], 0, id="nothing of the task is there"),
+        pytest.param([{7}, {7}, set()], 2, id="the first pod ends it meanwhile"),
+        pytest.param([{7}] * 9, 4, id="the task has ended and left something"),
+    ],
+)
+def test_a_pod_that_is_told_to_end_stays_while_the_first_has_programs_there(
+    pod: Path, monkeypatch: pytest.MonkeyPatch, left: list[set[int]], ends_after: int
+) -> None:
+    group = Gang.of(pod, "3", 0, 2)
+    group.folder.mkdir(parents=True)
+    waited: list[bool] = []
+
+    def wait(_: object, deadline: float | None) -> None:
+        """For a signal, and once it is told only until it looks again."""
+        waited.append(deadline is not None)
+
+    monkeypatch.setattr(gang, "_wait", wait)
+    monkeypatch.setattr(gang, "_served", lambda: left.pop(0))
+    told = iter([False, True])
+    with socket.socket() as wakeup:
+        code = gang.serve(group, 1, wakeup, lambda: next(told), lambda: len(waited) > ends_after)
+    assert code == TERMINATED
+    assert waited == [False] + [True] * ends_after
+    assert whys.read(group.folder / "1.told") == "u-1"  # the first pod sees that it is leaving
+
+
+def test_what_another_pod_has_started_is_seen(pod: Path) -> None:
+    (gang.base() / "sessions").mkdir(parents=True)
+    for note in ("", "served-"):
+        with subprocess.Popen(["sleep", "600"], start_new_session=True) as process:
+            assert gang._served() == set()
+            (gang.base() / "sessions" / f"{note}{process.pid}").touch()
+            assert gang._served() == {process.pid}
+            process.kill()
+        assert gang._served() == set()
+
+
+def test_ranks_of_a_daemon_that_has_left_its_session_are_found(pod: Path) -> None:
+    """As Open MPI's do: signals are for the ranks."""
+    (gang.base() / "sessions").mkdir(parents=True)
+    context = pod / "context.json"
+    facts = {"environment": dict(os.environ), "code": str(pod), "base": str(gang.base())}
+    context.write_text(json.dumps(facts))
+    serve = f"from fairway_agent.fanout.sshd import forced_command as f; f.serve({str(context)!r})"
+    daemon = "setsid sh -c 'echo $$; exec sleep 600' & wait"
+    with subprocess.Popen(
+        [sys.executable, "-c", serve],
+        env={**os.environ, "SSH_ORIGINAL_COMMAND": daemon},
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    ) as process:
+        assert process.stdout is not None
+        rank = int(process.stdout.readline())
+        assert forced_command.sessions(gang.base()) == {process.pid, rank}
+        assert gang._served() == {process.pid, rank}
+        processes.kill({process.pid, rank})
+    assert gang._served() == set()
 
 
 def test_an_image_without_a_server_is_named(pod: Path, monkeypatch: pytest.MonkeyPatch) -> None:

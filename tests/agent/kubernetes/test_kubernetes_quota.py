@@ -26,7 +26,7 @@ def reached(monkeypatch: pytest.MonkeyPatch, server: Server) -> None:
 
 
 def quota(server: Server, *cpus: str, borrow: str | None = None, **spec: Any) -> None:
-    """A quota of so many processors in each of some flavors."""
+    """A quota of processors in each of some flavors."""
     more = {} if borrow is None else {"borrowingLimit": borrow}
     flavors = [
         {"name": f"f{number}", "resources": [{"name": "cpu", "nominalQuota": each, **more}]}

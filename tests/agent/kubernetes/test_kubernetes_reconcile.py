@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent import state_files
+from fairway_agent import record, state_files
 from fairway_agent.faults import Fault
-from fairway_agent.kubernetes import hopeless, states, submit, whys
+from fairway_agent.kubernetes import hopeless, keeper, states, submit, whys
 from fairway_agent.kubernetes.api import DOWN, NO_ANSWER
 from fairway_agent.kubernetes.objects import INDEX
 from fairway_agent.kubernetes.reconcile import reconcile_all
 from fairway_agent.limits import Over
+from fairway_agent.plan import Retry
 from fairway_agent.run_state import RunState
-from fairway_agent.shared import reconcile, submissions
+from fairway_agent.shared import plans, reconcile, submissions
 from fairway_agent.shared.reports import RunRequest, StatesRequest
 from fairway_agent.task_state import TaskState
 
@@ -260,6 +261,43 @@ def test_a_run_whose_predecessor_failed_says_so(cluster: Cluster, server: Server
     state_files.write(first, RunState("failed", ended=1.0))
     found = state(server, folder)
     assert (found.state, found.reason) == ("cancelled", "not started: first failed")
+
+
+def test_a_run_whose_predecessor_was_to_fail_begins_then(cluster: Cluster, server: Server) -> None:
+    first = submitted(cluster, [1], run="first")
+    folder = submitted(cluster, [1], after=["first"], conditions={"first": "failed"})
+    plan, known = plans.read(folder), submissions.read(folder)
+    assert known is not None
+    assert [*keeper.due(folder, known, plan)] == []
+    state_files.write(first, RunState("failed", ended=1.0))
+    assert len([*keeper.due(folder, known, plan)]) == 1
+    state_files.write(first, RunState("succeeded", ended=1.0))  # somebody has retried it
+    assert len([*keeper.due(folder, known, plan)]) == 1
+    assert state(server, folder).state == "queued"
+
+
+def test_a_run_whose_predecessor_was_to_fail_and_has_not_says_so(
+    cluster: Cluster, server: Server
+) -> None:
+    first = submitted(cluster, [1], run="first")
+    folder = submitted(cluster, [1], after=["first"], conditions={"first": "failed"})
+    state_files.write(first, RunState("succeeded", ended=1.0))
+    found = state(server, folder)
+    assert (found.state, found.reason) == ("cancelled", "not started: first succeeded")
+
+
+def test_a_retry_whose_predecessor_has_ended_otherwise_ends_and_says_so(
+    cluster: Cluster, server: Server
+) -> None:
+    first = submitted(cluster, [1], run="first")
+    folder = submitted(cluster, [1], after=["first"], conditions={"first": "failed"})
+    state_files.write(first, RunState("succeeded", ended=1.0))
+    assert state(server, folder).state == "cancelled"
+    record.write_json(folder / "retry.json", Retry(only=(0,), submission=1).to_json())
+    submit.answer(cluster.shared, cluster.request("job-a", 1), io.BytesIO())
+    found = state(server, folder)
+    assert (found.state, found.submission) == ("cancelled", 1)
+    assert found.reason == "not started: first succeeded"
 
 
 def test_a_server_that_is_away_leaves_what_was_known(

@@ -70,7 +70,7 @@ def test_only_names_of_secrets_are_asked_for(name: str) -> None:
 
 @pytest.fixture
 def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The service, to which this process is whoever `uid` says."""
+    """The service, to which this process is the user `uid`."""
     path = tmp_path / "socket"
     with server(path, FakeVault(), lambda uid: PEOPLE[uid]) as found:
         thread = threading.Thread(target=found.serve_forever, kwargs={"poll_interval": 0.02})

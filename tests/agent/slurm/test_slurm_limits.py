@@ -18,8 +18,8 @@ from fairway_agent.shared import reconcile as shared_reconcile
 from fairway_agent.shared import submissions, watch
 from fairway_agent.shared.submissions import Part, Submission
 from fairway_agent.slurm import commands, reconcile, sbatch
+from fairway_agent.slurm.cancel import Watch
 from fairway_agent.slurm.jobs import Element
-from fairway_agent.slurm.watch import Watch
 from fairway_agent.task_spec import TaskSpec
 from fairway_agent.task_state import TaskState
 

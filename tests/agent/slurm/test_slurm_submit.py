@@ -137,7 +137,7 @@ def test_every_part_waits_for_the_runs_before(
     lines = (TaskSpec(0, nodes=1).line(), TaskSpec(1, nodes=3).line())
     (folder / "tasks.jsonl").write_text("".join(lines))
     (folder / "finally.jsonl").write_text(TaskSpec("finally").line())
-    monkeypatch.setattr(submit.predecessors, "dependency", lambda *_: "afterok:3")
+    monkeypatch.setattr(submit, "_dependency_on_runs", lambda *_: "afterok:3")
     submitted = []
 
     def run(words: list[str], **options: Any) -> str:

@@ -1,4 +1,4 @@
-"""Word of a run on Slurm: told once, by its last job or by whoever looks."""
+"""Word of a run on Slurm: told once, by its last job or by the next command that looks."""
 
 from __future__ import annotations
 

@@ -669,7 +669,7 @@ def test_a_narrow_grant_to_an_own_identity_is_not_warned_of() -> None:
 def test_what_is_marked_as_a_secret_opens_nothing_unseen(
     type_: str, after: dict[str, Any], marks: Any
 ) -> None:
-    """Whoever writes `sensitive(…)` around a rule must not hide it from the review."""
+    """`sensitive(…)` around a rule does not hide it from the review."""
     change = {"actions": ["create"], "before": None, "after": after, "after_sensitive": marks}
     resource = {"address": f"{type_}.x", "type": type_, "change": change}
     found = [

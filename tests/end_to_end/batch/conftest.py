@@ -121,7 +121,7 @@ class Waiting(Batch):
     """A pool that waits for its first node, so that tasks are added and none runs."""
 
     def many(self, count: int) -> Path:
-        """A job of so many tasks."""
+        """A job of `count` tasks."""
         points = [{"repeat": count}]
         return self.fairway.job("true", template="plain", sweep={"points": points})
 

@@ -45,7 +45,7 @@ class TestKilledClients:
         cut_off = 0
         for number in range(KILLS):
             run_id = f"killed-{number}"
-            # So many are answered, and the others wait until it was killed.
+            # These are answered, and the others wait until it was killed.
             answered = chance.randint(0, 24)
             held = faults.add(Fault("latency", seconds=3600, skip=answered))
             after = faults.requests + answered

@@ -1,4 +1,4 @@
-"""Word of runs on a pool: sent by a node of it when the job ends, whoever looks or not."""
+"""Word of runs on a pool: sent by a node of it when the job ends, even if nobody looks."""
 
 from __future__ import annotations
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import subprocess
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -107,12 +108,43 @@ def batch(folder: Path) -> Iterator[Place]:
 
 @contextmanager
 def kubernetes(folder: Path) -> Iterator[Place]:
-    """A cluster of three nodes whose API server is a stand-in, and whose pods are processes."""
-    from fairway_core.kubernetes import documents, head
-    from fairway_core.target import Target
+    """A cluster of three nodes whose API server is a stand-in, and whose pods are processes; or
+    that which FAIRWAY_KUBECONFIG names, with its own nodes, in a namespace of its own there."""
     from fairway_simulator.kubernetes import KubernetesCluster, missing
 
+    if named := os.environ.get("FAIRWAY_KUBECONFIG"):
+        with _prepared(folder, Path(named), f"fairway-tests-{secrets.token_hex(4)}") as place:
+            yield place
+        return
     _require(missing())
+    with (
+        KubernetesCluster(folder / "cluster", nodes=3, private=False) as cluster,
+        _prepared(folder, cluster.kubeconfig, cluster.namespace) as place,
+    ):
+        yield place
+
+
+@contextmanager
+def _prepared(folder: Path, kubeconfig: Path, namespace: str) -> Iterator[Place]:
+    """A namespace with a head pod, whose pods see the tests' own folders at the same paths."""
+    from fairway_core.kubernetes import documents, head
+    from fairway_core.target import Target
+    from fairway_simulator.kubernetes.cluster import kubectl_program
+
+    environment = {"KUBECONFIG": str(kubeconfig)}
+
+    def kubectl(*words: str, stdin: str = "") -> str:
+        done = subprocess.run(
+            [kubectl_program(), *words],
+            env={**os.environ, **environment},
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
+        return done.stdout
+
     # Of the tests' own folders pods see what is mounted, as of any others.
     tests = folder.parent
     target = {
@@ -121,7 +153,8 @@ def kubernetes(folder: Path) -> Iterator[Place]:
         "nodes": {"min": 3, "max": 3},
         "mounts": {"tests": str(tests)},
         "kubernetes": {
-            "context": "kubernetes-sim",
+            "context": kubectl("config", "current-context").strip(),
+            "namespace": namespace,
             "image": "sim:1",
             "head_image": "sim-head:1",
             "shared": str(folder / "fairway"),
@@ -129,29 +162,38 @@ def kubernetes(folder: Path) -> Iterator[Place]:
             "resources": {"cpu": "24", "memory": "128Gi", "nvidia.com/gpu": "8"},
         },
     }
+    volume = f"{namespace}-tests"
     size, modes = {"storage": "1Gi"}, ["ReadWriteMany"]
-    volume = {
-        "apiVersion": "v1",
-        "kind": "PersistentVolume",
-        "metadata": {"name": "tests"},
-        "spec": {"capacity": size, "accessModes": modes, "hostPath": {"path": str(tests)}},
-    }
-    claim = {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": {"name": "tests"},
-        "spec": {"accessModes": modes, "resources": {"requests": size}, "volumeName": "tests"},
-    }
-    with KubernetesCluster(folder / "cluster", nodes=3, private=False) as cluster:
-        for each in (volume, claim):
-            cluster.kubectl("apply", "-f", "-", stdin=json.dumps(each))
-        cluster.kubectl(
-            "apply", "-f", "-", stdin=documents.text(head.objects(Target.model_validate(target)))
+    made: list[dict[str, Any]] = [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}},
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {"name": volume},
+            "spec": {"capacity": size, "accessModes": modes, "hostPath": {"path": str(tests)}},
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": "tests", "namespace": namespace},
+            "spec": {
+                "accessModes": modes,
+                "resources": {"requests": size},
+                "storageClassName": "",
+                "volumeName": volume,
+            },
+        },
+    ]
+    made += head.objects(Target.model_validate(target))
+    kubectl("apply", "-f", "-", stdin=documents.text(made))
+    kubectl("rollout", "status", "deployment/fairway-head", "--namespace", namespace)
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    project = json.dumps({"targets": [target]})
+    yield Place("k8s", "kubernetes", 3, project, {**environment, "PATH": path})
+    if namespace != "default":  # with the stand-in all goes
+        kubectl(
+            "delete", "--wait=false", "--ignore-not-found", "-f", "-", stdin=documents.text(made)
         )
-        cluster.kubectl("rollout", "status", "deployment/fairway-head")
-        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-        project = json.dumps({"targets": [target]})
-        yield Place("k8s", "kubernetes", 3, project, {**cluster.environment, "PATH": path})
 
 
 def _require(lacking: str) -> None:

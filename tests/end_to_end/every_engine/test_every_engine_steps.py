@@ -73,6 +73,9 @@ def test_steps_begin_without_a_command_that_follows(
             "command": f"cat $FAIRWAY_INPUT_ONE/one; test -e {gate.path}.fixed || exit 3",
         },
         "third": {"after": "second", "command": "echo third"},
+        "repair": {"after": {"second": {"exit_code": [3, 4]}}, "command": "echo repair"},
+        "other": {"after": {"first": "ended", "second": {"exit_code": 4}}, "command": "true"},
+        "last": {"after": {"third": "ended", "repair": "ended"}, "command": "echo last"},
     }
     file, run = fairway.folder / "steps.json", place.new_id("steps")
     kept = {"first": {"outputs": {"one": {}}}}
@@ -83,24 +86,32 @@ def test_steps_begin_without_a_command_that_follows(
     assert done.returncode == 0, done.stderr
     gate.open()
     if place.engine == "batch":
-        assert "this machine has to stay on for: second, third, begun by" in done.stdout
+        assert "this machine has to stay on for: second, third, repair, other, last" in done.stdout
     else:
         assert "its steps begin by themselves" in done.stdout
         assert fairway("wait", f"{run}-second").returncode == 3
         assert fairway("logs", f"{run}-second").stdout == "1\n"
         assert fairway("wait", f"{run}-third").returncode == 130
+        assert fairway("wait", f"{run}-other").returncode == 130
+        assert fairway("wait", f"{run}-last").returncode == 0
     assert fairway("wait", run).returncode == 3
-    found = [(each["state"], each["attempts"], each["reason"]) for each in facts(fairway, run)]
-    assert [state for state, _, _ in found] == ["succeeded", "failed", "cancelled"]
-    assert found[2][1:] == (0, "left out: second failed with exit code 3")
+    found = {each["params"]["step"]: each for each in facts(fairway, run)}
+    left_out = {name: each["reason"] for name, each in found.items() if not each["attempts"]}
+    assert left_out == dict.fromkeys(("third", "other"), "left out: second failed with exit code 3")
+    ended = {name: each["state"] for name, each in found.items() if name not in left_out}
+    assert ended == dict.fromkeys(("first", "repair", "last"), "succeeded") | {"second": "failed"}
     gate.path.with_name(f"{gate.path.name}.fixed").touch()
     again = fairway("retry", run)
     assert again.returncode == 0, again.stderr
     if place.engine != "batch":
         assert fairway("wait", f"{run}-third").returncode == 0
     assert fairway("wait", run).returncode == 0
-    assert [each["state"] for each in facts(fairway, run)] == ["succeeded"] * 3
-    assert [each["attempts"] for each in fairway.show(f"{run}-first")["task_list"]] == [1]
+    found = {each["params"]["step"]: each for each in facts(fairway, run)}
+    assert found.pop("other")["reason"] == "left out: second succeeded"
+    assert {each["state"] for each in found.values()} == {"succeeded"}
+    for name in ("first", "repair", "last"):  # nothing that has succeeded runs twice
+        runs = fairway.show(f"{run}-{name}")["task_list"]
+        assert [each["attempts"] for each in runs] == [1], name
 
 
 def facts(fairway: Fairway, run: str) -> list[dict[str, Any]]:

@@ -19,9 +19,11 @@ if TYPE_CHECKING:
 
     from conftest import Fairway, Pipe
 
-# The first attempt says that it is there and waits for its end; the next one ends by itself.
+# The first attempt says that it is there and waits for its end, which each rank is told with grace;
+# the next one ends by itself.
 COMMAND = """echo "attempt $FAIRWAY_ATTEMPT on $FAIRWAY_NODE_RANK"
 if [ "$FAIRWAY_ATTEMPT" = 0 ]; then
+    trap 'echo "saved on $FAIRWAY_NODE_RANK"; exit 1' TERM
     exec 9>/mnt/data/pipe
     echo "$FAIRWAY_NODE_RANK" >&9
     sleep 3600
@@ -87,7 +89,13 @@ def evict(cluster: KubernetesCluster, pod: str) -> None:
 def test_the_task_begins_again_with_another_pod(
     cluster: KubernetesCluster, fairway: Fairway, pipe: Pipe, target: str, nodes: int, index: int
 ) -> None:
-    job = fairway.job(COMMAND, template="every-node", processes_per_node=1, nodes=nodes)
+    job = fairway.job(
+        COMMAND,
+        template="every-node",
+        processes_per_node=1,
+        nodes=nodes,
+        checkpoint={"grace": "60s"},
+    )
     run = fairway.submit(job, "--target", target)
     assert sorted(pipe.lines(nodes)) == [str(rank) for rank in range(nodes)]
     before = pods(cluster, run)
@@ -98,6 +106,8 @@ def test_the_task_begins_again_with_another_pod(
     assert waited.returncode == 0, waited.stdout + waited.stderr + logs
     shown = fairway.show(run)
     assert (shown["state"], shown["task_list"][0]["ends"]) == ("succeeded", {"preemption": 1})
+    saved = sorted(re.findall(r"saved on (\d+)$", logs, re.MULTILINE))
+    assert saved == [str(rank) for rank in range(nodes)], logs
     said = sorted(re.findall(r"^attempt \d+ on \d+$", logs, re.MULTILINE))
     assert said == [f"attempt {attempt} on {rank}" for attempt in (0, 1) for rank in range(nodes)]
     assert before[index]["uid"] not in {each["uid"] for each in pods(cluster, run).values()}

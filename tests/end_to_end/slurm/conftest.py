@@ -32,7 +32,7 @@ class Signs:
         return str(self.path)
 
     def lines(self, count: int) -> list[str]:
-        """Waits for so many lines in all."""
+        """Waits until there are `count` lines in all."""
         while self._text.count(b"\n") < count:
             ready = select.select([self._descriptor], [], [], _PATIENCE)[0]
             assert ready, f"nothing came after {self._text!r}"

@@ -33,7 +33,7 @@ class Signs:
         return str(self.path)
 
     def lines(self, count: int) -> list[str]:
-        """Waits for so many lines in all."""
+        """Waits until there are `count` lines in all."""
         while self._text.count(b"\n") < count:
             assert self._read(_PATIENCE), f"nothing came after {self._text!r}"
         return self._text.decode().splitlines()

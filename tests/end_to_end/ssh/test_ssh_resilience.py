@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from fairway_simulator.ssh.cluster import SshCluster
 
-# Counts the commands by a line each in $SSH_LOG, and kills whoever called when that many ended.
+# Counts the commands by a line each in $SSH_LOG, and kills the caller when that many ended.
 WRAPPER = """#!/usr/bin/env bash
 case " $* " in
 *" -O "* | *" -G "*) exec {ssh} "$@" ;;
@@ -179,7 +179,7 @@ def test_the_states_of_many_runs_are_one_command(
 
 
 def copy_runs(store: Path, cluster: SshCluster, run: str, count: int) -> None:
-    """So many more runs as that one, there and here, where nobody has looked at them yet."""
+    """Further runs like that one, there and here, which nobody has looked at yet."""
     there = cluster.shared / "runs"
     record = json.loads((store / "runs" / run / "run.json").read_text())
     for number in range(count):

@@ -67,7 +67,7 @@ node() {
     environment
     if [[ ${RANK_PIPES-} ]]; then
         exec >"$RANK_PIPES/0" 2>&1
-        printf '\0%s\n' "$((FAIRWAY_NODE_RANK * FAIRWAY_PROCESSES_PER_NODE))"
+        printf '\0%s %s\n' "$RANK_PIPES" "$((FAIRWAY_NODE_RANK * FAIRWAY_PROCESSES_PER_NODE))"
         unset RANK_PIPES
     fi
     exec bash -c 'python train.py'
@@ -80,8 +80,9 @@ label_ranks() {
         exec bash -euo pipefail -c "$(declare -f find_infiniband use_infiniband environment node); node"
     exec python3 -IS -c '
 # Runs a command, and writes what its ranks print with the rank before each line. A rank opens its
-# pipe and says there, behind a NUL, which one it is. What stands over itself, as a progress bar
-# does, is written as it comes; all else in whole lines, so that no two ranks share one.
+# pipe and says there which one it is, behind a NUL and the name of the folder, which no program
+# prints. What stands over itself, as a progress bar does, is written as it comes; all else in whole
+# lines, so that no two ranks share one.
 import errno, os, re, select, shutil, signal, subprocess, sys, tempfile
 
 LONGEST = 1 << 16  # of a line that does not end
@@ -100,6 +101,7 @@ except OSError:  # a file system without pipes, or none that can be written to
         shutil.rmtree(folder, ignore_errors=True)
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it, and so would the ranks
     os.execvp(command[0], command)
+mark = re.compile(b"\0" + re.escape(os.fsencode(folder)) + b" ([0-9]{1,9})\n")
 unended = None  # whose line is the last that was written, where that line has no end yet
 
 def write(data):
@@ -131,7 +133,7 @@ def take(descriptor, data, ended=False):
     global unended
     text = pipes[descriptor][1] + data
     while True:
-        begun = re.search(b"\0([0-9]{1,9})\n", text)
+        begun = mark.search(text)
         if not begun:
             break
         show(descriptor, text[: begun.start()])

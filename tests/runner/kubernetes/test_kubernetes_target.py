@@ -115,7 +115,7 @@ def test_a_node_is_taken_with_all_that_it_has() -> None:
     [
         ({"cpu": "8"}, {"gpus": 1}, "a task wants 1 GPUs, and a node of `nd` has none"),
         (None, {"gpus": 9}, "a task wants 9 GPUs, and a node of `nd` has 8"),
-        # The size has 96, of which pods can have so many.
+        # The size has 96, of which pods can have this many.
         (None, {"cores": 87}, "a task wants 87 cores, and a node of `nd` has 86"),
         (
             {"nvidia.com/gpu": "8"},

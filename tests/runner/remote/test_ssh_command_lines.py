@@ -6,7 +6,9 @@ import json
 import logging
 import os
 import sys
-from typing import TYPE_CHECKING
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -150,3 +152,86 @@ esac
     host.close()
     assert tried.read_text().split()[: len(said) + 1] == ["10.0.0.4", *said]
     assert [record.args[1] for record in caplog.records if "takes no" in record.msg] == said
+
+
+def _ssh_that(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> Path:
+    """Puts an `ssh` on PATH that does this to connect; the file with a line each time."""
+    program, tried = folder / "programs" / "ssh", folder / "tried"
+    program.parent.mkdir()
+    lines = f'case "$*" in\n*-M*) echo >>{tried}\n{script} ;;\n*" check "*) exit 1 ;;\nesac\n'
+    program.write_text(f"#!/bin/sh\n{lines}")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=":")
+    return tried
+
+
+def test_a_connection_that_was_begun_is_the_one_that_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = 'for word; do case $word in ControlPath=*) touch "${word#*=}" ;; esac; done'
+    tried = _ssh_that(tmp_path, monkeypatch, made)
+    host = Ssh("10.0.0.4", "")
+    host.begin()
+    host.begin()
+    assert host.run(["true"], deadline=600.0).code == 0
+    host.begin()
+    assert host.run(["true"], deadline=600.0).code == 0
+    host.close()
+    assert tried.read_text() == "\n"
+
+
+def test_a_connection_that_was_begun_and_failed_is_tried_as_any_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = _ssh_that(tmp_path, monkeypatch, 'echo "ssh: no route" >&2; exit 255')
+    monkeypatch.setattr("fairway_runner.engines.remote.backoff._FIRST", 0.0)
+    host = Ssh("10.0.0.4", "")
+    host.begin()
+    with pytest.raises(UserError, match=r"10\.0\.0\.4 cannot be reached: ssh: no route"):
+        host.run(["true"], deadline=600.0)
+    host.close()
+    assert len(tried.read_text().splitlines()) == 3
+
+
+def test_a_connection_that_nobody_came_to_use_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = tmp_path / "ended"
+    os.mkfifo(ended)
+    # The shell keeps the pipe open for as long as it stands there.
+    _ssh_that(tmp_path, monkeypatch, f"exec 9>{ended}; exec tail -f /dev/null")
+    host = Ssh("10.0.0.4", "")
+    host.begin()
+    with ended.open() as pipe:
+        host.close()
+        assert pipe.read() == ""
+    assert host.folder is None
+
+
+def test_threads_that_want_a_connection_at_once_have_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second of two would have no socket, by which to end it."""
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    lines = os.open(gate, os.O_RDWR)
+    made = 'for word; do case $word in ControlPath=*) touch "${word#*=}" ;; esac; done'
+    tried = _ssh_that(tmp_path, monkeypatch, f"read -r _ <{gate}; {made}")
+    host = Ssh("10.0.0.4", "")
+    all_call = threading.Barrier(4)
+    opened = host._open
+
+    def open_() -> Any:
+        all_call.wait()
+        return opened()
+
+    monkeypatch.setattr(host, "_open", open_)
+    with ThreadPoolExecutor(3) as pool:
+        calls = [pool.submit(host.run, ["true"], deadline=600.0) for _ in range(3)]
+        host.begin()
+        all_call.wait()
+        os.write(lines, b"\n\n\n")  # also for those that there should not be
+        assert [each.result().code for each in calls] == [0, 0, 0]
+    host.close()
+    os.close(lines)
+    assert tried.read_text() == "\n"

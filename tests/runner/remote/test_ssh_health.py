@@ -57,6 +57,13 @@ def test_each_fault_is_named(facts: dict[str, Any], finding: tuple[str, str]) ->
     assert found(**facts) == [finding]
 
 
+def test_a_full_disk_is_told_with_what_makes_room() -> None:
+    assert [each[0] for each in found(fault="No space left on device", free=0)] == [
+        "unwritable-folder",
+        "full-disk",
+    ]
+
+
 def test_a_node_that_is_silent_is_missing() -> None:
     silent = replace(NODES[1], fresh=False, age=600.0)
     assert found(nodes=(NODES[0], silent)) == [

@@ -30,6 +30,19 @@ from fairway_agent.slurm import job
 job.main()
 """
 )
+# Has it told to end once its task is known to have ended by the same signal.
+TOLD_LATE = """
+import os, signal, threading
+from fairway_agent.slurm.task import SlurmTask
+
+ended = SlurmTask.ended
+def end(task):
+    code = ended(task)
+    if code is not None:
+        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGTERM)).start()
+    return code
+SlurmTask.ended = end
+"""
 # Runs on this machine what it is to run on another node, and notes it.
 SRUN = """#!/bin/bash
 while [[ $1 == -* ]]; do shift; done
@@ -67,7 +80,9 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return programs
 
 
-def run_job(folder: Path, script: str, nodes: str, **plan: Any) -> subprocess.CompletedProcess[str]:
+def run_job(
+    folder: Path, script: str, nodes: str, program: str = JOB, **plan: Any
+) -> subprocess.CompletedProcess[str]:
     run = folder / "runs" / RUN
     (run / "code").mkdir(parents=True)
     (run / "plan.json").write_text(json.dumps({**PLAN, "directory": str(folder), **plan}))
@@ -75,7 +90,7 @@ def run_job(folder: Path, script: str, nodes: str, **plan: Any) -> subprocess.Co
     spec = {**SPEC, "script": script, "nodes": nodes.count(",") + 1}
     (run / "tasks.jsonl").write_text(json.dumps(spec) + "\n")
     submissions.write_index(run)
-    words = [sys.executable, "-P", "-c", JOB, str(run), "tasks", "0", "0", "0"]
+    words = [sys.executable, "-P", "-c", program, str(run), "tasks", "0", "0", "0"]
     environment = {**os.environ, "SLURM_JOB_NODELIST": nodes}
     return subprocess.run(words, env=environment, capture_output=True, text=True, timeout=_PATIENCE)
 
@@ -145,6 +160,18 @@ def test_a_damaged_file_ends_it_in_words(tmp_path: Path, node: Path, file: str) 
     known = state(tmp_path)
     assert known["state"] == "failed"
     assert f"{damaged}: damaged: " in known["reason"]
+
+
+def test_slurm_may_signal_a_task_before_its_program(tmp_path: Path, node: Path) -> None:
+    done = run_job(tmp_path, "kill -TERM $$", "n1", program=TOLD_LATE + JOB)
+    assert (done.returncode, done.stderr) == (143, "")
+    known = state(tmp_path)
+    assert (known["state"], known.get("stopped")) == ("running", True)
+
+
+def test_a_task_that_ends_itself_by_a_signal_has_failed(tmp_path: Path, node: Path) -> None:
+    done = run_job(tmp_path, "kill -TERM $$", "n1")
+    assert (done.returncode, state(tmp_path)["state"]) == (143, "failed")
 
 
 def test_other_nodes_are_left_clean_before_the_end_is_known(tmp_path: Path, node: Path) -> None:

@@ -1,0 +1,169 @@
+"""Runs of Slurm's that come after others, whatever these were to end as."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_agent import record, state_files
+from fairway_agent.faults import Fault
+from fairway_agent.plan import Retry, RunPlan
+from fairway_agent.run_state import RunState
+from fairway_agent.shared import plans, submissions
+from fairway_agent.slurm import commands, job, submit
+from fairway_agent.slurm.cancel import Watch
+from fairway_agent.slurm.job import Job
+from fairway_agent.slurm.reconcile import reconcile_all
+from fairway_agent.slurm.reports import SubmitRequest
+from fairway_agent.slurm.task import SlurmTask
+from fairway_agent.task_spec import TaskSpec
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+WANTED: dict[str, str | list[int]] = {"mended": "failed", "coded": [3]}
+
+
+@pytest.fixture(autouse=True)
+def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What Slurm was told; it takes every job, and none of them starts."""
+    told: list[str] = []
+
+    def run(words: list[str], **_: Any) -> str:
+        told.append(" ".join(words))
+        return {"sbatch": f"{len(told)}\n", "sinfo": "(null)|(null)|4|8000\n"}.get(words[0], "")
+
+    monkeypatch.setattr(commands, "run", run)
+    monkeypatch.setenv("SLURM_JOB_ID", "80")
+    return told
+
+
+@pytest.fixture
+def shared(tmp_path: Path) -> Path:
+    """Three runs that go on, and one that comes after them."""
+    for number, name in enumerate(("well", *WANTED)):
+        made(tmp_path, RunPlan(name, "code"))
+        part = submissions.Part("tasks", 0, [0], 1, 1, job=str(70 + number))
+        submissions.Submission(0, [part], complete=False).write(tmp_path / "runs" / name)
+        state_files.write(tmp_path / "runs" / name, RunState("running"))
+    made(tmp_path, RunPlan("own", "code", after=("well", *WANTED), conditions=WANTED))
+    return tmp_path
+
+
+def made(shared: Path, plan: RunPlan) -> None:
+    folder = shared / "runs" / plan.run
+    (folder / "code").mkdir(parents=True)
+    (folder / "plan.json").write_text(plan.text())
+    (folder / "target.json").write_text(json.dumps({"nodes": {"min": 0, "max": 2}}))
+    (folder / "tasks.jsonl").write_text(TaskSpec(0, nodes=1).line())
+
+
+def ends(shared: Path, name: str, state: str) -> None:
+    state_files.write(shared / "runs" / name, RunState(state, ended=1.0))
+
+
+def own_job(shared: Path, submission: int = 0) -> Job:
+    """The job of the run that comes after the others, as it starts."""
+    run = shared / "runs" / "own"
+    folder = run / "tasks" / "0"
+    folder.mkdir(parents=True)
+    plan, states = plans.read(run), state_files.States()
+    spec = TaskSpec(0, nodes=1)
+    task = SlurmTask(plan, spec, run, folder, submission=submission, states=states)
+    return Job(task, states, None, Watch(run, plan, submission))  # type: ignore[arg-type]
+
+
+def test_it_waits_for_their_ends_where_it_looks_at_these_itself(
+    shared: Path, said: list[str]
+) -> None:
+    request = SubmitRequest("own", 0, "c", partition="nd")
+    submit.answer(shared, request, io.BytesIO())
+    [words] = [each for each in said if each.startswith("sbatch")]
+    assert " --dependency=afterok:70,afterany:71:72 " in words
+
+
+def test_one_that_has_ended_otherwise_is_said_at_once(shared: Path, said: list[str]) -> None:
+    ends(shared, "coded", "succeeded")
+    request = SubmitRequest("own", 0, "c", partition="nd")
+    with pytest.raises(Fault, match=r"`after`: coded succeeded with exit code 0"):
+        submit.answer(shared, request, io.BytesIO())
+    assert not any(each.startswith("sbatch") for each in said)
+
+
+def test_its_job_looks_until_it_is_known(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ends(shared, "well", "succeeded")
+    ends(shared, "mended", "lost")
+    own, looks = own_job(shared), iter([lambda: None, lambda: ends(shared, "coded", "failed")])
+    monkeypatch.setattr(job.time, "sleep", lambda _: next(looks)())
+    assert not own.may_begin()  # a code of 5 is no 3
+    assert next(looks, None) is None
+    assert own.leave_out() == 130
+    known = state_files.read_task(shared / "runs/own/tasks/0")
+    assert known is not None
+    assert (known.state, known.attempts) == ("cancelled", 0)
+
+
+def test_its_job_gives_up_on_what_is_never_known(
+    shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, now = own_job(shared), iter(range(0, 1000, 200))
+    monkeypatch.setattr(job.time, "monotonic", lambda: next(now))
+    monkeypatch.setattr(job.time, "sleep", lambda _: None)
+    with pytest.raises(Fault, match="it is not known how those have ended that") as caught:
+        own.may_begin()
+    assert caught.value.said.endswith("; once it is: fairway retry own")
+
+
+def test_its_job_ends_before_that_where_slurm_wants_it_to(shared: Path) -> None:
+    own = own_job(shared)
+    own.asked = "ended"
+    with pytest.raises(SystemExit):
+        own.may_begin()
+    assert state_files.read_task(shared / "runs/own/tasks/0") is None
+    submissions.cancel(shared / "runs" / "own", 0)
+    assert own.may_begin()  # and ends as one that was cancelled
+
+
+def test_a_retry_that_begins_nothing_says_so(shared: Path, said: list[str]) -> None:
+    request = SubmitRequest("own", 0, "c", partition="nd")
+    submit.answer(shared, request, io.BytesIO())
+    for name, state in (("well", "succeeded"), ("mended", "failed"), ("coded", "succeeded")):
+        ends(shared, name, state)
+    folder = shared / "runs" / "own"
+    record.write_json(folder / "retry.json", Retry(only=(0,), submission=1).to_json())
+    jobs = sum(words.startswith("sbatch") for words in said)
+    report = submit.answer(shared, SubmitRequest("own", 1, "c", partition="nd"), io.BytesIO())
+    assert report.jobs == ()
+    assert sum(words.startswith("sbatch") for words in said) == jobs
+    reconcile_all([folder])
+    found = state_files.read_run(folder)
+    assert found is not None
+    assert (found.state, found.submission) == ("cancelled", 1)
+    assert found.reason == "not started: coded succeeded with exit code 0"
+
+
+def test_the_job_of_a_retry_of_what_has_begun_asks_nothing(
+    shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where another goes on again it would hold its nodes in vain; and none is to be left out that
+    was let begin."""
+    ends(shared, "coded", "succeeded")
+    known = Retry(only=(0,), after=(), submission=1)
+    record.write_json(shared / "runs/own/retry.json", known.to_json())
+    monkeypatch.setattr(job.time, "sleep", lambda _: pytest.fail("it waits"))
+    assert own_job(shared, submission=1).may_begin()
+
+
+def test_what_slurm_has_taken_back_and_forgotten_is_not_lost(shared: Path) -> None:
+    """Else another would begin that wants it to have failed. Nothing is known of its job any more,
+    and there is no accounting."""
+    request = SubmitRequest("own", 0, "c", partition="nd")
+    submit.answer(shared, request, io.BytesIO())
+    ends(shared, "well", "failed")
+    reconcile_all([shared / "runs/own"])
+    found = state_files.read_run(shared / "runs/own")
+    assert found is not None
+    assert (found.state, found.reason) == ("cancelled", "not started: well failed")

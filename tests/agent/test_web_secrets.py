@@ -1,0 +1,140 @@
+"""Certificate and secret of an environment's page, from a vault into memory."""
+
+from __future__ import annotations
+
+import base64
+import json
+import stat
+from typing import TYPE_CHECKING
+
+import pytest
+import trustme
+from cryptography.hazmat.primitives.serialization import NoEncryption, load_pem_private_key, pkcs12
+from cryptography.x509 import load_pem_x509_certificates
+
+from fairway_agent.azure import web_secrets
+from fairway_agent.azure.http import Failure
+from fairway_agent.azure.keyvault import KeyVault, Secret
+from fairway_agent.azure.web_secrets import certificate_of, files_of, main, write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class FakeVault(KeyVault):
+    """A vault that holds these."""
+
+    def __init__(self, held: dict[str, str]) -> None:
+        super().__init__("https://lab.vault.azure.net", metadata=None)  # type: ignore[arg-type]
+        self.held = held
+
+    def look(self, name: str) -> Secret:
+        if name not in self.held:
+            raise Failure(404, "SecretNotFound", f"{name} is not there")
+        return Secret(self.held[name], {})
+
+
+@pytest.fixture(scope="module")
+def issued() -> tuple[str, str]:
+    """The certificates and the key of a page, as PEM."""
+    leaf = trustme.CA().create_child_ca().issue_cert("runs.example.org")
+    chain = "".join(each.bytes().decode() for each in leaf.cert_chain_pems)
+    return chain, leaf.private_key_pem.bytes().decode()
+
+
+def _packed(issued: tuple[str, str]) -> str:
+    """As a vault keeps a certificate that was made without saying how."""
+    first, *others = load_pem_x509_certificates(issued[0].encode())
+    key = load_pem_private_key(issued[1].encode(), None)
+    data = pkcs12.serialize_key_and_certificates(b"page", key, first, others, NoEncryption())  # type: ignore[arg-type]
+    return base64.b64encode(data).decode()
+
+
+def test_both_forms_of_a_certificate_are_read(issued: tuple[str, str]) -> None:
+    chain, key = issued
+    for text in (
+        chain + key,
+        key + chain,
+        (key + chain).replace("\n", "\r\n"),
+        (chain + key).rstrip(),
+    ):
+        assert certificate_of(text, "page") == (chain, key)
+    found, its_key = certificate_of(_packed(issued), "page")
+    assert load_pem_x509_certificates(found.encode()) == load_pem_x509_certificates(chain.encode())
+    numbers = load_pem_private_key(its_key.encode(), None).private_numbers()  # type: ignore[union-attr]
+    assert numbers == load_pem_private_key(key.encode(), None).private_numbers()  # type: ignore[union-attr]
+
+
+def test_what_is_no_certificate_is_refused(issued: tuple[str, str]) -> None:
+    chain, key = issued
+    for text in (chain, key, key + key + chain, "-----BEGIN nothing"):
+        with pytest.raises(Failure, match="page holds no certificate with its key"):
+            certificate_of(text, "page")
+    for text in ("", "%%%", base64.b64encode(b"something").decode()):
+        with pytest.raises(Failure, match="page holds neither PEM nor PKCS #12"):
+            certificate_of(text, "page")
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        "",
+        "short",
+        'a"quoted~secret',
+        "two\nlines~of~it",
+        "a\\backslash",
+        "${HOME}~secret",
+        "a b c d e f",
+    ],
+)
+def test_a_secret_cannot_write_configuration(
+    secret: str, issued: tuple[str, str], tmp_path: Path
+) -> None:
+    vault = FakeVault({"page": "".join(issued), "application": secret})
+    with pytest.raises(Failure, match="application holds no secret of an application"):
+        files_of(vault, "page", "application", tmp_path)
+
+
+def test_files_are_for_root_alone_and_written_when_something_changed(
+    issued: tuple[str, str], tmp_path: Path
+) -> None:
+    vault = FakeVault({"page": "".join(issued), "application": "a~good.secret"})
+    first = files_of(vault, "page", "application", tmp_path)
+    assert 'OIDCClientSecret "a~good.secret"\n' in first["oidc.conf"]
+    assert write(first, tmp_path)
+    assert {each.name for each in tmp_path.iterdir()} == {"certificate", "key", "oidc.conf"}
+    for each in tmp_path.iterdir():
+        assert stat.S_IMODE(each.stat().st_mode) == 0o400
+    again = files_of(vault, "page", "application", tmp_path)
+    assert again == first, "the key of the cookies stays"
+    assert not write(again, tmp_path)
+    vault.held["application"] = "another~secret"
+    assert write(files_of(vault, "page", "application", tmp_path), tmp_path)
+
+
+def test_the_proxy_is_started_anew_for_a_renewed_certificate(
+    issued: tuple[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    vault = FakeVault({"application": "a~good.secret"})
+    monkeypatch.setattr(web_secrets, "KeyVault", lambda *_: vault)
+    folder, told = tmp_path / "run", tmp_path / "told"
+    folder.mkdir()
+    settings = {
+        "vault": "https://lab.vault.azure.net",
+        "client_id": "id",
+        "certificate": "page",
+        "secret": "application",
+        "changed": ["sh", "-c", f"echo again >>{told}"],
+    }
+    file = tmp_path / "settings.json"
+    file.write_text(json.dumps(settings))
+    arguments = [str(file), str(folder)]
+    assert main(arguments) == 1
+    assert "page is not there" in capsys.readouterr().err
+    assert not list(folder.iterdir())
+    vault.held["page"] = "".join(issued)
+    assert [main(arguments), main(arguments)] == [0, 0]
+    assert told.read_text() == "again\n"

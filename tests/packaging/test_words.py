@@ -1,0 +1,48 @@
+"""The words of docs, help, docstrings and comments: those that readers stumbled over stay out."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+_WORDS = re.compile(
+    r"\b(?:whoever|so\s+many(?!\s+that)|lets\s+in|of\s+one's\s+own|bears)\b",
+    re.IGNORECASE,
+)
+_FOLDERS = ("constructs", "docs", "examples", "runner", "simulators", "stacks", "tests")
+# A change of the agent's text replaces what machines boot with; the provider's text is Azure's.
+_OTHERS = ("runner/fairway_agent/", "constructs/fairway_constructs/azurerm/")
+
+
+def _found(text: str) -> list[str]:
+    return [" ".join(match[0].split()) for match in _WORDS.finditer(text)]
+
+
+def test_no_such_word_is_left(repository: Path) -> None:
+    files = [
+        file
+        for folder in _FOLDERS
+        for suffix in ("py", "md")
+        for file in (repository / folder).rglob(f"*.{suffix}")
+        if not str(file.relative_to(repository)).startswith(_OTHERS) and file != Path(__file__)
+    ]
+    files += [repository / "README.md", repository / "CONTRIBUTING.md"]
+    assert len(files) > 500
+    found = {
+        str(file.relative_to(repository)): words
+        for file in files
+        if (words := _found(file.read_text(encoding="utf-8")))
+    }
+    assert not found
+
+
+@pytest.mark.parametrize(
+    "text", ["Whoever asks", "the newest\n  so many.", "one that bears it", "it lets in"]
+)
+def test_a_word_is_found_in_any_case_and_over_lines(text: str) -> None:
+    assert _found(text)
+
+
+@pytest.mark.parametrize("text", ["who asks", "so many that it fails", "the bear", "let in"])
+def test_other_words_are_not(text: str) -> None:
+    assert not _found(text)
