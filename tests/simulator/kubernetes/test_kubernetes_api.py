@@ -7,7 +7,9 @@ reference/access-authn-authz/rbac, concepts/scheduling-eviction.
 from __future__ import annotations
 
 import json
+import queue
 import ssl
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,12 +17,16 @@ import pytest
 from fairway_agent.kubernetes.quantities import parse
 from fairway_simulator.kubernetes import Fault, KubernetesCluster
 from fairway_simulator.kubernetes.api import patches
-from fairway_simulator.kubernetes.api.resources import PODS
+from fairway_simulator.kubernetes.api.resources import CONFIG_MAPS, PODS
+from fairway_simulator.kubernetes.api.store import Store
 from fairway_simulator.kubernetes.client import Client, Refused
 from fairway_simulator.kubernetes.controllers.indexes import parsed, spelled
+from fairway_simulator.kubernetes.controllers.loop import Loop
 
 if TYPE_CHECKING:
     from conftest import Makers, Space
+
+    from fairway_simulator.kubernetes.api.store import Change
 
 
 def _map(name: str, **data: str) -> dict[str, Any]:
@@ -150,6 +156,54 @@ def test_a_watch_of_long_ago_is_told_so(
     space.create(_map("n"))
     kind, status = next(client.watch(f"{maps}?watch=1&resourceVersion={start}"))
     assert (kind, status["code"], status["reason"]) == ("ERROR", 410, "Expired")
+
+
+def test_controllers_that_have_missed_changes_look_at_all_objects() -> None:
+    """They ran behind when the server forgot; nothing else would wake them for these objects."""
+    store, seen = Store(), queue.Queue[str]()
+
+    class Names:
+        def concerned(self, change: Change) -> list[str]:
+            return [change.found["metadata"]["name"]]
+
+        def due(self) -> list[str]:
+            return []
+
+        def reconcile(self, key: str) -> None:
+            seen.put(key)
+
+    store.create(CONFIG_MAPS, {"metadata": {"namespace": "n", "name": "m"}})
+    store.forget()
+    loop = Loop(store, [Names()])
+    loop.start()
+    try:
+        assert seen.get(timeout=60) == "m"
+        store.create(CONFIG_MAPS, {"metadata": {"namespace": "n", "name": "o"}})
+        assert seen.get(timeout=60) == "o"
+    finally:
+        store.close()
+        loop.stop()
+    assert seen.empty()
+
+
+def test_jobs_run_while_the_server_forgets(
+    space: Space, jobs: Makers, cluster: KubernetesCluster
+) -> None:
+    """Its controllers and its nodes list anew."""
+    done = threading.Event()
+
+    def forget() -> None:
+        while not done.wait(0.001):
+            cluster.api.store.forget()
+
+    forgetful = threading.Thread(target=forget)
+    forgetful.start()
+    try:
+        space.create(jobs.job("a", "exit 0", completions=3, parallelism=1))
+        space.wait("job/a", "Complete")
+    finally:
+        done.set()
+        forgetful.join()
 
 
 def test_unknown_fields_are_warned_of_or_refused(space: Space, client: Client, maps: str) -> None:

@@ -41,6 +41,7 @@ class Store:
         """Held while more than one object is read or written; told of every change."""
         self.version = FIRST
         self._objects: dict[str, dict[tuple[str, str], Object]] = {}
+        self._resources: dict[str, Resource] = {}
         self._owned: dict[tuple[str, str], dict[tuple[str, str], None]] = {}
         self._changes: list[Change] = []
         self._closed = False
@@ -77,6 +78,7 @@ class Store:
         """Adds an object that has its whole metadata; 409."""
         with self.changed:
             key = _key(new)
+            self._resources[resource.qualified] = resource
             if key in self._objects.setdefault(resource.qualified, {}):
                 raise already_exists(resource, key[1])
             return self._put(resource, "ADDED", new, None)
@@ -112,6 +114,15 @@ class Store:
             if since + 1 < first:
                 raise expired(f"too old resource version: {since} ({first - 1})")
             return self._changes[max(0, since + 1 - first) :]
+
+    def everything(self) -> list[Change]:
+        """All objects, each as if it had just been added: for one who has missed changes."""
+        with self.changed:
+            return [
+                Change(self.version, "ADDED", self._resources[name], found, None)
+                for name, objects in self._objects.items()
+                for found in objects.values()
+            ]
 
     def wait(self, since: int, timeout: float) -> bool:
         """Until something happened after that version; False where nothing did."""

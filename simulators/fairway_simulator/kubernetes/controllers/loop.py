@@ -53,9 +53,8 @@ class Loop:
     def _run(self) -> None:
         since, looked = FIRST, 0.0
         while not self._stopped.is_set():
-            changes = self._store.changes(since)
+            since, changes = self._news(since)
             if changes:
-                since = changes[-1].version
                 for controller in self._controllers:
                     keys = {key for each in changes for key in controller.concerned(each)}
                     self._work(controller, sorted(keys))
@@ -64,6 +63,16 @@ class Loop:
                 for controller in self._controllers:
                     self._work(controller, controller.due())
             self._store.wait(since, _STEP)
+
+    def _news(self, since: int) -> tuple[int, list[Change]]:
+        """The version of now, and what happened until then; where that has been forgotten, all
+        objects, as informers list anew after a 410 (kubernetes.io/docs/reference/using-api,
+        "Efficient detection of changes")."""
+        with self._store.changed:
+            try:
+                return self._store.version, self._store.changes(since)
+            except ApiError:
+                return self._store.version, self._store.everything()
 
     def _work(self, controller: Controller, keys: Iterable[str]) -> None:
         for key in keys:
