@@ -66,11 +66,24 @@ class Staged:
 class Chained:
     """An input that a task of another run has kept: the folder `path`, below the one in which the
     folder `runs` is. It is copied there from `source`, the same in the project that submits, where
-    it is not the other run's own."""
+    it is not the other run's own. A `*` in `path` stands for the
+    task's equal one, see `TaskSpec.equal`: each task reads what that has kept."""
 
     name: str
     path: str
     source: str | None = None
+
+    def path_for(self, equal: Mapping[str, int]) -> str | None:
+        """The folder of a task with these equal ones; None of a setup and a last task, which have
+        none.
+
+        >>> Chained("data", "runs/a-1/tasks/*/outputs/data").path_for({"a-1": 3})
+        'runs/a-1/tasks/3/outputs/data'
+        """
+        if "/*/" not in self.path:
+            return self.path
+        number = equal.get(self.path.split("/")[1])
+        return None if number is None else self.path.replace("/*/", f"/{number}/", 1)
 
     @classmethod
     def from_json(cls, facts: object) -> Chained:
@@ -249,7 +262,9 @@ class RunPlan:
 
     `tasks` counts them, the one of `finally:` included; `directory` is where they run, `after`
     names the runs to wait for, `conditions` how those of them must have ended that need not have
-    succeeded, by their IDs, and `needs` the programs that the main host must have.
+    succeeded, by their IDs, and `needs` the programs that the main host must have. `equal` names
+    the runs, and how people call them, of which each task waits for one task alone: that of its
+    point, see `TaskSpec.equal`.
 
     `timeout` is that of an attempt, `max_duration` that of the run, `sample_every` the time between
     two samples of the nodes, and `grace` what a task has after its `signal`, all in seconds.
@@ -265,6 +280,7 @@ class RunPlan:
     max_parallel: int | None = None
     after: tuple[str, ...] = ()
     conditions: Mapping[str, str | list[int]] = field(default_factory=dict)
+    equal: Mapping[str, str] = field(default_factory=dict)
     needs: tuple[str, ...] = ()
     retries: int = 0
     retry_limits: Mapping[str, int] = field(default_factory=dict)
@@ -295,7 +311,7 @@ class RunPlan:
     def awaits(self, entry: Chained) -> bool:
         """Whether an input is what one of the runs keeps that this one comes after: it is there
         once these have ended."""
-        runs = {each.rpartition("/")[2] for each in self.after}
+        runs = {each.rpartition("/")[2] for each in (*self.after, *self.equal)}
         return entry.path.startswith("runs/") and entry.path.split("/")[1] in runs
 
     @property
@@ -323,6 +339,7 @@ class RunPlan:
             max_parallel=fields.count_or_none("max_parallel"),
             after=fields.texts("after"),
             conditions=_conditions(fields.mapping("conditions")),
+            equal=fields.variables("equal"),
             needs=fields.texts("needs"),
             retries=fields.count("retries"),
             retry_limits=fields.counts("retry_limits"),
@@ -365,6 +382,7 @@ class RunPlan:
             **({"idle_gpu": asdict(self.idle_gpu)} if self.idle_gpu else {}),
             **({"chained": [asdict(each) for each in self.chained]} if self.chained else {}),
             **({"conditions": self.conditions} if self.conditions else {}),
+            **({"equal": self.equal} if self.equal else {}),
         }
 
     def text(self) -> str:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
 import signal
 import sys
@@ -25,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_agent import (
     cancelled_tasks,
+    equal_tasks,
     limits,
     predecessors,
     processes,
@@ -34,16 +36,19 @@ from fairway_agent import (
     wakeups,
 )
 from fairway_agent.allocators.machine import Machine
+from fairway_agent.equal_tasks import EqualTasks
 from fairway_agent.faults import Fault
 from fairway_agent.figures.sampling import Sampling, sampler
 from fairway_agent.notify import notify
 from fairway_agent.run_state import RunState
 from fairway_agent.share import NeverFits
 from fairway_agent.task import Task
+from fairway_agent.task_order import PAUSE, TaskOrder
 from fairway_agent.task_state import TIMED_OUT, TaskState
 
 if TYPE_CHECKING:
     import socket
+    import threading
     from collections.abc import Iterator
 
     from fairway_agent.allocators.allocator import Allocator
@@ -64,7 +69,8 @@ class Supervisor:
     that sends word of that. `limit` names the limit of its own that the run is over, `spent` is
     for how many node-seconds it has held nodes in attempts that have ended. `broken` says that a
     file of the run is damaged, so that nothing more can be done. `apart` has the names of tasks
-    that a person has ended, each by itself.
+    that a person has ended, each by itself. `others` are the runs whose tasks are awaited, and when
+    they have ended.
     """
 
     folder: Path
@@ -88,6 +94,7 @@ class Supervisor:
     blocked: bool = False
     notified: int = 0
     sampling: Sampling | None = None
+    others: dict[Path, threading.Event] = field(default_factory=dict)
     recorded: RunState = field(default_factory=RunState)
     states: state_files.States = field(default_factory=state_files.States)
 
@@ -123,7 +130,8 @@ class Supervisor:
         if not self.cancelled and not self.reason:
             self._sample()
             self._stage(self._tasks_of("tasks"))
-            self._stage(self._tasks_of("finally"))
+            if not equal_tasks.none_began(self.folder, self.plan):
+                self._stage(self._tasks_of("finally"))
             if self.sampling is not None:
                 self.sampling.end()
 
@@ -167,8 +175,9 @@ class Supervisor:
             self.reason = f"not started: {', '.join(unmet)}"
 
     def _may_wait(self) -> bool:
-        """Whether its tasks may have to wait for nodes, or for what other runs have of one."""
-        if self.allocator.lends_nodes:
+        """Whether its tasks may have to wait for nodes, for what other runs have of one, or for
+        tasks of others."""
+        if self.allocator.lends_nodes or self.plan.equal:
             return True
         first = next(run_files.read_specs(self.folder / "tasks.jsonl"), None)
         return first is not None and first.wanted is not None
@@ -190,34 +199,60 @@ class Supervisor:
 
     def _stage(self, tasks: Iterator[Task], *, counted: bool = True) -> None:
         """Runs all tasks of a stage to their end; `counted` says that they are the job's own."""
-        coming = next(tasks, None)
-        while coming or self.waiting or self.running:
+        coming = TaskOrder(tasks, self._equals() if counted else None)
+        while self.waiting or self.running or coming.first(self.apart) or coming.holds:
             self.blocked = False
             self._end_apart()
-            while not self._is_ending() and (self.waiting or coming):
-                task = self.waiting[0] if self.waiting else coming
-                assert task is not None
-                if task.name not in self.apart and not self._allot(task):
-                    break
-                if self.waiting:
-                    self.waiting.popleft()
-                else:
-                    coming = next(tasks, None)
-                if task.name in self.apart:
-                    self._move(counted, "queued", "cancelled")
-                else:
-                    self._start(task, counted=counted)
+            self._begin_due(coming, counted=counted)
             if not self.blocked:
                 self.allocator.rest()
             self._keep_limit()
             if self._is_ending():
-                coming = None
+                coming.drop()
                 self._cancel(counted=counted)
-            if self.running or self.blocked:
+            if self.running or self.blocked or coming.holds:
                 self._record("running" if self.started else "queued")
-                wakeups.wait(self.wakeup, self._next_deadline())
+                due = self._next_deadline()
+                if coming.holds:
+                    due = min(due or math.inf, time.monotonic() + PAUSE)
+                wakeups.wait(self.wakeup, due)
                 self._look_after_running(counted=counted)
         processes.end_orphans(self._own, _STRAY_GRACE)
+
+    def _begin_due(self, coming: TaskOrder, *, counted: bool) -> None:
+        """Starts the tasks that may start now, in their order."""
+        while not self._is_ending():
+            task = self.waiting[0] if self.waiting else coming.first(self.apart)
+            if task is None:
+                break
+            is_left_out = task.name in self.apart or bool(task.left_out)
+            if not is_left_out and not self._allot(task):
+                break
+            if self.waiting:
+                self.waiting.popleft()
+            else:
+                coming.take()
+            if is_left_out:
+                self._leave_out(task, counted=counted)
+            else:
+                self._start(task, counted=counted)
+
+    def _equals(self) -> EqualTasks | None:
+        """What its tasks wait for; the bell rings when one of the other runs has ended."""
+        if not self.plan.equal:
+            return None
+        if not self.others:
+            self.others = {
+                Path(each): predecessors.watch([each], self.bell) for each in self.plan.equal
+            }
+        return EqualTasks(self.plan, lambda folder: self.others[folder].is_set())
+
+    def _leave_out(self, task: Task, *, counted: bool) -> None:
+        """Counts a task that does not begin; one that a person has ended has said so."""
+        self._move(counted, "queued", "cancelled")
+        if task.name not in self.apart:
+            status = TaskState("cancelled", ended=time.time(), reason=task.left_out)
+            task.record(status)
 
     def _sample(self) -> None:
         """Has this machine sampled; where nodes are allotted, their tasks see to that."""
@@ -400,7 +435,11 @@ class Supervisor:
         if value != self.recorded:
             self.states.write(self.folder / state_files.FILE, value)
             self.recorded = value
-        if state == "queued" and not self.notified and (self.blocked or self.plan.after):
+        if (
+            state == "queued"
+            and not self.notified
+            and (self.blocked or self.plan.after or self.plan.equal)
+        ):
             self.notified = notify(self.folder, self.plan, value) or -1
         if self.states.late:
             # The value is among what is late, or will be followed by another.

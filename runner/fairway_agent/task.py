@@ -68,7 +68,8 @@ class Task:
     `states` are its supervisor's, where it has one that writes late what finds no room.
     `nodes` are its own, its main host first; it has none where its ranks share this machine.
     `session_folder` is where MPI's launchers keep what they know of the last attempt.
-    `refusal` is why it never starts, where no node has what it wants.
+    `refusal` is why it never starts, where no node has what it wants, and `left_out` why, where a
+    task that it waits for has ended otherwise than it wants.
     `idle` watches whether its GPUs do nothing, where the job limits that, and `limit` is why it was
     ended for it. `lacks` says that its launcher is not on its nodes, and `clock` notes when its log
     had which size.
@@ -99,6 +100,7 @@ class Task:
     nodes: list[Host] = field(default_factory=list)
     session_folder: Path | None = None
     refusal: str = ""
+    left_out: str = ""
     idle: IdleWatch | None = None
     limit: str = ""
     lacks: str = ""
@@ -419,21 +421,25 @@ class Task:
         """The variables of the inputs that another run has kept."""
         base = self.run_folder.parents[1]
         return {
-            f"FAIRWAY_INPUT_{each.name.upper()}": str(base / each.path)
+            f"FAIRWAY_INPUT_{each.name.upper()}": str(base / path)
             for each in self.plan.chained
+            if (path := each.path_for(self.spec.equal)) is not None
         }
 
     def missing_input(self) -> str:
         """Which input is not there that another run was to keep; "" where all are."""
         for each in self.plan.chained:
-            folder = self.run_folder.parents[1] / each.path
+            path = each.path_for(self.spec.equal)
+            if path is None:
+                continue
+            folder = self.run_folder.parents[1] / path
             for parent in (folder.parents[1], folder.parent):
                 # A node that shares the folder believes for a while that what it did not find there
                 # before is not there, until it lists it.
                 with suppress(OSError):
                     list(parent.iterdir())
             if not folder.is_dir():
-                _, run, _, task, _, output = (*each.path.split("/"), *[""] * 5)[:6]
+                _, run, _, task, _, output = (*path.split("/"), *[""] * 5)[:6]
                 if not output:
                     return f"the input `{each.name}` is not there any more: {folder}"
                 return f"task {task} of {run} has kept no file in `{output}`"

@@ -32,6 +32,8 @@ class Capabilities:
     after: bool = _row("`after:`", True)
     begins_steps: bool = _row("`steps:` begin without a command that follows", True)
     """Whether a run waits there for others, also where no machine of the user's is on."""
+    begins_points: bool = _row("`after: {STEP: {points: equal}}`", False)
+    """Whether a task of a run waits there for one task of another."""
     accounts: bool = _row("`account:` and `qos:`", False)
     notifies: bool = _row("`notify:`", False)
     """Whether something there watches a run as a whole, beside its tasks."""
@@ -74,6 +76,7 @@ ENGINES = {
     "local": Capabilities(
         runs_here=True,
         containers=True,
+        begins_points=True,
         notifies=True,
         tells_waiting=True,
         tells_secretly=True,
@@ -86,6 +89,7 @@ ENGINES = {
     ),
     "ssh": Capabilities(
         containers=True,
+        begins_points=True,
         notifies=True,
         tells_waiting=True,
         tells_secretly=True,

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from fairway_core.documents import Document, FieldError, Model
 from fairway_core.findings import Finding, UserError
@@ -51,18 +51,51 @@ def _some(value: T) -> T:
 _Code = Annotated[int, Field(ge=0, le=255)]
 
 
-class ExitCode(Model):
-    """That the run of a step has ended with this exit code, or one of these."""
+Ending = Literal["succeeded", "failed", "ended"]
 
-    exit_code: Annotated[_Code | list[_Code], AfterValidator(_some)]
+
+class Ended(Model):
+    """How the run of a step must have ended: with one of these exit codes; or, task by task, how
+    that task must have ended that has the same point."""
+
+    points: Literal["equal"] | None = None
+    """`equal`: each task waits for the task of that step whose parameters have equal values."""
+    state: Ending | None = None
+    """With `points`: how that task must have ended; by default it must have succeeded."""
+    exit_code: Annotated[_Code | list[_Code] | None, AfterValidator(_some)] = None
     """A code from 0 to 255, or a list of them; of a sweep it is that of its first failing task."""
 
+    @model_validator(mode="after")
+    def _says_one(self) -> Ended:
+        if self.state is not None and self.exit_code is not None:
+            raise FieldError("`state` and `exit_code` are two conditions", "keep one", ("state",))
+        if self.points is None and self.state is not None:
+            hint = f"write `{self.state}` in place of the mapping, or add points: equal"
+            raise FieldError("`state` is for tasks of equal points", hint, ("state",))
+        if self.points is None and self.exit_code is None:
+            hint = "write for example exit_code: 3, or points: equal"
+            raise FieldError("the condition is empty", hint)
+        return self
 
-Condition = (
-    Literal["succeeded", "failed", "ended"]
-    | Annotated[ExitCode, Called("`succeeded`, `failed`, `ended` or {exit_code: 3}")]
-)
+
+_CONDITIONS = "`succeeded`, `failed`, `ended`, {exit_code: 3} or {points: equal}"
+Condition = Ending | Annotated[Ended, Called(_CONDITIONS)]
 """How a step must have ended before another begins; `ended` is in any way."""
+
+
+def plain_condition(condition: Condition) -> str | list[int]:
+    """As plans and records have it: a word, or exit codes."""
+    if isinstance(condition, str):
+        return condition
+    codes = condition.exit_code
+    if codes is None:
+        return condition.state or "succeeded"
+    return [codes] if isinstance(codes, int) else list(codes)
+
+
+def by_point(after: Mapping[str, Condition]) -> list[str]:
+    """The steps whose tasks are awaited one by one, each by the task of the same point."""
+    return [name for name, each in after.items() if not isinstance(each, str) and each.points]
 
 
 def _after(value: Any) -> Any:
@@ -194,14 +227,17 @@ def _ordered(whole: Whole, document: Document) -> list[str]:
 
 
 def _before(whole: Whole, name: str) -> set[str]:
-    """The steps that have ended when this one begins."""
-    found: set[str] = set()
-    waiting = [*whole.steps[name].after]
+    """The steps that have ended when this one begins, and those whose tasks its own wait for. Of a
+    step before, tasks may have waited for some tasks of another alone: that may go on."""
+    found, seen = set(whole.steps[name].after), {name}
+    waiting = [*found]
     while waiting:
         other = waiting.pop()
-        if other not in found:
-            found.add(other)
-            waiting += whole.steps[other].after
+        if other not in seen:
+            seen.add(other)
+            after = whole.steps[other].after
+            found |= set(after) - set(by_point(after))
+            waiting += after
     return found
 
 

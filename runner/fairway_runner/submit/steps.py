@@ -21,12 +21,19 @@ from fairway_runner.engines.engine import engine_of_steps
 from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.job_file import typed_by
 from fairway_runner.jobs.sent import known_git, sent_before
-from fairway_runner.jobs.steps import inputs_of_runs, read_steps, step_run
+from fairway_runner.jobs.steps import (
+    by_point,
+    inputs_of_runs,
+    plain_condition,
+    read_steps,
+    step_run,
+)
 from fairway_runner.runs import steps
 from fairway_runner.runs.records import LONGEST_ID, is_run_id
 from fairway_runner.runs.steps import StepRecord
 from fairway_runner.submit import recorded
 from fairway_runner.submit import snapshot as code
+from fairway_runner.submit.points import equal_points, refusals
 from fairway_runner.submit.rerun import job_file_of
 from fairway_runner.submit.resume import earlier, resume
 from fairway_runner.submit.several import choose
@@ -37,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from fairway_runner.jobs.job_file import JobFile
-    from fairway_runner.jobs.steps import Condition, NamedStep
+    from fairway_runner.jobs.steps import NamedStep
     from fairway_runner.runs.records import RunRecord
     from fairway_runner.runs.store import Run, RunStore
     from fairway_runner.submit.submission import Prepared
@@ -83,6 +90,8 @@ def prepare_steps(
             errors += error.findings
     if not errors:
         errors = [each for step in named for each in _unkept(step, whole, found)]
+        jobs = {step.name: replace(job_file, document=step.document) for step in named}
+        errors += [each for step in named for each in _unequal(step, whole, found, jobs)]
     if errors:
         raise UserError(list(dict.fromkeys(errors)))
     first = found[named[0].name]
@@ -91,8 +100,9 @@ def prepare_steps(
             step.name,
             runs[step.name],
             found[step.name].record.target,
-            {name: _plain(each) for name, each in step.after.items()},
+            {name: plain_condition(each) for name, each in step.after.items()},
             _can_wait(step, whole, found),
+            tuple(by_point(step.after)),
         )
         for step in named
     ]
@@ -129,12 +139,15 @@ def start_step(whole: Run, step: StepRecord, store: RunStore, before: Sequence[R
         document = Document(parsed, parsed.data)
         document = document.override(facts.get("set", []), typed_by(document.data))
         named = read_steps(document, whole.id)
-        own = next(each for each in named if each.name == step.name).document
+        mine = next(each for each in named if each.name == step.name)
+        own = mine.document
         job_file = replace(
             job_file_of(own, facts, snapshot, target), assignments=tuple(facts.get("set", []))
         )
         options: dict[str, Any] = {"code_folder": snapshot, "before": before}
         options["conditions"] = _conditions(whole, step, before)
+        jobs = {each.name: replace(job_file, document=each.document) for each in named}
+        options["points"] = equal_points(mine, jobs, whole.id)
         prepared = prepare(job_file, target, store, run_id=step.run, **options)
         _say_whose(prepared, own, facts, whole, step)
         return start(prepared, store)
@@ -233,6 +246,18 @@ def _can_wait(step: NamedStep, whole: str, found: Mapping[str, Prepared]) -> boo
     return True
 
 
+def _unequal(
+    step: NamedStep, whole: str, found: Mapping[str, Prepared], jobs: Mapping[str, JobFile]
+) -> list[Finding]:
+    """What keeps tasks of a step from waiting each for that of its point."""
+    refused = list(refusals(step, found, whole, waits=_can_wait(step, whole, found)))
+    try:
+        equal_points(step, jobs, whole)
+    except UserError as error:
+        refused += error.findings
+    return refused
+
+
 def _unkept(step: NamedStep, whole: str, found: Mapping[str, Prepared]) -> list[Finding]:
     """What is said of inputs that the step before does not keep."""
     runs = {step_run(whole, name): name for name in found}
@@ -258,14 +283,6 @@ def _unkept(step: NamedStep, whole: str, found: Mapping[str, Prepared]) -> list[
             dotted = f"steps.{step.name}.inputs.{name}"
             findings.append(Finding("bad-steps", message, hint, dotted, location=place))
     return findings
-
-
-def _plain(condition: Condition) -> str | list[int]:
-    """As the record has it."""
-    if isinstance(condition, str):
-        return condition
-    codes = condition.exit_code
-    return [codes] if isinstance(codes, int) else list(codes)
 
 
 def _record(

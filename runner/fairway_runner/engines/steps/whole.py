@@ -147,9 +147,17 @@ class Whole:
         ended = [self.run_of(self.steps[i]) for i in others if self.states[i].is_final]
         return [run for run in ended if run is not None]
 
+    def _equal(self, step: StepRecord) -> list[Run]:
+        """The runs for whose tasks its own wait, task by task: also those that have ended."""
+        found = [self.run_of(self.steps[self._index(name)]) for name in step.equal]
+        return [run for run in found if run is not None]
+
     def _unmet(self, step: StepRecord) -> list[str]:
-        """What became of those that it comes after that have ended otherwise than it wants."""
-        others = {name: self.states[self._index(name)] for name in step.after}
+        """What became of those that it comes after that have ended otherwise than it wants; where
+        its tasks wait for others' tasks, each sees to that by itself."""
+        apart = {run.id for run in self._equal(step)}
+        names = [name for name in step.after if self.steps[self._index(name)].run not in apart]
+        others = {name: self.states[self._index(name)] for name in names}
         return [
             f"{name} {_ending(state)}"
             for name, state in others.items()
@@ -209,6 +217,7 @@ class Whole:
         with self.apart(index):
             try:
                 before = [*going, *self._to_wait_for_again(step)] if going else going
+                before = [*{run.id: run for run in (*before, *self._equal(step))}.values()]
                 self._mirror(index, start_step(Run(self.run.folder), step, self.store, before))
             except (NotKept, Refused) as error:
                 if going and any(each.id == FAILED_PREDECESSOR for each in error.findings):
@@ -239,7 +248,7 @@ class Whole:
             started=status.started,
             ended=status.ended if ended else None,
             exit_code=own.exit_code if ended and (begun or status.state != "cancelled") else None,
-            reason=status.reason,
+            reason=status.reason or (None if begun else _left_out(own)),
         )
         self._settle(index, state)
 
@@ -275,6 +284,11 @@ def _never_began(run: Run) -> bool:
 def has_begun(run: Run) -> bool:
     """Whether any task of a run has."""
     return any(run.task_status(index).attempts for index in range(run.record.tasks))
+
+
+def _left_out(own: Run) -> str | None:
+    """Why a run ended in which no task began: what is said of the first."""
+    return own.task_status(0).reason
 
 
 def _show_log(folder: Path, own: Run) -> None:
