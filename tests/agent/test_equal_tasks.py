@@ -107,4 +107,4 @@ def test_plans_and_lines_are_read_as_they_are_written() -> None:
         with pytest.raises(Unfit, match="equal"):
             TaskSpec.from_json({**json.loads(spec.line()), "equal": equal})
     with pytest.raises(Unfit, match="equal"):
-        RunPlan.from_json({**plan.to_json(), "equal": {"a-1": 3}})
+        RunPlan.from_json({**json.loads(plan.text()), "equal": {"a-1": 3}})
