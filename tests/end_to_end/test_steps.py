@@ -319,3 +319,41 @@ def test_killed_at_any_moment_nothing_runs_twice_nor_is_left_out(fairway: Fairwa
         ran = (fairway.folder / f"{run}.txt").read_text().split()
         assert ran == ["pipe-first", "pipe-second"], number
     assert killed >= KILLS - 2
+
+
+def test_a_step_without_any_task_to_begin_is_left_out(fairway: Fairway, gate: Gate) -> None:
+    """Its last task has nothing to come after, and it is no failure of its own; a task that waits
+    is ended by itself."""
+    sweep = {"params": {"x": 0}, "sweep": {"points": {"grid": {"x": [1, 2]}}}}
+    by_point = {"points": "equal"}
+    named = {
+        "prepare": {**sweep, "command": f"read -r _ <{gate.path}; exit 3"},
+        "train": {
+            **sweep,
+            "after": {"prepare": by_point},
+            "command": "true",
+            "finally": {"command": "echo last"},
+        },
+        "repair": {
+            **sweep,
+            "after": {"prepare": {**by_point, "state": "failed"}},
+            "command": "true",
+        },
+    }
+    file = fairway.folder / "apart.json"
+    file.write_text(json.dumps({"name": "apart", "template": "plain", "steps": named}))
+    done = fairway("submit", file, "--run-id", "apart-a")
+    assert done.returncode == 0, done.stderr
+    assert fairway("cancel", "apart-a-repair", "--task", "1").returncode == 0
+    gate.open(2)
+    assert fairway("wait", "apart-a").returncode == 3
+    found = {each["params"]["step"]: each for each in fairway.show("apart-a")["task_list"]}
+    ends = {name: (each["state"], each["attempts"]) for name, each in found.items()}
+    assert ends["prepare"] == ("failed", 1)
+    assert ends["train"] == ("cancelled", 0)
+    assert found["train"]["reason"] == "left out: prepare task 0 failed with exit code 3"
+    train = fairway.show("apart-a-train")["task_list"]
+    assert [each["attempts"] for each in train] == [0, 0, 0]
+    repair = fairway.show("apart-a-repair")["task_list"]
+    assert [each["state"] for each in repair] == ["succeeded", "cancelled"]
+    assert not repair[1]["reason"]
