@@ -39,7 +39,7 @@ def retiring_size(size: VmSize, today: datetime.date) -> Iterator[Fault]:
 
 @check("no-new-capacity", Severity.WARNING, Subject.ENVIRONMENT, at=occurrences.sizes)
 def no_new_capacity(size: VmSize) -> Iterator[Fault]:
-    """A VM size that Azure still runs and no longer extends: a new quota may be refused.
+    """A VM size that Azure still runs but no longer expands: it may refuse new quota.
 
     Wrong:
         clusters:
@@ -85,9 +85,9 @@ def no_infiniband(size: VmSize, nodes: int) -> Iterator[Fault]:
 def no_imex(size: VmSize, nodes: int) -> Iterator[Fault]:
     """Several nodes of a size whose GPUs reach other nodes' over NVLink.
 
-    That takes NVIDIA's service IMEX on each node of a job, with the addresses of the others,
+    That needs NVIDIA's IMEX service on each node of a job, with the addresses of the others,
     started before the job. No engine of Fairway starts it, and NCCL fails without it, or leaves
-    NVLink. Where an image of your own does, ignore this check.
+    NVLink. If an image of your own starts it, ignore this check.
 
     Wrong:
         clusters:
@@ -154,7 +154,7 @@ def floating_image(image: Image) -> Iterator[Fault]:
 def rdma_only_image(size: VmSize, image: Image) -> Iterator[Fault]:
     """A Batch pool of a size without InfiniBand with an HPC image.
 
-    Batch lists these images for sizes with InfiniBand, and does not hold to it: pools of other
+    Batch lists these images for sizes with InfiniBand, but does not enforce it: pools of other
     sizes with them are in wide use, and no other image has drivers for GPUs. Should nodes not
     start, `fairway nodes` says so; an image of your own (`image_id`) is the other way.
 

@@ -34,9 +34,9 @@ def _filesystems(subject: EnvironmentSubject) -> Iterator[Occurrence]:
 
 @check("starved-gpus", Severity.WARNING, Subject.ENVIRONMENT, at=_filesystems)
 def starved_gpus(limits_mbps: Mapping[str, float], gpus: int) -> Iterator[Fault]:
-    """A file system that cannot feed the GPUs of all the clusters that read from it.
+    """A file system too slow for the GPUs of all the clusters that read from it.
 
-    A cluster is taken to read from the fastest of the file systems that it mounts.
+    A cluster is assumed to read from the fastest of the file systems that it mounts.
     What an NFS server gives is the least of its disks together, the disk limit of its VM size
     and its network interface; what others give comes with their size. What a GPU reads is in
     the catalogue as `gpu_read_mbps`.

@@ -77,7 +77,7 @@ def _disks(subject: EnvironmentSubject) -> Iterator[Occurrence]:
 def disks_need_a_zone(kind: str, zone: int | None, location: str) -> Iterator[Fault]:
     """Premium SSD v2 or Ultra disks outside of a zone, in a region that may have zones.
 
-    Where a region has zones Azure makes them in a zone only; in one without it makes them as they
+    In a region with zones Azure makes them in a zone only; in one without it makes them as they
     are. A warning, as it is not known of every region whether it has any.
 
     Wrong:

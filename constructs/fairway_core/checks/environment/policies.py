@@ -25,7 +25,7 @@ def _tags(subject: EnvironmentSubject) -> Iterator[Occurrence]:
 
 @check("policy-tag", Severity.ERROR, Subject.ENVIRONMENT, at=_tags)
 def policy_tag(name: str, tags: Mapping[str, str]) -> Iterator[Fault]:
-    """A tag that the company requires, and no resource would have, or without a value.
+    """A tag that the company requires, and that is missing or empty.
 
     Wrong:
         policies: {required_tags: [cost-center]}
@@ -55,7 +55,7 @@ def _regions(subject: EnvironmentSubject) -> Iterator[Occurrence]:
 
 @check("policy-region", Severity.ERROR, Subject.ENVIRONMENT, at=_regions)
 def policy_region(location: str, allowed: Collection[str]) -> Iterator[Fault]:
-    """A region in which the company lets nothing be made.
+    """A region in which the company allows no resources.
 
     Wrong:
         location: eastus
@@ -87,7 +87,7 @@ def _public_addresses(subject: EnvironmentSubject) -> Iterator[Occurrence]:
 
 @check("policy-public-address", Severity.ERROR, Subject.ENVIRONMENT, at=_public_addresses)
 def policy_public_address(what: str, hint: str) -> Iterator[Fault]:
-    """A public IP address, where the company denies them.
+    """A public IP address, although the company denies them.
 
     Wrong:
         policies: {deny_public_addresses: true}
@@ -120,7 +120,7 @@ def _public_access(subject: EnvironmentSubject) -> Iterator[Occurrence]:
 
 @check("policy-public-access", Severity.ERROR, Subject.ENVIRONMENT, at=_public_access)
 def policy_public_access(what: str, hint: str) -> Iterator[Fault]:
-    """Services with a public side, where the company denies that.
+    """Services with a public endpoint, although the company denies them.
 
     Wrong:
         policies: {deny_public_access: true}
@@ -169,7 +169,7 @@ def _encrypted(environment: Environment, kind: str) -> Iterator[tuple[tuple[str,
 
 @check("policy-key", Severity.ERROR, Subject.ENVIRONMENT, at=_keys)
 def policy_key(kind: str, what: str, can: bool) -> Iterator[Fault]:
-    """Something with Azure's own keys, where the company requires a customer-managed one.
+    """Something with Azure's own keys, although the company requires customer-managed ones.
 
     Fairway gives the storage account such a key; other services cannot have one here.
 

@@ -37,7 +37,7 @@ def _texts_in(value: Any, path: DataPath) -> Iterator[Occurrence]:
 
 @check("terraform-expression", Severity.ERROR, Subject.ENVIRONMENT, at=_texts)
 def terraform_expression(text: str) -> Iterator[Fault]:
-    """Text that Terraform would take for an expression of its own and evaluate.
+    """Text that Terraform would read as an expression and evaluate.
 
     Wrong:
         tags: {owner: you@example.com, ticket: "${upper(var.ticket)}"}

@@ -70,7 +70,7 @@ def _images(subject: JobSubject) -> Iterator[Occurrence]:
 
 @check("old-cuda", Severity.ERROR, Subject.JOB, at=_images)
 def old_cuda(image: str, size: VmSize) -> Iterator[Fault]:
-    """A container whose tag names a CUDA that is older than the GPUs: it has no code for them.
+    """A container whose tag names a CUDA older than the GPUs: it has no code for them.
 
     Wrong:
         container: {image: "pytorch/pytorch:1.11.0-cuda11.3-cudnn8-runtime"}
@@ -97,7 +97,7 @@ def _sharp(subject: JobSubject) -> Iterator[Occurrence]:
 
 @check("no-sharp", Severity.WARNING, Subject.JOB, at=_sharp)
 def no_sharp(size: VmSize) -> Iterator[Fault]:
-    """In-network reduction (SHARP) on nodes for which no settings of it are known.
+    """In-network reduction (SHARP) on nodes for which Fairway knows no settings.
 
     The job runs as without it. Of today's sizes ND H100 v5 and ND H200 v5 have it.
 

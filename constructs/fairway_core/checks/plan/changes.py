@@ -82,7 +82,7 @@ def data_loss(
 ) -> Iterator[Fault]:
     """A change that loses data now or later: a disk or a lock goes, or less is kept than before.
 
-    It is meant only where the resource's address is named on the command line. Deleted or
+    To accept it, name the resource's address on the command line. Deleted or
     replaced: disks, accounts, containers, shares, volumes, databases, vaults, images, backups,
     logs, Batch accounts, locks, immutability policies, resource groups, and machines with a disk
     of their own. Changed: a life cycle that deletes sooner; versions, soft delete, snapshots,

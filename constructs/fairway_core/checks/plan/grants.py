@@ -67,10 +67,10 @@ def _is_one_resource(scope: object) -> bool:
 def wider_grant(
     address: str, before: Mapping[str, Any], after: Mapping[str, Any], own: bool = False
 ) -> Iterator[Fault]:
-    """A role that is given, given over more, or allows more than before; a token that is trusted.
+    """A new role assignment, a wider scope, a role that allows more, or a newly trusted token.
 
-    What the environment gives an identity of its own over a single resource is not told, unless
-    the role is a broad one; nor a new role that names each of its actions: nobody has it yet.
+    A role that the environment assigns to its own identity on a single resource is not
+    reported, unless it is a broad one; nor is a new role that lists its actions: nobody has it yet.
 
     Wrong:
         resource_changes:

@@ -43,7 +43,7 @@ def _clusters(subject: PlanSubject) -> Iterator[Occurrence]:
 def api_server_opened(
     address: str, before: Mapping[str, Any], after: Mapping[str, Any], *, unknown: bool
 ) -> Iterator[Fault]:
-    """An API server of Kubernetes that more addresses reach than before, or local accounts of it.
+    """A Kubernetes API server that more addresses reach than before, or with local accounts.
 
     Wrong:
         resource_changes:
@@ -152,7 +152,7 @@ def lost_cluster(
     after: Mapping[str, Any],  # noqa: ARG001
     reason: str = "",
 ) -> Iterator[Fault]:
-    """A Kubernetes cluster that goes, or is made anew: all that runs in it ends.
+    """A Kubernetes cluster that is deleted or recreated: all that runs in it ends.
 
     Wrong:
         resource_changes:

@@ -54,7 +54,7 @@ def mixed_nodes(
     after: Mapping[str, Any],
     partition: str = "",
 ) -> Iterator[Fault]:
-    """A change of what nodes are made with: those that are up stay as they were until reimaged.
+    """A change to what new nodes are made with: running nodes stay as they were until reimaged.
 
     With another upgrade mode than Manual, Azure reimages them itself.
 

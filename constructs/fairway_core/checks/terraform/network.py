@@ -134,7 +134,7 @@ _BASTION = "azurerm_bastion_host"
 
 @check("public-address", Severity.ERROR, Subject.TERRAFORM, at=_addresses)
 def public_address(users: Sequence[str], bastion: bool) -> Iterator[Fault]:
-    """A public address of anything but the NAT gateway, or the bastion where it was asked for.
+    """A public address of anything but the NAT gateway or a Bastion that you asked for.
 
     Wrong:
         resource:
@@ -167,7 +167,7 @@ def public_address(users: Sequence[str], bastion: bool) -> Iterator[Fault]:
     at=each("azurerm_linux_virtual_machine_scale_set"),
 )
 def public_interface(arguments: Mapping[str, Any]) -> Iterator[Fault]:
-    """A node of a scale set with a public address of its own.
+    """A scale set whose nodes have public addresses.
 
     Wrong:
         resource:
