@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from dataclasses import dataclass, replace
 from signal import SIGKILL
@@ -40,6 +41,8 @@ class PodTask(ScheduledTask):
     config: Path | None = None
     look_at: float = 0.0
     is_broken: bool = False
+    telling: threading.Thread | None = None
+    """What sends the other pods the signal."""
 
     def start(self) -> None:
         """Starts the next attempt on its nodes."""
@@ -91,12 +94,18 @@ class PodTask(ScheduledTask):
         return super().sessions() | forced_command.sessions(base())
 
     def _tell(self, number: signal.Signals) -> None:
+        """In all pods at once: one that does not answer is no reason for others to wait."""
         if self.config is not None:
-            server.order(self.config, self.others, f"fairway-signal {self.plan.signal}")
+            order = (self.config, self.others, f"fairway-signal {self.plan.signal}")
+            self.telling = threading.Thread(target=server.order, args=order, daemon=True)
+            self.telling.start()
         super()._tell(number)
 
     def leave_nodes(self, code: int) -> None:
         """By killing what is left of it in the other pods."""
+        if self.telling is not None:
+            self.telling.join()
+            self.telling = None
         if self.config is not None and code:
             server.order(self.config, self.others, f"fairway-signal {SIGKILL.name[3:]}")
         processes.kill(forced_command.sessions(base()))
