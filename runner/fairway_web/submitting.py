@@ -241,5 +241,5 @@ def _sent_text(asked: Asked, file: str) -> str:
 
 def _require_elsewhere(ready: Ready) -> None:
     """UserError for a job on this machine, of those who may not."""
-    if ready.runs_here and not may("here"):
+    if ready.uses_this_machine and not may("here"):
         raise not_here("name another with `target`")

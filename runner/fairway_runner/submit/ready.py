@@ -52,19 +52,18 @@ class Ready:
         return [each.record.target for each in others]
 
     @property
-    def runs_here(self) -> bool:
-        """Whether some of it may run on this machine."""
-        from fairway_runner.engines.capabilities import runs_here
+    def uses_this_machine(self) -> bool:
+        """Whether some of it may run with what this machine has."""
+        from fairway_runner.engines.capabilities import uses_this_machine
         from fairway_runner.runs import steps
         from fairway_runner.targets.lookup import find_target
 
         made = self.prepared
         if isinstance(made, Prepared):
-            engines = [made.record.engine, *(each.record.engine for each in made.next)]
+            names = {each.record.target for each in (made, *made.next)}
         else:
-            targets = {each["target"] for each in json.loads(made.files[steps.FILE])["steps"]}
-            engines = [find_target(name).engine for name in targets]
-        return any(map(runs_here, engines))
+            names = {each["target"] for each in json.loads(made.files[steps.FILE])["steps"]}
+        return any(uses_this_machine(find_target(name)) for name in names)
 
     def sign(self, by: dict[str, str]) -> None:
         """Writes down who submits it: their name and id."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from fairway_agent import record
 from fairway_agent.plan import Retry
 from fairway_core.findings import UserError
-from fairway_runner.engines.capabilities import runs_here
+from fairway_runner.engines.capabilities import uses_this_machine
 from fairway_runner.runs import steps
 from fairway_runner.runs.folder import running
 from fairway_runner.runs.records import FINAL_STATES
@@ -56,11 +56,12 @@ def retry(run: Run, *, failed_only: bool = False) -> list[int]:
 
 
 def retries_here(run: Run) -> bool:
-    """Whether some of it would run on this machine."""
-    engines = [run.record.engine]
+    """Whether some of it would run with what this machine has."""
     if steps.has_steps(run.folder):
-        engines = [find_target(each.target).engine for each in steps.read(run.folder)]
-    return any(map(runs_here, engines))
+        targets = [find_target(each.target) for each in steps.read(run.folder)]
+    else:
+        targets = [run.engine.target]
+    return any(map(uses_this_machine, targets))
 
 
 def _is_due(task: TaskResult, *, failed_only: bool) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import stat
 import subprocess
 import time
@@ -15,6 +16,7 @@ import pytest
 from starlette.routing import Mount, Route
 
 from fairway_runner.runs.actions import note, signed
+from fairway_runner.targets.lookup import find_target
 from fairway_web.roles import ACTIONS, OPEN, ROUTES, Person, Role, role_table
 
 if TYPE_CHECKING:
@@ -345,6 +347,48 @@ def test_a_submitter_takes_nothing_but_the_project_from_the_server(
         assert "your role does not let you submit code from elsewhere" in answer.text
     client = sign_in("Operator")
     assert client.post("/api/v1/check", json={"job": JOB}, headers=OURS).is_success
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clusters whose host is the machine of the server."""
+    monkeypatch.chdir(tmp_path)
+    some = "nodes: {min: 1, max: 1}"
+    (tmp_path / "fairway.yaml").write_text(
+        f"targets:\n- {{name: far, engine: ssh, {some}, ssh: {{host: h, user: u, shared: /s}}}}\n"
+        f"- {{name: box, engine: ssh, {some}, ssh: {{host: localhost, user: u, shared: /s}}}}\n"
+        f"- {{name: nd, engine: slurm, {some}, slurm: {{host: {socket.gethostname()}, user: u,"
+        " partition: p, shared: /s}}\n"
+    )
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize("target", ["box", "nd"])
+def test_a_cluster_of_the_servers_machine_is_that_machine(
+    sign_in: SignIn, make_run: MakeRun, target: str
+) -> None:
+    """Its programs are started there without a connection, as the account of the server."""
+    client = sign_in("Submitter")
+    refused = "your role does not let you run jobs on the machine of the server"
+    steps = f"name: a\ntarget: far\nsteps:\n  one: {{command: 'true', target: {target}}}\n"
+    for asked in (
+        {"job": JOB, "target": [target]},
+        {"job": steps},
+        {"job": f"{JOB}target: {target}"},
+    ):
+        answer = client.post("/api/v1/check", json={**asked, "offline": True}, headers=OURS)
+        assert (answer.status_code, refused in answer.text) == (403, True), answer.text
+    run = submitted_by(make_run("job-a", state="failed"), ANN)
+    facts = json.loads((run.folder / "run.json").read_text())
+    known = find_target(target)
+    (run.folder / "run.json").write_text(
+        json.dumps({**facts, "target": target, "engine": known.engine})
+    )
+    (run.folder / "target.json").write_text(json.dumps(known.record()))
+    answer = client.post("/api/v1/runs/job-a/retry", headers=OURS)
+    assert (answer.status_code, refused in answer.text) == (403, True), answer.text
+    asked = {"job": JOB, "target": [target], "offline": True}
+    assert sign_in("Operator").post("/api/v1/check", json=asked, headers=OURS).is_success
 
 
 @pytest.mark.parametrize("kind", ["run", "steps"])
