@@ -177,7 +177,7 @@ def far(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Another machine, to which a Submitter may send."""
     from fairway_web import submitting
 
-    monkeypatch.setattr(submitting.Ready, "runs_here", False)
+    monkeypatch.setattr(submitting.Ready, "uses_this_machine", False)
     return {"offline": True}
 
 
