@@ -212,7 +212,7 @@ def test_tasks_wait_for_the_task_of_their_point(fairway: Fairway, place: Place, 
 @pytest.mark.timeout(1200)
 def test_what_waits_by_point_is_cancelled_whole(fairway: Fairway, place: Place, gate: Gate) -> None:
     if not capabilities(place.engine).begins_points:
-        pytest.skip("such a step is refused there")
+        pytest.skip("refused there")
     run, done = _submit_by_point(fairway, place, gate, "apart")
     assert done.returncode == 0, done.stderr
     _until(fairway, f"{run}-train", {1: "succeeded", 4: "succeeded"})
@@ -241,8 +241,8 @@ def _supervisor(run: str) -> int:
 
 @pytest.mark.timeout(1200)
 def test_who_waits_by_point_may_be_killed(fairway: Fairway, place: Place, gate: Gate) -> None:
-    if place.engine not in ("local", "ssh"):
-        pytest.skip("nothing there has a supervisor")
+    if not capabilities(place.engine).begins_points:
+        pytest.skip("refused there")
     run, done = _submit_by_point(fairway, place, gate, "killed")
     assert done.returncode == 0, done.stderr
     _until(fairway, f"{run}-train", {1: "succeeded", 3: "cancelled", 4: "succeeded"})
