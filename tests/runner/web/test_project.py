@@ -81,12 +81,16 @@ def test_only_what_somebody_reads_is_brought_here(
 ) -> None:
     for name in ("job-a", "job-b"):
         make_run(name, [{"state": "running"}], "running")
-    clock, brought = [100.0], []
+    clock = [100.0]
+    brought: list[tuple[str, bool]] = []
+
+    def refresh(run: Run, *, logs: bool = False) -> None:
+        # A server of an earlier test may still look at runs of its own.
+        if run.folder.is_relative_to(store.folder):
+            brought.append((run.id, logs))
+
     monkeypatch.setattr("fairway_web.project.time.monotonic", lambda: clock[0])
-    monkeypatch.setattr(
-        "fairway_runner.runs.store.Run.refresh",
-        lambda run, *, logs=False: brought.append((run.id, logs)),
-    )
+    monkeypatch.setattr("fairway_runner.runs.store.Run.refresh", refresh)
     refresher = Refresher(Runs(store.base))
     refresher.watch()
     refresher.look()
