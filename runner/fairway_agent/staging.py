@@ -82,8 +82,8 @@ def _list(entry: Staged) -> Iterator[Blob]:
             tree = ElementTree.fromstring(answer.read())  # noqa: S314 - the storage's own
         for element in tree.iter("Blob"):
             name = element.findtext("Name", "")
-            if (below := _below(name, path)) is not None:
-                yield _blob(element, name, below)
+            if (relative := below(name, path)) is not None:
+                yield _blob(element, name, relative)
         marker = tree.findtext("NextMarker") or ""
         if not marker:
             return
@@ -96,19 +96,20 @@ def _blob(element: ElementTree.Element, name: str, path: str) -> Blob:
     return Blob(name, path, int(text("Content-Length") or 0), text("Etag"), text("Content-MD5"))
 
 
-def _below(name: str, path: str) -> str | None:
-    """Where a blob goes; None for one that is not meant, or that only marks a folder."""
+def below(name: str, path: str) -> str | None:
+    """Where a blob goes below the folder of what is staged at `path`; None for one that is not
+    meant, or that only marks a folder. Fault for a name that cannot be a file's."""
     base = path.rstrip("/")
     if name == base and not path.endswith("/"):
         return name.rpartition("/")[2]
     if base and not name.startswith(f"{base}/"):
         return None
-    below = name[len(base) :].lstrip("/")
-    if not below or below.endswith("/"):
+    relative = name[len(base) :].lstrip("/")
+    if not relative or relative.endswith("/"):
         return None
-    if ".." in below.split("/"):
+    if ".." in relative.split("/"):
         raise Fault("bad-input", f"the blob {name} cannot be a file here", _RENAME, 2)
-    return below
+    return relative
 
 
 _RENAME = "rename it in storage, or stage another path"

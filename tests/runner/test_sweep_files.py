@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fairway_core.documents import FieldError
-from fairway_runner.jobs.sweep.files import file_points, matching_files
+from fairway_runner.jobs.sweep.files import file_points, matching_files, matching_names
 
 TREE = [
     "a.csv",
@@ -64,6 +64,8 @@ MATCHES = [
 @pytest.mark.parametrize(("pattern", "expected"), MATCHES)
 def test_matches(tree: Path, pattern: str, expected: list[str]) -> None:
     assert matching_files(pattern, tree) == expected
+    # Those of a list of names are matched alike.
+    assert matching_names(pattern, [*TREE, "data/"], "the input `x`") == expected
     # The same from the root of the file system, and then with absolute paths.
     absolute = matching_files(f"{tree}/{pattern}", Path("/nowhere"))
     assert absolute == [f"{tree}/{path}" for path in expected]
@@ -83,7 +85,7 @@ def test_no_match_is_an_error(tmp_path: Path, pattern: str) -> None:
 
 
 def test_a_point_has_the_files_path_name_and_stem(tree: Path) -> None:
-    found = list(file_points("data/deep/deeper/*", tree))
+    found = list(file_points(matching_files("data/deep/deeper/*", tree)))
     assert found == [
         {
             "file": "data/deep/deeper/archive.tar.gz",
@@ -150,3 +152,7 @@ def test_more_files_than_points_are_refused(
     (tmp_path / "3.csv").touch()
     with pytest.raises(FieldError, match="more than 3 files"):
         matching_files("*.csv", tmp_path)
+    names = [f"{number}.csv" for number in range(4)]
+    assert len(matching_names("*.csv", names[:3], "the input `x`")) == 3
+    with pytest.raises(FieldError, match="matches 4 files of the input `x`"):
+        matching_names("*.csv", names, "the input `x`")

@@ -4,16 +4,34 @@ from __future__ import annotations
 
 import json
 
-from fairway_cli.commands.arguments import JobArgument, JsonOption, SetOption
+from fairway_cli.commands.arguments import (
+    DeadlineOption,
+    JobArgument,
+    JsonOption,
+    SetOption,
+    TargetsOption,
+    target_names,
+)
 
 
-def command(job: JobArgument, set_: SetOption = None, json_: JsonOption = False) -> None:
+def command(
+    job: JobArgument,
+    target: TargetsOption = None,
+    set_: SetOption = None,
+    json_: JsonOption = False,
+    _deadline: DeadlineOption = None,
+) -> None:
     """List the points of a job's sweep with the parameters of each; nothing is started."""
     from fairway_runner.jobs.job_file import load_job
     from fairway_runner.jobs.sweep.job_sweep import require_sweep
+    from fairway_runner.submit.listing import takes_names, with_files
 
     job_file = load_job(job, set_ or ())
-    sweep = require_sweep(job_file.document, job_file.folder)
+    if target or takes_names(job_file):
+        from fairway_runner.submit.several import choose
+
+        job_file = with_files(job_file, choose(job_file, target_names(target)).targets[0])
+    sweep = require_sweep(job_file.document, job_file.folder, job_file.listed)
     rows = [{"index": index, "params": params} for index, params in enumerate(sweep.merged())]
     if json_:
         print(json.dumps(rows, indent=1))

@@ -7,7 +7,7 @@ counts. What they substitute into `command` is quoted for the shell.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from fairway_core.target import Target
     from fairway_core.yaml_text import DataPath
+    from fairway_runner.jobs.sweep.generators import Listed
     from fairway_runner.jobs.sweep.job_sweep import JobSweep
 
 _SHELL_FIELDS = {("command",), ("setup",), ("setup", "command"), ("finally", "command")}
@@ -42,6 +43,8 @@ class JobFile:
     folder: Path
     index: int = 0
     assignments: tuple[str, ...] = ()
+    listed: Listed = field(default_factory=dict)
+    """The files of inputs on a target, for the points of a sweep."""
 
     def sweep(self) -> JobSweep | None:
         """Its sweep, or None where it has none; see `read_sweep`."""
@@ -50,7 +53,7 @@ class JobFile:
             return None
         from fairway_runner.jobs.sweep.job_sweep import read_sweep
 
-        return read_sweep(self.document, self.folder)
+        return read_sweep(self.document, self.folder, self.listed)
 
     def tasks(self) -> Iterator[JobFile]:
         """One job file a task: itself, or one for each point of its sweep, with the values of
@@ -89,6 +92,16 @@ class JobFile:
             own = [resolved[key] for key in ("gpus", "cores") if isinstance(resolved.get(key), int)]
             resolved["processes_per_node"] = own[0] if own else processes_per_node(target)
         return replace(self.document, data=resolved).validate(Job)
+
+    def field(self, path: DataPath, target: Target) -> Any:
+        """The value at a path with its templates rendered, by the job's own `params`; None where
+        there is none."""
+        value = self.document.data
+        for step in path:
+            if not isinstance(value, dict) or step not in value:
+                return None
+            value = value[step]
+        return self._rendered(value, path, self._context(target))
 
     def template_file(self, job: Job) -> Path:
         """The file of the job's template; UserError at the field's line where there is none."""

@@ -35,7 +35,7 @@ def input_directories(job_file: JobFile, job: Job, target: Target) -> dict[str, 
             if not runs_here(target.engine):
                 continue
             key, source = (*key, "from"), source.from_
-        path = _below_mount(job_file, key, source, target)
+        path = below_mount(job_file, key, source, target)
         if runs_here(target.engine) and not path.exists():
             _fail(job_file, key, f"`{source}` is {path}, and that does not exist")
         found[f"FAIRWAY_INPUT_{name.upper()}"] = str(path)
@@ -50,22 +50,29 @@ def staged_inputs(job_file: JobFile, job: Job, target: Target) -> list[Staged]:
     staged: list[Staged] = []
     if runs_here(target.engine):
         return staged
-    known = target.storage.containers if target.storage else ()
     for name, source in job.inputs.items():
         if isinstance(source, str | KeptInput | BestInput):
             continue
         from fairway_agent.plan import Staged
 
-        container, _, path = source.from_.partition(":")
-        if container not in known:
-            message = f"the target `{target.name}` has no storage container `{container}`"
-            hint = did_you_mean(container, known) if known else "it has no storage account"
-            _fail(job_file, ("inputs", name, "from"), message, hint)
+        container, path = blobs_of(job_file, name, source.from_, target)
         to = None
         if source.to is not None:
-            to = str(_below_mount(job_file, ("inputs", name, "to"), source.to, target))
-        staged.append(Staged(name, container, path.lstrip("/"), source.stage, to))
+            to = str(below_mount(job_file, ("inputs", name, "to"), source.to, target))
+        staged.append(Staged(name, container, path, source.stage, to))
     return staged
+
+
+def blobs_of(job_file: JobFile, name: str, source: str, target: Target) -> tuple[str, str]:
+    """The container and the path in it of a staged input's `from`; UserError at its line where the
+    target has no such container."""
+    container, _, path = source.partition(":")
+    known = target.storage.containers if target.storage else ()
+    if container not in known:
+        message = f"the target `{target.name}` has no storage container `{container}`"
+        hint = did_you_mean(container, known) if known else "it has no storage account"
+        _fail(job_file, ("inputs", name, "from"), message, hint)
+    return container, path.lstrip("/")
 
 
 def checkpoint_directory(job_file: JobFile, job: Job, target: Target) -> str | None:
@@ -79,7 +86,7 @@ def checkpoint_directory(job_file: JobFile, job: Job, target: Target) -> str | N
     key: DataPath = ("checkpoint", "directory")
     path: PurePath
     if re.match(r"[a-z][a-z0-9-]*:", directory):
-        path = _below_mount(job_file, key, directory, target)
+        path = below_mount(job_file, key, directory, target)
     elif runs_here(target.engine):
         if not Path(directory).is_absolute():
             require_lasting(directory)
@@ -99,7 +106,9 @@ def _below_shared(job_file: JobFile, key: DataPath, directory: str) -> PurePosix
     return path
 
 
-def _below_mount(job_file: JobFile, key: DataPath, source: str, target: Target) -> Path:
+def below_mount(job_file: JobFile, key: DataPath, source: str, target: Target) -> Path:
+    """Where `MOUNT:PATH` of the job's field is on the target; UserError at its line for a mount
+    that the target does not have."""
     mount, _, path = source.partition(":")
     if mount not in target.mounts:
         storage = target.storage

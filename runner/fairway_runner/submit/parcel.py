@@ -176,7 +176,7 @@ def _swept(job: JobFile) -> Iterator[Path]:
         return
     sweep = job.sweep()
     for _, generator in sweep.section.generators() if sweep else ():
-        if generator.key == "files":
+        if generator.key == "files" and isinstance(generator.value, str):
             yield from _matching(job.folder, generator.value)
 
 

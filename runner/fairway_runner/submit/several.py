@@ -14,6 +14,7 @@ from fairway_runner.jobs.where import place_of, where_of
 from fairway_runner.runs import fallback
 from fairway_runner.runs.fallback import Fallback, Try
 from fairway_runner.runs.store import RunStore
+from fairway_runner.submit.listing import require_one_target
 from fairway_runner.submit.submission import prepare
 from fairway_runner.targets import LOCAL
 from fairway_runner.targets.lookup import find_target
@@ -100,6 +101,7 @@ def prepare_for(
     them."""
     if len(choice.targets) == 1:
         return prepare(job_file, choice.targets[0], store, run_id=run_id, asks=asks, copies=copies)
+    require_one_target(job_file)
     each = _prepared(job_file, choice.targets, store, run_id, copies=copies)
     ready, away = _asked(each) if asks else (each, [])
     first, *others = ready

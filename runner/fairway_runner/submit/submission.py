@@ -26,6 +26,7 @@ from fairway_runner.runs.store import Run, RunRecord, RunStore
 from fairway_runner.submit import snapshot as code
 from fairway_runner.submit.budget import budget_of
 from fairway_runner.submit.chain import Chain
+from fairway_runner.submit.listing import unlisted, with_files
 from fairway_runner.submit.plan import EqualPoints, Plan
 from fairway_runner.submit.provenance import provenance
 from fairway_runner.submit.resume import advance, cut_off, earlier, forgetting, resume
@@ -148,12 +149,13 @@ def prepare(
     by task for the `points` of the same. Without `copies` nothing that lies elsewhere is brought
     here, and what is prepared is not to be started.
     """
+    job_file = with_files(job_file, target, asks=asks)
     tasks = job_file.tasks()
     first = next(tasks)
     job = _with_receiver(first.resolve(target), target)
     place = lambda name: job_file.document.location(("secrets", name))  # noqa: E731
     require_readable(job.secrets, target, place)
-    warnings = _checked(first, job, target)
+    warnings = [*_checked(first, job, target), *unlisted(job_file)]
     engine = engine_for(target)
     if asks and copies:
         engine.begin_connection()

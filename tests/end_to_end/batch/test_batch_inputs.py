@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -48,6 +49,26 @@ class TestInputs:
         assert "an image\n" in printed
         image = batch.data / "sets" / "imagenet" / "train" / "1.jpg"
         assert image.read_text() == "an image\n"
+
+    def test_each_file_of_an_input_is_a_task(self, batch: Batch, storage: StorageAccess) -> None:
+        place = f"{batch.fairway.folder.name}/images"
+        container = ContainerClient.from_connection_string(storage.connection_string, "datasets")
+        for name in ("b.txt", "deep/a.txt", "deep/a.jpg", ".hidden.txt"):
+            container.upload_blob(f"{place}/{name}", f"{name}\n")
+        container.upload_blob(f"{place}-others/c.txt", "c\n")
+        job = batch.fairway.job(
+            "cat $FAIRWAY_INPUT_IMAGES/{{ params.file }}",
+            template="plain",
+            inputs={"images": {"from": f"datasets:{place}"}},
+            sweep={"points": {"files": {"input": "images", "pattern": "**/*.txt"}}},
+        )
+        points = json.loads(batch.ok("sweep", str(job), "--target", "batch-sim", "--json"))
+        assert [each["params"]["file"] for each in points] == ["b.txt", "deep/a.txt"]
+        code, printed = batch.watch(job)
+        assert code == 0, printed
+        [run] = batch.runs()
+        assert batch.ok("logs", run, "--task", "0") == "b.txt\n"
+        assert batch.ok("logs", run, "--task", "1") == "deep/a.txt\n"
 
     def test_data_is_staged_by_a_job_on_the_pool(
         self, batch: Batch, storage: StorageAccess

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from fairway_core.documents import FieldError
 from fairway_runner.jobs.sweep.axes import MOST_POINTS
-from fairway_runner.jobs.sweep.generators import generate
+from fairway_runner.jobs.sweep.generators import NONE_LISTED, files_of, generate
 from fairway_runner.jobs.sweep.models import too_many
 
 if TYPE_CHECKING:
@@ -14,13 +14,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from fairway_runner.jobs.params import ParamValue
+    from fairway_runner.jobs.sweep.generators import Listed
     from fairway_runner.jobs.sweep.models import Sweep
 
 
-def points(section: Sweep, folder: Path) -> Iterator[dict[str, ParamValue]]:
+def points(
+    section: Sweep, folder: Path, listed: Listed = NONE_LISTED
+) -> Iterator[dict[str, ParamValue]]:
     """The values of each task's parameters, in order, made when they are asked for.
 
-    `folder` is where relative files and modules are looked for. Raises FieldError, its
+    `folder` is where relative files and modules are looked for, `listed` has the files of inputs
+    by the inputs' names. Raises FieldError, its
     path below the section, where a generator has no points or the sweep has more than
     100,000; UserError where the user's own function fails.
     """
@@ -28,7 +32,7 @@ def points(section: Sweep, folder: Path) -> Iterator[dict[str, ParamValue]]:
     for path, generator in section.generators():
         before = total
         try:
-            for point in generate(generator, folder):
+            for point in generate(generator, folder, listed):
                 total += 1
                 if total > MOST_POINTS:
                     break
@@ -42,7 +46,7 @@ def points(section: Sweep, folder: Path) -> Iterator[dict[str, ParamValue]]:
             raise FieldError(message, "a sweep needs at least one", path)
 
 
-def count(section: Sweep, folder: Path) -> int | None:
+def count(section: Sweep, folder: Path, listed: Listed = NONE_LISTED) -> int | None:
     """The number of points, without making them; None where a function has to be run.
 
     Looks for files. Raises FieldError as `points` does.
@@ -53,12 +57,10 @@ def count(section: Sweep, folder: Path) -> int | None:
             return None
         number = generator.count
         if number is None:
-            from fairway_runner.jobs.sweep.files import matching_files
-
             try:
-                number = len(matching_files(generator.value, folder))
+                number = len(files_of(generator, folder, listed))
             except FieldError as error:
-                raise FieldError(str(error), error.hint, path) from None
+                raise FieldError(str(error), error.hint, (*path, *error.path)) from None
         total += number
         if total > MOST_POINTS:
             raise too_many(total, path)

@@ -5,16 +5,18 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Any
 
+from fairway_core.documents import FieldError
 from fairway_runner.jobs.sweep.axes import values_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from fairway_runner.jobs.params import ParamValue, Scalar
     from fairway_runner.jobs.sweep.axes import Range
     from fairway_runner.jobs.sweep.models import (
         Combinations,
+        FilesOfInput,
         Generator,
         Permutations,
         Random,
@@ -22,21 +24,42 @@ if TYPE_CHECKING:
     )
 
     Point = dict[str, ParamValue]
+    # None for an input whose files nobody has asked for: one stands for them all.
+    Listed = Mapping[str, Sequence[str] | None]
     Axes = dict[str, list[ParamValue] | Range]
 
+NONE_LISTED: Listed = {}
 
-def generate(generator: Generator, folder: Path) -> Iterator[Point]:
+
+def generate(generator: Generator, folder: Path, listed: Listed) -> Iterator[Point]:
     """The generator's points; FieldError where files, a function or a draw is at fault."""
     match generator.key:
         case "files":
             from fairway_runner.jobs.sweep.files import file_points
 
-            return file_points(generator.value, folder)
+            return file_points(files_of(generator, folder, listed))
         case "python":
             from fairway_runner.jobs.sweep.functions import function_points
 
             return function_points(generator.value, folder)
     return _GENERATORS[generator.key](generator.value)
+
+
+def files_of(generator: Generator, folder: Path, listed: Listed) -> Sequence[str]:
+    """The files of a generator `files`; FieldError where there are none, or nobody has listed
+    those of its input."""
+    from fairway_runner.jobs.sweep.files import matching_files, matching_names
+
+    if isinstance(generator.value, str):
+        return matching_files(generator.value, folder)
+    section: FilesOfInput = generator.value
+    if section.input not in listed:
+        message = f"the files of the input `{section.input}` are listed for a target"
+        raise FieldError(message, "name it: --target NAME", ("input",))
+    names = listed[section.input]
+    if names is None:
+        return [section.pattern]
+    return matching_names(section.pattern, names, f"the input `{section.input}`")
 
 
 def _grid(axes: Axes) -> Iterator[Point]:
@@ -68,7 +91,6 @@ def _permutations(section: Permutations) -> Iterator[Point]:
 
 
 def _random(section: Random) -> Iterator[Point]:
-    from fairway_core.documents import FieldError
     from fairway_runner.jobs.sweep.draws import draws
 
     streams = {

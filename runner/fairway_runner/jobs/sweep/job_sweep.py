@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -18,6 +18,10 @@ from fairway_runner.jobs.sweep.models import Sweep
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from fairway_core.yaml_text import DataPath
+    from fairway_runner.jobs.sweep.generators import Listed
+    from fairway_runner.jobs.sweep.models import Generator
 
 
 _EXAMPLE = """add for example
@@ -43,30 +47,37 @@ class JobSweep:
     params: dict[str, ParamValue]
     folder: Path
     document: Document
+    listed: Listed = field(default_factory=dict)
+    """The files of inputs, as paths below them, by the inputs' names."""
 
     def points(self) -> Iterator[dict[str, ParamValue]]:
         """The values that each task sets over the job's parameters, made one at a time."""
         with self._at_lines():
             self._require_inputs()
-            yield from points(self.section, self.folder)
+            yield from points(self.section, self.folder, self.listed)
 
     def count(self) -> int | None:
         """The number of points; None where a function has to be run to know it."""
         with self._at_lines():
-            return count(self.section, self.folder)
+            return count(self.section, self.folder, self.listed)
 
     def merged(self) -> Iterator[dict[str, ParamValue]]:
         """All parameters of each task: the point's values over the job's own."""
         for point in self.points():
             yield {**self.params, **point}
 
+    def inputs(self) -> Iterator[tuple[DataPath, str]]:
+        """The inputs whose files are points, each with the path of its name in the document."""
+        for path, generator in self.section.generators():
+            if generator.key == "files" and (name := _input_of(generator)) is not None:
+                yield ("sweep", *path, "input"), name
+
     def _require_inputs(self) -> None:
-        """FieldError for shares of an input that the job does not have."""
+        """FieldError for files or shares of an input that the job does not have."""
         inputs = self.document.data.get("inputs")
         known = list(inputs) if isinstance(inputs, dict) else []
         for path, generator in self.section.generators():
-            if generator.key == "shards" and generator.value.input not in known:
-                name = generator.value.input
+            if (name := _input_of(generator)) is not None and name not in known:
                 hint = did_you_mean(name, known) or f"add it: inputs: {{{name}: MOUNT:PATH}}"
                 raise FieldError(f"the job has no input `{name}`", hint, (*path, "input"))
 
@@ -83,9 +94,18 @@ class JobSweep:
             raise UserError([finding]) from None
 
 
-def read_sweep(document: Document, folder: Path) -> JobSweep | None:
+def _input_of(generator: Generator) -> str | None:
+    """The input whose files make the points; None where it is none's."""
+    if generator.key == "shards" or (
+        generator.key == "files" and not isinstance(generator.value, str)
+    ):
+        return str(generator.value.input)
+    return None
+
+
+def read_sweep(document: Document, folder: Path, listed: Listed | None = None) -> JobSweep | None:
     """The sweep of a job file in that folder, or None where it has none; UserError at the
-    faults of its section.
+    faults of its section. `listed` has the files of inputs.
 
     The job's other fields are not looked at: they may need the values of a point.
     """
@@ -94,12 +114,12 @@ def read_sweep(document: Document, folder: Path) -> JobSweep | None:
     found = document.validate(_Swept)
     if found.sweep is None:
         return None
-    return JobSweep(found.sweep, found.params, folder, document)
+    return JobSweep(found.sweep, found.params, folder, document, listed or {})
 
 
-def require_sweep(document: Document, folder: Path) -> JobSweep:
-    """The job file's sweep; UserError where it has none."""
-    sweep = read_sweep(document, folder)
+def require_sweep(document: Document, folder: Path, listed: Listed | None = None) -> JobSweep:
+    """The job file's sweep, as `read_sweep` has it; UserError where it has none."""
+    sweep = read_sweep(document, folder, listed)
     if sweep is None:
         near = None if "sweep" in document.data else nearest("sweep", document.data)
         hint = f"did you mean `sweep` by `{near}`?" if near else _EXAMPLE

@@ -14,8 +14,9 @@ from fairway_runner.jobs.sweep.axes import MOST_POINTS, Axis, Range, ScalarAxis,
 from fairway_runner.jobs.sweep.distributions import Distribution
 from fairway_runner.jobs.sweep.one_key import Called, OneKey
 from fairway_runner.jobs.sweep.references import (  # pydantic reads them
-    FilePattern,  # noqa: TC001
-    FunctionReference,  # noqa: TC001
+    FilePattern,
+    FunctionReference,
+    NamePattern,
 )
 
 if TYPE_CHECKING:
@@ -142,6 +143,15 @@ class Random(Model):
         return self.__pydantic_extra__
 
 
+class FilesOfInput(Model):
+    """The files of an input that is staged from storage, as they are when the job is submitted."""
+
+    input: Identifier
+    """Name of the input under `inputs:`."""
+    pattern: NamePattern = "**/*"
+    """Which of its files, as a shell pattern below the input; `**` is any depth of folders."""
+
+
 class Shards(Model):
     """Splits the files of an input among tasks, for the template `score`."""
 
@@ -150,6 +160,12 @@ class Shards(Model):
     of: Annotated[int, Field(ge=1)]
     """How many shares to make, one per task. With fewer files than shares, some tasks have nothing
     to do."""
+
+
+def _files_shape(value: Any) -> str | None:
+    if isinstance(value, str):
+        return "a pattern"
+    return "of an input" if isinstance(value, Mapping | FilesOfInput) else None
 
 
 _Axes = Annotated[dict[Identifier, Axis], AfterValidator(_named)]
@@ -173,9 +189,19 @@ class Generator(OneKey):
     """Values drawn from distributions."""
     repeat: Annotated[int, Field(ge=1)] | None = None
     """How many times to run the job as it is."""
-    files: FilePattern | None = None
-    """One point per file that matches the pattern, with the parameters `file`, `name` and
-    `stem`."""
+    files: (
+        Annotated[
+            Annotated[FilePattern, Tag("a pattern")] | Annotated[FilesOfInput, Tag("of an input")],
+            Discriminator(
+                _files_shape,
+                custom_error_type="files",
+                custom_error_message="a pattern such as data/*.csv, or {input: NAME}",
+            ),
+        ]
+        | None
+    ) = None
+    """One point per file that matches a pattern, with the parameters `file`, `name` and `stem`: of
+    the job's folder, or of an input that is staged from storage."""
     python: FunctionReference | None = None
     """The points that a Python function in the job's folder yields, each a mapping."""
     shards: Shards | None = None

@@ -19,6 +19,13 @@ def _pattern(value: str) -> str:
     return value
 
 
+def _name_pattern(value: str) -> str:
+    if value.startswith("/"):
+        message = "the pattern begins with `/`"
+        raise FieldError(message, "leave it out: names begin below the input's folder")
+    return _pattern(value)
+
+
 def _reference(value: str) -> str:
     name = r"[^\W\d]\w*"
     if not re.fullmatch(rf"{name}(\.{name})*:{name}", value):
@@ -29,6 +36,9 @@ def _reference(value: str) -> str:
 
 FilePattern = Annotated[str, AfterValidator(_pattern)]
 """A shell pattern, relative to the job's folder or absolute; `**` is any depth of folders."""
+
+NamePattern = Annotated[str, AfterValidator(_name_pattern)]
+"""A shell pattern of names below a folder; `**` is any depth of folders."""
 
 FunctionReference = Annotated[str, AfterValidator(_reference)]
 """`module:function`; the module lies in the job's folder."""

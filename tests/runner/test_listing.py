@@ -1,0 +1,194 @@
+"""`files: {input: …}`: a task for each file of an input, as it is at the submission."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_cli import main as cli
+from fairway_core.findings import UserError
+from fairway_runner.jobs.confined import confined
+from fairway_runner.jobs.job_file import load_job
+from fairway_runner.runs.store import RunStore
+from fairway_runner.submit.listing import with_files
+from fairway_runner.submit.several import Choice, prepare_for
+from fairway_runner.submit.submission import prepare, start
+from fairway_runner.targets.lookup import find_target
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from fairway_core.target import Target
+    from fairway_runner.submit.submission import Prepared
+
+POOL = """\
+name: pool
+engine: batch
+vm_size: Standard_D4s_v6
+nodes: {min: 0, max: 2}
+storage: {account_url: "https://nobody.invalid", containers: [datasets, outputs, code]}
+batch: {endpoint: nobody.invalid, pool: pool, identity: /x}
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project whose container `datasets` is a folder."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("images/b.jpg", "images/deep/a.jpg", "images/notes.txt", "images/.x.jpg", "c.jpg"):
+        file = tmp_path / "data" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"{name}\n")
+    pool = "\n    ".join(POOL.splitlines())
+    local = f"{{name: local, mounts: {{datasets: {tmp_path}/data}}}}"
+    (tmp_path / "fairway.yaml").write_text(f"targets:\n  - {local}\n  - {pool}\n")
+    return tmp_path
+
+
+def write(folder: Path, files: Any = None, **fields: Any) -> Path:
+    job: dict[str, Any] = {
+        "name": "images",
+        "template": "plain",
+        "command": 'cat "$FAIRWAY_INPUT_IMAGES"/{{ params.file }}',
+        "inputs": {"images": {"from": "datasets:images/"}},
+        "sweep": {"points": {"files": files or {"input": "images", "pattern": "**/*.jpg"}}},
+    }
+    file = folder / "job.yaml"
+    file.write_text(json.dumps({**job, **fields}, indent=1))
+    return file
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["fairway", *words])
+    with pytest.raises(SystemExit) as caught:
+        cli.main()
+    return int(caught.value.code or 0)
+
+
+def local() -> Target:
+    return find_target("local")
+
+
+def files_of(prepared: Prepared) -> list[Any]:
+    lines = b"".join(prepared.plan.tasks.pieces()).splitlines()
+    return [json.loads(line)["params"]["file"] for line in lines]
+
+
+def test_each_file_is_a_point(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(project)
+    assert run(monkeypatch, "sweep", "job.yaml", "--json") == 0
+    points = [each["params"] for each in json.loads(capsys.readouterr().out)]
+    assert points == [
+        {"file": "b.jpg", "name": "b.jpg", "stem": "b"},
+        {"file": "deep/a.jpg", "name": "a.jpg", "stem": "a"},
+    ]
+
+
+def test_all_of_them_without_a_pattern(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(project, {"input": "images"})
+    assert run(monkeypatch, "sweep", "job.yaml", "--json") == 0
+    points = [each["params"]["file"] for each in json.loads(capsys.readouterr().out)]
+    assert points == ["b.jpg", "deep/a.jpg", "notes.txt"]
+
+
+def test_what_is_there_at_the_submission_counts_for_good(project: Path) -> None:
+    """A retry runs the tasks that there were, and a new run those that there are."""
+    file = write(project)
+    store = RunStore.here()
+    before = start(prepare(load_job(file), local(), store, run_id="images-first"), store)
+    before.wait()
+    assert before.state == "succeeded", before.log_text()
+    (project / "data/images/c.jpg").write_text("c\n")
+    (project / "data/images/b.jpg").unlink()
+    assert [task.params["file"] for task in before.tasks] == ["b.jpg", "deep/a.jpg"]
+    assert before.tasks[1].log == "images/deep/a.jpg\n"
+    after = prepare(load_job(file), local(), store)
+    assert files_of(after) == ["c.jpg", "deep/a.jpg"]
+
+
+def test_the_place_of_an_input_may_be_a_parameter(project: Path) -> None:
+    inputs = {"images": {"from": "datasets:{{ params.set }}/"}}
+    file = write(project, inputs=inputs, params={"set": "images/deep"})
+    job = with_files(load_job(file), local())
+    assert job.listed == {"images": ("a.jpg",)}
+
+
+def test_a_single_file_is_one_too(project: Path) -> None:
+    file = write(project, inputs={"images": {"from": "datasets:c.jpg"}})
+    assert with_files(load_job(file), local()).listed == {"images": ("c.jpg",)}
+
+
+def test_other_jobs_are_left_as_they_are(project: Path) -> None:
+    job = load_job(write(project, sweep={"points": {"grid": {"files": [1, 2]}}}))
+    assert with_files(job, local()) is job
+
+
+def findings(project: Path, *arguments: Any, **fields: Any) -> list[tuple[str, str]]:
+    with pytest.raises(UserError) as caught:
+        prepare(load_job(write(project, *arguments, **fields)), local(), RunStore.here())
+    for each in caught.value.findings:
+        assert each.location is not None, each
+        assert each.hint, each
+    return [(each.path, each.message) for each in caught.value.findings]
+
+
+def test_an_input_that_the_job_has_not(project: Path) -> None:
+    [(path, message)] = findings(project, {"input": "image"})
+    assert path == "sweep.points.files.input"
+    assert "the job has no input `image`" in message
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["datasets:images", {"from": "run", "run": "digits", "task": 0}, {"best": {"run": "x"}}],
+)
+def test_one_whose_files_are_not_in_storage(project: Path, source: Any) -> None:
+    [(path, message)] = findings(project, inputs={"images": source})
+    assert path == "sweep.points.files.input"
+    assert "the files of the input `images` are not known before the job runs" in message
+
+
+def test_a_pattern_without_files(project: Path) -> None:
+    [(path, message)] = findings(project, {"input": "images", "pattern": "*.png"})
+    assert path == "sweep.points.files"
+    assert "`*.png` matches no file of the input `images`" in message
+
+
+def test_a_container_that_is_not_there(project: Path) -> None:
+    [(path, message)] = findings(project, inputs={"images": {"from": "dataset:images/"}})
+    assert path == "inputs.images.from"
+    assert "no mount `dataset`" in message
+
+
+def test_files_that_cannot_be_asked_for_are_one_point_and_a_warning(project: Path) -> None:
+    """As on a page that looks at a job while it is typed."""
+    prepared = prepare(load_job(write(project)), find_target("pool"), RunStore.here(), asks=False)
+    assert files_of(prepared) == ["**/*.jpg"]
+    assert any("each file of the input `images`" in each.message for each in prepared.warnings)
+
+
+def test_several_targets_are_refused(project: Path) -> None:
+    choice = Choice((find_target("pool"), find_target("pool")))
+    with pytest.raises(UserError) as caught:
+        prepare_for(load_job(write(project)), choice, RunStore.here())
+    [finding] = caught.value.findings
+    assert finding.id == "one-target"
+    assert finding.location is not None
+
+
+def test_a_server_lists_no_folders_of_its_machine(project: Path, tmp_path: Path) -> None:
+    job = load_job(write(project))
+    outside = tmp_path / "elsewhere"
+    shutil.copytree(project / "data", outside)
+    (project / "code").mkdir()
+    with confined(project / "code"), pytest.raises(UserError) as caught:
+        with_files(job, local())
+    assert caught.value.findings[0].id == "missing-role"
