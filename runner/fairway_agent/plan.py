@@ -3,6 +3,7 @@ these types, and so does whatever runs where its tasks run. Standard library onl
 
 plan.json       what holds for all tasks: `RunPlan`
 setup.jsonl     one line, where the job has a setup: a `task_spec.TaskSpec`
+release.jsonl   the same of what nodes of the setup run when the run has ended
 tasks.jsonl     a line a task: its script and what differs from task to task
 finally.jsonl   one line, where the job has a last task, which is called `finally`
 retry.json      what holds when tasks of an ended run are run again: `Retry`

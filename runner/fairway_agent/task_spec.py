@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 LAST = "finally"
 """The name of the task that comes after all others. Earlier releases gave it a number."""
-_NAMES = ("setup", LAST)
+_NAMES = ("setup", "release", LAST)
 
 
 @dataclass(frozen=True, slots=True)

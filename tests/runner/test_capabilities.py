@@ -193,6 +193,20 @@ def test_a_setup_as_root(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ENGINES)
+def test_what_nodes_run_when_a_run_has_ended(name: str) -> None:
+    setup = {"command": "mkdir /tmp/x", "release": "rm -r /tmp/x"}
+    job = Job.model_validate({"name": "x", "command": "true", "setup": setup})
+    if capabilities(name).releases:
+        require(job, target(name))
+        return
+    with pytest.raises(UserError) as raised:
+        require(job, target(name))
+    [finding] = raised.value.findings
+    assert (finding.id, finding.path) == ("not-supported", "setup.release")
+    assert "-s setup.release=null" in finding.hint
+
+
+@pytest.mark.parametrize("name", ENGINES)
 def test_word_of_runs(name: str) -> None:
     facts = {"name": "x", "command": "true", "secrets": {"HOOK": "keyvault:hook"}}
     waiting = {"webhook": "https://x.io/", "on": ["waiting", "failed"]}

@@ -24,6 +24,10 @@ def _run(name: str, rest: list[str]) -> int:
         from fairway_agent.batch.preparation import prepare
 
         return prepare()
+    if name == "release":
+        from fairway_agent.batch.preparation import release
+
+        return release()
     if name == "coordinate":
         from fairway_agent.batch.coordination import coordinate
 

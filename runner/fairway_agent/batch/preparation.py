@@ -1,4 +1,4 @@
-"""A node is made ready for a job: what the job's preparation task does, once a node.
+"""A node is made ready for a job, and left: what the job's preparation and release tasks do.
 
 Its archives have been unpacked by the command line before this. It never fails, because a
 node whose preparation fails gets no task and the job would wait for ever: what became of the
@@ -15,11 +15,15 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from fairway_agent import record
+from fairway_agent import record, run_files
 from fairway_agent.batch.folders import Folders, say
 from fairway_agent.batch.task import make_directories
 from fairway_agent.faults import Fault
+
+if TYPE_CHECKING:
+    from fairway_agent.task_spec import TaskSpec
 
 
 def prepare() -> int:
@@ -32,7 +36,7 @@ def prepare() -> int:
     code = 0
     if (folders.record / "setup.jsonl").exists():
         try:
-            code = _set_up(folders)
+            code = _run(folders, folders.spec(), "setup")
         except (OSError, Fault) as error:
             say(f"the setup could not be started: {error}")
             code = 126
@@ -40,6 +44,17 @@ def prepare() -> int:
         _open_to_all(folders.job)
     record.write_json(folders.setup_file, {"exit_code": code})
     return 0
+
+
+def release() -> int:
+    """Runs what the job says for a node when the run has ended; its exit code, which the service
+    keeps."""
+    folders = Folders()
+    try:
+        return _run(folders, run_files.read_spec(folders.record / "release.jsonl"), "release")
+    except OSError as error:
+        say(f"the release could not be started: {error}")
+        return 126
 
 
 def _open_to_all(folder: Path) -> None:
@@ -80,8 +95,8 @@ def _share(file: Path, target: Path) -> None:
     draft.replace(target)
 
 
-def _set_up(folders: Folders) -> int:
-    spec = folders.spec()
+def _run(folders: Folders, spec: TaskSpec, name: str) -> int:
+    """Runs the job's setup or its release, whose `name` it is; the exit code."""
     secrets = folders.secret_values()
     make_directories(folders, spec)
     if folders.setup_is_admin:  # what root installs on the node is not for all to change
@@ -91,13 +106,13 @@ def _set_up(folders: Folders) -> int:
         **folders.plan.environment,
         **folders.inputs(),
         "FAIRWAY_RUN": folders.run,
-        "FAIRWAY_TASK": "setup",
+        "FAIRWAY_TASK": name,
         "FAIRWAY_NODES": "1",
         "FAIRWAY_SHARED_DIR": str(folders.shared),
         "FAIRWAY_SCRATCH_DIR": str(folders.scratch),
         **secrets,
     }
-    script = folders.job / "setup.sh"
+    script = folders.job / f"{name}.sh"
     script.write_text(spec.script, encoding="utf-8")
     sys.stdout.flush()
     process = subprocess.Popen(
@@ -116,5 +131,5 @@ def _set_up(folders: Folders) -> int:
         pump.join()
     code = process.wait()
     if code:
-        say(f"the setup failed with exit code {code}")
+        say(f"the {name} failed with exit code {code}")
     return 128 - code if code < 0 else code

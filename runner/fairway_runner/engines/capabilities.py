@@ -29,6 +29,8 @@ class Capabilities:
     """Its tasks are processes of this machine, and a run's folder here is where they work."""
     containers: bool = _row("`container:`", False)
     setup_as_admin: bool = _row("`setup: {command, admin: true}`", False)
+    releases: bool = _row("`setup: {command, release}`", False)
+    """Whether something runs on the nodes of a run that has ended: elsewhere others have them."""
     after: bool = _row("`after:`", True)
     begins_steps: bool = _row("`steps:` begin without a command that follows", True)
     """Whether a run waits there for others, also where no machine of the user's is on."""
@@ -112,6 +114,7 @@ ENGINES = {
     "batch": Capabilities(
         containers=True,
         setup_as_admin=True,
+        releases=True,
         after=False,
         begins_steps=False,
         notifies=True,
@@ -176,13 +179,7 @@ def require(job: Job, target: Target) -> None:
             f"leave it out (-s container=null), or use a target with {engines_with('containers')}"
         )
         findings.append(Finding("no-containers", message, hint, "container"))
-    if job.setup_is_admin and not able.setup_as_admin:
-        message = f"`{target.name}` runs no setup as administrator: its engine is `{target.engine}`"
-        hint = (
-            "leave `admin: true` out, and put what needs these rights into the nodes' image; "
-            f"or use a target with {engines_with('setup_as_admin')}"
-        )
-        findings.append(Finding("not-supported", message, hint, "setup.admin"))
+    findings += _about_setup(job, target, able)
     if job.after and not able.after:
         message = f"`after` cannot be kept on `{target.name}`: its engine is `{target.engine}`"
         hint = "wait for the other run first: fairway wait RUN && fairway submit JOB"
@@ -211,6 +208,26 @@ def require(job: Job, target: Target) -> None:
             findings.append(Finding("not-supported", message, hint, name))
     if findings:
         raise UserError(findings)
+
+
+def _about_setup(job: Job, target: Target, able: Capabilities) -> Iterator[Finding]:
+    if job.setup_is_admin and not able.setup_as_admin:
+        message = f"`{target.name}` runs no setup as administrator: its engine is `{target.engine}`"
+        hint = (
+            "leave `admin: true` out, and put what needs these rights into the nodes' image; "
+            f"or use a target with {engines_with('setup_as_admin')}"
+        )
+        yield Finding("not-supported", message, hint, "setup.admin")
+    if job.release_command is not None and not able.releases:
+        message = (
+            f"`{target.name}` runs nothing on the nodes of a run that has ended: its engine is "
+            f"`{target.engine}`"
+        )
+        hint = (
+            "leave it out (-s setup.release=null), and end with it in `command`; "
+            f"or use a target with {engines_with('releases')}"
+        )
+        yield Finding("not-supported", message, hint, "setup.release")
 
 
 def _about_notify(job: Job, target: Target, able: Capabilities) -> Iterator[Finding]:

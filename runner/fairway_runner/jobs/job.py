@@ -249,6 +249,9 @@ class Setup(Model):
     """The shell command line that it runs."""
     admin: bool = False
     """Run it as administrator, as `apt-get install` needs."""
+    release: ProgramText | None = None
+    """A shell command line that runs on each of these nodes when the run has ended, whether it
+    succeeded or not, with the same rights; it is stopped after 15 minutes."""
 
 
 class Finally(Model):
@@ -439,6 +442,11 @@ class Job(Model):
     def setup_is_admin(self) -> bool:
         """Whether that runs with administrator's rights."""
         return isinstance(self.setup, Setup) and self.setup.admin
+
+    @property
+    def release_command(self) -> str | None:
+        """The shell command line that runs once a node when the run has ended."""
+        return self.setup.release if isinstance(self.setup, Setup) else None
 
     @property
     def metric_patterns(self) -> dict[str, str]:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from fairway_runner.jobs.sweep.job_sweep import JobSweep
 
 _SHELL_FIELDS = {("command",), ("setup",), ("setup", "command"), ("finally", "command")}
+_SHELL_FIELDS |= {("setup", "release")}
 # What the templates draw on is itself taken as it stands.
 LITERAL_FIELDS = {"params", "sweep", "target"}
 

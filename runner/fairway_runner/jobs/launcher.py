@@ -93,10 +93,18 @@ def _made_ready(job_file: JobFile, job: Job) -> Launcher:
 
 def render_setup(job: Job) -> str:
     """The script that runs once a node before the tasks."""
-    folders = template_paths(Path.cwd())
-    environment = templating.shell_environment(folders)
+    return _once_a_node("Runs once a node, before the tasks.", job.setup_command, job)
+
+
+def render_release(job: Job) -> str:
+    """The script that runs once a node when the run has ended."""
+    return _once_a_node("Runs once a node, when the run has ended.", job.release_command or "", job)
+
+
+def _once_a_node(title: str, command: str, job: Job) -> str:
+    environment = templating.shell_environment(template_paths(Path.cwd()))
     template = environment.get_template("_setup.sh.j2")
-    return templating.render(template, {"setup": job.setup_command, "env": job.env})
+    return templating.render(template, {"title": title, "setup": command, "env": job.env})
 
 
 def _context(job: Job, target: Target, options: Mapping[str, Scalar]) -> dict[str, object]:

@@ -35,7 +35,7 @@ LOCK = "fallback.lock"
 # The files of a run that each target has of its own.
 FILES = (
     *("run.json", "job.json", "target.json", "plan.json"),
-    *("tasks.jsonl", "setup.jsonl", "finally.jsonl"),
+    *("tasks.jsonl", "setup.jsonl", "release.jsonl", "finally.jsonl"),
 )
 _PHASES = ("starting", "on", "leaving", "left", "settled")
 # On the way from one target to the next what a target has said last does not hold.

@@ -61,6 +61,7 @@ class Plan:
     budget: Budget | None = None
     tasks: TaskLines = field(default_factory=TaskLines)
     setup: str | None = None
+    release: str | None = None
     last: str | None = None
 
     @property
@@ -74,8 +75,11 @@ class Plan:
 
     def set_up_with(self, job: Job, script: str) -> None:
         """The script that runs once before all tasks."""
-        alone = job.model_copy(update={"outputs": {}, "nodes": 1, "gpus": None, "cores": None})
-        self.setup = self._line("setup", alone, script, None)
+        self.setup = self._line("setup", _alone(job), script, None)
+
+    def release_with(self, job: Job, script: str) -> None:
+        """The script that runs on each node of the setup when the run has ended."""
+        self.release = self._line("release", _alone(job), script, None)
 
     def end_with(self, job: Job, script: str) -> None:
         """The task that runs after all others."""
@@ -113,6 +117,8 @@ class Plan:
         files: dict[str, Content] = {"plan.json": common.text(), "tasks.jsonl": self.tasks.pieces()}
         if self.setup is not None:
             files["setup.jsonl"] = self.setup
+        if self.release is not None:
+            files["release.jsonl"] = self.release
         if self.last is not None:
             files["finally.jsonl"] = self.last
         return files
@@ -131,6 +137,11 @@ class Plan:
             equal=self.points.of_task(index),
         )
         return spec.line()
+
+
+def _alone(job: Job) -> Job:
+    """The job of what runs once a node, and takes it whole."""
+    return job.model_copy(update={"outputs": {}, "nodes": 1, "gpus": None, "cores": None})
 
 
 def _idle_gpu(job: Job) -> IdleGpu | None:

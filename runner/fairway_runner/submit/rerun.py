@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 _FILES = (
     *("job.yaml", "job.json", "target.json", "code.diff"),
-    *("setup.jsonl", "tasks.jsonl", "finally.jsonl"),
+    *("setup.jsonl", "release.jsonl", "tasks.jsonl", "finally.jsonl"),
 )
 
 

@@ -18,7 +18,7 @@ from fairway_runner.engines.engine import engine_for
 from fairway_runner.engines.shares import require_gpus, require_share
 from fairway_runner.jobs import mounts
 from fairway_runner.jobs.confined import require_code
-from fairway_runner.jobs.launcher import Launchers, render_setup
+from fairway_runner.jobs.launcher import Launchers, render_release, render_setup
 from fairway_runner.jobs.unused_params import ParamUse
 from fairway_runner.runs import fallback
 from fairway_runner.runs.steps import require_one_job
@@ -193,6 +193,8 @@ def prepare(
             plan.add(resolved, script, mounts.checkpoint_directory(task, resolved, target))
     if job.setup is not None:
         plan.set_up_with(job, render_setup(job))
+    if job.release_command is not None:
+        plan.release_with(job, render_release(job))
     if job.finally_ is not None:
         last = _last_task(job, job.finally_)
         plan.end_with(last, launchers.render(first, last, target))

@@ -99,6 +99,17 @@ class TestTheJob:
         assert levels({"command": "make"}) == ["nonadmin", "nonadmin"]
         assert levels({"command": "apt-get install fio", "admin": True}) == ["admin", "nonadmin"]
 
+    def test_a_release_has_the_rights_of_its_setup(self) -> None:
+        def release(setup: Any) -> tuple[str, bool]:
+            task = wire({"setup": setup}).job_spec("x", {})["jobReleaseTask"]
+            level = task["userIdentity"]["autoUser"]["elevationLevel"]
+            return level, 'fairway-node" release' in task["commandLine"]
+
+        assert release({"command": "make", "admin": True}) == ("nonadmin", False)
+        assert release({"command": "make", "release": "make clean"}) == ("nonadmin", True)
+        setup = {"command": "make", "release": "make clean", "admin": True}
+        assert release(setup) == ("admin", True)
+
     def test_no_signature_and_no_key_is_in_it(self) -> None:
         made = wire({"secrets": {"TOKEN": "keyvault:hub"}})
         text = json.dumps([made.job_spec("x", {}), made.task(replace(SPEC, nodes=2))])

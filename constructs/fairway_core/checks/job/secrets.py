@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fairway_core.checks.check import Fault, Subject, check
 from fairway_core.checks.secret_text import secrets_in
@@ -26,13 +26,10 @@ _KEY = re.compile(
 def _texts(subject: JobSubject) -> Iterator[Occurrence]:
     for field in ("command", "setup", "finally"):
         value = subject.job.get(field)
-        path, text = (
-            ((field, "command"), value.get("command"))
-            if isinstance(value, dict)
-            else ((field,), value)
-        )
-        if text:
-            yield path, {"text": str(text)}
+        texts: dict[tuple[str, ...], Any] = {(field,): value}
+        if isinstance(value, dict):
+            texts = {(field, name): value.get(name) for name in ("command", "release")}
+        yield from ((path, {"text": str(text)}) for path, text in texts.items() if text)
     for section in ("env", "params"):
         for name, value in subject.job.get(section, {}).items():
             # With its name, by which a password is known.

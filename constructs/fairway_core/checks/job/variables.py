@@ -40,7 +40,8 @@ def _commands(subject: JobSubject) -> Iterator[Occurrence]:
     yield ("command",), {"text": str(job.get("command", "")), "own": [*inputs, *outputs]}
     setup = job.get("setup")
     if isinstance(setup, dict):
-        yield ("setup", "command"), {"text": str(setup.get("command", "")), "own": inputs}
+        for name in ("command", "release"):
+            yield ("setup", name), {"text": str(setup.get(name) or ""), "own": inputs}
     elif setup:
         yield ("setup",), {"text": str(setup), "own": inputs}
     if last := job.get("finally"):

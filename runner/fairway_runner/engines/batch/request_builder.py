@@ -134,10 +134,17 @@ class RequestBuilder:
 
     def _release(self) -> dict[str, Any]:
         scratch = f"/mnt/resource_nvme/fairway/{self.run}"
+        # What the job says comes last, since the service ends it after 15 minutes.
+        steps = [f"rm -rf {scratch}"]
+        if self.plan.notify is not None:
+            steps.append(f"{_PROGRAM} tell")
+        if self.job.release_command is not None:
+            steps.append(f"{_PROGRAM} release")
         release: dict[str, Any] = {
             "id": "release",
-            "commandLine": f"/bin/bash -c 'rm -rf {scratch}'",
-            "userIdentity": _USER,
+            "commandLine": f"/bin/bash -c '{'; '.join(steps)}'",
+            "userIdentity": _ADMIN if self._releases_as_admin else _USER,
+            **(self._container if self.job.release_command is not None else {}),
         }
         if self.plan.notify is None:
             return release
@@ -149,10 +156,13 @@ class RequestBuilder:
         }
         return {
             **release,
-            "commandLine": f"/bin/bash -c 'rm -rf {scratch}; exec {_PROGRAM} tell'",
             "resourceFiles": [endings],
             "environmentSettings": [{"name": DONE, "value": json.dumps(dict(self.done))}],
         }
+
+    @property
+    def _releases_as_admin(self) -> bool:
+        return self.job.release_command is not None and self.job.setup_is_admin
 
     @property
     def _endings(self) -> str:

@@ -48,7 +48,7 @@ _NO_QUOTA = frozenset({"ActiveJobAndScheduleQuotaReached"})
 
 RECORD = (
     *("run.json", "job.yaml", "job.json", "target.json", "plan.json", "provenance.json"),
-    *("code.diff", "tasks.jsonl", "setup.jsonl", "finally.jsonl"),
+    *("code.diff", "tasks.jsonl", "setup.jsonl", "release.jsonl", "finally.jsonl"),
 )
 """The files of a run's folder that make up its record."""
 
