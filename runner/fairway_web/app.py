@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from fairway_runner.runs.store import RunStore
     from fairway_web.door import Door
+    from fairway_web.following import Follower
 
 
 def application(
@@ -47,12 +48,13 @@ def application(
     cookie: str,
     code: str,
     program: Sequence[str] = ("fairway",),
+    follower: Follower | None = None,
 ) -> Guard:
     """The server of one project's runs, for those who have the token, or are the first to have the
     code.
 
     `hosts` are the names, with their port or `*` for any, under which it is reached; `program` is
-    what starts Fairway's commands.
+    what starts Fairway's commands. What the `follower` finds is shown.
     """
     codes = {code}
     door = ByToken(token, hosts, cookie)
@@ -68,15 +70,22 @@ def application(
         answer.set_cookie(cookie, token, httponly=True, samesite="strict")
         return answer
 
-    return Guard(_pages(store, program, [Route("/login", login)]), door)
+    return Guard(_pages(store, program, [Route("/login", login)], follower), door)
 
 
-def shared_application(store: RunStore, door: Door, program: Sequence[str]) -> Guard:
+def shared_application(
+    store: RunStore, door: Door, program: Sequence[str], follower: Follower | None = None
+) -> Guard:
     """The same for those who have signed in at the proxy in front of the door."""
-    return Guard(_pages(store, program, []), door)
+    return Guard(_pages(store, program, [], follower), door)
 
 
-def _pages(store: RunStore, program: Sequence[str], more: Sequence[BaseRoute]) -> Starlette:
+def _pages(
+    store: RunStore,
+    program: Sequence[str],
+    more: Sequence[BaseRoute],
+    follower: Follower | None,
+) -> Starlette:
     runs = Runs(store.base)
     refresher = Refresher(runs)
     refresher.start()
@@ -103,7 +112,7 @@ def _pages(store: RunStore, program: Sequence[str], more: Sequence[BaseRoute]) -
                     *(each for part in (rest, *parts) for each in part.rest_routes()),
                 ],
             ),
-            *Pages(runs, refresher).routes(),
+            *Pages(runs, refresher, follower).routes(),
             *(each for part in parts for each in part.routes()),
             *SubmitPage(runs, refresher, submitting).routes(),
         ],

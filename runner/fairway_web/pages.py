@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from fairway_runner.runs.report.overlay import Overlay
     from fairway_runner.runs.store import Run
+    from fairway_web.following import Follower
     from fairway_web.project import Refresher, Runs
 
 _ASKED = {
@@ -51,9 +52,10 @@ def problem_page(error: UserError, status: int) -> HTMLResponse:
 class Pages:
     """The handlers, over the runs of one project."""
 
-    def __init__(self, runs: Runs, refresher: Refresher) -> None:
+    def __init__(self, runs: Runs, refresher: Refresher, follower: Follower | None = None) -> None:
         self._runs = runs
         self._refresher = refresher
+        self._follower = follower
 
     def routes(self) -> list[Route]:
         """What is shown."""
@@ -72,12 +74,13 @@ class Pages:
         given = request.query_params.items()
         query = {name: value for name, value in given if value and name != "fragment"}
         found = await to_thread.run_sync(listed, self._runs, QueryParams(query))
+        followed = self._follower.findings if self._follower is not None else ()
         facts: dict[str, Any] = {
             "title": "Runs",
             "page": found,
             "query": query,
             "states": STATES,
-            "findings": [*self._refresher.findings, *found.findings],
+            "findings": [*self._refresher.findings, *followed, *found.findings],
             "here": "/?" + urlencode({**query, "fragment": "1"}),
         }
         return (fragment if is_fragment else page)("runs.html.j2", **facts)

@@ -94,7 +94,7 @@ class Refresher:
                 try:
                     self.look()
                 except Exception as error:  # noqa: BLE001 - the next look may succeed
-                    self.findings = [_failed(error)]
+                    self.findings = [failed_look(error)]
                 self._ended.wait(self._pause)
 
     def look(self) -> None:
@@ -111,6 +111,7 @@ class Refresher:
                 continue  # the look at its target says why
 
 
-def _failed(error: Exception) -> Finding:
+def failed_look(error: Exception) -> Finding:
+    """What is said where runs cannot be brought up to date, for a reason of no target's."""
     message = f"the runs cannot be brought up to date: {error or type(error).__name__}"
     return Finding("no-look", message, hint="what is shown is what was known before")

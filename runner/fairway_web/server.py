@@ -15,6 +15,7 @@ import uvicorn
 
 from fairway_core.findings import UserError
 from fairway_web.app import application, shared_application
+from fairway_web.following import Follower
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -127,8 +128,11 @@ def serve(
 ) -> None:
     """Answers until SIGINT or SIGTERM; `ready` is called when it does. `program` is what starts
     Fairway's commands."""
-    app = application(store, address.token, address.hosts, address.cookie, address.code, program)
-    _answer(app, address.listener, ready, _recorded(store, address))
+    follower = Follower(store)
+    app = application(
+        *(store, address.token, address.hosts, address.cookie, address.code, program, follower)
+    )
+    _answer(app, address.listener, ready, _recorded(store, address), follower)
 
 
 def serve_shared(
@@ -139,8 +143,9 @@ def serve_shared(
     ready: Callable[[], None],
 ) -> None:
     """The same for those who come in by the door; no token is kept for them."""
-    app = shared_application(store, door, program)
-    _answer(app, listener, ready, _made(store))
+    follower = Follower(store)
+    app = shared_application(store, door, program, follower)
+    _answer(app, listener, ready, _made(store), follower)
 
 
 def _answer(
@@ -148,6 +153,7 @@ def _answer(
     listener: socket.socket,
     ready: Callable[[], None],
     recorded: AbstractContextManager[None],
+    follower: Follower,
 ) -> None:
     config = uvicorn.Config(
         app,
@@ -173,7 +179,11 @@ def _answer(
     with listener, recorded:
         listener.listen(128)
         ready()
-        server.run(sockets=[listener])
+        follower.start()
+        try:
+            server.run(sockets=[listener])
+        finally:
+            follower.end()
     if told:
         raise SystemExit(128 + signal.SIGTERM)
 

@@ -58,8 +58,9 @@ def command(
 ) -> None:
     """Show the runs of this project in a browser, and answer by REST under /api/v1.
 
-    It listens on loopback alone, and asks for the token in the address that it prints. End it with
-    Ctrl-C; no run ends with it.
+    It listens on loopback alone, and asks for the token in the address that it prints. While it
+    runs, it begins next steps and takes runs to their next targets. End it with Ctrl-C; no run ends
+    with it.
 
     With --behind-proxy it verifies the token of each person instead, and goes by their app role:
     Reader, Submitter or Operator. URL, tenant and audience may stand below `serve:` in

@@ -14,6 +14,8 @@ file runs on each of them. What an engine cannot do is refused when the job is s
 """
 
 _TAIL = """
+A step on `batch` is begun by a command that follows the run, or by a server: [why](batch.md#steps).
+
 ## Several targets
 
 `target: [nd, spot]` in a job, or `fairway submit JOB --target nd,spot`, names several targets, the
@@ -37,9 +39,10 @@ target: {in_order: [nd, spot], patience: 30m}
 on each has done: its metric `images_per_second` for each of its nodes. Targets without such a run
 come last. Prices are those of `fairway cost`; a target in fairway.yaml may say its own `price`.
 
-Nothing of Fairway's stays on to watch a run. So it is moved by the command that follows it:
-`fairway submit JOB --watch`, `fairway wait RUN` or `fairway logs RUN -f`. Without one it stays
-where it is, and `fairway show RUN` says which targets are left.
+Nothing of Fairway's stays on by itself to watch a run. So it is moved by what follows it:
+`fairway submit JOB --watch`, `fairway wait RUN`, `fairway logs RUN -f`, or a
+[server](serve.md#steps-and-next-targets) of the project. Without one it stays where it is, and
+`fairway show RUN` says which targets are left.
 
 A run is never on two targets. It is cancelled, and has ended on the one, before anything of it is
 sent to the next, and each step is written down first: where the command is killed, another goes

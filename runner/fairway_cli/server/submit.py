@@ -73,7 +73,7 @@ def submit_command(
     facts = _start(server, asked)
     if not watch:
         with server.understood():
-            print_begun(facts, json_=json_, quiet=quiet)
+            print_begun(facts, json_=json_, quiet=quiet, by_server=True)
         return
     raise typer.Exit(_watch(server, facts, json_=json_, quiet=quiet))
 

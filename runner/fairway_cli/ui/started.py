@@ -57,8 +57,10 @@ def print_started(
     print_begun(known, json_=json_, quiet=quiet)
 
 
-def print_begun(facts: Mapping[str, Any], *, json_: bool, quiet: bool) -> None:
-    """The same by what `--json` prints of a run."""
+def print_begun(
+    facts: Mapping[str, Any], *, json_: bool, quiet: bool, by_server: bool = False
+) -> None:
+    """The same by what `--json` prints of a run; `by_server` is where a server goes on with it."""
     run_id = str(facts["run_id"])
     with _named(run_id):
         if json_:
@@ -66,27 +68,32 @@ def print_begun(facts: Mapping[str, Any], *, json_: bool, quiet: bool) -> None:
         elif quiet:
             print(printable(run_id))
         else:
-            for line in _begun(run_id, facts):
+            for line in _begun(run_id, facts, by_server=by_server):
                 print(line)
 
 
-def _begun(run_id: str, facts: Mapping[str, Any]) -> Iterator[str]:
+def _begun(run_id: str, facts: Mapping[str, Any], *, by_server: bool) -> Iterator[str]:
     yield printable(f"{run_id} runs on {facts['target']}")
     yield from changes_shown(facts.get("changes", {}))
+    by = f"by: fairway wait {run_id}, or fairway serve"
     if "steps_to_begin" in facts:
-        yield printable(_who_begins(run_id, facts["steps_to_begin"]))
+        yield printable(_who_begins(facts["steps_to_begin"], "" if by_server else by))
     if left := facts.get("next_targets"):
-        yield printable(f"  or else on: {', '.join(left)}, by: fairway wait {run_id}")
+        who = "where the server takes it" if by_server else by
+        yield printable(f"  or else on: {', '.join(left)}, {who}")
     yield printable(f"  follow it:  fairway logs {run_id} -f")
     yield printable(f"  end it:     fairway cancel {run_id}")
 
 
-def _who_begins(run: str, left: Sequence[str]) -> str:
-    """By what the steps begin that no target has yet, and which machine has to stay on for it."""
+def _who_begins(left: Sequence[str], by: str) -> str:
+    """By what the steps begin that no target has yet, and which machine has to stay on for it: that
+    of the server, where no command is named."""
     if not left:
         return "  its steps begin by themselves, also where no command follows it"
     names = ", ".join(left[:_NAMED]) + (f" and {len(left) - _NAMED} more" * (len(left) > _NAMED))
-    return f"  this machine has to stay on for: {names}, begun by: fairway wait {run}"
+    if not by:
+        return f"  the server has to stay on for: {names}, which it begins"
+    return f"  this machine has to stay on for: {names}, begun {by}"
 
 
 def changes_shown(changes: Changes) -> Iterator[str]:

@@ -33,7 +33,8 @@ class Capabilities:
     """Whether something runs on the nodes of a run that has ended: elsewhere others have them."""
     after: bool = _row("`after:`", True)
     begins_steps: bool = _row("`steps:` begin without a command that follows", True)
-    """Whether a run waits there for others, also where no machine of the user's is on."""
+    """Whether a run waits there for others, also where no machine of the user's is on; why it does
+    not on Batch is in docs/batch.md."""
     begins_points: bool = _row("`after: {STEP: {points: equal}}`", False)
     """Whether a task of a run waits there for one task of another."""
     accounts: bool = _row("`account:` and `qos:`", False)

@@ -1,6 +1,6 @@
 """Takes a run to its next target where this one has no room for it, and never to two at a time.
 
-No program of ours stays on to do that: the commands that follow a run do it. A run is cancelled on
+No program of ours stays on by itself to do that: what follows a run does it. A run is cancelled on
 its target, and has ended there, before anything of it is sent to the next; each step is written
 into its folder first (see `fallback`), so that the next command goes on where one was killed.
 """

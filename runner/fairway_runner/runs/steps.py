@@ -77,7 +77,7 @@ def begun(run: R) -> list[R]:
 
 
 def to_begin(run: RunFolder) -> list[str]:
-    """The names of its steps that no target has yet: a command that follows the run begins them."""
+    """The names of its steps that no target has yet: what follows the run begins them."""
     names = []
     for index, step in enumerate(read(run.folder) if has_steps(run.folder) else ()):
         known = known_task(run.task_folder(index))

@@ -11,8 +11,10 @@ import signal
 import time
 from typing import TYPE_CHECKING
 
+from fairway_runner.runs.store import RunStore
 from fairway_simulator.batch import Fault
 from fairway_simulator.batch.simulator import IDENTITY
+from fairway_web.following import Follower
 
 if TYPE_CHECKING:
     import pytest
@@ -41,11 +43,41 @@ def test_a_run_goes_to_the_target_that_has_nodes(
 
 def test_whoever_waits_moves_it(two: Two) -> None:
     said = two.ok("submit", two.job(), *BOTH, "--run-id", "later")
-    assert "later runs on full\n  or else on: free, by: fairway wait later\n" in said
+    assert "\n  or else on: free, by: fairway wait later, or fairway serve\n" in said
     assert "next    free\n" in two.ok("show", "later")
     assert two.ran() == []
     assert two.ok("wait", "later", "--timeout", "1h") == "later succeeded\n"
     assert two.ran() == ["later sim"]
+
+
+def test_a_server_moves_it_too(two: Two) -> None:
+    """Where nobody looks at it, nor follows it."""
+    two.ok("submit", two.job(), *BOTH, "--run-id", "later")
+    follower = Follower(RunStore(two.fairway.folder / ".fairway"))
+    for thread in follower.look(all_=False):
+        thread.join()
+    assert two.run("later").record.target == "free"
+    two.run("later").wait()
+    assert two.ran() == ["later sim"]
+    assert follower.findings == []
+    assert follower.look() == []
+
+
+def test_a_submission_of_a_step_that_was_cut_off_goes_on(two: Two) -> None:
+    """The last step of all has a run here, of which the service knows nothing yet."""
+    steps = {"steps": {"one": {"command": "echo one"}}}
+    job = two.fairway.folder / "cut.json"
+    job.write_text(json.dumps({"name": "cut", "template": "plain", **steps}))
+    away = two.service.faults.add(Fault("status", status=503, path="/jobs"))
+    words = ("submit", job, "--target", "free", "--run-id", "cut", "--deadline", "1s")
+    assert two.fairway.within(*words).returncode == 5
+    two.service.faults.remove(away)
+    follower = Follower(RunStore(two.fairway.folder / ".fairway"))
+    assert follower.look(all_=False) == []  # by the files here, every step has begun
+    for thread in follower.look(all_=True):
+        thread.join()
+    assert two.ok("wait", "cut-one") == "cut-one succeeded\n"
+    assert two.ok("logs", "cut-one") == "one\n"
 
 
 def test_patience_moves_a_run_whose_target_says_nothing(two: Two) -> None:

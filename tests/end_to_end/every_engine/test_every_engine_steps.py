@@ -18,7 +18,7 @@ from fairway_runner.runs.store import Run
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from subprocess import CompletedProcess
+    from subprocess import CompletedProcess, Popen
 
     from conftest import Fairway, Gate, Place
 
@@ -117,6 +117,61 @@ def test_steps_begin_without_a_command_that_follows(
     for name in ("first", "repair", "last"):  # nothing that has succeeded runs twice
         runs = fairway.show(f"{run}-{name}")["task_list"]
         assert [each["attempts"] for each in runs] == [1], name
+
+
+def _serving(fairway: Fairway) -> Popen[str]:
+    """A server of the project, once it answers."""
+    server = fairway.start("serve", "--socket", fairway.folder / "page.sock")
+    assert server.stdout is not None
+    assert server.stdout.readline().startswith("ready: ")
+    return server
+
+
+def test_a_server_begins_what_no_target_does(fairway: Fairway, place: Place, gate: Gate) -> None:
+    """No command follows the run, and nobody looks at it there; the server is killed, and another
+    goes on."""
+    named = {
+        "train": {
+            "command": f"read -r _ <{gate.path}; echo accuracy={{{{ params.x }}}}"
+            " | tee $FAIRWAY_OUTPUT_MODEL/m",
+            "params": {"x": 0},
+            "sweep": {"points": {"grid": {"x": [1, 2]}}},
+            "outputs": {"model": {}},
+            "metrics": {"accuracy": "accuracy=([0-9]+)"},
+        },
+        "score": {
+            "after": "train",
+            "inputs": {"model": {"best": {"step": "train", "metric": "accuracy"}}},
+            "command": "cat $FAIRWAY_INPUT_MODEL/m",
+        },
+        "report": {"after": {"score": "ended"}, "command": "echo report"},
+    }
+    file, run = fairway.folder / "steps.json", place.new_id("served")
+    file.write_text(json.dumps({"name": "served", "template": "plain", "steps": named}))
+    done = fairway("submit", file, "--target", place.name, "--run-id", run)
+    assert f"score, report, begun by: fairway wait {run}, or fairway serve\n" in done.stdout
+    server = _serving(fairway)
+    gate.open(2)
+    _until_begun(fairway, f"{run}-score", server)
+    server.send_signal(signal.SIGKILL)  # amid the submission of that step
+    server.wait()
+    server = _serving(fairway)
+    _until_begun(fairway, f"{run}-report", server)
+    assert fairway("wait", f"{run}-report").returncode == 0  # which begins no other step
+    assert fairway("logs", f"{run}-score").stdout == "accuracy=2\n"
+    assert fairway("wait", run).returncode == 0
+    for name, tasks in (("train", 2), ("score", 1), ("report", 1)):
+        known = fairway.show(f"{run}-{name}")["task_list"]
+        assert [(each["state"], each["attempts"]) for each in known] == [("succeeded", 1)] * tasks
+
+
+def _until_begun(fairway: Fairway, run: str, server: Popen[str]) -> None:
+    """Until the server has recorded a run, which nothing else would."""
+    deadline = time.monotonic() + PATIENCE
+    while not (fairway.folder / ".fairway/runs" / run / "run.json").exists():
+        assert server.poll() is None, server.communicate()
+        assert time.monotonic() < deadline, f"{run} has not begun"
+        time.sleep(0.01)
 
 
 def facts(fairway: Fairway, run: str) -> list[dict[str, Any]]:

@@ -21,6 +21,7 @@ with warnings.catch_warnings():
 
 from fairway_web.app import application, shared_application
 from fairway_web.behind_proxy import BehindProxy
+from fairway_web.following import Follower
 from fairway_web.identity import Verifier
 from fairway_web.server import on_loopback
 from fairway_web.signing_keys import Published, SigningKeys
@@ -41,11 +42,19 @@ HOST = "127.0.0.1:8765"
 
 
 @pytest.fixture
-def anyone(store: RunStore) -> Iterator[TestClient]:
+def follower(store: RunStore) -> Follower:
+    """What goes on with runs that nobody looks at, one look at a time."""
+    return Follower(store)
+
+
+@pytest.fixture
+def anyone(store: RunStore, follower: Follower) -> Iterator[TestClient]:
     """A client without the token."""
     (store.base / "runs").mkdir(parents=True, exist_ok=True)
     program = [sys.executable, "-P", "-m", "fairway_cli.entry"]
-    app = application(store, TOKEN, {HOST, "forwarded:*"}, "fairway-8765", CODE, program)
+    app = application(
+        *(store, TOKEN, {HOST, "forwarded:*"}, "fairway-8765", CODE, program, follower)
+    )
     with TestClient(app, f"http://{HOST}", follow_redirects=False) as client:
         yield client
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from conftest import RunFairway
 
     from fairway_runner.runs.store import RunStore
+    from fairway_web.following import Follower
 
     Ask = Callable[..., tuple[int, str, str]]
 
@@ -210,6 +211,24 @@ def test_what_a_later_step_would_miss_is_said_at_once(
     assert send("job.yaml", "--run-id", "two-a")[0] == 0
     store.find("two-a").wait()
     assert _log(store, "two-a-b").split() == ["a.csv"]
+
+
+def test_it_says_that_the_server_goes_on_with_it(
+    send: Ask, laptop: Path, store: RunStore, follower: Follower
+) -> None:
+    (laptop / "steps.yaml").write_text(
+        "name: two\nsteps:\n  a:\n    command: echo accuracy=1 | tee $FAIRWAY_OUTPUT_M/m\n"
+        "    outputs: {m: {}}\n    metrics: {accuracy: 'accuracy=([0-9]+)'}\n  b:\n    after: a\n"
+        "    inputs: {m: {best: {step: a, metric: accuracy}}}\n"
+        "    command: cat $FAIRWAY_INPUT_M/m\n"
+    )
+    code, printed, said = send("steps.yaml", "--run-id", "two-a")
+    assert (code, said) == (0, "")
+    assert "\n  the server has to stay on for: b, which it begins\n" in printed
+    store.find("two-a-a").wait()
+    for thread in follower.look():
+        thread.join()
+    assert _log(store, "two-a-b") == "accuracy=1\n"
 
 
 def test_a_server_that_goes_away_meanwhile(

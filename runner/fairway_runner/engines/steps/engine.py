@@ -1,8 +1,8 @@
 """Begins the steps of a run, one after the other, and sees what becomes of them.
 
-The commands that follow the run do that; steps that can wait on their targets are submitted before
-their time has come. A step is begun by submitting its run under an ID that follows from that of the
-whole, which submits nothing twice wherever it was cut off.
+What follows the run does that, a command or a server; steps that can wait on their targets are
+submitted before their time has come. A step is begun by submitting its run under an ID that follows
+from that of the whole, which submits nothing twice wherever it was cut off.
 """
 
 from __future__ import annotations

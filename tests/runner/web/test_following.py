@@ -1,0 +1,182 @@
+"""The server goes on with runs that nobody looks at: their next steps begin."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_core.findings import UserError
+from fairway_runner.runs.store import Run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from conftest import MakeRun, RunFairway
+    from starlette.testclient import TestClient
+
+    from fairway_runner.runs.store import RunStore
+    from fairway_web.following import Follower
+
+# The best of a sweep is chosen by a command, on whatever target.
+_BEST: dict[str, dict[str, Any]] = {
+    "train": {
+        "command": "echo score={{ params.lr }}; echo {{ params.lr }} > $FAIRWAY_OUTPUT_MODEL/m",
+        "params": {"lr": 0},
+        "sweep": {"points": {"grid": {"lr": [3, 1]}}},
+        "outputs": {"model": {}},
+        "metrics": {"accuracy": "score=([0-9]+)"},
+    },
+    "score": {
+        "after": "train",
+        "inputs": {"model": {"best": {"step": "train", "metric": "accuracy"}}},
+        "command": "cat $FAIRWAY_INPUT_MODEL/m",
+    },
+    "report": {"after": {"score": "ended"}, "command": "echo {{ name }}"},
+}
+
+
+@pytest.fixture(autouse=True)
+def ended(store: RunStore) -> Iterator[None]:
+    """No run goes on after a test."""
+    yield
+    for run in store.unsorted():
+        if run.record.engine != "batch":
+            run.cancel()
+
+
+def _submitted(store: RunStore, fairway: RunFairway, **changes: dict[str, Any]) -> Run:
+    """A run of these steps that no command follows, once the first has ended."""
+    text = json.dumps({"name": "pipe", "template": "plain", "steps": {**_BEST, **changes}})
+    (store.base.parent / "fairway.yaml").write_text("{}\n")
+    (store.base.parent / "pipe.yaml").write_text(text)
+    code, printed, said = fairway(store.base.parent, "submit", "pipe.yaml", "--run-id", "pipe-a")
+    assert code == 0, said
+    assert "score, report, begun by: fairway wait pipe-a, or fairway serve\n" in printed
+    store.find("pipe-a-train").wait()
+    return store.find("pipe-a")
+
+
+def _look(follower: Follower, *, all_: bool = False) -> int:
+    """One look, to its end: at how many runs."""
+    threads = follower.look(all_=all_)
+    for thread in threads:
+        thread.join()
+    return len(threads)
+
+
+def _states(run: Run) -> list[str]:
+    return [run.task_status(index).state for index in range(run.record.tasks)]
+
+
+def test_the_next_step_begins(store: RunStore, fairway: RunFairway, follower: Follower) -> None:
+    run = _submitted(store, fairway)
+    run.refresh()
+    assert _states(run) == ["succeeded", "queued", "queued"]
+    assert _look(follower) == 1
+    score = store.find("pipe-a-score")
+    score.wait()
+    assert score.log_text() == "3\n"
+    store.find("pipe-a-report").wait()  # it was submitted with it, and waited by itself
+    assert _look(follower) == 0
+    assert _look(follower, all_=True) == 1  # whose end is written down
+    assert (run.state, follower.findings) == ("succeeded", [])
+    assert _look(follower, all_=True) == 0
+    ran = [each.record.id for each in store.all()]
+    assert ran == ["pipe-a", "pipe-a-train", "pipe-a-score", "pipe-a-report"]
+
+
+def test_what_stands_in_the_way_is_told_once_and_goes(
+    store: RunStore,
+    fairway: RunFairway,
+    follower: Follower,
+    client: TestClient,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setenv("WANTED", "long enough")
+    run = _submitted(store, fairway, score={**_BEST["score"], "secrets": {"TOKEN": "env:WANTED"}})
+    monkeypatch.delenv("WANTED")
+    with caplog.at_level(logging.WARNING, "fairway"):
+        for _ in range(2):
+            _look(follower)
+    (finding,) = follower.findings
+    assert finding.message.startswith("pipe-a: ")
+    assert "WANTED" in finding.message
+    assert caplog.text.count(finding.message) == 1
+    assert "WANTED" in client.get("/").text
+    assert _states(run) == ["succeeded", "queued", "queued"]
+    monkeypatch.setenv("WANTED", "long enough")
+    _look(follower)
+    assert follower.findings == []
+    assert "WANTED" not in client.get("/").text
+    assert store.find("pipe-a-score").id == "pipe-a-score"
+
+
+def test_a_target_that_is_silent_keeps_no_other_run_waiting(
+    store: RunStore,
+    fairway: RunFairway,
+    follower: Follower,
+    make_run: MakeRun,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _submitted(store, fairway)
+    _movable(make_run("away-a", state="queued", engine="batch"))
+    answer, real = threading.Event(), Run.follow
+
+    def follow(run: Run, **words: Any) -> None:
+        if run.id == "away-a":
+            answer.wait()
+            raise UserError.of("service-away", "`far` does not answer", "try again later")
+        real(run, **words)
+
+    monkeypatch.setattr(Run, "follow", follow)
+    first = follower.look(all_=False)
+    assert len(first) == 2
+    while len([thread for thread in first if thread.is_alive()]) > 1:
+        first[0].join(0.01)
+        first[1].join(0.01)
+    assert store.find("pipe-a-score").id == "pipe-a-score"
+    assert _look(follower, all_=True) == 1  # and not a second time at the silent one
+    answer.set()
+    for thread in first:
+        thread.join()
+    assert [each.message for each in follower.findings] == ["away-a: `far` does not answer"]
+
+
+def test_what_fails_by_itself_is_no_end(
+    follower: Follower, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _movable(make_run("job-a", state="queued", engine="batch"))
+
+    def follow(_: Run, **_words: Any) -> None:
+        raise ZeroDivisionError("odd")
+
+    monkeypatch.setattr(Run, "follow", follow)
+    for _ in range(2):
+        assert _look(follower) == 1
+    (finding,) = follower.findings
+    assert finding.message == "job-a: the runs cannot be brought up to date: odd"
+
+
+def test_runs_that_need_nobody_are_left_alone(
+    follower: Follower, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Run, "follow", lambda run, **_: pytest.fail(run.id))
+    make_run("job-a", [{"state": "running"}], "running", engine="batch")
+    make_run("job-b")
+    _movable(make_run("job-c", engine="batch"))  # it has ended
+    damaged = make_run("job-d", state="queued", engine="batch").folder
+    (damaged / "fallback.json").write_text("{")
+    assert _look(follower, all_=True) == 0
+    assert follower.findings == []
+
+
+def _movable(run: Run) -> None:
+    """Lets it go to another target."""
+    tries = [{"target": "far", "began": 1.0, "ended": None, "reason": None}]
+    facts = {"phase": "on", "tries": tries, "left": ["near"], "patience": None, "submitted": ""}
+    (run.folder / "fallback.json").write_text(json.dumps({**facts, "cancelled": False}))
