@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from fairway_constructs.azurerm.key_vault import KeyVault, NetworkAcls
-from fairway_constructs.azurerm.role_assignment import RoleAssignment
 from fairway_constructs.cdk import Component
+from fairway_constructs.identity_role import give_role
 from fairway_constructs.protection import kept, lock
 from fairway_constructs.unique_name import client_config, unique_name
 
@@ -46,22 +47,19 @@ class UserSubscription(Component):
             lock(self, place=place, id="batch-vault", resource_id=vault.id)
         self.vault_id = vault.id
         self.vault_url = vault.vault_uri
+        give = partial(give_role, self, principal_id=service_principal, new=False)
         self.ready = [
-            _role(
-                self,
+            give(
                 "batch-orchestrates",
-                f"/subscriptions/{client.subscription_id}",
-                "Azure Batch Service Orchestration Role",
-                service_principal,
-                "Batch makes and deletes the VMs of its pools in this subscription",
+                on=f"/subscriptions/{client.subscription_id}",
+                role_name="Azure Batch Service Orchestration Role",
+                why="Batch makes and deletes the VMs of its pools in this subscription",
             ),
-            _role(
-                self,
+            give(
                 "batch-keeps-secrets",
-                self.vault_id,
-                "Key Vault Secrets Officer",
-                service_principal,
-                "Batch keeps secrets of its nodes in this vault, which is its own",
+                on=self.vault_id,
+                role_name="Key Vault Secrets Officer",
+                why="Batch keeps secrets of its nodes in this vault, which is its own",
             ),
         ]
 
@@ -85,23 +83,4 @@ def _vault(scope: Construct, place: Placement, tenant_id: str, protect: bool) ->
         network_acls=NetworkAcls(default_action="Deny", bypass="AzureServices"),
         tags=place.tags,
         lifecycle=kept(protect),
-    )
-
-
-def _role(
-    scope: Construct,
-    name: str,
-    on: str,
-    role: str,
-    service_principal: str,
-    why: str,
-) -> RoleAssignment:
-    return RoleAssignment(
-        scope,
-        name,
-        scope_=on,
-        role_definition_name=role,
-        principal_id=service_principal,
-        principal_type="ServicePrincipal",
-        description=why,
     )

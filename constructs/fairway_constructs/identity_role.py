@@ -1,4 +1,4 @@
-"""A role for an identity that the environment has made."""
+"""A role for an identity: one that the environment has made, or an Azure service's own."""
 
 from __future__ import annotations
 
@@ -19,11 +19,15 @@ def give_role(
     on: str,
     principal_id: str,
     why: str,
+    new: bool = True,
     role_id: str | None = None,
     role_name: str | None = None,
     depends_on: Sequence[ITerraformDependable] = (),
 ) -> RoleAssignment:
-    """Gives it a role on a resource: a built-in one by `role_name`, another by `role_id`."""
+    """Gives it a role on a resource: a built-in one by `role_name`, another by `role_id`.
+
+    `new` is for what the environment makes; a service principal that is there already is not.
+    """
     return RoleAssignment(
         scope,
         id,
@@ -33,7 +37,7 @@ def give_role(
         principal_id=principal_id,
         principal_type="ServicePrincipal",
         # The directory may not know the new identity yet; Azure then asks it again.
-        skip_service_principal_aad_check=True,
+        skip_service_principal_aad_check=True if new else None,
         description=why,
         depends_on=depends_on,
     )

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from fairway_constructs.cdk import Component
 from fairway_constructs.identity_role import give_role
 from fairway_constructs.own_role import own_role
-from fairway_constructs.unique_name import client_config
-from fairway_core.naming import unique_suffix
+from fairway_constructs.unique_name import unique_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,11 +40,10 @@ class IdleStop(Component):
         clusters: Mapping[str, str],
     ) -> None:
         super().__init__(scope, id)
-        suffix = unique_suffix(client_config(self).subscription_id, place.environment)
         role_id = own_role(
             self,
             "idle-role",
-            name=place.name("role_definition", "idle", suffix=suffix),
+            name=unique_name(self, "role_definition", place, "idle"),
             description=f"Machines of {place.environment} stop themselves",
             actions=_ACTIONS,
         )

@@ -10,10 +10,10 @@ from fairway_constructs.azurerm.managed_lustre_file_system import (
     MaintenanceWindow,
     ManagedLustreFileSystem,
 )
-from fairway_constructs.azurerm.role_assignment import RoleAssignment
 from fairway_constructs.azurerm.storage_container import StorageContainer
 from fairway_constructs.cdk import Component, Timeouts
 from fairway_constructs.cloud_init.mounts import Mount
+from fairway_constructs.identity_role import give_role
 from fairway_constructs.protection import kept, lock
 from fairway_core.environment.filesystems import lustre_log_container
 
@@ -122,14 +122,14 @@ def _hsm(
         lifecycle=kept(protect),
     )
     assignments = [
-        RoleAssignment(
+        give_role(
             scope,
             f"lustre-{name}-{key}",
-            scope_=source.account_id,
-            role_definition_name=role,
+            on=source.account_id,
+            role_name=role,
             principal_id=source.service_principal,
-            principal_type="ServicePrincipal",
-            description=f"Managed Lustre imports blobs into {name}, and needs this role for it",
+            new=False,
+            why=f"Managed Lustre imports blobs into {name}, and needs this role for it",
         )
         for key, role in _ROLES.items()
     ]

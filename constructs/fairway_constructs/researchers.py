@@ -13,10 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from fairway_constructs.cdk import Construct
-
-
-# Of the deployer: the first keeps the roles.
-_OWN = ["principal_id"]
+    from fairway_core.environment.researchers import Researcher
 
 
 def let_submit(
@@ -34,14 +31,37 @@ def let_submit(
     ...            containers={"datasets": container.id})  # doctest: +SKIP
     """
     for person in researchers_of(researchers):
-        is_deployer = person.object_id is None
         for each in data_roles(containers, pools=batch_account_id is not None):
-            RoleAssignment(
+            give_researcher(
                 scope,
-                f"{each.key}-used-by-{person.key}",
-                scope_=containers[each.container] if each.container else batch_account_id or "",
-                role_definition_name=each.role,
-                principal_id=person.object_id or client_config(scope).object_id,
-                description=f"{each.reason}; {person.why}",
-                lifecycle=Lifecycle(ignore_changes=_OWN) if is_deployer else None,
+                f"{each.key}-used",
+                on=containers[each.container] if each.container else batch_account_id or "",
+                person=person,
+                role_name=each.role,
+                reason=each.reason,
             )
+
+
+def give_researcher(
+    scope: Construct,
+    what: str,
+    *,
+    on: str,
+    person: Researcher,
+    role_name: str,
+    reason: str,
+) -> RoleAssignment:
+    """Gives a user, a group or the first deployer a built-in role on a resource.
+
+    `what` is done with it, for the address in Terraform: "batch-used" ends in "-by-PERSON".
+    """
+    return RoleAssignment(
+        scope,
+        f"{what}-by-{person.key}",
+        scope_=on,
+        role_definition_name=role_name,
+        principal_id=person.object_id or client_config(scope).object_id,
+        description=f"{reason}; {person.why}",
+        # The first deployer keeps the role when another deploys.
+        lifecycle=None if person.object_id else Lifecycle(ignore_changes=["principal_id"]),
+    )

@@ -19,11 +19,11 @@ def client_config(scope: Construct) -> DataClientConfig:
     return inside.addresses.shared("current", lambda: DataClientConfig(inside.stack, "current"))
 
 
-def unique_name(scope: Construct, kind: str, place: Placement) -> str:
-    """A name of that kind which Terraform completes from the subscription's id.
+def unique_name(scope: Construct, kind: str, place: Placement, *parts: str) -> str:
+    """A name of that kind and these parts, which Terraform completes from the subscription's id.
 
     >>> unique_name(stack, "key_vault", place)  # doctest: +SKIP
     'h100-kv${substr(sha256(join("-", [data.azurerm_client_config.current…, "h100"])), 0, 8)}'
     """
     suffix = unique_suffix(client_config(scope).subscription_id, place.environment)
-    return place.name(kind, suffix=suffix)
+    return place.name(kind, *parts, suffix=suffix)

@@ -16,10 +16,9 @@ from fairway_constructs.azurerm.user_assigned_identity import UserAssignedIdenti
 from fairway_constructs.cdk import Component
 from fairway_constructs.identity_role import give_role
 from fairway_constructs.own_role import own_role, subscription_of
-from fairway_constructs.unique_name import client_config
+from fairway_constructs.unique_name import unique_name
 from fairway_core.catalog.timezones import windows_time_zone
 from fairway_core.environment.schedule import minutes
-from fairway_core.naming import unique_suffix
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -124,11 +123,10 @@ class WorkingHours(Component):
 
     def _role(self, name: str, what: str, actions: Sequence[str]) -> str:
         place = self._place
-        suffix = unique_suffix(client_config(self).subscription_id, place.environment)
         return own_role(
             self,
             f"{name}-role",
-            name=place.name("role_definition", name, suffix=suffix),
+            name=unique_name(self, "role_definition", place, name),
             description=f"Schedules of {place.environment} {what}",
             actions=actions,
         )

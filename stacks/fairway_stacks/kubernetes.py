@@ -10,7 +10,6 @@ from fairway_constructs.cloud_init import shared_folder
 from fairway_constructs.kubernetes.cluster import KubernetesCluster
 from fairway_constructs.kubernetes.configuration import Configuration
 from fairway_constructs.kubernetes.node_pool import NodePool
-from fairway_constructs.unique_name import client_config
 from fairway_core.environment import Kubernetes
 from fairway_core.environment.network import Firewall
 from fairway_core.environment.researchers import researchers_of
@@ -55,12 +54,7 @@ class KubernetesStack:
         if data.monitoring is not None:
             data.monitoring.watch_kubernetes(stack, place=stack.place, cluster_id=self.cluster.id)
         for person in researchers_of(environment.access.researchers):
-            self.cluster.let_in(
-                person.key,
-                person.object_id or client_config(stack).object_id,
-                namespace=self._spec.namespace,
-                why=person.why,
-            )
+            self.cluster.let_in(person, namespace=self._spec.namespace)
         Output(
             stack,
             "kubernetes_cluster",

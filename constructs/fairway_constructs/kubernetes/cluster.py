@@ -20,25 +20,26 @@ from fairway_constructs.azurerm.kubernetes_cluster import (
 )
 from fairway_constructs.azurerm.kubernetes_cluster import Identity as ClusterIdentity
 from fairway_constructs.azurerm.kubernetes_cluster import KubernetesCluster as ClusterResource
-from fairway_constructs.azurerm.role_assignment import RoleAssignment
 from fairway_constructs.cdk import Component, Lifecycle, Timeouts
 from fairway_constructs.identity import Grant, Identity
 from fairway_constructs.identity_role import give_role
 from fairway_constructs.network_access import public_ranges
 from fairway_constructs.own_role import own_role
-from fairway_constructs.unique_name import client_config
+from fairway_constructs.researchers import give_researcher
+from fairway_constructs.unique_name import unique_name
 from fairway_core.environment.kubernetes import MAX_PODS, SYSTEM_GIB, SYSTEM_POOL
-from fairway_core.naming import unique_suffix
 from fairway_core.slurm.rights import PLACES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from ipaddress import IPv4Network
 
+    from fairway_constructs.azurerm.role_assignment import RoleAssignment
     from fairway_constructs.cdk import Construct
     from fairway_constructs.placement import Placement
     from fairway_core.environment import Kubernetes
     from fairway_core.environment.kubernetes import UpgradeWindow
+    from fairway_core.environment.researchers import Researcher
 
 Outbound = Literal["userAssignedNATGateway", "userDefinedRouting"]
 
@@ -151,11 +152,10 @@ class KubernetesCluster(Component):
         """Lets Kubernetes put nodes into proximity placement groups, by a role of one action."""
         if not placements:
             return []
-        suffix = unique_suffix(client_config(self).subscription_id, place.environment)
         role = own_role(
             self,
             "kubernetes-role",
-            name=place.name("role_definition", "kubernetes", suffix=suffix),
+            name=unique_name(self, "role_definition", place, "kubernetes"),
             description=f"Kubernetes of {place.environment} puts nodes into placement groups",
             actions=(PLACES,),
         )
@@ -171,20 +171,14 @@ class KubernetesCluster(Component):
             for name, group in placements.items()
         ]
 
-    def let_in(self, key: str, principal_id: str, *, namespace: str, why: str) -> None:
+    def let_in(self, person: Researcher, *, namespace: str) -> None:
         """Lets a person or a group submit: find the cluster, and act in the namespace of jobs."""
         for name, role, over, reason in (
             ("found", USER_ROLE, self.id, "Finds the cluster by az aks get-credentials"),
             ("used", WRITER_ROLE, f"{self.id}/namespaces/{namespace}", "Submits jobs"),
         ):
-            RoleAssignment(
-                self,
-                f"kubernetes-{name}-by-{key}",
-                scope_=over,
-                role_definition_name=role,
-                principal_id=principal_id,
-                description=f"{reason}; {why}",
-                lifecycle=Lifecycle(ignore_changes=["principal_id"]) if key == "deployer" else None,
+            give_researcher(
+                self, f"kubernetes-{name}", on=over, person=person, role_name=role, reason=reason
             )
 
 

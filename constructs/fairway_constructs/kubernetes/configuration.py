@@ -11,17 +11,18 @@ from fairway_constructs.azurerm.kubernetes_flux_configuration import (
     KubernetesFluxConfiguration,
     Kustomizations,
 )
-from fairway_constructs.azurerm.role_assignment import RoleAssignment
 from fairway_constructs.azurerm.storage_blob import StorageBlob
-from fairway_constructs.cdk import Component, Lifecycle
+from fairway_constructs.cdk import Component
 from fairway_constructs.identity_role import give_role
 from fairway_constructs.literal import literal
-from fairway_constructs.unique_name import client_config
+from fairway_constructs.researchers import give_researcher
+from fairway_core.environment.researchers import DEPLOYER
 from fairway_core.kubernetes.flux import NAMESPACE, kustomizations
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from fairway_constructs.azurerm.role_assignment import RoleAssignment
     from fairway_constructs.azurerm.storage_container import StorageContainer
     from fairway_constructs.cdk import Construct
     from fairway_constructs.kubernetes.cluster import KubernetesCluster
@@ -102,14 +103,13 @@ class Configuration(Component):
             principal_id=cluster.kubelet.principal_id,
             why="Flux reads the manifests of the cluster without a key",
         )
-        writes = RoleAssignment(
+        writes = give_researcher(
             self,
-            "configuration-written-by-deployer",
-            scope_=self.container.id,
-            role_definition_name="Storage Blob Data Contributor",
-            principal_id=client_config(self).object_id,
-            description="Terraform writes the manifests of the cluster; deployed this first",
-            lifecycle=Lifecycle(ignore_changes=["principal_id"]),
+            "configuration-written",
+            on=self.container.id,
+            person=DEPLOYER,
+            role_name="Storage Blob Data Contributor",
+            reason="Terraform writes the manifests of the cluster",
         )
         return [reads, writes]
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from fairway_constructs.identity_role import give_role
 from fairway_constructs.own_role import own_role, subscription_of
-from fairway_constructs.unique_name import client_config, unique_name
-from fairway_core.naming import unique_suffix
+from fairway_constructs.unique_name import unique_name
 from fairway_core.slurm.rights import PLACES, READS_OPERATIONS, SCALES
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ def let_scale(
     became of an operation, in the whole subscription, since there it is. `images` of a gallery and
     proximity placement groups are what new instances refer to, by the name of a partition.
     """
+    give = partial(give_role, scope, principal_id=principal_id)
     reason = "The Slurm scheduler starts and deletes nodes"
     scales = own_role(
         scope,
@@ -49,38 +50,16 @@ def let_scale(
     for name, resource in placements.items():
         grants[f"places-{name}"] = (resource, f"{reason}, which stand in this placement group")
     for key, (resource, why) in grants.items():
-        _assign(scope, key, resource, principal_id, why, role_id=scales)
-    suffix = unique_suffix(client_config(scope).subscription_id, place.environment)
+        give(f"slurm-{key}", on=resource, role_id=scales, why=why)
     told = own_role(
         scope,
         "slurm-operations-role",
-        name=place.name("role_definition", "operations", suffix=suffix),
+        name=unique_name(scope, "role_definition", place, "operations"),
         description=f"The Slurm scheduler of {place.environment} reads why Azure made no node",
         actions=(READS_OPERATIONS,),
     )
     why = "The Slurm scheduler reads why Azure made no node"
-    _assign(scope, "reads-operations", subscription_of(scope), principal_id, why, role_id=told)
+    give("slurm-reads-operations", on=subscription_of(scope), role_id=told, why=why)
     for name, resource in images.items():
         why = f"{reason}, which have this image"
-        _assign(scope, f"reads-image-{name}", resource, principal_id, why, role_name="Reader")
-
-
-def _assign(
-    scope: Construct,
-    key: str,
-    resource: str,
-    principal_id: str,
-    why: str,
-    *,
-    role_id: str | None = None,
-    role_name: str | None = None,
-) -> None:
-    give_role(
-        scope,
-        f"slurm-{key}",
-        on=resource,
-        role_id=role_id,
-        role_name=role_name,
-        principal_id=principal_id,
-        why=why,
-    )
+        give(f"slurm-reads-image-{name}", on=resource, role_name="Reader", why=why)

@@ -29,6 +29,9 @@ class Researcher:
     object_id: str | None = None
 
 
+DEPLOYER = Researcher("deployer", "deployed this first")
+
+
 def data_roles(containers: Iterable[str], *, pools: bool) -> Iterator[DataRole]:
     """All that submitting takes: Owner and Contributor allow none of it. Source: Azure
     documentation, built-in roles for Storage and Batch."""
@@ -42,5 +45,5 @@ def data_roles(containers: Iterable[str], *, pools: bool) -> Iterator[DataRole]:
 def researchers_of(named: Sequence[str] | None) -> list[Researcher]:
     """Those of `access.researchers`."""
     if named is None:
-        return [Researcher("deployer", "deployed this first")]
+        return [DEPLOYER]
     return [Researcher(each, "named under access.researchers", each) for each in named]
