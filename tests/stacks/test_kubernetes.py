@@ -52,6 +52,7 @@ def test_no_credentials_of_the_cluster_lie_in_the_state(written: Written) -> Non
         assert cluster["workload_identity_enabled"] is True
         rbac = cluster["azure_active_directory_role_based_access_control"]
         assert rbac["azure_rbac_enabled"] is True
+        assert rbac["tenant_id"] == "${data.azurerm_client_config.current.tenant_id}"
 
 
 def test_the_api_server_is_private_or_for_named_ranges(written: Written) -> None:
@@ -132,7 +133,7 @@ def test_each_pool_is_as_it_was_described(pods: Stacks) -> None:
     assert cpu["node_count"] == 2
     assert "auto_scaling_enabled" not in cpu
     assert "gpu_driver" not in cpu
-    assert cpu["upgrade_settings"] == {"max_surge": "0", "max_unavailable": "1"}
+    assert cpu["upgrade_settings"] == {"max_unavailable": "1"}
     assert {each["lifecycle"]["replace_triggered_by"][0] for each in (nd, spot, cpu)} == {
         f"terraform_data.fixed-{name}" for name in ("nd", "spot", "cpu")
     }

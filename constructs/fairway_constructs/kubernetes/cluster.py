@@ -26,7 +26,7 @@ from fairway_constructs.identity_role import give_role
 from fairway_constructs.network_access import public_ranges
 from fairway_constructs.own_role import own_role
 from fairway_constructs.researchers import give_researcher
-from fairway_constructs.unique_name import unique_name
+from fairway_constructs.unique_name import client_config, unique_name
 from fairway_core.environment.kubernetes import MAX_PODS, SYSTEM_GIB, SYSTEM_POOL
 from fairway_core.slurm.rights import PLACES
 
@@ -110,7 +110,10 @@ class KubernetesCluster(Component):
             run_command_enabled=False,
             azure_active_directory_role_based_access_control=(
                 AzureActiveDirectoryRoleBasedAccessControl(
-                    azure_rbac_enabled=True, admin_group_object_ids=list(spec.admins) or None
+                    azure_rbac_enabled=True,
+                    # The provider wants this or administrators, although it could find it out.
+                    tenant_id=client_config(self).tenant_id,
+                    admin_group_object_ids=list(spec.admins) or None,
                 )
             ),
             oidc_issuer_enabled=True,

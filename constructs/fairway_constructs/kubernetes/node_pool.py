@@ -99,8 +99,9 @@ def _counts(spec: KubernetesNodes) -> dict[str, Any]:
 
 def _priority(spec: KubernetesNodes) -> dict[str, Any]:
     if not spec.spot:
-        # An update takes one node after another: no quota has room for more than there are.
-        return {"upgrade_settings": UpgradeSettings(max_surge="0", max_unavailable="1")}
+        # An update takes one node after another: no quota has room for more than there are. The
+        # provider sends `maxSurge: 0` with it, and takes only one of the two.
+        return {"upgrade_settings": UpgradeSettings(max_unavailable="1")}
     price = spec.spot.max_price if isinstance(spec.spot, SpotPool) else _ANY_PRICE
     return {"priority": "Spot", "eviction_policy": "Delete", "spot_max_price": price}
 

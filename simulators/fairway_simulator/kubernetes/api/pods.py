@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from fairway_simulator.kubernetes import pump
 from fairway_simulator.kubernetes.api import deletion
@@ -38,6 +38,11 @@ _DISRUPTED = {
     "reason": "EvictionByEvictionAPI",
     "message": "Eviction API: evicting",
 }
+
+
+_OF_NODES = {"stdin": "input", "stdout": "output", "stderr": "error"}
+"""What nodes call the streams of an `exec`: `ExecStdinParam` and those beside it in
+k8s.io/api/core/v1/types.go."""
 
 
 class PodRequests:
@@ -116,16 +121,18 @@ class PodRequests:
             raise ApiError(400, f"{message}phase is {pod['status']['phase']}")
         if request.headers.get("upgrade", "").lower() != "websocket":
             raise bad_request("you must specify at least 1 of stdin, stdout, stderr")
-        path = f"/{object_path.subresource}/{object_path.namespace}/{object_path.name}"
-        if object_path.subresource != "portforward":
+        called = "portForward" if object_path.subresource == "portforward" else "exec"
+        path = f"/{called}/{object_path.namespace}/{object_path.name}"
+        if called == "exec":
             path += f"/{quote(self._container(pod, request))}"
+        query = [(_OF_NODES.get(name, name), each) for name, each in request.query.items()]
         node = self._connect(pod)
         passed = {
             name: value
             for name, value in request.headers.items()
             if name.startswith("sec-websocket") or name in ("upgrade", "connection", ENDLESS)
         }
-        return self._takeover(node, f"{path}?{request.target.partition('?')[2]}", passed)
+        return self._takeover(node, f"{path}?{urlencode(query, doseq=True)}", passed)
 
     def _takeover(self, node: socket.socket, path: str, headers: dict[str, str]) -> Takeover:
         lines = [f"GET {path} HTTP/1.1", "Host: node", f"Authorization: Bearer {self._token}"]

@@ -53,7 +53,7 @@ class NodeServer:
                     return self._log(request, self._pod(namespace, name), container)
                 case ["exec", namespace, name, container]:
                     return self._exec(request, self._pod(namespace, name), container)
-                case ["portforward", namespace, name]:
+                case ["portForward", namespace, name]:
                     return self._forward(request, self._pod(namespace, name))
             raise ApiError(404, f"{request.path} is not known here")
         except ApiError as error:
@@ -88,9 +88,9 @@ class NodeServer:
         command = executing.Command(
             [*container.enter(), *request.query.get("command", [])],
             container.order.environment,
-            stdin=request.switch("stdin"),
-            stdout=request.switch("stdout"),
-            stderr=request.switch("stderr"),
+            stdin=request.switch("input"),
+            stdout=request.switch("output"),
+            stderr=request.switch("error"),
             terminal=request.switch("tty"),
             endless=ENDLESS in request.headers,
         )
