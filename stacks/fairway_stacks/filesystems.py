@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from ipaddress import IPv4Network
+
     from fairway_constructs.azure_files import AzureFiles
     from fairway_constructs.azurerm.private_endpoint import PrivateEndpoint
     from fairway_constructs.cloud_init import Mount
@@ -66,14 +68,13 @@ def _nfs_server(
 ) -> NfsServer:
     from fairway_constructs.nfs_server import NfsServer
 
-    subnets = network.subnets
     return NfsServer(
         stack,
         name,
         place=stack.place,
         spec=spec,
-        subnet_id=subnets["storage"].id,
-        clients=[subnets[role].range for role in environment.node_roles],
+        subnet_id=network.subnets["storage"].id,
+        clients=_clients(environment, network),
         ssh_keys=environment.access.ssh_keys or (),
         protect=environment.protect,
         monitored=environment.monitoring is not None,
@@ -120,16 +121,20 @@ def _netapp(
 ) -> NetApp:
     from fairway_constructs.netapp import NetApp
 
-    subnets = network.subnets
     return NetApp(
         stack,
         name,
         place=stack.place,
         spec=spec,
-        subnet_id=subnets["netapp"].id,
-        clients=[subnets[role].range for role in environment.node_roles],
+        subnet_id=network.subnets["netapp"].id,
+        clients=_clients(environment, network),
         protect=environment.protect,
     )
+
+
+def _clients(environment: Environment, network: Network | ExistingNetwork) -> list[IPv4Network]:
+    """The ranges that mount what is exported over NFS: the subnets of nodes."""
+    return [network.subnets[role].range for role in environment.node_roles]
 
 
 def _lustre(

@@ -19,6 +19,7 @@ from fairway_core.kubernetes.manifests import Content, manifests
 from fairway_core.kubernetes.queues import PRIORITIES
 from fairway_core.kubernetes.volumes import Volume
 from fairway_core.target import KubernetesAccess, Target
+from fairway_stacks.references import referred_to
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,18 +82,9 @@ class KubernetesStack:
             allowed=environment.access.allowed,
             egress_address=network.egress_address,
             grants={"pull_images": registry.pull_grant} if registry else {},
-            placements=self._placements(),
+            placements=referred_to(environment.node_pools, "proximity_placement_group"),
             workspace_id=monitoring.workspace_id if monitoring else None,
         )
-
-    def _placements(self) -> dict[str, str]:
-        """Groups into which pools put their nodes, each once, by the name of a pool."""
-        found: dict[str, str] = {}
-        for name, pool in self._environment.node_pools.items():
-            group = pool.proximity_placement_group
-            if group and group not in found.values():
-                found[name] = group
-        return found
 
     def _trust_tasks(self) -> None:
         """Pods of jobs read and write what nodes of other engines do, without a key."""

@@ -14,6 +14,7 @@ from fairway_constructs.unique_name import client_config
 from fairway_core.environment import SlurmNodes
 from fairway_core.environment.homes import homes
 from fairway_stacks.people import accounts_of
+from fairway_stacks.references import referred_to
 
 if TYPE_CHECKING:
     from fairway_constructs.existing_network import ExistingNetwork
@@ -173,18 +174,9 @@ class SlurmStack:
             scale_sets=self._scale_sets,
             subnet_id=self._subnet.id,
             identity_id=self._foundation.nodes.id,
-            images=self._referred_to("image_id"),
-            placements=self._referred_to("proximity_placement_group"),
+            images=referred_to(self._partitions, "image_id"),
+            placements=referred_to(self._partitions, "proximity_placement_group"),
         )
-
-    def _referred_to(self, field: str) -> dict[str, str]:
-        """What new instances of partitions refer to by a field of theirs, each once."""
-        found: dict[str, str] = {}
-        for name, spec in self._partitions.items():
-            resource = getattr(spec, field)
-            if resource and resource not in found.values():
-                found[name] = resource
-        return found
 
     def _ids(self) -> dict[str, str]:
         """The id that each scale set will have: it needs the scheduler's address, not it theirs."""
