@@ -6,12 +6,13 @@ found wrong later, by a model or by a check, can be shown at its line.
 
 from __future__ import annotations
 
-import os
+import sys
 import threading
 from collections.abc import Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -49,22 +50,33 @@ class Model(BaseModel):
 
 
 _BUILDING = threading.RLock()
-_NO_PLUGINS = "PYDANTIC_DISABLE_PLUGINS"
+_LOADER = "pydantic.plugin._loader"
 
 
 @contextmanager
 def _without_plugins() -> Iterator[None]:
-    """Keeps pydantic from looking for plugins in all installed packages. That is no matter of the
-    programs that are started, so the variable goes again."""
+    """Keeps pydantic from looking for plugins in all installed packages, and from importing what
+    that takes (importlib.metadata, email, zipfile), which costs more than to make the validators.
+    Whoever else uses pydantic here has its plugins afterwards."""
     with _BUILDING:
-        if _NO_PLUGINS in os.environ:
-            yield
-            return
-        os.environ[_NO_PLUGINS] = "__all__"
+        before = sys.modules.get(_LOADER)
+        sys.modules[_LOADER] = _NO_PLUGINS
         try:
             yield
         finally:
-            del os.environ[_NO_PLUGINS]
+            if before is None:
+                del sys.modules[_LOADER]
+            else:
+                sys.modules[_LOADER] = before
+
+
+class _NoPlugins(ModuleType):
+    @staticmethod
+    def get_plugins() -> tuple[()]:
+        return ()
+
+
+_NO_PLUGINS = _NoPlugins(_LOADER)
 
 
 ModelT = TypeVar("ModelT", bound=BaseModel)

@@ -36,6 +36,7 @@ def main() -> None:
         os._exit(130)
     finally:
         signal.signal(signal.SIGINT, lambda *_: os._exit(130))
+        gc.freeze()  # or Python looks for garbage in all that was imported, and then ends anyway
 
 
 def _review_plainly(words: list[str]) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Annotated, Any, Literal
 
 import pytest
 from pydantic import AfterValidator, Field
-from pydantic_core import core_schema
 
 from fairway_core import documents
 from fairway_core.documents import Document, FieldError, Model, load, read
@@ -203,32 +204,26 @@ def test_a_field_that_was_set_is_shown_where_it_was(tmp_path: Path) -> None:
     assert changed.location(("section",)).file == "f"
 
 
-_NO_PLUGINS = "PYDANTIC_DISABLE_PLUGINS"
+_LOADER = "pydantic.plugin._loader"
 
 
-@pytest.mark.parametrize(("before", "meanwhile"), [(None, "__all__"), ("mine", "mine")])
+@pytest.mark.parametrize("is_loaded", [False, True])
 def test_models_are_made_without_a_look_for_plugins(
-    monkeypatch: pytest.MonkeyPatch, before: str | None, meanwhile: str
+    monkeypatch: pytest.MonkeyPatch, *, is_loaded: bool
 ) -> None:
-    """What is started later has the variable as it was; names of the function's are found."""
-    monkeypatch.delenv(_NO_PLUGINS, raising=False)
-    if before is not None:
-        monkeypatch.setenv(_NO_PLUGINS, before)
-    seen = []
+    """Other models have theirs afterwards; names of the function's are found."""
+    others = SimpleNamespace(get_plugins=lambda: pytest.fail("it looked for plugins"))
+    if is_loaded:
+        monkeypatch.setitem(sys.modules, _LOADER, others)
+    else:
+        monkeypatch.delitem(sys.modules, _LOADER, raising=False)
 
     class Outer(Model):
         inner: Inner
 
-    class Seen:
-        @classmethod
-        def __get_pydantic_core_schema__(cls, *_: object) -> Any:
-            seen.append(os.environ.get(_NO_PLUGINS))
-            return core_schema.any_schema()
-
     class Inner(Model):
-        value: Seen
+        value: int
 
     assert Outer.model_validate({"inner": {"value": 1}}).inner.value == 1  # type: ignore[comparison-overlap]
-    assert set(seen) == {meanwhile}
-    assert os.environ.get(_NO_PLUGINS) == before
+    assert sys.modules.get(_LOADER) is (others if is_loaded else None)
     assert Outer.model_rebuild() is None

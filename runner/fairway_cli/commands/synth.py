@@ -24,14 +24,8 @@ def command(environment: EnvironmentArgument = None, json_: JsonOption = False) 
     `cdktf diff`, `cdktf deploy` and `cdktf destroy` run this. With FAIRWAY_STACKS=state it
     writes the account that holds the state of the others, and nothing else.
     """
-    import gc
-    import os
-
     from fairway_constructs.node import start_node_ahead
 
-    # A short life: to look for garbage among cdktf's thousands of classes, now and at the
-    # end, and for pydantic's plugins among all installed packages, is a tenth of it.
-    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     ahead = start_node_ahead()
     from fairway_cli.ui.findings import warn
     from fairway_core.collector import collector_paused
@@ -42,7 +36,6 @@ def command(environment: EnvironmentArgument = None, json_: JsonOption = False) 
         stacks = write_stacks(environment_file(environment), warn=warn, state=_state_asked_for())
         _print(stacks, json_=json_)
     ahead.join()
-    gc.freeze()
 
 
 def _print(stacks: Iterable[WrittenStack], *, json_: bool) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +49,10 @@ class JobFile:
 
     def sweep(self) -> JobSweep | None:
         """Its sweep, or None where it has none; see `read_sweep`."""
+        return self._sweep
+
+    @cached_property
+    def _sweep(self) -> JobSweep | None:
         data = self.document.data
         if isinstance(data, dict) and "sweep" not in data:
             return None

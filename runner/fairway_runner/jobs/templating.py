@@ -22,7 +22,7 @@ from pydantic import BaseModel
 from fairway_runner import cpu_limit
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping, MutableMapping, Sequence
     from pathlib import Path
 
     from jinja2 import Template
@@ -105,6 +105,10 @@ class _Environment(SandboxedEnvironment):
         if operator == "**" and isinstance(right, int) and right > _LARGEST_POWER:
             raise ValueError(f"the exponent is above {_LARGEST_POWER:,}")
         return super().call_binop(context, operator, left, right)
+
+    def make_globals(self, d: MutableMapping[str, Any] | None) -> MutableMapping[str, Any]:
+        # Jinja makes a ChainMap, whose items every render and every import copies in Python.
+        return {**self.globals, **(d or {})}
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
         # What these have is told by its name alone; Jinja asks much more, for each task anew. What

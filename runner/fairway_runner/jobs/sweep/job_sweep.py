@@ -6,9 +6,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
-from fairway_core.documents import Document, FieldError
+from fairway_core.documents import Document, FieldError, Model
 from fairway_core.findings import Finding, UserError
 from fairway_core.suggestions import did_you_mean, nearest
 from fairway_runner.jobs.params import Identifier, ParamValue
@@ -30,10 +30,10 @@ sweep:
     - grid: {lr: [0.1, 0.01]}"""
 
 
-class _Swept(BaseModel):
+class _Swept(Model):
     """What a sweep needs of a job file, whose other fields may wait for a point's values."""
 
-    model_config = ConfigDict(frozen=True, defer_build=True)
+    model_config = ConfigDict(extra="ignore")
 
     params: dict[Identifier, ParamValue] = Field(default_factory=dict)
     sweep: Sweep | None = None
