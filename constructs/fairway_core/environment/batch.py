@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from fairway_core.autoscale import Autoscale, PoolShape, ScenarioName, check_formula
 from fairway_core.catalog import default_image, image, images, limit, vm_size
 from fairway_core.documents import FieldError, Model
-from fairway_core.environment.values import SizeText, as_field_error, most_nodes_path, offered_size
+from fairway_core.environment.values import OfferedSize, as_field_error, most_nodes_path
 from fairway_core.findings import UserError
 from fairway_core.resource_ids import ImageVersionId
 from fairway_core.target import NodeRange
@@ -90,7 +90,7 @@ class BatchCluster(Model, defer_build=True):
 
     engine: Literal["batch"]
     """`batch`: Azure Batch queues and runs the jobs."""
-    size: SizeText
+    size: OfferedSize
     """The VM size of every node; `fairway sizes` lists them. Describe a size that it does not list
     by one that it does: `{name: Standard_HB200rs_v9, like: Standard_HB176rs_v4, vcpus: 200}`.
     """
@@ -116,12 +116,6 @@ class BatchCluster(Model, defer_build=True):
     containers: bool | tuple[Annotated[str, Field(min_length=1)], ...] = False
     """Whether jobs run in containers, or the images that each node pulls when it starts. Every
     job then names an image: Batch takes no others on such a pool."""
-
-    @field_validator("size")
-    @classmethod
-    def _can_be_had(cls, name: str) -> str:
-        offered_size(name)
-        return name
 
     @model_validator(mode="after")
     def _image_fits(self) -> Self:

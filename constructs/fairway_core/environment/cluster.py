@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from fairway_core.catalog import default_image, image, limit, vm_size
 from fairway_core.documents import FieldError, Model
 from fairway_core.durations import Span
 from fairway_core.environment.schedule import Schedule
-from fairway_core.environment.values import SizeText, as_field_error, offered_size
+from fairway_core.environment.values import OfferedSize, as_field_error
 from fairway_core.findings import UserError
 from fairway_core.resource_ids import CapacityReservationId, ImageVersionId, PlacementGroupId
 from fairway_core.target import NodeRange
@@ -84,7 +84,7 @@ class Nodes(Model, defer_build=True):
     """What clusters that people log in to have in common, whatever starts jobs on them."""
 
     engine: Literal["ssh", "slurm"]
-    size: SizeText
+    size: OfferedSize
     """The VM size of every node; `fairway sizes` lists them. Describe a size that it does not list
     by one that it does: `{name: Standard_HB200rs_v9, like: Standard_HB176rs_v4, vcpus: 200}`.
     """
@@ -105,12 +105,6 @@ class Nodes(Model, defer_build=True):
     """The id of an existing proximity placement group for the nodes."""
     mounts: tuple[str, ...] = ()
     """Names of file systems that every node mounts."""
-
-    @field_validator("size")
-    @classmethod
-    def _can_be_had(cls, name: str) -> str:
-        offered_size(name)
-        return name
 
     @model_validator(mode="after")
     def _image_fits(self) -> Self:
@@ -178,6 +172,16 @@ class Nodes(Model, defer_build=True):
     def os_gib(self) -> int:
         """The size of the system disk in GiB."""
         return self.os_disk_gib or self.chosen_image.os_disk_gib
+
+    @property
+    def node_range(self) -> NodeRange:
+        """The least and the largest number of nodes."""
+        return NodeRange.of(self.nodes)
+
+    @property
+    def nodes_of_a_job(self) -> int:
+        """The most nodes that one job can take."""
+        return self.node_range.max
 
 
 class Cluster(Nodes, defer_build=True):
@@ -273,16 +277,6 @@ class Cluster(Nodes, defer_build=True):
         spot = self.spot_options
         is_kept = spot is not None and spot.eviction == "deallocate"
         return self.nodes > 1 and not is_kept and fits_local_disk(self.size, self.os_gib)
-
-    @property
-    def node_range(self) -> NodeRange:
-        """The least and the largest number of nodes."""
-        return NodeRange(min=self.nodes, max=self.nodes)
-
-    @property
-    def nodes_of_a_job(self) -> int:
-        """The most nodes that one job can take."""
-        return self.nodes
 
 
 def fits_local_disk(size: str | VmSize, gib: int) -> bool:

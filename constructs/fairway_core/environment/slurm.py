@@ -198,16 +198,6 @@ class SlurmNodes(Nodes, defer_build=True):
             )
         return self
 
-    @property
-    def node_range(self) -> NodeRange:
-        """The least and the largest number of nodes."""
-        return NodeRange.of(self.nodes)
-
-    @property
-    def nodes_of_a_job(self) -> int:
-        """The most nodes that one job can take."""
-        return self.node_range.max
-
 
 def check_slurm(clusters: Mapping[str, object], slurm: Slurm | None) -> None:
     """Raises FieldError where partitions and their scheduler do not go together."""

@@ -129,6 +129,11 @@ def offered_size(name: str) -> VmSize:
     return size
 
 
+def _offered(name: str) -> str:
+    offered_size(name)
+    return name
+
+
 def x64_size(name: str, *, usual: str) -> str:
     """The size of a machine of Fairway's own as it was named or described; FieldError also for
     an Arm one."""
@@ -199,6 +204,7 @@ def _size_text(value: object) -> object:
 
 
 SizeText = Annotated[str, BeforeValidator(_size_text, json_schema_input_type=str | DescribedSize)]
+OfferedSize = Annotated[SizeText, AfterValidator(_offered)]
 EnvironmentName = Annotated[str, AfterValidator(_environment_name)]
 Location = Annotated[str, AfterValidator(_location)]
 Address = Annotated[IPv4Address, PlainValidator(_ip_address, json_schema_input_type=str)]
