@@ -202,6 +202,8 @@ def test_it_is_cancelled_as_a_whole(fairway: Fairway, gate: Gate) -> None:
     )
     assert "this machine has to stay on for: best, begun by: fairway wait pipe-a" in said
     assert states(fairway, "pipe-a") == {"hold": "running", "next": "queued", "best": "queued"}
+    why = [each["reason"] for each in fairway.show("pipe-a")["task_list"]]
+    assert why == [None, "it waits for hold", "it waits for hold"]
     clean = fairway("clean", "pipe-a-hold", "--yes")
     assert clean.returncode == 2
     assert fairway("cancel", "pipe-a").stdout == "pipe-a cancelled\n"

@@ -10,7 +10,7 @@ import shutil
 import time
 from collections import Counter
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from fairway_agent import record, state_files
@@ -164,6 +164,11 @@ class Whole:
             if state.is_final and not step.is_met(name, state.state, state.exit_code)
         ]
 
+    def _awaited(self, index: int) -> str | None:
+        """What a step waits for: others that go on."""
+        names = [n for n in self.steps[index].after if not self.states[self._index(n)].is_final]
+        return f"it waits for {', '.join(names)}" if names else None
+
     def _leave_out(self, index: int, unmet: Sequence[str]) -> None:
         reason = None if self.is_cancelled else f"left out: {', '.join(unmet)}"
         self._settle(index, TaskState("cancelled", reason=reason, ended=time.time()))
@@ -183,7 +188,12 @@ class Whole:
             self._settle(index, TaskState("cancelled", reason=_BY_HAND, ended=time.time()))
 
     def write(self) -> None:
-        """Where the whole stands; its end is written once."""
+        """Where the whole stands, and what steps wait for that have not begun; its end is written
+        once."""
+        for index in self.going():
+            if self.run_of(self.steps[index]) is None:
+                due = f"its time has come: fairway wait {self.run.id}"
+                self._settle(index, TaskState(reason=self._awaited(index) or due))
         known, state = known_state(self.run.folder), self._state()
         if known is None or not (known.is_final or known == state):
             state_files.write(self.run.folder, state)
@@ -250,6 +260,8 @@ class Whole:
             exit_code=own.exit_code if ended and (begun or status.state != "cancelled") else None,
             reason=status.reason or (None if begun else _left_out(own)),
         )
+        if state.state == "queued" and not state.reason:
+            state = replace(state, reason=self._awaited(index))
         self._settle(index, state)
 
     def _settle(self, index: int, state: TaskState) -> None:
