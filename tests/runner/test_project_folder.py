@@ -44,6 +44,19 @@ def test_runs_are_found_from_below_as_targets_are(
     assert not (below / ".fairway").exists()
 
 
+def test_runs_above_of_a_project_without_a_file_are_pointed_to(
+    below: Path, tmp_path: Path, fairway: RunFairway
+) -> None:
+    (tmp_path / "fairway.yaml").unlink()
+    code, out, _ = fairway(below, "list")
+    assert (code, out) == (
+        0,
+        f"no runs yet in {below}; there are runs in {tmp_path}: cd {tmp_path}\n",
+    )
+    code, _, err = fairway(below, "show", "job")
+    assert (code, f"there are runs in {tmp_path}" in err) == (2, True)
+
+
 def test_the_folder_can_be_named(
     below: Path, tmp_path: Path, fairway: RunFairway, monkeypatch: pytest.MonkeyPatch
 ) -> None:

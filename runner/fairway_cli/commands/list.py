@@ -124,7 +124,8 @@ def command(
     if json_:
         print(json.dumps(runs, indent=1))
     elif not runs:
-        some = "no runs yet; start one with: fairway submit JOB"
+        how = store.elsewhere() or "start one with: fairway submit JOB"
+        some = f"no runs yet in {store.base.parent}; {how}"
         print("no run to show" if findings or wanted != Wanted() else some)
     elif not watch or not sys.stdout.isatty():
         from fairway_cli.ui.tables import run_table

@@ -208,8 +208,19 @@ class RunStore(RunFolders):
             listed = ", ".join(matches[:8]) + (", …" if len(matches) > 8 else "")
             message = f"`{text}` is ambiguous: it matches {len(matches)} runs"
             raise UserError.of("ambiguous-run", message, f"one of: {listed}")
-        hint = did_you_mean(text, known) if known else "no run was submitted from this project yet"
+        none = self.elsewhere() or "no run was submitted from this project yet"
+        hint = did_you_mean(text, known) if known else none
         raise UserError.of("unknown-run", f"there is no run `{text}` in {self.base}", hint)
+
+    def elsewhere(self) -> str:
+        """Where there are runs above, or nothing: a project without a `fairway.yaml` is found from
+        its own folder alone."""
+        import shlex
+
+        for folder in self.base.parent.parents:
+            if (folder / self.base.name / self.folder.name).is_dir():
+                return f"there are runs in {folder}: cd {shlex.quote(str(folder))}"
+        return ""
 
     def unsorted(self) -> Iterator[Run]:
         """Every run, in no order."""

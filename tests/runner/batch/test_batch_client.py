@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.engines.batch.client import Account
 from fairway_runner.engines.batch.node_actions import NodeActions
@@ -39,6 +40,15 @@ def account() -> Account:
     made = Account(Target.model_validate(TARGET), 10)
     made.__dict__["client"] = Client()
     return made
+
+
+def test_a_login_is_sent_over_https_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The SDK refuses it with an error that looks as if the service were away."""
+    monkeypatch.delenv("AZURE_BATCH_ACCESS_KEY", raising=False)
+    batch = {**BATCH, "endpoint": "http://127.0.0.1:9"}
+    with pytest.raises(UserError, match=r"http://127\.0\.0\.1:9 is not https://") as caught:
+        _ = Account(Target.model_validate({**TARGET, "batch": batch}), 10).client
+    assert caught.value.findings[0].id == "no-tls"
 
 
 def test_only_the_jobs_of_the_pool_are_listed(account: Account) -> None:

@@ -107,6 +107,10 @@ class Account:
         if key and (not own or host == own_host):
             account = os.environ.get("AZURE_BATCH_ACCOUNT", "") or host.split(".")[0]
             return AzureNamedKeyCredential(account, key)
+        if urlsplit(self.endpoint).scheme != "https":
+            message = f"{self.endpoint} is not https://, and no login is sent to such an address"
+            hint = "write https://, or set AZURE_BATCH_ACCESS_KEY; the simulator's is in sim.env"
+            raise UserError.of("no-tls", message, hint)
         return token_credential()
 
     # --- jobs ---------------------------------------------------------------------------
