@@ -111,6 +111,8 @@ def test_the_subscription_mode_comes_after_its_roles(own: dict[str, Any]) -> Non
     assert set(account["depends_on"]) == {f"azurerm_role_assignment.{name}" for name in roles}
     assert {role["principal_id"] for role in roles.values()} == {"batch-in-our-directory"}
     assert all(role["description"] for role in roles.values())
+    # The directory has known it for long.
+    assert not any("skip_service_principal_aad_check" in role for role in roles.values())
     subscription = "${data.azurerm_client_config.current.subscription_id}"
     assert roles["batch-orchestrates"]["scope"] == f"/subscriptions/{subscription}"
     assert roles["batch-keeps-secrets"]["scope"] == "${azurerm_key_vault.batch-vault.id}"

@@ -1,0 +1,56 @@
+"""Who gets a role: what an environment makes, an Azure service, a person, the first deployer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_constructs.identity_role import give_role
+from fairway_constructs.researchers import give_researcher
+from fairway_core.environment.researchers import DEPLOYER, researchers_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fairway_constructs.cdk import Stack
+
+    Synthesize = Callable[[Callable[[Stack], object]], dict[str, Any]]
+
+
+def _assigned(synthesize: Synthesize, build: Callable[[Stack], object]) -> dict[str, Any]:
+    assignments: dict[str, Any] = synthesize(build)["resource"]["azurerm_role_assignment"]
+    return assignments
+
+
+@pytest.mark.parametrize("new", [True, False])
+def test_only_of_a_new_identity_azure_does_not_ask_the_directory(
+    synthesize: Synthesize, *, new: bool
+) -> None:
+    found = _assigned(
+        synthesize,
+        lambda stack: give_role(
+            stack, "reads", on="/disk", principal_id="p", role_name="Reader", why="Reads", new=new
+        ),
+    )
+    assert found["reads"]["principal_type"] == "ServicePrincipal"
+    assert found["reads"].get("skip_service_principal_aad_check", False) is new
+
+
+def test_the_first_deployer_keeps_the_role_when_another_deploys(synthesize: Synthesize) -> None:
+    (named,) = researchers_of(["00000000-0000-0000-0000-00000000000a"])
+
+    def build(stack: Stack) -> None:
+        for person in (DEPLOYER, named):
+            give_researcher(
+                stack, "disk-used", on="/disk", person=person, role_name="Reader", reason="Reads"
+            )
+
+    found = _assigned(synthesize, build)
+    first = found["disk-used-by-deployer"]
+    assert first["principal_id"] == "${data.azurerm_client_config.current.object_id}"
+    assert first["lifecycle"] == {"ignore_changes": ["principal_id"]}
+    assert first["description"] == "Reads; deployed this first"
+    other = found[f"disk-used-by-{named.object_id}"]
+    assert other["principal_id"] == named.object_id
+    assert "lifecycle" not in other
