@@ -313,7 +313,8 @@ def test_pods_that_like_each_other_share_a_node(space: Space) -> None:
 
     def node_of(name: str, **spec: Any) -> str:
         container = {"name": "task", "image": "sim", "command": ["sleep", "infinity"]}
-        container["resources"] = {"limits": {"nvidia.com/gpu": "1"}}
+        # Enough to count: the scheduler's score of a node is in whole percents of its processors.
+        container["resources"] = {"limits": {"nvidia.com/gpu": "1", "cpu": "4"}}
         metadata = {"name": name, "labels": {"shares": "true"} if spec else {}}
         spec |= {"containers": [container], "terminationGracePeriodSeconds": 0}
         space.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
