@@ -185,8 +185,21 @@ def signal_sessions(sessions: Collection[int], number: signal.Signals) -> None:
 
 
 def signal_processes(pids: Collection[int], number: signal.Signals) -> None:
-    """Sends the signal to those processes that do the job's work, or to all where none does."""
-    _send([pid for pid in pids if _is_told_first(pid, number)] or pids, number)
+    """Sends the signal to those processes that do the job's work, or to all where none does.
+
+    Each parent before its children: a shell with a trap would otherwise see the end of the program
+    that it waits for, and could end before it is told itself."""
+    told = [pid for pid in pids if _is_told_first(pid, number)] or pids
+    _send(sorted(told, key=lambda pid: (_begun(pid), pid)), number)
+
+
+def _begun(pid: int) -> int:
+    """When a process was started, in ticks since the boot; 0 where it has ended."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return 0
+    return int(text.rpartition(b")")[2].split()[19])
 
 
 def kill(sessions: Collection[int]) -> None:

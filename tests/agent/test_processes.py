@@ -97,6 +97,22 @@ def test_a_shell_with_a_trap_is_told(started: list[subprocess.Popen[str]]) -> No
     assert program.returncode == 0
 
 
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_shell_is_told_before_the_program_that_it_waits_for(
+    started: list[subprocess.Popen[str]], monkeypatch: pytest.MonkeyPatch, turned: bool
+) -> None:
+    """It would go on when that has ended, and could end without its trap."""
+    script = 'trap \'exit 0\' TERM; "$0" -c "$1"; true'
+    shell = start(started, "bash", "-c", script, sys.executable, POLITE)
+    [child] = processes.members({shell.pid}) - {shell.pid}
+    told: list[int] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "kill", lambda pid, _: told.append(pid))
+        order = [child, shell.pid] if turned else [shell.pid, child]
+        processes.signal_processes(order, signal.SIGTERM)
+    assert told == [shell.pid, child]
+
+
 def test_a_shell_alone_is_told_too(started: list[subprocess.Popen[str]]) -> None:
     program = start(started, "bash", "-c", "echo up; while :; do :; done")
     processes.end({program.pid}, grace=60)
