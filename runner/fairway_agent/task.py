@@ -20,13 +20,12 @@ from fairway_agent import (
     attempt_line,
     container,
     missing,
-    mpi_session,
     outputs,
     processes,
     proxy,
     state_files,
 )
-from fairway_agent.fanout import ways
+from fairway_agent.fanout import launchers
 from fairway_agent.log_times import FILE as LOG_TIMES
 from fairway_agent.log_times import LogClock
 from fairway_agent.masking import Pump
@@ -77,7 +76,7 @@ class Task:
 
     # Not FAIRWAY_…, which launchers pass on to other nodes.
     MARK: ClassVar = "_FAIRWAY_MARK"
-    # How its launcher reaches its nodes; see `fanout.ways`.
+    # How its launcher reaches its nodes; see `fanout.launchers`.
     WAY: ClassVar = "local"
     # Whether its script is started on its node by this very process.
     IS_HERE: ClassVar = True
@@ -489,7 +488,7 @@ class Task:
         port = free_port(nodes * width, ports_of(environment))
         environment["FAIRWAY_MAIN_PORT"] = str(port)
         self.session_folder = self._session_folder()
-        environment |= mpi_session.variables(self.session_folder, environment)
+        environment |= launchers.session(self.session_folder, environment)
         environment |= self._direct(hosts)
         return environment | self._reach(environment.get("PATH", os.defpath))
 
@@ -507,4 +506,4 @@ class Task:
 
     def _reach(self, path: str) -> dict[str, str]:
         """The variables by which its launcher reaches its nodes."""
-        return ways.contract(self.WAY, path, nodes=len(self._hosts()))
+        return launchers.contract(self.WAY, path, nodes=len(self._hosts()))

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fairway_agent import mpi_session, scratch
+from fairway_agent import scratch
+from fairway_agent.fanout import launchers
 from fairway_agent.plan import RunPlan
 from fairway_agent.shared.task import ClusterTask
 from fairway_agent.task import Task
@@ -16,7 +17,7 @@ BOTH = {"OMPI_MCA_orte_tmpdir_base": "/x", "PRTE_MCA_prte_tmpdir_base": "/x"}
 
 
 def _told(environment: dict[str, str]) -> dict[str, str]:
-    found = mpi_session.variables(Path("/x"), environment)
+    found = launchers.session(Path("/x"), environment)
     return {name: value for name, value in found.items() if name.endswith("_tmpdir_base")}
 
 
@@ -26,7 +27,7 @@ def test_open_mpi_4_and_5_are_told() -> None:
 
 def test_a_run_that_a_task_submits_has_a_folder_of_its_own() -> None:
     """That of the task goes with it, and the run may go on."""
-    outer = mpi_session.variables(Path("/of-the-task"), {})
+    outer = launchers.session(Path("/of-the-task"), {})
     assert _told(outer) == BOTH
     said = {**outer, "OMPI_MCA_orte_tmpdir_base": "/mine"}
     assert _told(said) == {"PRTE_MCA_prte_tmpdir_base": "/x"}

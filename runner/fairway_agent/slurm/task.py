@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 from fairway_agent import bundle, scratch
-from fairway_agent.fanout import ways
+from fairway_agent.fanout import launchers
 from fairway_agent.figures.sampling import sampler
 from fairway_agent.shared.scheduled_task import ScheduledTask
 from fairway_agent.slurm import commands, container, leftovers
@@ -182,7 +182,7 @@ class SlurmTask(ScheduledTask):
     def _reach(self, path: str) -> dict[str, str]:
         """Within a container there is no srun, and no other node."""
         is_contained = self.entry is not None
-        return ways.contract(self.WAY, path, nodes=len(self.nodes), contained=is_contained)
+        return launchers.contract(self.WAY, path, nodes=len(self.nodes), contained=is_contained)
 
 
 _VISIBLE = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")

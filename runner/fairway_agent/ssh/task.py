@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from fairway_agent import bundle, container, scratch, state_files
-from fairway_agent.fanout import ways
+from fairway_agent.fanout import launchers
 from fairway_agent.fanout.remote_exec import LOST, REACHED
 from fairway_agent.setup import SETUP_FAILED
 from fairway_agent.shared.task import ClusterTask
@@ -90,4 +90,6 @@ class HostTask(ClusterTask):
         """With a container the script of one node is in it, and of several what it starts there."""
         inside = container.entry(self.run_folder)
         count = len(self.nodes)
-        return ways.contract(self.WAY, path, nodes=count, inside=inside, contained=bool(inside))
+        return launchers.contract(
+            self.WAY, path, nodes=count, inside=inside, contained=bool(inside)
+        )

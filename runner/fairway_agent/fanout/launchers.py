@@ -1,4 +1,6 @@
-"""How a task's launcher reaches its nodes: four ways with one interface, named here alone.
+"""What a task's launcher is told: how it reaches its nodes, and where Open MPI keeps its session.
+
+It reaches them in one of four ways with one interface, which are named here alone:
 
 local   every node is this machine
 ssh     the hosts of a cluster trust one another by OpenSSH
@@ -18,9 +20,15 @@ from typing import TYPE_CHECKING
 from fairway_agent import bundle
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
 _EACH_NODE = "fairway-each-node"
+
+# Open MPI 4, and 5: each has one variable for all nodes, and two that go before it.
+_FAMILIES = ("OMPI_MCA_orte", "PRTE_MCA_prte")
+_KINDS = ("", "_local", "_remote")
+_OURS = "_FAIRWAY_MPI_SESSION"  # by which a run that a task submits tells it from what a user says
 
 
 @dataclass(frozen=True)
@@ -68,3 +76,22 @@ def _launchers(way: _Way, agent: str) -> dict[str, str]:
         "I_MPI_HYDRA_BOOTSTRAP": way.like,
         "I_MPI_HYDRA_BOOTSTRAP_EXEC": agent,
     }
+
+
+def session(folder: Path, environment: Mapping[str, str]) -> dict[str, str]:
+    """What tells Open MPI to keep what it knows of its processes in a folder, which it makes on
+    each node. What the `environment` says of that stays, unless it was said so of the task that
+    submitted this run.
+
+    Left to itself it takes a folder in /tmp that is named for its process. One that was killed
+    leaves it there, and a later one of the same number cannot start.
+    """
+    own = str(folder)
+    outer = environment.get(_OURS, own)
+    said = {name for name, value in environment.items() if value != outer}
+    found = {
+        f"{family}_tmpdir_base": own
+        for family in _FAMILIES
+        if not any(f"{family}{kind}_tmpdir_base" in said for kind in _KINDS)
+    }
+    return found | {_OURS: own}
