@@ -14,7 +14,7 @@ from fairway_agent.fanout.remote_exec import LOST
 from fairway_agent.fanout.sshd import forced_command, server
 from fairway_agent.figures.sampling import sampler
 from fairway_agent.kubernetes.gang import Gang, base
-from fairway_agent.shared.scheduled_task import ScheduledTask
+from fairway_agent.shared.task import ScheduledTask
 from fairway_agent.task_state import ERROR, NODE, PREEMPTION
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from fairway_agent import state_files
     from fairway_agent.plan import RunPlan
-    from fairway_agent.shared.scheduled_task import ScheduledTask
+    from fairway_agent.shared.task import ScheduledTask
     from fairway_agent.shared.watch import Watch
 
 TERMINATED = 143

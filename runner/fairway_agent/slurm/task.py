@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 from fairway_agent import bundle, scratch
 from fairway_agent.fanout import launchers
 from fairway_agent.figures.sampling import sampler
-from fairway_agent.shared.scheduled_task import ScheduledTask
+from fairway_agent.shared.task import ScheduledTask
 from fairway_agent.slurm import commands, container, leftovers
 from fairway_agent.slurm.others import signal_task
 
