@@ -57,7 +57,7 @@ _LOADER = "pydantic.plugin._loader"
 def _without_plugins() -> Iterator[None]:
     """Keeps pydantic from looking for plugins in all installed packages, and from importing what
     that takes (importlib.metadata, email, zipfile), which costs more than to make the validators.
-    Whoever else uses pydantic here has its plugins afterwards."""
+    Other models have their plugins afterwards."""
     with _BUILDING:
         before = sys.modules.get(_LOADER)
         sys.modules[_LOADER] = _NO_PLUGINS
