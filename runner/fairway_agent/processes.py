@@ -88,18 +88,37 @@ def _is_told_first(pid: int, number: signal.Signals) -> bool:
     return program not in _LAUNCHERS and WAITS.encode() not in words
 
 
-def sessions_of(run: str) -> set[int]:
-    """The sessions in which processes of a run are alive, known by their FAIRWAY_RUN."""
-    mark = f"FAIRWAY_RUN={run}"
-    return sessions_with(mark.__eq__)
+def sessions_of(folder: Path, mark: str) -> set[int]:
+    """The sessions in which processes of the run in that folder are alive, known by their
+    FAIRWAY_RUN; not those whose variable `mark` says that they are of another project's run, which
+    may have the same ID."""
+    run, real = f"FAIRWAY_RUN={folder.name}", os.path.realpath(folder)
+
+    def is_own(variables: Collection[str]) -> bool:
+        marks = [each for each in variables if each.startswith(f"{mark}=")]
+        return run in variables and all(real in _folders(each) for each in marks)
+
+    return _sessions(is_own)
+
+
+def _folders(mark: str) -> Iterator[str]:
+    """Where the folder may be with which a mark begins: its own name may have a `#` too."""
+    parts = mark.partition("=")[2].split("#")
+    for end in range(1, len(parts) + 1):
+        yield os.path.realpath("#".join(parts[:end]))
 
 
 def sessions_with(is_meant: Callable[[str], bool]) -> set[int]:
     """The sessions of processes that have such a variable, as `NAME=value`, in what they were
     started with."""
+    return _sessions(lambda variables: any(map(is_meant, variables)))
+
+
+def _sessions(are_meant: Callable[[list[str]], bool]) -> set[int]:
+    """The sessions of processes that were started with such variables."""
     found = set()
     for pid, variables in environments():
-        if any(map(is_meant, variables)):
+        if are_meant(variables):
             with suppress(ProcessLookupError):  # it ended meanwhile
                 found.add(os.getsid(pid))
     return found

@@ -14,6 +14,7 @@ from fairway_agent import processes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 UP = "import signal, sys; {how}; print('up', flush=True); [signal.pause() for _ in iter(int, 1)]"
 POLITE = UP.format(how="signal.signal(15, lambda *_: sys.exit(3))")
@@ -119,10 +120,24 @@ def test_a_shell_alone_is_told_too(started: list[subprocess.Popen[str]]) -> None
     assert program.wait() == -signal.SIGTERM
 
 
-def test_sessions_are_found_by_their_run(started: list[subprocess.Popen[str]]) -> None:
-    mine = start(started, sys.executable, "-c", POLITE, FAIRWAY_RUN="job-222222")
-    start(started, sys.executable, "-c", POLITE, FAIRWAY_RUN="job-2222222")
-    assert processes.sessions_of("job-222222") == {mine.pid}
+def test_sessions_are_found_by_their_run(
+    started: list[subprocess.Popen[str]], tmp_path: Path
+) -> None:
+    """Another project may have a run of the same ID."""
+    folder, mark = tmp_path / "a#b" / "job-222222", "_FAIRWAY_MARK"
+    folder.mkdir(parents=True)
+    (tmp_path / "link").symlink_to("a#b")
+    own = {"FAIRWAY_RUN": folder.name}
+    program = (sys.executable, "-c", POLITE)
+    marks: list[dict[str, str]] = [
+        {},  # as in a container
+        {mark: f"{folder}#0"},
+        {mark: f"{tmp_path}/link/job-222222#0#1#node"},
+    ]
+    mine = [start(started, *program, **own, **each).pid for each in marks]
+    start(started, *program, FAIRWAY_RUN="job-2222222")
+    start(started, *program, **own, _FAIRWAY_MARK=f"{tmp_path}/other/job-222222#0")
+    assert processes.sessions_of(folder, mark) == set(mine)
 
 
 def test_names_with_spaces_and_brackets_are_no_trouble(

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_agent import processes
+from fairway_agent.task import Task
 from fairway_cli import main as cli
 from fairway_core.findings import UserError
 from fairway_runner.runs.store import Run
@@ -144,11 +145,17 @@ class Fairway:
                 if stream is not None:
                     stream.close()
         for run in (self.folder / ".fairway" / "runs").glob("*/"):
+            is_local = False
             with contextlib.suppress(UserError, OSError, KeyError):
+                is_local = Run(run).record.engine == "local"
                 # Or else its number may be another's by now, or that of a process elsewhere.
-                if Run(run).record.engine == "local" and Run(run).state == "running":
+                if is_local and Run(run).state == "running":
                     os.kill(int(self.record(run.name)["supervisor"]), signal.SIGKILL)
-            processes.kill(processes.sessions_of(run.name))
+            if is_local:  # a test beside this one may have a run of the same ID
+                left = processes.sessions_of(run, Task.MARK)
+            else:
+                left = processes.sessions_with(f"FAIRWAY_RUN={run.name}".__eq__)
+            processes.kill(left)
 
     @staticmethod
     def command(*arguments: str | Path) -> list[str]:

@@ -13,6 +13,7 @@ import shlex
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -178,6 +179,30 @@ class TestTheLifeOfARun:
         assert f"{run} is lost" in followed.stderr
         again = fairway("cancel", run)
         assert (again.returncode, again.stdout) == (0, f"{run} lost\n")
+
+    @pytest.mark.parametrize("word", ["cancel", "retry"])
+    def test_what_a_lost_run_has_left_is_not_that_of_another_project(
+        self, fairway: Fairway, tmp_path: Path, pipe: Pipe, gate: Gate, word: str
+    ) -> None:
+        """Its run may have the same ID."""
+        job = fairway.job(held(pipe, gate))
+        fairway.submit(job, "--run-id", "same-a")
+        pipe.lines(1)
+        other = replace(fairway, folder=tmp_path / "other", started=[])
+        (other.folder / ".fairway").mkdir(parents=True)
+        try:
+            other.submit(other.job(f"test -e {tmp_path}/again || sleep 600"), "--run-id", "same-a")
+            os.kill(other.record("same-a")["supervisor"], signal.SIGKILL)
+            other("wait", "same-a")
+            (tmp_path / "again").touch()
+            done = other(word, "same-a")
+            assert done.returncode == 0, done.stderr
+            assert other("wait", "same-a").returncode == (0 if word == "retry" else 5)
+        finally:
+            other.end()
+        assert fairway.show("same-a")["state"] == "running"
+        gate.open()
+        assert fairway("wait", "same-a").returncode == 0
 
     @pytest.mark.parametrize("code", [0, 9])
     def test_cancel_lets_the_ranks_save(self, fairway: Fairway, pipe: Pipe, code: int) -> None:

@@ -17,6 +17,7 @@ from typing import IO, TYPE_CHECKING
 from fairway_agent import bundle, processes, record, state_files
 from fairway_agent.faults import Fault
 from fairway_agent.run_state import RunState
+from fairway_agent.scratch import LEASE
 from fairway_agent.shared.receive import copy_code
 from fairway_agent.shared.reports import Done
 from fairway_agent.ssh import supervise
@@ -103,7 +104,7 @@ def _cancel(folder: Path, number: int) -> None:
     with _free_lock(folder) as lock:
         status = state_files.read_run(folder) or RunState()
         if lock is not None and status.goes_on:
-            processes.end(processes.sessions_of(folder.name), _GRACE)
+            processes.end(processes.sessions_of(folder, LEASE), _GRACE)
             ended = replace(status, state="cancelled", submission=number, ended=time.time())
             state_files.write(folder, ended)
         if lock is not None:
