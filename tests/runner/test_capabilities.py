@@ -300,7 +300,7 @@ def test_a_part_of_a_node(name: str, tmp_path: Path) -> None:
         (
             "gpus: 1",
             "",
-            "`nd` does not say what its nodes have, so that none can be divided",
+            "`nd` does not say what its nodes have, so none can be shared",
             "leave it out (-s gpus=null), or write the nodes' `vm_size:` into the target",
         ),
     ],

@@ -109,12 +109,12 @@ class TestRuns:
 
     def test_the_only_one_that_goes_on_is_chosen(self, make_run: MakeRun, store: RunStore) -> None:
         make_run("job-a", [{"state": "running"}], state="running")
-        with pytest.raises(UserError, match="no session goes on in"):
+        with pytest.raises(UserError, match="no session is running in"):
             chosen(store, None)
         _session(make_run, "dev-old", state="cancelled")
-        with pytest.raises(UserError, match="no session goes on in"):
+        with pytest.raises(UserError, match="no session is running in"):
             chosen(store, None)
-        with pytest.raises(UserError, match="job-a is no session of `fairway dev`") as caught:
+        with pytest.raises(UserError, match="job-a is not a session of `fairway dev`") as caught:
             chosen(store, "job-a")
         assert caught.value.findings[0].hint == "end it with: fairway cancel job-a"
         assert chosen(store, "dev-o").id == "dev-old"
@@ -124,7 +124,7 @@ class TestRuns:
     ) -> None:
         found = [_session(make_run, name) for name in ("dev-a", "dev-b")]
         monkeypatch.setattr("fairway_runner.dev.sessions.going", lambda _: (found, []))
-        with pytest.raises(UserError, match="2 sessions go on: dev-a, dev-b") as caught:
+        with pytest.raises(UserError, match="2 sessions are running: dev-a, dev-b") as caught:
             chosen(store, None)
         assert caught.value.findings[0].hint == "say which: fairway dev stop dev-b"
 
@@ -138,7 +138,7 @@ class TestRuns:
     def test_why_it_has_ended(self, make_run: MakeRun) -> None:
         """Of what watches a task's time, not all tell it from a script that ends with 124."""
         run = _session(make_run, "dev-a", "failed", exit_code=124, started=1e9, ended=1e9 + 2000)
-        assert run_facts(run)["reason"] == "nobody used it for 30m00s"
+        assert run_facts(run)["reason"] == "unused for 30m00s"
         run = _session(make_run, "dev-b", "failed", exit_code=7)
         assert run_facts(run)["reason"] is None
 
@@ -153,16 +153,16 @@ class TestCommand:
             (["lsit"], "did you mean `fairway dev list`?"),
             (["sotp"], "did you mean `fairway dev stop`?"),
             (["lcal"], "did you mean `local`?"),
-            (["local", "--hours", "0"], "--hours: 0 is no time that a session can take"),
-            (["local", "--hours", "-1"], "--hours: -1 is no time that a session can take"),
-            (["local", "--hours", "nan"], "--hours: nan is no time that a session can take"),
-            (["local", "--hours", "1e9"], "--hours: 1e+09 is no time that a session can take"),
+            (["local", "--hours", "0"], "--hours: 0 is not a valid length of a session"),
+            (["local", "--hours", "-1"], "--hours: -1 is not a valid length of a session"),
+            (["local", "--hours", "nan"], "--hours: nan is not a valid length of a session"),
+            (["local", "--hours", "1e9"], "--hours: 1e+09 is not a valid length of a session"),
             (["local", "--idle", "soon"], "--idle: "),
             (["local", "--json"], "--json is for --detach"),
             (["local", "--job", "none.yaml"], "none.yaml"),
             (["local", "--nodes", "0"], "--nodes"),
             (["stop", "dev-none"], "there is no run `dev-none`"),
-            (["stop"], "no session goes on in"),
+            (["stop"], "no session is running in"),
             (["connect", "dev-none"], "there is no run `dev-none`"),
             (["local", "more"], "more"),
         ],
@@ -189,7 +189,7 @@ class TestCommand:
 
     def test_there_is_a_list_and_a_help(self, fairway: RunFairway, tmp_path: Path) -> None:
         code, out, _ = fairway(tmp_path, "dev", "list")
-        assert (code, out) == (0, "no session goes on; start one with: fairway dev TARGET\n")
+        assert (code, out) == (0, "no session is running; start one with: fairway dev TARGET\n")
         assert fairway(tmp_path, "dev", "list", "--json")[1] == "[]\n"
         code, out, _ = fairway(tmp_path, "dev", "--help")
         assert code == 0

@@ -133,7 +133,7 @@ def test_what_the_deployer_may_not_do_is_a_warning(
     rights = [each for each in found if each.id == "missing-right"]
     assert [each.severity for each in rights] == [Severity.WARNING] * bool(missing)
     assert all(missing in each.message and "Contributor" in each.hint for each in rights)
-    assert all(", which you are not allowed" in each.message for each in rights)
+    assert all(", which you are not allowed to do" in each.message for each in rights)
 
 
 PODS = f"""\

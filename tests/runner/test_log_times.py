@@ -98,7 +98,7 @@ def test_what_nobody_noted_is_refused(
 ) -> None:
     made = make_run("job-a", [{"log": LOG}])
     noted(made, "", **status)
-    with pytest.raises(UserError, match="nobody noted when task 0 of job-a printed its lines"):
+    with pytest.raises(UserError, match="no times were recorded for task 0 of job-a"):
         first(made, 1e9 + 8)
     code, out, err = fairway(
         made.folder.parents[2], "logs", "job-a", "--since", "2001-09-09T01:46:48Z"

@@ -311,7 +311,7 @@ class TestRefusals:
         world.says = {"nd": NO_NODES}
         world.raises = {"spot": Unavailable.of("refused", "spot is full")}
         run = settled(make(NAMES[:2]))
-        assert (run.state, run.status.reason) == ("failed", "no target takes it: spot is full")
+        assert (run.state, run.status.reason) == ("failed", "no target accepts it: spot is full")
         assert run.exit_code == 5
         world.raises = {}
         resume(run)
@@ -356,7 +356,9 @@ class TestLeaving:
         state_files.write(run.folder, RunState("cancelled"))
         found = Run(run.folder)
         assert found.state == "queued"
-        assert found.status.reason == f"it goes from nd to spot; go on with: fairway wait {run.id}"
+        assert (
+            found.status.reason == f"it goes from nd to spot; continue with: fairway wait {run.id}"
+        )
         found.refresh()
         assert refresh_all([found]) == []
         assert found.state == "queued"
@@ -450,7 +452,7 @@ class TestCancelWhileAway:
         seen = Run(run.folder)
         assert seen.state == "queued"
         assert seen.status.reason == (
-            f"it is to be cancelled on nd; go on with: fairway cancel {run.id}"
+            f"it is to be cancelled on nd; continue with: fairway cancel {run.id}"
         )
         # Neither who follows it nor who completes its submission sends it anywhere.
         world.says, before = {"nd": NO_NODES}, list(world.starts)

@@ -264,7 +264,7 @@ def test_no_other_run_is_taken_for_a_step(
     write(tmp_path, {"train": {**TRAIN, "template": "plain"}})
     code, _, err = fairway(tmp_path, "submit", "steps.yaml", "--run-id", "pipe-a")
     assert code == 2
-    assert "the run `pipe-a-train` is there already, and is no step `train` of this one" in err
+    assert "the run `pipe-a-train` already exists, and is not step `train` of this one" in err
     assert not (tmp_path / ".fairway/runs/pipe-a").exists()
 
 

@@ -268,6 +268,6 @@ def test_terraform_is_asked_about_a_folder(tmp_path: Path, monkeypatch: pytest.M
         read_targets(tmp_path / "out")
     assert caught.value.exit_code == 5
     stack = tmp_path / "out/stacks/lab-compute"
-    said = f"terraform knows no outputs of {stack}: Backend initialization required"
+    said = f"terraform has no outputs for {stack}: Backend initialization required"
     assert caught.value.findings[0].message == said
     assert caught.value.findings[0].hint == f"terraform -chdir={stack} init"

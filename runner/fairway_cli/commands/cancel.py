@@ -17,7 +17,7 @@ def command(
         typer.Option(
             "--task",
             metavar="TASK",
-            help="Only this task: its number, from 0, or finally; or this step. Others go on.",
+            help="Only this task (its number, from 0, or finally), or only this step.",
         ),
     ] = None,
     json_: JsonOption = False,

@@ -44,7 +44,7 @@ def start(
     job: Annotated[
         str | None,
         typer.Option(
-            "--job", metavar="JOB", help="Job whose code, environment and container it has."
+            "--job", metavar="JOB", help="Job whose code, environment and container to use."
         ),
     ] = None,
     set_: SetOption = None,
@@ -140,7 +140,7 @@ def list_(json_: JsonOption = False, _deadline: DeadlineOption = None) -> None:
 
         print(run_table(facts))
     else:
-        print("no session goes on; start one with: fairway dev TARGET")
+        print("no session is running; start one with: fairway dev TARGET")
 
 
 @app.command(hidden=True)
@@ -224,7 +224,7 @@ def _wanted(given: dict[str, Any]) -> Wanted:
         fields["idle"] = 0.0 if given["idle"] in ("0", "0s") else span("--idle", given["idle"])
     if "hours" in given:
         if not 0 < given["hours"] <= _MOST_HOURS:
-            message = f"--hours: {given['hours']:g} is no time that a session can take"
+            message = f"--hours: {given['hours']:g} is not a valid length of a session"
             raise UserError.of(
                 "bad-value", message, f"say more than 0, and at most {_MOST_HOURS:,}"
             )

@@ -21,7 +21,7 @@ def command(
         ),
     ] = None,
     upgrade: Annotated[
-        bool, typer.Option("--upgrade", help="Lock the newest version that Fairway takes.")
+        bool, typer.Option("--upgrade", help="Lock the newest version that Fairway supports.")
     ] = False,
     check: Annotated[
         bool, typer.Option("--check", help="Only check that there is one; write nothing.")

@@ -138,7 +138,7 @@ class Server:
     def strange(self, what: str) -> UserError:
         """What is said of a server that is none of ours."""
         message = f"{self.address.url} does not answer as `fairway serve` does: {what}"
-        hint = "is the URL right? a sign-in page before it takes no token"
+        hint = "is the URL right? a sign-in page in front of it accepts no token"
         return UserError.of("strange-server", message, hint, exit_code=_FAILED)
 
     def old(self, call: str) -> UserError:

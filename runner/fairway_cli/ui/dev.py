@@ -47,7 +47,7 @@ def stay(run: Run, program: Sequence[str], *, sync: bool) -> int:
                 _keep_in_step(run, absence, _sync_of(beside) if sync else None)
     except KeyboardInterrupt:
         target = run.record.target
-        print(f"\n{run.id} goes on; attach again: fairway dev {target}", file=sys.stderr)
+        print(f"\n{run.id} keeps running; attach again: fairway dev {target}", file=sys.stderr)
         print(f"to end it: fairway dev stop {run.id}", file=sys.stderr)
         return _DETACHED
     remove_host(run)

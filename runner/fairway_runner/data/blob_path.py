@@ -64,6 +64,6 @@ def storage_of(target: Target) -> tuple[str, ...]:
         message = f"the target `{target.name}` has no storage account"
         hint = "give its environment a `storage:` section"
         if runs_here(target.engine):
-            hint = "on this machine data lies in folders: see `mounts:` in fairway.yaml"
+            hint = "on this machine, data is in folders: see `mounts:` in fairway.yaml"
         raise UserError.of("no-storage", message, hint)
     return target.storage.containers

@@ -87,7 +87,7 @@ class Download:
         if known is not None and bytes(known) != digest_of(part):
             part.unlink()
             blocks.unlink(missing_ok=True)
-            message = f"what arrived of {blob.name} is not what its digest says"
+            message = f"{blob.name} arrived damaged: its digest does not match"
             raise UserError.of("bad-digest", message, "try again", exit_code=5)
         part.replace(file)
         blocks.unlink(missing_ok=True)

@@ -51,6 +51,6 @@ def look(beside: Beside) -> SessionAccess | None:
     )
     if not fits:
         message = f"{beside.run.id} does not say who and where it is"
-        hint = f"look at what it says to: fairway exec {beside.run.id} -- id"
+        hint = f"see what this prints: fairway exec {beside.run.id} -- id"
         raise SessionFailed([Finding("session-failed", message, hint)], exit_code=5)
     return SessionAccess(user, folder, int(port) if port and token else None, token)

@@ -136,14 +136,14 @@ def chosen(store: RunStore, name: str | None) -> Run:
         run = store.find(name)
         if not is_session(run):
             hint = f"end it with: fairway cancel {run.id}"
-            raise UserError.of("no-session", f"{run.id} is no session of `fairway dev`", hint)
+            raise UserError.of("no-session", f"{run.id} is not a session of `fairway dev`", hint)
         return run
     found, _ = going(store)
     if not found:
-        message = f"no session goes on in {store.base.parent}"
+        message = f"no session is running in {store.base.parent}"
         raise UserError.of("no-session", message, "start one: fairway dev TARGET")
     if len(found) > 1:
         listed = ", ".join(run.id for run in found)
-        message = f"{len(found)} sessions go on: {listed}"
+        message = f"{len(found)} sessions are running: {listed}"
         raise UserError.of("many-sessions", message, f"say which: fairway dev stop {found[-1].id}")
     return found[0]

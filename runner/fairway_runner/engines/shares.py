@@ -58,13 +58,13 @@ def _no_parts(target: Target, has: dict[str, int] | None, name: str) -> tuple[st
     if target.batch is None:
         return "", ""
     if has is None:
-        message = f"`{target.name}` does not say what its nodes have, so that none can be divided"
+        message = f"`{target.name}` does not say what its nodes have, so none can be shared"
         return message, f"{leave}, or write the nodes' `vm_size:` into the target"
     if not target.batch.task_slots:
         slots = min(has["gpus"] or has["cores"], 256)
         hint = (
             f"{leave}; or write `task_slots: {slots}` and `mpi: false` at the cluster in the "
-            "environment, which makes its pool anew: fairway deploy"
+            "environment, which replaces its pool: fairway deploy"
         )
         return f"{whole}: they have one task slot each", hint
     return "", ""

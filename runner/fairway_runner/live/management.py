@@ -143,13 +143,15 @@ class Management:
             properties = (self.get(path, version) or {}).get("properties") or {}
             state = str(properties.get("provisioningState", ""))
             if state == "Failed":
-                raise Refused(state, "you may not read why, which takes the subscription's Reader")
+                raise Refused(
+                    state, "you may not read why: that needs the role Reader on the subscription"
+                )
             if state in _SETTLED:
                 return
             if time.monotonic() >= until:
                 name = path.rpartition("/")[2]
                 message = f"{_SERVICE}: {name} is still `{state}` after {duration(seconds)}"
-                hint = "Azure goes on with it; type the command again to wait for its end"
+                hint = "Azure continues; run the command again to wait until it is done"
                 raise UserError.of("service-failed", message, hint, exit_code=_FAILED)
             time.sleep(_PAUSE)
 

@@ -252,7 +252,7 @@ def may_deploy(
     ]
     missing = [action for action in actions if not allowed(action, own)]
     if missing:
-        message = f"deploying this takes {', '.join(missing)}, which you are not allowed"
+        message = f"deploying this takes {', '.join(missing)}, which you are not allowed to do"
         if any("/roleDefinitions/" in action for action in missing):
             hint = "have the roles Contributor and User Access Administrator, or Owner"
         else:

@@ -108,7 +108,7 @@ def _over_limit(run: Run, status: RunState) -> str | None:
             # Of what watches its time, not all tell the two apart.
             if job.get("template") == TEMPLATE and took < (limit or took + 1):
                 idle = job["options"].get("idle")
-                return f"nobody used it for {duration(idle)}" if idle else None
+                return f"unused for {duration(idle)}" if idle else None
             if task.timed_out and limit:
                 return f"it was over its timeout of {duration(limit)}"
     return None

@@ -165,12 +165,12 @@ def under_way(folder: Path, status: RunState) -> RunState:
 def on_its_way(found: Fallback, run: str) -> str:
     """What is said of a run between two targets, which no command may be taking on."""
     where = f"it goes from {found.tries[-1].target} to {found.left[0]}"
-    return f"{where}; go on with: fairway wait {run}"
+    return f"{where}; continue with: fairway wait {run}"
 
 
 def to_be_cancelled(found: Fallback, run: str) -> str:
     """What is said of a run that a person wants to end, whose target has not been told."""
-    return f"it is to be cancelled on {found.tries[-1].target}; go on with: fairway cancel {run}"
+    return f"it is to be cancelled on {found.tries[-1].target}; continue with: fairway cancel {run}"
 
 
 @contextmanager

@@ -28,7 +28,7 @@ def begins(run: RunFolder, logs: Iterable[Path], since: float) -> dict[Path, int
     for log in logs:
         offset = _offset(log, known_task(log.parent), since)
         if offset is None:
-            message = f"nobody noted when task {log.parent.name} of {run.id} printed its lines"
+            message = f"no times were recorded for task {log.parent.name} of {run.id}"
             hint = "an earlier release ran it, or its node is gone; leave --since out"
             raise UserError.of("no-log-times", message, hint)
         found[log] = _line_around(log, offset)

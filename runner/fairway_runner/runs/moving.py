@@ -143,7 +143,7 @@ def _advance_or_fail(run: RunFolder) -> Fallback:
     try:
         return advance(run)
     except Unavailable as error:
-        reason = f"no target takes it: {error.findings[0].message}"
+        reason = f"no target accepts it: {error.findings[0].message}"
         _write_end(run, "failed", reason)
         settle(run)
     found = fallback.read(run.folder)
@@ -221,7 +221,7 @@ def _leave(run: RunFolder, found: Fallback) -> None:
         replace(found, phase="left").write(run.folder)
     else:
         message = f"{run.id} was cancelled on {target}, and is still {status.state} there"
-        hint = f"it goes on once it has ended there: fairway wait {run.id}"
+        hint = f"it moves on once it has ended there: fairway wait {run.id}"
         raise UserError.of("not-cancelled", message, hint, exit_code=5)
 
 

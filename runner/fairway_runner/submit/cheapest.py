@@ -33,7 +33,7 @@ def cheapest_first(
     job = next(job_file.tasks()).resolve(targets[0])
     if metric not in job.metrics:
         message = f"`target.by`: the job has no metric `{metric}`"
-        hint = f"say how it stands in the log: metrics: {{{metric}: 'PATTERN'}}"
+        hint = f"say how the log shows it: metrics: {{{metric}: 'PATTERN'}}"
         raise UserError([Finding("unknown-metric", message, hint, "target.by")])
     earlier = {each.name: _figure(store, job.name, each.name, metric) for each in targets}
     unknown = [

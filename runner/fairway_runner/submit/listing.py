@@ -58,7 +58,7 @@ def unlisted(job_file: JobFile) -> list[Finding]:
 def require_one_target(job_file: JobFile) -> None:
     """UserError for several targets, whose storage need not have the same files."""
     if takes_names(job_file):
-        message = "its sweep takes the files of an input, which each target has its own of"
+        message = "its sweep lists the files of an input, and each target has its own"
         location = job_file.document.location(("sweep",), of_key=True)
         hint = "name one target: --target NAME"
         raise UserError([Finding("one-target", message, hint, "sweep", location=location)])

@@ -202,5 +202,5 @@ def _file(path: Path) -> snapshot.CodeFile:
 
 def _require_few(root: Path, files: Any) -> None:
     if len(files) > snapshot.MOST_FILES or sum(each.size for each in files) > snapshot.MOST_BYTES:
-        message = f"{root}: this is more than a server takes as code"
+        message = f"{root}: this is more code than a server accepts"
         raise UserError.of("bad-code", message, "leave some out: code: {exclude: [NAME]}")

@@ -71,7 +71,7 @@ def _why(step: NamedStep) -> str:
     for name, value in inputs_of_runs(step.document):
         if "best" in value:
             return f"since the input `{name}` is that of the best task of another"
-    return "since it reads or awaits what its target does not see"
+    return "because it reads or awaits what its target cannot see"
 
 
 def _about_inputs(step: NamedStep, other: str, whole: str) -> Iterator[Finding]:

@@ -70,7 +70,7 @@ def cut_off(run: Run, error: UserError) -> UserError:
     told = any(finding.id == _CUT_OFF for finding in error.findings)
     if told or not run.folder.is_dir():
         return error
-    hint = f"go on with: fairway submit --resume {run.id}"
+    hint = f"resume it with: fairway submit --resume {run.id}"
     finding = Finding(_CUT_OFF, f"{run.id} is recorded, and has not started", hint)
     return UserError([*error.findings, finding], exit_code=error.exit_code)
 

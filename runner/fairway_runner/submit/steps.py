@@ -195,7 +195,7 @@ def _require_ids(whole: str, named: Sequence[NamedStep], store: RunStore) -> Non
 
 def _require_free(run: str, step: str, store: RunStore) -> None:
     if (store.folder / run).exists():
-        message = f"the run `{run}` is there already, and is no step `{step}` of this one"
+        message = f"the run `{run}` already exists, and is not step `{step}` of this one"
         hint = f"choose another --run-id, or remove it: fairway clean {run}"
         raise UserError.of("taken-run-id", message, hint)
 

@@ -27,7 +27,7 @@ _WHERE = (
     "go to the folder in which it was deployed, or name a file of outputs:\n"
     "fairway targets sync --from outputs.json"
 )
-_WRITE = "write it anew: terraform output -json >FILE"
+_WRITE = "write it again: terraform output -json >FILE"
 
 
 def read_targets(source: Path) -> list[Target]:
@@ -141,7 +141,7 @@ def _of_folder(folder: Path) -> Iterator[Any]:
             why = _first_error(done.stderr)
             # As a fresh clone has it: "Backend initialization required, please run …".
             hint = f"terraform -chdir={stack} init" if "initialization required" in why else _DEPLOY
-            message = f"terraform knows no outputs of {stack}: {why}"
+            message = f"terraform has no outputs for {stack}: {why}"
             raise UserError.of("no-outputs", message, hint, exit_code=5)
         yield from _in_outputs(json.loads(done.stdout))
 

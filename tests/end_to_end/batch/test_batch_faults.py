@@ -70,7 +70,7 @@ class TestKilledClients:
         run = waiting.submit(waiting.many(3), "--run-id", "half")
         facts = (run.folder / "engine.json").read_text().replace("true", "false", 1)
         (run.folder / "engine.json").write_text(facts)
-        assert "go on with: fairway submit --resume half" in waiting.ok("show", "half")
+        assert "resume it with: fairway submit --resume half" in waiting.ok("show", "half")
         waiting.ok("submit", "--resume", "half")
         assert "resume" not in waiting.ok("show", "half")
         assert waiting.tasks(run) == [0, 1, 2]

@@ -165,7 +165,7 @@ class TestRefusals:
         assert "fairway targets sync" in said
 
     def test_more_nodes_than_the_target_has(self, batch: Batch) -> None:
-        said = "the job takes 5 nodes, and `batch-sim` has 4 at most"
+        said = "the job needs 5 nodes, and `batch-sim` has 4 at most"
         assert said in self.refused(batch, nodes=5)
 
     def test_more_nodes_than_a_fixed_pool_has(self, batch: Batch) -> None:

@@ -121,7 +121,7 @@ class TestSession:
         again.send_signal(signal.SIGINT)
         _, said = again.communicate(timeout=PATIENCE)
         assert again.returncode == 130
-        assert f"{run} goes on; attach again: fairway dev {place.name}" in said
+        assert f"{run} keeps running; attach again: fairway dev {place.name}" in said
 
         listed = json.loads(fairway("dev", "list", "--json").stdout)
         assert [(each["run_id"], each["state"]) for each in listed] == [(run, "running")]
@@ -129,7 +129,7 @@ class TestSession:
         assert (stopped.returncode, stopped.stdout) == (0, f"{run} cancelled\n"), stopped.stderr
         assert fairway("wait", run).returncode == 130
         assert not config.exists()
-        assert fairway("dev", "list").stdout.startswith("no session goes on")
+        assert fairway("dev", "list").stdout.startswith("no session is running")
 
     def test_its_setup_is_waited_for(
         self, fairway: Fairway, place: Place, pipe: Pipe, gate: Gate
@@ -159,7 +159,7 @@ class TestSession:
         run = out.split()[0]
         assert "fairway: nobody has used the session for 1 s" in fairway("logs", run).stdout
         facts = fairway.show(run)
-        assert (facts["state"], facts["reason"]) == ("failed", "nobody used it for 1.0s")
+        assert (facts["state"], facts["reason"]) == ("failed", "unused for 1.0s")
 
     def test_it_ends_when_its_time_is_over(self, fairway: Fairway, place: Place) -> None:
         began = fairway("dev", place.name, "--hours", "0.0005", "--detach", "--json")

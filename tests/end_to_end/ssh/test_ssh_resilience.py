@@ -88,7 +88,9 @@ def test_a_submission_that_was_cut_off_says_so(
     ssh_log.write_text("")
     facts = fairway.show("cut")
     assert facts["state"] == "queued"
-    assert facts["reason"] == "submission was cut off; go on with: fairway submit --resume cut"
+    assert (
+        facts["reason"] == "submission was interrupted; resume it with: fairway submit --resume cut"
+    )
     assert fairway("cancel", "cut").returncode == 0
     assert fairway.show("cut")["state"] == "cancelled"
     assert fairway("submit", "--resume", "cut").returncode == 0

@@ -92,7 +92,7 @@ BROKEN = {
         (
             account(**HELD),
             9,
-            "the job takes 9 nodes, and `spot` has 8 at most",
+            "the job needs 9 nodes, and `spot` has 8 at most",
             "-s nodes=8, or a larger pool",
         ),
         (
@@ -168,7 +168,7 @@ def test_who_waits_for_a_run_that_was_not_sent_is_told_how_to_send_it(
 ) -> None:
     run = make_run("job-aaaaaa", [{"state": "queued"}], state="queued", engine="batch")
     found = refused(lambda: engine.wait(run))
-    said = "submission was cut off; go on with: fairway submit --resume job-aaaaaa"
+    said = "submission was interrupted; resume it with: fairway submit --resume job-aaaaaa"
     assert found.message == f"job-aaaaaa was not submitted: {said}"
 
 

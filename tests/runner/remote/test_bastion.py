@@ -154,7 +154,7 @@ FAULTS: dict[str, tuple[dict[str, Any], int, str, str]] = {
     "another": (
         {"id": "/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/bastionHosts/b"},
         5,
-        "there is no Bastion lab-bas that you may see [no-bastion]",
+        "you can see no Bastion lab-bas [no-bastion]",
         "fairway targets sync",
     ),
     "no role": (
@@ -291,4 +291,4 @@ def test_a_run_that_could_not_be_started_is_named(
     code, _, said = fairway(Path(), "submit", "job.yaml", "--target", "box", "--run-id", "hello-1")
     assert code == 5
     assert "hello-1 is recorded, and has not started [cut-off-submission]" in said
-    assert "go on with: fairway submit --resume hello-1" in said
+    assert "resume it with: fairway submit --resume hello-1" in said

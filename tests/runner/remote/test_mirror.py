@@ -151,7 +151,7 @@ def test_the_state_of_an_earlier_submission_is_not_the_retrys(
     assert (run.state, run.task_status(0).state) == ("queued", "queued")
     mirror.refresh([run])
     assert run.state == "queued", "the cluster has not heard of the retry"
-    assert "cut off" in run.status.reason
+    assert "interrupted" in run.status.reason
     say(folder, "running", submission=1)
     mirror.refresh([run])
     assert run.state == "running"
@@ -173,7 +173,7 @@ def test_a_submission_under_way_is_left_alone(mirror: Mirror, tmp_path: Path) ->
     assert run.status.reason is None
     os.close(lock)
     mirror.refresh([run])
-    assert run.status.reason.startswith("submission was cut off")
+    assert run.status.reason.startswith("submission was interrupted")
 
 
 def test_the_last_run_of_some_code_takes_it_along(mirror: Mirror, tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ class Storage:
                 named = BlobServiceClient.from_connection_string(given).url
             except ValueError:
                 message = "AZURE_STORAGE_CONNECTION_STRING is not a connection string"
-                hint = "print it anew: az storage account show-connection-string --name ACCOUNT"
+                hint = "print it again: az storage account show-connection-string --name ACCOUNT"
                 raise UserError.of("bad-connection-string", message, hint) from None
             if not url or urlsplit(named).netloc == urlsplit(url).netloc:
                 self.calls.address = named

@@ -268,7 +268,7 @@ def cut_off(run: RunFolder) -> str:
         os.close(run.take_lock())
     except UserError:
         return ""  # somebody is submitting it
-    return f"submission was cut off; go on with: fairway submit --resume {run.id}"
+    return f"submission was interrupted; resume it with: fairway submit --resume {run.id}"
 
 
 def _say_cut_off(run: RunFolder) -> None:

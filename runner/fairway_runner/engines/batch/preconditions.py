@@ -60,7 +60,7 @@ def _of_target(target: Target, job: Job) -> Iterator[Finding]:
         yield Finding("no-identity", message, "write the resource id of the pool's own identity")
     if job.nodes > target.nodes.max:
         message = (
-            f"the job takes {job.nodes} nodes, and `{target.name}` has {target.nodes.max} at most"
+            f"the job needs {job.nodes} nodes, and `{target.name}` has {target.nodes.max} at most"
         )
         yield Finding("too-many-nodes", message, f"-s nodes={target.nodes.max}, or a larger pool")
     if job.nodes > 1 and not target.batch.mpi:
@@ -136,7 +136,7 @@ def _of_size(pool: Mapping[str, Any], job: Job, target: Target) -> Iterator[Find
             yield Finding("resize-error", f"{message}: {errors[0]}", _QUOTA)
         return
     count = pools.wanted_nodes(pool)
-    message = f"the pool `{name}` is fixed at {count} nodes, and the job takes {job.nodes}"
+    message = f"the pool `{name}` is fixed at {count} nodes, and the job needs {job.nodes}"
     yield Finding("too-few-nodes", message, f"fairway pool resize {target.name} {job.nodes}")
 
 

@@ -45,12 +45,12 @@ def cron(line: str, now: datetime) -> Recurrence:
     start = now.replace(second=0, microsecond=0)
     if step := _step(minute, _HOUR // _MINUTE):
         if (hour, weekday) != ("*", "*"):
-            raise _refused(line, "Batch knows no pauses within a day")
+            raise _refused(line, "Batch cannot pause within a day")
         return Recurrence(step * _MINUTE, _next(start.replace(minute=0), step * _MINUTE, now))
     at = start.replace(minute=_number(line, minute, 59))
     if step := 1 if hour == "*" else _step(hour, 24):
         if weekday != "*":
-            raise _refused(line, "Batch knows no pauses within a week")
+            raise _refused(line, "Batch cannot pause within a week")
         return Recurrence(step * _HOUR, _next(at.replace(hour=0), step * _HOUR, now))
     at = at.replace(hour=_number(line, hour, 23))
     if weekday == "*":

@@ -296,7 +296,7 @@ class Submission:
         message = (
             f"{self.accepted:,} of {self.state.tasks:,} tasks were accepted, and nothing is lost"
         )
-        hint = f"go on with: fairway submit --resume {self.run.id}"
+        hint = f"resume it with: fairway submit --resume {self.run.id}"
         more = Finding("cut-off-submission", message, hint)
         return UserError([*error.findings, more], exit_code=error.exit_code)
 

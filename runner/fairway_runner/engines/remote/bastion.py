@@ -74,7 +74,7 @@ _KNOWN = (
         r"was not found|could not be found|doesn't exist",
         Fault(
             "no-bastion",
-            "there is no Bastion {bastion} that you may see",
+            "you can see no Bastion {bastion}",
             "is it deployed, and the account right? az account show; fairway targets sync",
         ),
     ),
@@ -83,7 +83,7 @@ _KNOWN = (
         Fault(
             "forbidden",
             "you may not use the Bastion {bastion}",
-            "it takes the role Reader on it and on the node: `access.admins` gives both",
+            "you need the role Reader on it and on the node: `access.admins` gives both",
         ),
     ),
     (

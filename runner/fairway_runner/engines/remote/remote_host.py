@@ -134,7 +134,7 @@ class RemoteHost:
 
     def _look(self) -> str:
         """How a person sees what the host says to any command."""
-        return f"look at what it says to: ssh {self.connection.name} python3 --version"
+        return f"see what this prints: ssh {self.connection.name} python3 --version"
 
 
 def connection_to(

@@ -53,7 +53,7 @@ _PERSIST = 60  # seconds that a master waits for another command before it ends
 # What no second try fixes, by what OpenSSH says of it, and how it is fixed.
 _REFUSALS = {
     "Permission denied": "is the key loaded (ssh-add), and the user right? try: {ssh}",
-    "Host key verification failed": "the host is not known yet, or not what it was; see: {ssh}",
+    "Host key verification failed": "the host key is unknown, or has changed; see: {ssh}",
     "Bad configuration option": "correct the configuration of ssh, then try: {ssh}",
 }
 # Who follows a run tries again all the same: a laptop that wakes up knows no names at first.
