@@ -48,6 +48,7 @@ def unlisted(job_file: JobFile) -> list[Finding]:
         Finding(
             "unlisted-files",
             f"each file of the input `{name}` will be a task; they are listed at the submission",
+            f"see them now: fairway sweep {job_file.document.file} --target NAME",
             severity=Severity.WARNING,
         )
         for name, names in job_file.listed.items()
@@ -106,7 +107,7 @@ def _blobs(container: str, path: str, target: Target) -> Iterator[str]:
         try:
             name = below(str(blob.name), path)
         except Fault as fault:
-            raise UserError.of("bad-input", fault.said) from None
+            raise UserError.of("bad-input", str(fault), str(fault.record["hint"])) from None
         if name is not None:
             yield name
 

@@ -70,7 +70,7 @@ def test_what_was_changed_in_between_is_a_conflict(space: Space, client: Client,
     with pytest.raises(Refused, match="the object has been modified") as refused:
         client.send("PUT", f"{maps}/m", {**old, "data": {"a": "3"}})
     assert refused.value.code == 409
-    with pytest.raises(Refused, match="Precondition failed: UID") as refused:
+    with pytest.raises(Refused, match="does not match the UID in record") as refused:
         client.send("DELETE", f"{maps}/m", {"preconditions": {"uid": "another"}})
     assert refused.value.code == 409
     assert client.get(f"{maps}/m")["data"] == {"a": "2"}

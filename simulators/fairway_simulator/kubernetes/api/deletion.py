@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_simulator.kubernetes.api.errors import conflict
 from fairway_simulator.kubernetes.api.resources import NAMESPACES, PODS
-from fairway_simulator.kubernetes.api.validation import other_object
 from fairway_simulator.kubernetes.times import now
 
 if TYPE_CHECKING:
@@ -46,7 +45,13 @@ def delete(store: Store, resource: Resource, found: Object, options: Options) ->
     """Deletes, or marks as being deleted what is still waited for; None where it is gone."""
     metadata = found["metadata"]
     if options.uid and options.uid != metadata["uid"]:
-        raise other_object(resource, metadata, options.uid)
+        # See rest.BeforeDelete in k8s.io/apiserver.
+        raise conflict(
+            resource,
+            metadata["name"],
+            f"the UID in the precondition ({options.uid}) does not match the UID in record "
+            f"({metadata['uid']}). The object might have been deleted and then recreated",
+        )
     if options.version and options.version != metadata["resourceVersion"]:
         raise conflict(resource, metadata["name"])
     if resource is NAMESPACES:
