@@ -46,11 +46,11 @@ def drop_excluded(written: Path, outputs: Mapping[str, Output]) -> None:
     if not listed:
         return
     top = written.resolve()
-    kept = {_place(file) for output in outputs.values() for file in _chosen(written, output)}
+    kept = {_true_path(file) for output in outputs.values() for file in _chosen(written, output)}
     for output in listed:
-        for place in map(_place, _matching(written, output.patterns)):
-            if place not in kept and place.is_relative_to(top):
-                place.unlink(missing_ok=True)
+        for real in map(_true_path, _matching(written, output.patterns)):
+            if real not in kept and real.is_relative_to(top):
+                real.unlink(missing_ok=True)
 
 
 def lay_out(tasks: Path, to: Path) -> None:
@@ -82,7 +82,7 @@ def _matching(folder: Path, patterns: Sequence[str]) -> list[Path]:
     return sorted(path for path in found if path.is_file() or path.is_symlink())
 
 
-def _place(file: Path) -> Path:
+def _true_path(file: Path) -> Path:
     """Where a file lies, by whatever links to folders it was found; a link is itself a file."""
     return file.parent.resolve() / file.name
 

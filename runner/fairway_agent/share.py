@@ -142,16 +142,16 @@ def devices_in(fields: Fields, name: str) -> tuple[int, ...]:
     raise fields.unfit(name)
 
 
-def ports_beside(places: Sequence[int], most: int) -> tuple[int, int]:
-    """The range of ports of whoever has these of a node's `most` places: each place has as many,
-    and those of the first places in a row are taken.
+def ports_beside(slots: Sequence[int], most: int) -> tuple[int, int]:
+    """The range of ports of whoever has these of a node's `most` slots: each slot has as many,
+    and those of the first slots in a row are taken.
 
     >>> ports_beside([12, 13, 40], 104)
     (12616, 13051)
     """
     width = (_END_OF_PORTS - _FIRST_PORT) // most
-    first = _FIRST_PORT + places[0] * width
-    row = next((n for n, place in enumerate(places) if place != places[0] + n), len(places))
+    first = _FIRST_PORT + slots[0] * width
+    row = next((n for n, slot in enumerate(slots) if slot != slots[0] + n), len(slots))
     return first, first + row * width - 1
 
 

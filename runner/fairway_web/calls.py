@@ -119,7 +119,7 @@ class Call:
     headers: tuple[str, ...] = ()
 
     @property
-    def places(self) -> list[str]:
+    def in_path(self) -> list[str]:
         """What varies in its path."""
         parts = [part for part in self.path.split("/") if part.startswith("{")]
         return [part.strip("{}") for part in parts]
@@ -128,7 +128,7 @@ class Call:
     def row(self) -> str:
         """Its row in the table of the docs."""
         path = self.path
-        for name in self.places:
+        for name in self.in_path:
             path = path.replace(f"{{{name}}}", name.upper())
         return f"| `{self.method.upper()} /api/v1{path}` | {self.says} |"
 

@@ -58,7 +58,7 @@ class Parts(NamedTuple):
         return json.dumps(self.text if self.pieces is None else self.pieces)
 
     @property
-    def place(self) -> str:
+    def offsets(self) -> str:
         """The offsets as one word, with which a reader goes on."""
         return "-".join(map(str, self.ends))
 
@@ -98,9 +98,9 @@ class Logs:
             files.insert(0, ("setup", log_of(run, "setup")))
         return cls(files, raw=True)
 
-    def starts(self, place: str) -> tuple[int, ...]:
+    def starts(self, offsets: str) -> tuple[int, ...]:
         """The offsets that a word says, all 0 for none; UserError where it says others."""
-        words = place.split("-") if place else []
+        words = offsets.split("-") if offsets else []
         if all(_NUMBER.fullmatch(each) for each in words):
             if len(words) == len(self.files):
                 return tuple(map(int, words))
@@ -255,10 +255,10 @@ async def follow(
             return  # the next request is told what is wrong with the run
         if any(now > before for now, before in zip(found.ends, ends, strict=True)):
             ends, silent = found.ends, 0.0
-            yield f"id: {found.place}\ndata: {found.data}\n\n"
+            yield f"id: {found.offsets}\ndata: {found.data}\n\n"
             continue
         if state.is_final:
-            yield f"event: end\nid: {found.place}\ndata: {json.dumps(state.state)}\n\n"
+            yield f"event: end\nid: {found.offsets}\ndata: {json.dumps(state.state)}\n\n"
             return
         await anyio.sleep(_PAUSE)
         silent += _PAUSE

@@ -63,14 +63,14 @@ def document() -> dict[str, Any]:
 
 
 def _operation(call: Call) -> dict[str, Any]:
-    places = [
+    in_path = [
         {"name": name, "in": "path", "required": True, "schema": {**TEXT, "minLength": 1}}
-        for name in call.places
+        for name in call.in_path
     ]
     operation: dict[str, Any] = {
         "operationId": call.name,
         "description": call.says,
-        "parameters": [*places, *map(_parameter, call.takes)],
+        "parameters": [*in_path, *map(_parameter, call.takes)],
         "responses": _responses(call),
     }
     if call.has_job:
@@ -83,8 +83,8 @@ def _operation(call: Call) -> dict[str, Any]:
 
 
 def _parameter(taken: Parameter) -> dict[str, Any]:
-    place = "header" if taken.is_header else "query"
-    return {"name": taken.name, "in": place, "description": taken.says, "schema": taken.schema}
+    where = "header" if taken.is_header else "query"
+    return {"name": taken.name, "in": where, "description": taken.says, "schema": taken.schema}
 
 
 def _responses(call: Call) -> dict[str, Any]:

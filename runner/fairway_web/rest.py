@@ -171,7 +171,7 @@ class Rest:
             return StreamingResponse(events, media_type="text/event-stream")
         found = await to_thread.run_sync(lambda: asked.parts(starts, ended=run.status.is_final))
         text = found.text.encode("utf-8", "surrogateescape")
-        return PlainTextResponse(text, headers={"Next-Offset": found.place})
+        return PlainTextResponse(text, headers={"Next-Offset": found.offsets})
 
     async def script(self, request: Request) -> Response:
         """The script of a task."""

@@ -95,14 +95,14 @@ def fetched(login: str, tenant: str, authorities: str | None) -> Published:
     usual ones."""
     context = ssl.create_default_context(cafile=authorities)
     about = _get(f"{login}/{tenant}/v2.0/.well-known/openid-configuration", context)
-    issuer, place = about.get("issuer"), about.get("jwks_uri")
+    issuer, keys_url = about.get("issuer"), about.get("jwks_uri")
     if not isinstance(issuer, str) or not _is_https(issuer, f"/{tenant}/v2.0"):
         raise ValueError(f"{login} names another issuer")
-    if not isinstance(place, str) or not _is_https(place):
+    if not isinstance(keys_url, str) or not _is_https(keys_url):
         raise ValueError(f"{login} names no address of keys")
-    keys = _keys(_get(place, context), issuer, tenant)
+    keys = _keys(_get(keys_url, context), issuer, tenant)
     if not keys:
-        raise ValueError(f"{place} has no key")
+        raise ValueError(f"{keys_url} has no key")
     return Published(issuer, keys)
 
 

@@ -27,14 +27,14 @@ _BATCH_DISKS = "Batch does not say of what kind and size the system disks of its
 
 def parts_of(environment: Environment, *, region: str | None = None) -> list[Part]:
     """Every part, cluster by cluster first; `region` takes the place of the environment's."""
-    place = region or environment.location
+    region_name = region or environment.location
     return [
-        *_clusters(environment, place),
-        *_scheduler(environment, place),
-        *_orchestrator(environment, place),
-        *_filesystems(environment, place),
-        *_network(environment, place),
-        *_services(environment, place),
+        *_clusters(environment, region_name),
+        *_scheduler(environment, region_name),
+        *_orchestrator(environment, region_name),
+        *_filesystems(environment, region_name),
+        *_network(environment, region_name),
+        *_services(environment, region_name),
     ]
 
 

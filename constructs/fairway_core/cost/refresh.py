@@ -153,8 +153,8 @@ def main(arguments: Sequence[str], service: PriceService | None = None) -> int:
         _tell("nothing was written")
         return 5
     write(folder, found.prices)
-    places = {region for region, _ in found.prices}
-    said = [f"{len(found.prices):,} prices of {len(places)} regions are in {folder}"]
+    region_names = {region for region, _ in found.prices}
+    said = [f"{len(found.prices):,} prices of {len(region_names)} regions are in {folder}"]
     said += [f"no price in any region: {size}" for size in found.unpriced]
     said += [f"not in regions.toml: {region}" for region in sorted(found.unknown_regions)]
     said += [f"no answer, and kept as it was: {name}" for name in found.silent]

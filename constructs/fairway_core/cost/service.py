@@ -157,8 +157,8 @@ def _unit(text: str) -> tuple[float, float | None]:
 
 def _filter(meter: Meter, region: str | None) -> str:
     """`region` of None is every one."""
-    place = () if region is None else (("armRegionName", region),)
-    fields = (*place, ("priceType", "Consumption"), *meter.fields)
+    of_region = () if region is None else (("armRegionName", region),)
+    fields = (*of_region, ("priceType", "Consumption"), *meter.fields)
     return " and ".join(f"{name} eq '{_escaped(value)}'" for name, value in fields)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.diagram.boxes import boxes
-from fairway_core.diagram.networks import place
+from fairway_core.diagram.networks import group_by_network
 from fairway_core.diagram.picture import Picture
 from fairway_core.diagram.reach import arrows
 from fairway_core.diagram.terraform import Terraform
@@ -27,6 +27,6 @@ def draw(stacks: Mapping[str, Mapping[str, Any]], title: str) -> Picture:
     drawn = boxes(terraform)
     # They come first: an arrow may need a box of its own at its end.
     found = list(arrows(terraform, drawn))
-    place(terraform, drawn, picture)
+    group_by_network(terraform, drawn, picture)
     picture.arrows += found
     return picture

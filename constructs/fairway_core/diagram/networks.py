@@ -18,15 +18,17 @@ _THERE_ALREADY = "there already"
 _SUBNETS = ("subnet_id", "vnet_subnet_id")
 
 
-def place(terraform: Terraform, drawn: Mapping[Resource, Node], picture: Picture) -> None:
+def group_by_network(
+    terraform: Terraform, drawn: Mapping[Resource, Node], picture: Picture
+) -> None:
     """Puts networks with their subnets into the picture, and each box where it stands.
 
     What stands in no subnet, such as an account, stands beside the networks.
     """
-    places = _Places(terraform, picture)
+    subnets = _Subnets(terraform, picture)
     placed: set[str] = set()
     for resource, node in drawn.items():
-        subnet = places.of(resource)
+        subnet = subnets.of(resource)
         if subnet is not None and node.id not in placed:
             subnet.nodes.append(node)
             placed.add(node.id)
@@ -34,14 +36,14 @@ def place(terraform: Terraform, drawn: Mapping[Resource, Node], picture: Picture
         if picture.groups:
             picture.groups[0].nodes.append(drawn[gateway])
             placed.add(drawn[gateway].id)
-    _add_peerings(terraform, places, picture)
+    _add_peerings(terraform, subnets, picture)
     others = {node.id: node for node in drawn.values() if node.id not in placed}
     picture.nodes += others.values()
     for network in picture.groups:
         _fold_empty(network)
 
 
-class _Places:
+class _Subnets:
     """The groups of networks and subnets; those that were there already come as they are met."""
 
     def __init__(self, terraform: Terraform, picture: Picture) -> None:
@@ -87,14 +89,14 @@ class _Places:
         return self._subnets[subnet_id]
 
 
-def _add_peerings(terraform: Terraform, places: _Places, picture: Picture) -> None:
+def _add_peerings(terraform: Terraform, subnets: _Subnets, picture: Picture) -> None:
     """A box in the network and one of the network at the other end, for each peering from here."""
     for peering in terraform.of("virtual_network_peering"):
         remote = text(peering.arguments.get("remote_virtual_network_id"))
         here = terraform.argument(peering, "virtual_network_name")
         if not here or not remote.startswith("/"):
             continue  # the other half of one that starts here
-        network = places.networks[here[0]]
+        network = subnets.networks[here[0]]
         gateway = peering.arguments.get("use_remote_gateways") is True
         lines = ("peering", *(("through its gateway",) if gateway else ()))
         node = Node(peering.id, Kind.NETWORK, peering.name, lines)

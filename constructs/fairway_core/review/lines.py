@@ -191,7 +191,7 @@ def both_written(old: Any, new: Any) -> tuple[str, str]:
     if max(map(len, texts)) <= _LONGEST:
         return texts
     pairs = zip(*texts, strict=False)
-    first = next((place for place, (a, b) in enumerate(pairs) if a != b), 0)
+    first = next((index for index, (a, b) in enumerate(pairs) if a != b), 0)
     start = max(0, first - _LONGEST // 4)
     return _window(texts[0], start), _window(texts[1], start)
 

@@ -92,8 +92,8 @@ def queue_of(named: str, shared: Path, cluster: str) -> Path:
     machines have made since the target was read, or else that of their own files."""
     if named:
         return everybodys_queue(named)
-    for place in (*shared.parents, Path("/var/lib")):
-        found = place / _QUEUE
+    for directory in (*shared.parents, Path("/var/lib")):
+        found = directory / _QUEUE
         if (found / "clusters" / cluster).is_dir() and _is_the_machines(found.lstat()):
             return found
     return shared
@@ -133,8 +133,8 @@ def _read(path: Path, now: float, owner: int) -> Host | None:
 def server_time(folder: Path) -> float:
     """The time by the clock of the file system, with which the announcements are dated."""
     # Where people's runs queue, the folder itself is not theirs.
-    for place in (folder, folder / "queue"):
-        probe = place / f".now.{own_name()}.{os.getuid()}"
+    for directory in (folder, folder / "queue"):
+        probe = directory / f".now.{own_name()}.{os.getuid()}"
         try:
             probe.touch()
             os.utime(probe)

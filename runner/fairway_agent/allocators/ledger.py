@@ -76,8 +76,8 @@ def _chosen(lock: int, devices: Devices, wanted: Wanted) -> Share | None:
     part = max(len(gpus) / max(1, len(devices.gpus)), len(cores) / len(devices.cores))
     # A place for each core, and behind them one for each GPU that comes with no core.
     most = devices.processors + max((gpu.index + 1 for gpu in devices.gpus), default=0)
-    places = cores or [devices.processors + number for number in numbers]
-    return Share(tuple(numbers), tuple(cores), part, ports_beside(places, most), lock)
+    slots = cores or [devices.processors + number for number in numbers]
+    return Share(tuple(numbers), tuple(cores), part, ports_beside(slots, most), lock)
 
 
 def _together(free: Sequence[Gpu], count: int) -> Sequence[Gpu]:

@@ -245,8 +245,8 @@ def _name(text: str) -> str:
 def _sharers(folder: Path, node: str) -> list[str]:
     """The runs that have a share of a node; `folder` is the cluster's."""
     found = []
-    place = folder / "shares" / node
-    for path in sorted(place.glob("[!.]*")) if place.is_dir() else ():
+    directory = folder / "shares" / node
+    for path in sorted(directory.glob("[!.]*")) if directory.is_dir() else ():
         lock = _try(path)
         if lock is None:
             found.append(_name(path.name))

@@ -75,7 +75,7 @@ class Gang:
             key=run / "fairway_key",
             serve=f"{bundle.here()}/fairway-node serve",
         )
-        return cls(whys.place(run / "tasks" / task, submission), size, meeting)
+        return cls(whys.folder_of(run / "tasks" / task, submission), size, meeting)
 
     def join(self, rank: int, code: Path) -> None:
         """Lets the others reach this pod. Fault where its image lacks what that takes."""

@@ -68,7 +68,7 @@ class Hopeless:
         for part in known.parts:
             if part.nodes > 1 and not any(name.startswith(f"{part.job}-") for name in since):
                 task = part.task_folder(self.folder, part.indices[0])
-                whys.write(whys.place(task, known.submission) / whys.GANG, "")
+                whys.write(whys.folder_of(task, known.submission) / whys.GANG, "")
 
     def _end(
         self, api: Api, part: Part, found: Object, why: str, submission: int, begun: set[str]
@@ -79,7 +79,7 @@ class Hopeless:
         if part.nodes > 1 and index_of(found) > 0:
             # The first of a task on several nodes, which waits for this one, says the end.
             task = part.task_folder(self.folder, part.indices[0])
-            there = whys.place(task, submission)
+            there = whys.folder_of(task, submission)
             if there.is_dir():
                 whys.write(there / whys.GANG, why)
             return

@@ -19,7 +19,7 @@ GANG = "stuck.json"
 """Beside what the pods of a task say of themselves: why others do not come."""
 
 
-def place(task: Path, submission: int) -> Path:
+def folder_of(task: Path, submission: int) -> Path:
     """Where the pods of a task say of themselves where they are."""
     return task / "pods" / str(submission)
 

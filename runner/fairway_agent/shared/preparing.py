@@ -36,9 +36,9 @@ def prepare(
         key = (*shape, index) if alone and shape[0] > 1 else shape
         shapes.setdefault(key, []).append(index)
     parts = []
-    for place, indices in enumerate(shapes.values()):
+    for position, indices in enumerate(shapes.values()):
         nodes, width, gpus, cores = lines[indices[0]]
-        part = submissions.Part("tasks", place, indices, nodes, width, gpus=gpus, cores=cores)
+        part = submissions.Part("tasks", position, indices, nodes, width, gpus=gpus, cores=cores)
         parts.append(part)
     if (folder / "finally.jsonl").exists():
         _, _, gpus, cores = submissions.shape_of(run_files.read_spec(folder / "finally.jsonl"))

@@ -64,9 +64,9 @@ def _shell(step: list[str], words: Sequence[str]) -> None:
     os.execvp("srun", [*step, *terminal, *words])  # noqa: S606 - it takes this one's place
 
 
-def relay(step: Sequence[str], place: Sequence[str], path: Path, port: str) -> None:
+def relay(step: Sequence[str], address: Sequence[str], path: Path, port: str) -> None:
     """Connects whoever comes to the socket, until this is ended."""
-    command = [*step, *bundle.program(_MODULE), *place, "end", port]
+    command = [*step, *bundle.program(_MODULE), *address, "end", port]
     for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: sys.exit(0))  # so that the socket goes
     ways: list[subprocess.Popen[bytes]] = []

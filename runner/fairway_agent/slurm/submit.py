@@ -92,7 +92,7 @@ def _submit(folder: Path, wanted: Submission, request: SubmitRequest) -> Submiss
             raise
         return _completed(folder, wanted)  # a retry that begins nothing has ended, and says why
     try:
-        for place, part in enumerate(wanted.parts):
+        for position, part in enumerate(wanted.parts):
             if not part.job:
                 dependency = _dependency(wanted, part, plan, before)
                 words = sbatch.arguments(
@@ -104,7 +104,7 @@ def _submit(folder: Path, wanted: Submission, request: SubmitRequest) -> Submiss
                     script = folder / f"batch-{part.number}.sh"
                     script.write_text(sbatch.script(folder, part, wanted.submission))
                     job = commands.run([*words, str(script)]).strip().partition(";")[0]
-                wanted.parts[place] = replace(part, job=job, part=resources.part_of(part.wanted))
+                wanted.parts[position] = replace(part, job=job, part=resources.part_of(part.wanted))
                 wanted.write(folder)
     except commands.Refused as refused:
         _withdraw(folder, wanted)

@@ -27,8 +27,8 @@ def main() -> None:
         if plan.secrets:
             # Into this process's memory, and from there into that of the tasks.
             os.environ.update(job_secrets.secrets_of(folder))
-        place, cluster = plans.queue(folder), plans.cluster(folder)
-        queue = Queue(place, cluster, folder.name, plans.priority(folder))
+        directory, cluster = plans.queue(folder), plans.cluster(folder)
+        queue = Queue(directory, cluster, folder.name, plans.priority(folder))
         supervise(folder, lock, ready, plan, allocator=Nodes(queue), task_type=HostTask)
     except Fault as fault:
         sys.exit(fault.said)

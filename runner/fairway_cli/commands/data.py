@@ -30,7 +30,7 @@ QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Draw no progre
 @app.command()
 def put(
     source: Annotated[Path, typer.Argument(metavar="SRC", help="A file or a folder.")],
-    place: Annotated[str, typer.Argument(metavar=_PLACE, help="Where in the storage account.")],
+    path: Annotated[str, typer.Argument(metavar=_PLACE, help="Where in the storage account.")],
     force: ForceOption = False,
     quiet: QuietOption = False,
     json_: JsonOption = False,
@@ -41,7 +41,7 @@ def put(
     from fairway_runner.data.blob_path import blob_path
     from fairway_runner.data.upload import Upload
 
-    where = blob_path(place)
+    where = blob_path(path)
     upload = Upload(source, where, _storage(where), force=force)
     with shown(str(where), upload.size, quiet=quiet or json_) as report:
         _say(upload.run(report), str(where), json_=json_)
@@ -49,7 +49,7 @@ def put(
 
 @app.command()
 def get(
-    place: Annotated[str, typer.Argument(metavar=_PLACE, help="Where in the storage account.")],
+    path: Annotated[str, typer.Argument(metavar=_PLACE, help="Where in the storage account.")],
     folder: Annotated[
         Path, typer.Argument(metavar="[FOLDER]", help="Destination; by default the current folder.")
     ] = Path(),
@@ -63,7 +63,7 @@ def get(
     from fairway_runner.data.blob_path import blob_path
     from fairway_runner.data.download import Download
 
-    where = blob_path(place)
+    where = blob_path(path)
     download = Download(where, folder, _storage(where), force=force)
     with shown(str(where), download.size, quiet=quiet or json_) as report:
         _say(download.run(report), str(folder), json_=json_)
@@ -98,7 +98,7 @@ def stage(
 
 @app.command("ls")
 def list_(
-    place: Annotated[
+    path: Annotated[
         str, typer.Argument(metavar=f"TARGET|{_PLACE}", help="A target, or where in its storage.")
     ],
     recursive: Annotated[
@@ -114,14 +114,14 @@ def list_(
     from fairway_runner.data.blob_path import blob_path, storage_of
     from fairway_runner.targets.lookup import find_target
 
-    if ":" not in place:
-        containers = storage_of(find_target(place))
+    if ":" not in path:
+        containers = storage_of(find_target(path))
         print(json.dumps(containers) if json_ else "\n".join(containers))
         return
     from fairway_cli.ui.blobs import entry_facts, print_entries
     from fairway_runner.data.ls import entries
 
-    where = blob_path(place)
+    where = blob_path(path)
     found = entries(where, _storage(where), recursive=recursive)
     if json_:
         print(json.dumps([entry_facts(entry) for entry in found], indent=1))

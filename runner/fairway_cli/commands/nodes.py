@@ -151,9 +151,11 @@ def logs(
         facts.append({"node": node, **asdict(found)})
         if not json_:
             files = f"{found.files:,} file{'' if found.files == 1 else 's'}"
-            place = f"{found.container}/{printable(found.folder)}"
-            print(f"{node}: {files} to {place}", flush=True)
-            print(f"  {shlex.join(['fairway', 'data', 'get', f'{target}:{place}'])}", flush=True)
+            destination = f"{found.container}/{printable(found.folder)}"
+            print(f"{node}: {files} to {destination}", flush=True)
+            print(
+                f"  {shlex.join(['fairway', 'data', 'get', f'{target}:{destination}'])}", flush=True
+            )
     if json_:
         print(json.dumps(facts, indent=1))
 

@@ -168,16 +168,16 @@ class _Logs:
     def read(self) -> None:
         """Brings what they have by now."""
         for name in self.files:
-            place, allowance = "0", Allowance(_MOST_PIECES, _MOST_BYTES)
+            offset, allowance = "0", Allowance(_MOST_PIECES, _MOST_BYTES)
             while True:
-                query = [("task", name), ("raw", "true"), ("from", place)]
+                query = [("task", name), ("raw", "true"), ("from", offset)]
                 answer = self.server.answer("GET", self._path, query)
                 following = answer.headers.get("next-offset", "")
                 allowance.take(self.server, len(answer.body))
                 self._add(name, answer.body)
-                if following in ("", place) or not answer.body:
+                if following in ("", offset) or not answer.body:
                     break
-                place = following
+                offset = following
 
     def _add(self, name: str, data: bytes) -> None:
         self.size += len(data)
@@ -194,21 +194,21 @@ class _Logs:
     def follow(self, selection: Selection) -> str:
         """Shows what they have and get until the run has ended, and how it has; where the server
         is away meanwhile, it goes on where it stopped."""
-        patience, tail, place = Patience(), selection.tail, ""
+        patience, tail, offset = Patience(), selection.tail, ""
         if any(file.exists() for file in self.files.values()):
             sizes = [file.stat().st_size if file.exists() else 0 for file in self.files.values()]
-            place = "-".join(map(str, sizes))
+            offset = "-".join(map(str, sizes))
             self._show(selection, tail, ended=False)
             tail = None
         task = "all" if len(self.files) > 1 else next(iter(self.files))
         while True:
             try:
                 with self.server.events(
-                    self._path, [("task", task), ("raw", "true")], place
+                    self._path, [("task", task), ("raw", "true")], offset
                 ) as events:
                     for at, kind, data in events:
                         patience.heard()
-                        place, state = at, self._took(kind, data)
+                        offset, state = at, self._took(kind, data)
                         self._show(selection, tail, ended=state is not None)
                         tail = None
                         if state is not None:

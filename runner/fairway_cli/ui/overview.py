@@ -87,8 +87,8 @@ def _remarks(facts: Mapping[str, Any]) -> Iterator[str]:
         yield f"next    {', '.join(map(printable, facts['next_targets']))}"
     for name, each in facts["inputs"].items():
         value = f" ({each['metric']}={each['value']:g})" if each.get("metric") else ""
-        place = f"{each['output']} of task {each['task']} of {each['run']}{value}"
-        yield f"input   {printable(f'{name}: {place}')}"
+        origin = f"{each['output']} of task {each['task']} of {each['run']}{value}"
+        yield f"input   {printable(f'{name}: {origin}')}"
     for each in facts.get("actions", ()):  # a server may be older
         yield "by      " + printable(f"{each['by']}, {each['at']}: {each['action']}")
     if facts["tags"]:

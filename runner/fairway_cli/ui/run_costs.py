@@ -101,9 +101,9 @@ def cost_line(use: Mapping[str, Any]) -> str:
     hours += " (Spot)" if use["spot"] else ""
     if use["cost"] is None:
         return f"unknown: {hours}; see: fairway cost --runs"
-    place = f" in {printable(use['region'])}" if use["region"] else ""
+    in_region = f" in {printable(use['region'])}" if use["region"] else ""
     spent = f"{money(use['cost'])} {printable(use['currency'])}"
-    return f"{spent}: {hours} at {money(use['hourly'])} an hour{place}"
+    return f"{spent}: {hours} at {money(use['hourly'])} an hour{in_region}"
 
 
 def _money(facts: dict[str, Any]) -> str:

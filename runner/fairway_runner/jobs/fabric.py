@@ -113,8 +113,8 @@ def _mpirun(kind: str, size: VmSize, fabric: Fabric, job: Job) -> tuple[str, ...
         return arguments
     # Ranks that do not divide evenly among the NUMA domains would all crowd onto the first
     # nodes: place them by node, and leave the cores to the kernel.
-    place = arguments.index("--map-by") + 1
-    by_node = (*arguments[:place], f"ppr:{width}:node", *arguments[place + 1 :])
+    at = arguments.index("--map-by") + 1
+    by_node = (*arguments[:at], f"ppr:{width}:node", *arguments[at + 1 :])
     return (*by_node, "--bind-to", "none")
 
 
@@ -123,6 +123,6 @@ def _unplaced(arguments: tuple[str, ...], width: int) -> tuple[str, ...]:
     kept = list(arguments)
     for option in ("--map-by", "--bind-to"):
         if option in kept:
-            place = kept.index(option)
-            del kept[place : place + 2]
+            at = kept.index(option)
+            del kept[at : at + 2]
     return ("--map-by", f"ppr:{width}:node", "--bind-to", "none", *kept)

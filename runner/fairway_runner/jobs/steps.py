@@ -313,5 +313,5 @@ def inputs_of_runs(document: Document) -> Iterator[tuple[str, dict[str, Any]]]:
 def _finding(
     document: Document, path: DataPath, message: str, hint: str, *, of_key: bool = False
 ) -> Finding:
-    place = document.location(path, of_key=of_key)
-    return Finding("bad-steps", message, hint, ".".join(map(str, path)), location=place)
+    location = document.location(path, of_key=of_key)
+    return Finding("bad-steps", message, hint, ".".join(map(str, path)), location=location)

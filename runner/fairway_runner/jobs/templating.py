@@ -207,21 +207,21 @@ def render(template: Template, context: Mapping[str, Any]) -> str:
         with cpu_limit.cpu_limit():
             return template.render(context)
     except cpu_limit.OverLimit as error:
-        raise TemplateFault(_too_slow(), *_place(error, template)) from None
+        raise TemplateFault(_too_slow(), *_line_and_file(error, template)) from None
     except TemplateSyntaxError as error:
         raise TemplateFault(
             f"this is not a Jinja template: {error.message}", error.lineno, error.filename
         ) from None
     except _UnknownName as error:
         message = f"unknown name `{error.name}`{_near(error.name, context)}"
-        raise TemplateFault(message, *_place(error, template), name=error.name) from None
+        raise TemplateFault(message, *_line_and_file(error, template), name=error.name) from None
     except SecurityError as error:
         raise TemplateFault(
-            f"not allowed in a template: {error}", *_place(error, template)
+            f"not allowed in a template: {error}", *_line_and_file(error, template)
         ) from None
     except Exception as error:  # noqa: BLE001 - an expression of the user's may raise anything
         message = f"the expression fails: {str(error) or type(error).__name__}"
-        raise TemplateFault(message, *_place(error, template)) from None
+        raise TemplateFault(message, *_line_and_file(error, template)) from None
 
 
 def _too_slow() -> str:
@@ -246,7 +246,7 @@ def _near(name: str, context: Mapping[str, Any]) -> str:
     return f": did you mean `{known[found]}`?" if found else f"; known names: {listed}"
 
 
-def _place(error: BaseException, template: Template) -> tuple[int, str | None]:
+def _line_and_file(error: BaseException, template: Template) -> tuple[int, str | None]:
     """The line and file of the innermost template frame of the traceback."""
     line, file = 1, None
     step = error.__traceback__

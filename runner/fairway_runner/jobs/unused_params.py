@@ -64,13 +64,13 @@ class _Reading:
             self.look(environment, text)
 
     def _look_at_names(self, tree: nodes.Template) -> None:
-        places: list[tuple[nodes.Node, str | None]] = [
+        bound: list[tuple[nodes.Node, str | None]] = [
             (each.node, each.attr) for each in tree.find_all(nodes.Getattr)
         ]
         for item in tree.find_all(nodes.Getitem):
             name = str(item.arg.value) if isinstance(item.arg, nodes.Const) else None
-            places.append((item.node, name))
-        named = {id(node): name for node, name in places if name is not None and _is_params(node)}
+            bound.append((item.node, name))
+        named = {id(node): name for node, name in bound if name is not None and _is_params(node)}
         self.names.update(named.values())
         wholes = [*tree.find_all(nodes.Name), *tree.find_all(nodes.Getattr)]
         if any(_is_params(node) and id(node) not in named for node in wholes):
@@ -157,8 +157,8 @@ class ParamUse:
         """Where its name stands: on the command line, or in the sweep."""
         document = self._document
         for path in (("params", name), ("params",)):
-            if place := document.overrides.get(path):
-                return replace(place, column=len("-s ") + 1, length=len(".".join(path)))
+            if typed_at := document.overrides.get(path):
+                return replace(typed_at, column=len("-s ") + 1, length=len(".".join(path)))
         written = (path for path in document.text.keys if path[-1] == name)
         keys: Iterator[DataPath] = (
             path for path in (*written, *document.overrides) if path[0] == "sweep"

@@ -204,8 +204,8 @@ class _Asking:
         if not self.skus:
             return []
         environment = self.environment
-        place = environment.location, environment.zone_number
-        found = Subscription(*place, self.skus, self.usages)
+        region = environment.location, environment.zone_number
+        found = Subscription(*region, self.skus, self.usages)
         return list(found.offers(machines_of(environment)))
 
 

@@ -139,8 +139,8 @@ def actions_of(environment: Environment) -> list[str]:
         types.append("azurerm_management_lock")
     stops = _has(environment, "schedule") or _has(environment, "idle")
     pools = environment.node_pools.values()
-    places = any(pool.proximity_placement_group for pool in pools)
-    if environment.scheduler is not None or stops or places:
+    is_placed = any(pool.proximity_placement_group for pool in pools)
+    if environment.scheduler is not None or stops or is_placed:
         types.append("azurerm_role_definition")
     return sorted(filter(None, map(action_that_makes, types)))
 

@@ -94,9 +94,9 @@ def _located(job_file: JobFile, name: str) -> Iterator[None]:
     except UserError as error:
         from fairway_runner.engines.absence import is_away
 
-        path, place = f"inputs.{name}", job_file.document.location(("inputs", name))
+        path, location = f"inputs.{name}", job_file.document.location(("inputs", name))
         found = [
-            replace(each, path=path, location=place) if each.location is None else each
+            replace(each, path=path, location=location) if each.location is None else each
             for each in error.findings
         ]
         may_come = is_away(error) or error.exit_code != 2 or error.findings[0].id == "running-run"

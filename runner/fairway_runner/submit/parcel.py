@@ -59,13 +59,15 @@ class Parcel:
             for file in snapshot.listed(folder, exclude):
                 found[folder / file.path] = file
         for job in jobs:
-            for place, source in _templates(job):
-                found.setdefault(place, _file(source))
-                sources[place] = source
-            for place in _swept(job):
-                found.setdefault(place, snapshot.CodeFile("", 0, executable=False))
+            for destination, source in _templates(job):
+                found.setdefault(destination, _file(source))
+                sources[destination] = source
+            for destination in _swept(job):
+                found.setdefault(destination, snapshot.CodeFile("", 0, executable=False))
         root = Path(os.path.commonpath(folders))
-        files = {place.relative_to(root).as_posix(): file for place, file in found.items()}
+        files = {
+            destination.relative_to(root).as_posix(): file for destination, file in found.items()
+        }
         _require_few(root, files.values())
         return cls(
             root,
@@ -74,7 +76,10 @@ class Parcel:
                 snapshot.CodeFile(path, files[path].size, files[path].executable)
                 for path in sorted(files)
             ),
-            {place.relative_to(root).as_posix(): file for place, file in sources.items()},
+            {
+                destination.relative_to(root).as_posix(): file
+                for destination, file in sources.items()
+            },
         )
 
     def pieces(self) -> Iterator[bytes]:
@@ -143,8 +148,8 @@ def _code_of(job: JobFile) -> tuple[Path, Sequence[str]]:
 
 
 def _at(job: JobFile, message: str, hint: str) -> UserError:
-    place = job.document.location(("code", "path"))
-    return UserError([Finding("bad-value", message, hint, "code.path", location=place)])
+    location = job.document.location(("code", "path"))
+    return UserError([Finding("bad-value", message, hint, "code.path", location=location)])
 
 
 def _templates(job: JobFile) -> Iterator[tuple[Path, Path]]:

@@ -83,9 +83,9 @@ def _about_inputs(step: NamedStep, other: str, whole: str) -> Iterator[Finding]:
             message = f"the input `{name}` is that of its equal task of `{other}`, and of no other"
             hint = f"write {name}: {{from: step, step: {other}}}, or wait for the whole step: "
             hint += f"after: {other}"
-            place = step.document.location(("inputs", name))
+            location = step.document.location(("inputs", name))
             path = f"steps.{step.name}.inputs.{name}"
-            yield Finding("bad-steps", message, hint, path, location=place)
+            yield Finding("bad-steps", message, hint, path, location=location)
 
 
 class _NoneEqualError(Exception):
@@ -159,5 +159,7 @@ def _shown(point: Point) -> str:
 
 
 def _finding(step: NamedStep, other: str, message: str, hint: str) -> Finding:
-    place = step.document.location(("after", other), of_key=True)
-    return Finding("bad-steps", message, hint, f"steps.{step.name}.after.{other}", location=place)
+    location = step.document.location(("after", other), of_key=True)
+    return Finding(
+        "bad-steps", message, hint, f"steps.{step.name}.after.{other}", location=location
+    )

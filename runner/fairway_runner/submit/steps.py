@@ -213,9 +213,9 @@ def _prepared(
     choice = choose(job_file, targets)
     if len(choice.targets) > 1:
         message = f"the step `{step.name}` names several targets, and has one"
-        place = step.document.location(("target",))
+        location = step.document.location(("target",))
         raise UserError(
-            [Finding("one-target", message, "name one of them", "target", location=place)]
+            [Finding("one-target", message, "name one of them", "target", location=location)]
         )
     coming = [*runs.values()]
     run_id, target = runs[step.name], choice.targets[0]
@@ -279,9 +279,9 @@ def _unkept(step: NamedStep, whole: str, found: Mapping[str, Prepared]) -> list[
             hint = did_you_mean(str(metric), job.metrics) or "give it one, under `metrics`"
         if message:
             path = ("inputs", name)
-            place = step.document.location(path)
+            location = step.document.location(path)
             dotted = f"steps.{step.name}.inputs.{name}"
-            findings.append(Finding("bad-steps", message, hint, dotted, location=place))
+            findings.append(Finding("bad-steps", message, hint, dotted, location=location))
     return findings
 
 

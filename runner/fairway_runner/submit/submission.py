@@ -153,8 +153,8 @@ def prepare(
     tasks = job_file.tasks()
     first = next(tasks)
     job = _with_receiver(first.resolve(target), target)
-    place = lambda name: job_file.document.location(("secrets", name))  # noqa: E731
-    require_readable(job.secrets, target, place)
+    location = lambda name: job_file.document.location(("secrets", name))  # noqa: E731
+    require_readable(job.secrets, target, location)
     warnings = [*_checked(first, job, target), *unlisted(job_file)]
     engine = engine_for(target)
     if asks and copies:
@@ -205,7 +205,7 @@ def prepare(
     plan.needs = launchers.needs()
     if asks:
         engine.require(job, plan.needs)
-    secrets = secret_values(job.secrets, os.environ, place)
+    secrets = secret_values(job.secrets, os.environ, location)
     collected = code.collect(folder, job.code.exclude)
     files = {
         "job.yaml": job_file.document.text.source,
@@ -274,10 +274,10 @@ def _last_task(job: Job, last: Finally) -> Job:
 def _code_folder(job_file: JobFile, job: Job) -> Path:
     folder = job_file.folder / job.code.path
     if not folder.is_dir():
-        place = job_file.document.location(("code", "path"))
+        location = job_file.document.location(("code", "path"))
         message = f"`code.path`: {folder} is not a folder"
         hint = "write the folder of the code as seen from the job file, for example `path: src`"
-        finding = Finding("bad-value", message, hint, "code.path", location=place)
+        finding = Finding("bad-value", message, hint, "code.path", location=location)
         raise UserError([finding])
     require_code(folder)
     return folder

@@ -71,8 +71,8 @@ def as_known_now(recorded: Target) -> Target:
     known, access = found.target, recorded.access
     changes: dict[str, Any] = {"reach": known.reach, "gateway": known.gateway}
     if access is not None and (now := known.access) is not None:
-        place = access.model_copy(update={"host": now.host, "user": now.user})
-        changes[recorded.engine] = place
+        moved = access.model_copy(update={"host": now.host, "user": now.user})
+        changes[recorded.engine] = moved
     return recorded.model_copy(update=changes)
 
 

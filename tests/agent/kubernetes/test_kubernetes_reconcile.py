@@ -183,7 +183,7 @@ class TestStuck:
         """It has the last word, as it may have begun before: see `gang`."""
         folder = submitted(cluster, [3])
         self.hold(server, 2)
-        there = whys.place(folder / "tasks" / "0", 0)
+        there = whys.folder_of(folder / "tasks" / "0", 0)
         there.mkdir(parents=True)
         state(server, folder)
         clock.now += hopeless.PATIENCE - 1
@@ -200,7 +200,7 @@ class TestStuck:
         folder = submitted(cluster, [3])
         self.hold(server, 1)
         self.hold(server, 2)
-        there = whys.place(folder / "tasks" / "0", 0)
+        there = whys.folder_of(folder / "tasks" / "0", 0)
         there.mkdir(parents=True)
         state(server, folder)
         clock.now += hopeless.PATIENCE

@@ -267,18 +267,18 @@ class BatchEngine:
 
     def enter(self, run: RunFolder, task: int, node: int, command: Sequence[str]) -> int:
         """See `Engine.enter`; the nodes after the main one are in the order of the subtasks."""
-        places = [run.task_status(task).node or ""]
+        hosts = [run.task_status(task).node or ""]
         if node:
             state = State.read(run)
             found = self.account.subtasks(state.job if state else run.id, run.task_name(task))
             infos = [each.get("nodeInfo") or {} for each in found]
-            places += [str(each.get("nodeId") or "") for each in infos]
-        if node >= len(places) or not places[node]:
+            hosts += [str(each.get("nodeId") or "") for each in infos]
+        if node >= len(hosts) or not hosts[node]:
             hint = f"see what it waits for: fairway show {run.id}"
             raise UserError.of(
                 "not-started", f"task {run.task_name(task)} of {run.id} has not started yet", hint
             )
-        return self.shell(places[node], beside.words(run.id, run.task_name(task), command))
+        return self.shell(hosts[node], beside.words(run.id, run.task_name(task), command))
 
     def doctor(self) -> list[Finding]:
         """Looks at account, storage, pool and nodes."""

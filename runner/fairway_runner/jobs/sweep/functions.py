@@ -85,9 +85,9 @@ class _UserCode:
             try:
                 yield _point(value)
             except _Unfit as unfit:
-                place = _line_of_yield(iterator) or _line_of(function)
+                line_at = _line_of_yield(iterator) or _line_of(function)
                 hint = "a point is a mapping such as {'lr': 0.1}"
-                raise self._fault(f"point {number}: {unfit}", place, hint) from None
+                raise self._fault(f"point {number}: {unfit}", line_at, hint) from None
 
     def _function(self) -> Callable[..., Any]:
         importlib.invalidate_caches()
@@ -120,8 +120,8 @@ class _UserCode:
             if isinstance(error, ModuleNotFoundError) and self._is_own(error.name):
                 message = f"there is no module `{error.name}` in {self._folder}"
                 raise FieldError(message, "put its file beside the job file") from None
-            place = self._place(error) or (_line_of(function) if function else None)
-            raise self._fault(_said(error), place) from None
+            line_at = self._line_at(error) or (_line_of(function) if function else None)
+            raise self._fault(_said(error), line_at) from None
 
     def _close(self, iterator: Iterator[Any]) -> None:
         """Ends a generator that was not read to its end; it has nothing more to say."""
@@ -154,25 +154,25 @@ class _UserCode:
         endings = (f"{stem}.", f"{stem}/")
         return any(origin == stem or str(origin).startswith(endings) for origin in origins)
 
-    def _place(self, error: BaseException) -> tuple[str, int] | None:
+    def _line_at(self, error: BaseException) -> tuple[str, int] | None:
         """The innermost line of the folder's own code that the error went through."""
         here = f"{self._folder}/"
         if isinstance(error, SyntaxError) and (error.filename or "").startswith(here):
             return str(error.filename), error.lineno or 1
-        place = None
+        line_at = None
         step: TracebackType | None = error.__traceback__
         while step is not None:
             file = step.tb_frame.f_code.co_filename
             if file.startswith(here):
-                place = file, step.tb_lineno
+                line_at = file, step.tb_lineno
             step = step.tb_next
         # Python wraps a StopIteration that leaves a generator in an error without a line.
-        return place or (self._place(error.__cause__) if error.__cause__ else None)
+        return line_at or (self._line_at(error.__cause__) if error.__cause__ else None)
 
-    def _fault(self, message: str, place: tuple[str, int] | None, hint: str = "") -> UserError:
+    def _fault(self, message: str, line_at: tuple[str, int] | None, hint: str = "") -> UserError:
         location = None
-        if place is not None:
-            file, line = place
+        if line_at is not None:
+            file, line = line_at
             linecache.checkcache(file)
             text = linecache.getline(file, line).rstrip("\r\n")
             indent = len(text) - len(text.lstrip())

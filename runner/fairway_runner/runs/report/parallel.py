@@ -30,7 +30,7 @@ _LONGEST = 14  # characters of a label
 class _Axis:
     name: str
     is_metric: bool
-    place: Callable[[Row], float | None]
+    height: Callable[[Row], float | None]
     ticks: list[tuple[float, str]]
 
 
@@ -43,16 +43,16 @@ def parallel(report: Report) -> Markup | None:
     axes += [_metric_axis(name, rows) for name in report.metrics]
     axes = axes[:_MOST_AXES]
     step = (_WIDTH - 2 * _SIDE) / (len(axes) - 1)
-    places = [_SIDE + step * number for number in range(len(axes))]
+    positions = [_SIDE + step * number for number in range(len(axes))]
     lines = []
     for row in rows:
         points = [
             (x, y)
-            for x, axis in zip(places, axes, strict=True)
-            if (y := axis.place(row)) is not None
+            for x, axis in zip(positions, axes, strict=True)
+            if (y := axis.height(row)) is not None
         ]
         lines.append(polyline(points, _hint(report, row), class_=f"series {row.shade}"))
-    drawn = [each for x, axis in zip(places, axes, strict=True) for each in _draw(axis, x)]
+    drawn = [each for x, axis in zip(positions, axes, strict=True) for each in _draw(axis, x)]
     description = (
         f"{len(rows)} tasks as lines across {len(axes)} axes: "
         f"{', '.join(axis.name for axis in axes)}. The table of tasks has the same values."
@@ -92,20 +92,20 @@ def _number_axis(name: str, rows: Sequence[Row]) -> _Axis:
 def _word_axis(name: str, values: Sequence[ParamValue | None]) -> _Axis:
     words = list(dict.fromkeys(map(shown, values)))
     step = (_BOTTOM - _TOP) / max(1, len(words) - 1)
-    places = {word: _TOP + step * number for number, word in enumerate(words)}
+    positions = {word: _TOP + step * number for number, word in enumerate(words)}
     every = -(-len(words) // _MOST_LABELS)
-    marks = [(places[word], word) for word in words[::every]]
-    return _Axis(name, False, lambda row: places[shown(row.task.params.get(name))], marks)
+    marks = [(positions[word], word) for word in words[::every]]
+    return _Axis(name, False, lambda row: positions[shown(row.task.params.get(name))], marks)
 
 
 def _metric_axis(name: str, rows: Sequence[Row]) -> _Axis:
     values = [row.metrics[name] for row in rows if name in row.metrics]
     scale = scale_of(values, _BOTTOM, _TOP)
 
-    def place(row: Row) -> float | None:
+    def height(row: Row) -> float | None:
         return scale(row.metrics[name]) if name in row.metrics else None
 
-    return _Axis(name, True, place, [(scale(tick), label(tick)) for tick in scale.ticks()])
+    return _Axis(name, True, height, [(scale(tick), label(tick)) for tick in scale.ticks()])
 
 
 def _draw(axis: _Axis, x: float) -> list[Markup]:
