@@ -134,7 +134,7 @@ def test_a_machine_that_stays_in_change_is_waited_for_until_the_deadline(
     code, out, errors = fairway(tmp_path, "nodes", "start", "box", "--deadline", "1m")
     assert (code, out) == (5, "")
     assert "lab-vm-box is still `Updating` after 1m00s" in errors
-    assert "type the command again" in errors
+    assert "run the command again" in errors
     assert 60 <= now[0] < 100
 
 

@@ -186,7 +186,7 @@ def test_all_steps_are_cancelled_that_answer(
 def test_another_run_under_a_step_s_id_is_not_taken_for_it(whole: Run, store: RunStore) -> None:
     step_of(store, "two", "succeeded")
     created(store, "pipe-a-one", {"provenance.json": json.dumps({"code": "c" * 64})})
-    with pytest.raises(UserError, match="`pipe-a-one` is there already"):
+    with pytest.raises(UserError, match="`pipe-a-one` already exists"):
         whole.follow()
     assert states(whole) == ["queued", "succeeded"]
 

@@ -222,7 +222,7 @@ def test_what_arrives_damaged_is_not_kept(
         blob.set_http_headers(ContentSettings(content_md5=bytearray(16)))
     code, _, err = fairway(folder, "data", "get", f"sim:datasets/{prefix}/a", "back")
     assert code == 5
-    assert f"what arrived of {prefix}/a is not what its digest says [bad-digest]" in err
+    assert f"{prefix}/a arrived damaged: its digest does not match [bad-digest]" in err
     assert tree(folder / "back") == {}
 
 
