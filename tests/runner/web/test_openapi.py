@@ -110,7 +110,7 @@ def test_answers_are_as_it_says(client: TestClient, make_run: MakeRun) -> None:
 def test_refusals_are_as_it_says(client: TestClient, make_run: MakeRun) -> None:
     make_run("job-a")
     for call in CALLS:
-        if call.places:
+        if call.in_path:
             for value in ("none", "a%00", "%ff", "%E2%80%AE"):
                 address = re.sub(r"\{\w+\}", value, call.path)
                 answer = client.request(call.method, f"/api/v1{address}")
