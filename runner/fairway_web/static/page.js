@@ -42,18 +42,18 @@ async function look() {
 }
 
 // Goes on behind what was read last, also where the server was ended and started again.
-function follow(place) {
+function follow(offsets) {
   const address = new URL(log.dataset.events, location.href);
-  if (place) address.searchParams.set("from", place);
+  if (offsets) address.searchParams.set("from", offsets);
   const events = new EventSource(address);
   events.onopen = () => away.replaceChildren();
   events.onerror = () => {
     away.textContent = "The server does not answer. Once it runs again, open the address that it printed: this page goes on then.";
     // The browser asks again by itself while nobody answers, and no more after a refusal.
-    if (events.readyState === EventSource.CLOSED) setTimeout(follow, pause, place);
+    if (events.readyState === EventSource.CLOSED) setTimeout(follow, pause, offsets);
   };
   events.onmessage = (event) => {
-    place = event.lastEventId;
+    offsets = event.lastEventId;
     const isAtEnd = log.scrollTop + log.clientHeight >= log.scrollHeight - 40;
     log.append(JSON.parse(event.data)); // a text node: nothing in it is markup
     if (isAtEnd) log.scrollTop = log.scrollHeight;

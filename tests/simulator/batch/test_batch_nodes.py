@@ -466,10 +466,13 @@ def test_a_user_whose_time_is_over_does_not_log_in(need: Any, client: Any, ssh_k
     assert _ssh(login, "late", ssh_key, "true").returncode == 255
 
 
-def test_slow_boots_pass_through_starting(tmp_path: Path, connect: Any) -> None:
-    with BatchSimulator(tmp_path, nodes=1, boot_seconds=0.2) as service:
-        client = connect(service)
-        assert client.get_node("sim", ONE).state == "starting"
+def test_a_node_that_boots_is_starting(tmp_path: Path, connect: Any) -> None:
+    with BatchSimulator(tmp_path, nodes=1, boot_seconds=3600.0) as service:
+        assert connect(service).get_node("sim", ONE).state == "starting"
+
+
+def test_a_boot_ends(tmp_path: Path) -> None:
+    with BatchSimulator(tmp_path, nodes=1, boot_seconds=0.01) as service:
         service.wait_for_node(ONE, "idle")
 
 
