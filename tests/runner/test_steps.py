@@ -363,6 +363,12 @@ FAR = {"host": "h", "user": "u", "shared": "/s"}
 PLACES = [
     {"name": "far", "engine": "ssh", "nodes": {"min": 1, "max": 1}, "ssh": FAR},
     {
+        "name": "queue",
+        "engine": "slurm",
+        "nodes": {"min": 1, "max": 1},
+        "slurm": {**FAR, "partition": "p"},
+    },
+    {
         "name": "pool",
         "engine": "batch",
         "nodes": {"min": 0, "max": 1},
@@ -462,6 +468,62 @@ def test_only_a_target_that_sees_the_tasks_waits_for_them(
     assert "wait for the whole step: after: a" in finding.hint
     assert finding.location is not None
     assert '"a": {' in finding.location.text
+
+
+MANY = {"grid": {"x": list(range(1001))}}
+IN_TURN = {"sweep": {"points": X, "max_parallel": 1}}
+UNQUEUED: list[tuple[Any, Any, str, str]] = [
+    (
+        MANY,
+        {},
+        "`b` cannot wait for 1,001 tasks by equal point: `queue` takes 1,000, each as a job",
+        "give `a` fewer points, or wait for the whole step: after: a",
+    ),
+    (
+        X,
+        IN_TURN,
+        "`queue` has no `max_parallel` for tasks that wait by equal point: one that waits would",
+        "leave it out (-s steps.b.sweep.max_parallel=null), or wait for the whole step: after: a",
+    ),
+]
+
+
+@pytest.mark.parametrize(("points", "more", "message", "hint"), UNQUEUED)
+def test_what_a_scheduler_cannot_keep_of_tasks_that_wait_is_said_at_its_line(
+    tmp_path: Path,
+    store: RunStore,
+    monkeypatch: pytest.MonkeyPatch,
+    points: Any,
+    more: Any,
+    message: str,
+    hint: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "fairway.yaml").write_text(json.dumps({"targets": PLACES}))
+    named = {"a": swept(points), "b": {**by_point(points), **more}}
+    job_file = load_job(write(tmp_path, named, template="plain", target="queue"))
+    with pytest.raises(UserError) as caught:
+        prepare_steps(job_file, store, asks=False)
+    [finding] = caught.value.findings
+    assert message in finding.message
+    assert finding.hint == hint
+    assert finding.path == "steps.b.after.a"
+    assert finding.location is not None
+
+
+@pytest.mark.parametrize(
+    ("points", "more"),
+    [(MANY["grid"]["x"][:1000], {}), (list(range(500)), {"y": [1, 2, 3]})],
+)
+def test_tasks_that_wait_for_the_same_one_are_counted_once(
+    tmp_path: Path, store: RunStore, monkeypatch: pytest.MonkeyPatch, points: Any, more: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "fairway.yaml").write_text(json.dumps({"targets": PLACES}))
+    grids = {"grid": {"x": points}}, {"grid": {"x": points, **more}}
+    named = {"a": swept(grids[0]), "b": by_point(grids[1])}
+    job_file = load_job(write(tmp_path, named, template="plain", target="queue"))
+    prepare_steps(job_file, store, asks=False)
 
 
 @pytest.mark.parametrize(

@@ -64,15 +64,16 @@ class Attempts:
         self.send_word()
         return FAULT
 
-    def leave_out(self) -> int:
+    def leave_out(self, why: str | None = None) -> int:
         """Says that it does not begin, after all; the exit code that the scheduler sees."""
-        code = self._not_begun()
+        code = self._not_begun(why)
         self.states.await_room(self.wakeup, _ROOM_WAIT)
         self.send_word()
         return code
 
-    def _not_begun(self) -> int:
-        self.task.record(replace(self.task.status("cancelled"), ended=time.time()))
+    def _not_begun(self, why: str | None = None) -> int:
+        status = replace(self.task.status("cancelled"), ended=time.time())
+        self.task.record(replace(status, reason=why or status.reason))
         return CANCELLED
 
     def send_word(self) -> None:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
     from fairway_agent.task_spec import TaskSpec
 
+    Shape = tuple[int, int, int | None, int | None]
+    Equal = tuple[tuple[str, int], ...]
+
 SLURM, KUBERNETES = "slurm.json", "kubernetes.json"
 _FILES = (SLURM, KUBERNETES)
 _INDEX = "tasks.offsets"
@@ -157,16 +160,18 @@ def limit(folder: Path, submission: int, over: Over) -> None:
     record.write_json(folder / "limited.json", {"submission": submission, **asdict(over)})
 
 
-def write_index(folder: Path) -> Sequence[tuple[int, int, int | None, int | None]]:
-    """Lets a task be read without all of them; the shape of each: its nodes, its processes on
-    each, and its GPUs and cores where it takes a part of one."""
+def write_index(folder: Path) -> Sequence[tuple[Shape, Equal]]:
+    """Lets a task be read without all of them; of each its shape, and what it waits for: its equal
+    task of each run whose tasks are awaited by equal point."""
     tasks = folder / "tasks.jsonl"
     run_files.write_index(tasks, folder / _INDEX)
-    return [shape_of(spec) for spec in run_files.read_specs(tasks)]
+    specs = run_files.read_specs(tasks)
+    return [(shape_of(spec), tuple(spec.equal.items())) for spec in specs]
 
 
-def shape_of(spec: TaskSpec) -> tuple[int, int, int | None, int | None]:
-    """The shape of a task, by which tasks are elements of one array."""
+def shape_of(spec: TaskSpec) -> Shape:
+    """The shape of a task, by which tasks are elements of one array: its nodes, its processes on
+    each, and its GPUs and cores where it takes a part of one."""
     wanted = spec.wanted or Wanted()
     return spec.nodes, spec.processes_per_node, wanted.gpus, wanted.cores
 

@@ -15,9 +15,9 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
-from fairway_agent import record, state_files, wakeups
+from fairway_agent import equal_tasks, record, state_files, wakeups
 from fairway_agent.allocators.hosts import Host
 from fairway_agent.faults import Fault
 from fairway_agent.share import Share, numbers_of, ports_beside
@@ -35,6 +35,8 @@ from fairway_agent.slurm.task import SlurmTask, job_id
 from fairway_agent.task_state import PREEMPTION
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from fairway_agent.share import Wanted
     from fairway_agent.task_spec import TaskSpec
 
@@ -48,6 +50,8 @@ _REQUEUE_PATIENCE = 60.0  # seconds until Slurm ends a job that it requeues
 # process of a job in turn, and its children may come first.
 _SIGNALLED_WITHIN = 5.0
 _ENDS = {signal.SIGTERM: "ended", signal.SIGUSR1: "time", signal.SIGUSR2: "hand-over"}
+
+T = TypeVar("T")
 
 
 @dataclass
@@ -81,25 +85,46 @@ class Job(Attempts):
     def may_begin(self) -> bool:
         """Whether those that its run comes after have ended as it wants. Slurm itself has seen to
         it that they have succeeded, where that is all that is wanted."""
-        from fairway_agent.slurm import reconcile  # few jobs ask
-
-        task, end = self.task, time.monotonic() + _ENDS_KNOWN
+        task = self.task
         # A retry of tasks that have begun waits for nothing any more.
         plan = plans.read(task.run_folder, retry=task.submission > 0)
-        while plan.after:
+        if not plan.after:
+            return True
+        return not self._once_known(
+            plan.after, lambda: after.decide(task.run_folder, plan, task.submission)
+        )
+
+    def why_left_out(self) -> str:
+        """Why it does not begin after its equal tasks of other runs, as `left out: prepare task 0
+        failed`; "" where it does."""
+        task = self.task
+        if task.spec.is_last:
+            is_needless = equal_tasks.none_began(task.run_folder, task.plan)
+            return "left out: no task has begun" if is_needless else ""
+        if not task.spec.equal or task.attempt >= 0:
+            return ""
+        known = equal_tasks.EqualTasks(task.plan)
+        return self._once_known(task.plan.equal, lambda: known.unmet(task.spec.equal)) or ""
+
+    def _once_known(self, others: Iterable[str], look: Callable[[], T | None]) -> T | None:
+        """What is seen of how other runs have ended, whose folders these are; None where it is
+        cancelled meanwhile."""
+        from fairway_agent.slurm import reconcile  # few jobs ask
+
+        end = time.monotonic() + _ENDS_KNOWN
+        while True:
             with suppress(OSError, commands.Refused):  # it is asked again
-                reconcile.reconcile_all([Path(each) for each in plan.after])
-            unmet = after.decide(task.run_folder, plan, task.submission)
-            if unmet is not None or self.is_cancelled:
-                return not unmet
+                reconcile.reconcile_all([Path(each) for each in others])
+            seen = look()
+            if seen is not None or self.is_cancelled:
+                return seen
             if self.asked:
                 sys.exit(TERMINATED)  # it is asked again where Slurm begins it again
             if time.monotonic() > end:
                 message = "it is not known how those have ended that it comes after"
-                hint = f"once it is: fairway retry {task.run_folder.name}"
+                hint = f"once it is: fairway retry {self.task.run_folder.name}"
                 raise Fault("no-end", message, hint)
             time.sleep(_PAUSE)
-        return True
 
     def handed_over(self, code: int) -> int:
         """Its nodes are about to go: it waits for others, and starts again from its checkpoint."""
@@ -148,6 +173,8 @@ def main() -> None:
         task.resume_count()
         if plan.conditions and not job.may_begin():
             sys.exit(job.leave_out())
+        if plan.equal and (why := job.why_left_out()):
+            sys.exit(job.leave_out(why))
         once_there_is_room(job.watch.begin)
         task.nodes = _nodes(run, spec, int(sys.argv[4]))
         read_secrets(run, plan)

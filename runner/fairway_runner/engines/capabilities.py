@@ -37,6 +37,10 @@ class Capabilities:
     not on Batch is in docs/batch.md."""
     begins_points: bool = _row("`after: {STEP: {points: equal}}`", False)
     """Whether a task of a run waits there for one task of another."""
+    most_points: int | None = _row("Tasks awaited by `points: equal`", 0)
+    """For how many different ones the tasks of one run may wait; None for as many as there are."""
+    points_in_turn: bool = _row("`points: equal` with `max_parallel:`", False)
+    """Whether no more tasks than that run of those that wait for others."""
     accounts: bool = _row("`account:` and `qos:`", False)
     notifies: bool = _row("`notify:`", False)
     """Whether something there watches a run as a whole, beside its tasks."""
@@ -80,6 +84,8 @@ ENGINES = {
         runs_here=True,
         containers=True,
         begins_points=True,
+        most_points=None,
+        points_in_turn=True,
         notifies=True,
         tells_waiting=True,
         tells_secretly=True,
@@ -93,6 +99,8 @@ ENGINES = {
     "ssh": Capabilities(
         containers=True,
         begins_points=True,
+        most_points=None,
+        points_in_turn=True,
         notifies=True,
         tells_waiting=True,
         tells_secretly=True,
@@ -103,6 +111,8 @@ ENGINES = {
     ),
     "slurm": Capabilities(
         containers=True,
+        begins_points=True,
+        most_points=1000,
         accounts=True,
         limits=True,
         idle_gpu=True,
@@ -296,7 +306,11 @@ def table() -> list[tuple[str, list[str]]]:
     ]
 
 
-def _word(value: bool | tuple[str, ...]) -> str:
+def _word(value: bool | tuple[str, ...] | int | None) -> str:
     if isinstance(value, tuple):
         return ", ".join(("list", *value))
+    if value is None:
+        return "any number"
+    if not isinstance(value, bool) and value:
+        return f"up to {value:,}"
     return "yes" if value else "no"

@@ -60,10 +60,40 @@ def refusals(
         elif not waits:
             message = f"`{step.name}` cannot wait by equal point: a command begins it, {_why(step)}"
             hint = f"add the step to its `after`, or {instead}"
+        elif _in_turn(found[step.name]) and not capabilities(target.engine).points_in_turn:
+            message = (
+                f"`{target.name}` has no `max_parallel` for tasks that wait by equal point: one "
+                "that waits would keep others from beginning"
+            )
+            hint = f"leave it out (-s steps.{step.name}.sweep.max_parallel=null), or {instead}"
         else:
             yield from _about_inputs(step, other, whole)
             continue
         yield _finding(step, other, message, hint)
+
+
+def too_many(
+    step: NamedStep, found: Mapping[str, Prepared], points: EqualPoints
+) -> Iterator[Finding]:
+    """That its tasks wait for more different ones of others than its target takes: those that wait
+    for the same are a job of their own there."""
+    target = found[step.name].plan.engine.target
+    most = capabilities(target.engine).most_points
+    count = len(set(zip(*points.tasks.values(), strict=True)))
+    if most and count > most:
+        other = next(iter(by_point(step.after)))
+        message = (
+            f"`{step.name}` cannot wait for {count:,} tasks by equal point: `{target.name}` takes "
+            f"{most:,}, each as a job of its own"
+        )
+        hint = f"give `{other}` fewer points, or wait for the whole step: after: {other}"
+        yield _finding(step, other, message, hint)
+
+
+def _in_turn(prepared: Prepared) -> bool:
+    """Whether no more than some tasks of a step run at a time."""
+    sweep = prepared.job.sweep
+    return sweep is not None and sweep.max_parallel is not None
 
 
 def _why(step: NamedStep) -> str:

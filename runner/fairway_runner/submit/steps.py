@@ -33,7 +33,7 @@ from fairway_runner.runs.records import LONGEST_ID, is_run_id
 from fairway_runner.runs.steps import StepRecord
 from fairway_runner.submit import recorded
 from fairway_runner.submit import snapshot as code
-from fairway_runner.submit.points import equal_points, refusals
+from fairway_runner.submit.points import equal_points, refusals, too_many
 from fairway_runner.submit.rerun import job_file_of
 from fairway_runner.submit.resume import earlier, resume
 from fairway_runner.submit.several import choose
@@ -252,7 +252,7 @@ def _unequal(
     """What keeps tasks of a step from waiting each for that of its point."""
     refused = list(refusals(step, found, whole, waits=_can_wait(step, whole, found)))
     try:
-        equal_points(step, jobs, whole)
+        refused += too_many(step, found, equal_points(step, jobs, whole))
     except UserError as error:
         refused += error.findings
     return refused
