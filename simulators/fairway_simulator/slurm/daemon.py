@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 _PATIENCE = 120.0  # seconds: what is not up by then, on a busy machine, never will be
 _PAUSE = 0.02
+_AGAIN = 5.0  # seconds after which one that still runs is asked to end again
 
 
 class DaemonFailed(Exception):
@@ -58,12 +60,18 @@ class Daemon:
             time.sleep(_PAUSE)
 
     def stop(self) -> None:
-        """Asks it to end and waits until it has."""
-        self.process.terminate()
-        try:
-            self.process.wait(_PATIENCE)
-        except subprocess.TimeoutExpired:
-            self.kill()
+        """Asks it to end until it has.
+
+        slurmd looks whether it was asked, then waits for a connection: a signal between the two
+        is not heard.
+        """
+        deadline = time.monotonic() + _PATIENCE
+        while time.monotonic() < deadline:
+            self.process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(_AGAIN)
+                return
+        self.kill()
 
     def kill(self) -> None:
         """Ends it at once."""

@@ -31,6 +31,7 @@ from fairway_core.slurm import (
     install,
     render,
 )
+from fairway_simulator.slurm.daemon import Daemon
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -52,7 +53,7 @@ class Cluster:
     def __init__(self, lab: Lab, munge: Path) -> None:
         self.folder, self.lab, self.azure = lab.folder, lab, lab.azure
         self._munge = munge
-        self._processes: list[subprocess.Popen[bytes]] = []
+        self._daemons: list[Daemon] = []
         self._instances: dict[str, list[subprocess.Popen[bytes]]] = {}
         for name in ("ctld", "run", "slurm-log", "etc", "instances"):
             (self.folder / name).mkdir()
@@ -161,11 +162,8 @@ class Cluster:
         self._start(sys.executable, "-B", "-m", "fairway_agent.slurm.autoscale.claim_service")
 
     def _start(self, *command: str) -> None:
-        log = (self.folder / "daemons").open("ab")
-        self._processes.append(
-            subprocess.Popen(command, env=self.environment, stdout=log, stderr=log)
-        )
-        log.close()
+        log = self.folder / "daemons"
+        self._daemons.append(Daemon.start(command[0], command, log, self.environment))
 
     def _boot(self, instance: str) -> None:
         folder = self.folder / "instances" / instance
@@ -215,10 +213,8 @@ class Cluster:
             self.ask("scancel", "--state=running", "--user=root")
         for instance in list(self._instances):
             self._shut_down(instance)
-        for process in reversed(self._processes):
-            process.terminate()
-        for process in self._processes:
-            process.wait(timeout=300)
+        for daemon in reversed(self._daemons):
+            daemon.stop()
 
     def ask(self, *command: str) -> str:
         """What one of Slurm's commands says."""
