@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from fairway_agent.ports import free_port
+from fairway_agent.rank_labels import split_label
 from fairway_core.target import NodeRange, SlurmAccess, Target
 from fairway_runner.jobs.job_file import load_job
-from fairway_runner.jobs.ranks import split_label
 from fairway_runner.jobs.rendering import render_launcher
 
 # Text that a shell, a here-document or JSON could trip over.

@@ -9,19 +9,20 @@ import zlib
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from fairway_agent import cpu_limit, metric_logs
+from fairway_agent.metric_logs import MetricLog
 from fairway_core.findings import UserError
-from fairway_runner import cpu_limit
 from fairway_runner.runs import metrics
 from fairway_runner.runs.metrics import (
-    MetricLog,
     Values,
     all_values,
     compile_patterns,
     last_values,
+    metric_log,
 )
 from fairway_runner.runs.report import data
 from fairway_runner.runs.report.page import page
@@ -43,7 +44,7 @@ def log(tmp_path: Path) -> Path:
 
 
 def values(line: bytes, patterns: metrics.Patterns = ANY) -> list[float]:
-    return [value for _, value in metrics.values_in([line], patterns)]
+    return [value for _, value in metric_logs.values_in([line], patterns)]
 
 
 @pytest.mark.parametrize(
@@ -89,7 +90,7 @@ def test_the_label_of_a_rank_is_no_part_of_its_line() -> None:
 
 
 def test_a_growing_log_is_read_once(log: Path) -> None:
-    reader = MetricLog(log, LOSS)
+    reader = metric_log(log, LOSS)
     assert list(reader.read(ended=False)) == []
     with log.open("wb", buffering=0) as file:
         file.write(b"loss 3\nloss ")
@@ -110,10 +111,10 @@ def test_the_size_of_a_chunk_changes_nothing(
 ) -> None:
     text = "".join(f"{'z' * (n % 50)} loss {n}\n" for n in range(200))
     log.write_text(text)
-    whole = list(MetricLog(log, LOSS).read())
+    whole = list(metric_log(log, LOSS).read())
     assert [value for _, value in whole] == list(range(200))
-    monkeypatch.setattr(metrics, "_CHUNK", 128 * size)
-    assert list(MetricLog(log, LOSS).read()) == whole
+    monkeypatch.setattr(metric_logs, "_CHUNK", 128 * size)
+    assert list(metric_log(log, LOSS).read()) == whole
 
 
 def test_garbage_and_huge_lines_take_little_memory(log: Path) -> None:
@@ -123,7 +124,7 @@ def test_garbage_and_huge_lines_take_little_memory(log: Path) -> None:
             file.write(b"\0" * 2**20)  # 24 MiB without the end of a line
         file.write(b"\nloss 2\n")
     tracemalloc.start()
-    found = list(MetricLog(log, LOSS).read())
+    found = list(metric_log(log, LOSS).read())
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert found == [("loss", 1.0), ("loss", 2.0)]
@@ -134,7 +135,7 @@ def test_last_values_are_found_from_the_end(log: Path, monkeypatch: pytest.Monke
     patterns = compile_patterns({"loss": "loss ([0-9]+)", "once": "once ([0-9]+)", "no": "no (1)"})
     lines = ["once 5\n", *(f"loss {n} {'.' * 40}\n" for n in range(2000))]
     log.write_text("".join(lines))
-    monkeypatch.setattr(metrics, "_TAIL", 1000)
+    monkeypatch.setattr(metric_logs, "_TAIL", 1000)
     assert last_values(log, patterns) == {"loss": 1999.0, "once": 5.0}
     read: list[int] = []
     original = MetricLog.read
@@ -152,19 +153,19 @@ def test_last_values_are_found_from_the_end(log: Path, monkeypatch: pytest.Monke
 def _searched(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Grows with the numbers of lines that are searched."""
     counts: list[int] = []
-    original = metrics.values_in
+    original = metric_logs.values_in
 
-    def counting(lines: Sequence[bytes], patterns: metrics.Patterns) -> list[tuple[str, float]]:
+    def counting(lines: Sequence[bytes], *more: Any) -> list[tuple[str, float]]:
         counts.append(len(lines))
-        return original(lines, patterns)
+        return original(lines, *more)
 
-    monkeypatch.setattr(metrics, "values_in", counting)
+    monkeypatch.setattr(metric_logs, "values_in", counting)
     return counts
 
 
 def test_a_long_log_is_searched_once(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also for a metric that it never has, and by those who want the lowest value of all."""
-    monkeypatch.setattr(metrics, "_TAIL", 200)
+    monkeypatch.setattr(metric_logs, "_TAIL", 200)
     monkeypatch.setattr(metrics, "_WORTH", 5000)
     patterns = compile_patterns({"loss": "loss (-?[0-9]+)", "no": "no (1)"})
     log.write_text("".join(f"loss {500 - n}\n" for n in range(1000)) + "loss 7")
@@ -254,13 +255,13 @@ class TestHugeLogs:
     def read(self, monkeypatch: pytest.MonkeyPatch) -> list[int]:
         """How many bytes were searched, call by call."""
         found: list[int] = []
-        original = metrics.values_in
+        original = metric_logs.values_in
 
-        def counting(lines: Sequence[bytes], patterns: metrics.Patterns) -> object:
+        def counting(lines: Sequence[bytes], *more: Any) -> object:
             found.append(sum(len(line) + 1 for line in lines))
-            return original(lines, patterns)
+            return original(lines, *more)
 
-        monkeypatch.setattr(metrics, "values_in", counting)
+        monkeypatch.setattr(metric_logs, "values_in", counting)
         monkeypatch.setattr("fairway_runner.runs.series.PIECE", 4096)
         return found
 
@@ -311,7 +312,7 @@ class TestHugeLogs:
         assert "a part was read" not in page(run)
         monkeypatch.setattr(data, "_BUDGET", 1 << 15)
         monkeypatch.setattr(data, "_LEAST", 1 << 12)
-        monkeypatch.setattr(metrics, "_TAIL", 1000)  # in which the last values are
+        monkeypatch.setattr(metric_logs, "_TAIL", 1000)  # in which the last values are
         read.clear()
         assert "Of the longest logs a part was read." in page(run)
         assert sum(read) < 1 << 16
@@ -359,12 +360,12 @@ def test_a_pattern_that_takes_without_end_is_stopped_in_a_thread_too(
 
 def test_values_of_several_metrics_come_line_by_line() -> None:
     both = compile_patterns({"b": r"b=(\d)", "a": r"a=(\d)"})
-    found = metrics.values_in([b"a=1 b=2", b"", b"b=3 a=4 a=5"], both)
+    found = metric_logs.values_in([b"a=1 b=2", b"", b"b=3 a=4 a=5"], both)
     assert found == [("b", 2.0), ("a", 1.0), ("b", 3.0), ("a", 4.0), ("a", 5.0)]
 
 
 def test_a_line_that_begins_at_the_byte_is_the_next(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_bytes(b"one\ntwo\nlast")
-    found = [metrics.next_line(log, start) for start in (0, 1, 3, 4, 5, 8, 9)]
+    found = [metric_logs.next_line(log, start) for start in (0, 1, 3, 4, 5, 8, 9)]
     assert found == [0, 4, 4, 4, 8, 8, 12]

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from fairway_runner import cpu_limit
+from fairway_agent import cpu_limit
 from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.templating import (
     Names,

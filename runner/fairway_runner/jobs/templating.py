@@ -19,7 +19,7 @@ from jinja2.sandbox import SandboxedEnvironment
 from jinja2.utils import missing
 from pydantic import BaseModel
 
-from fairway_runner import cpu_limit
+from fairway_agent import cpu_limit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, MutableMapping, Sequence

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
+from fairway_agent import cpu_limit
 from fairway_agent.attempt_line import begun
+from fairway_agent.rank_labels import split_label
 from fairway_agent.record import FINAL_STATES
 from fairway_core.findings import UserError
-from fairway_runner import cpu_limit
-from fairway_runner.jobs.ranks import labels_ranks, ranks_of_node, split_label
+from fairway_runner.jobs.ranks import labels_ranks, ranks_of_node
 from fairway_runner.runs.chosen import chosen_task
 from fairway_runner.runs.log_times import begins
 from fairway_runner.runs.plans import read_specs

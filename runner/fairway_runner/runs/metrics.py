@@ -1,9 +1,5 @@
-"""Metrics: numbers that a job's patterns find in what its tasks print.
-
-A pattern is a regular expression with one group, looked for in each line. A log is read
-as it grows, a chunk at a time, so that neither its size nor what is in it matters. What a long
-log has said so far is kept beside it, so that nobody reads that a second time.
-"""
+"""The metrics of a run's tasks, read in any thread. What a long log has said so far is kept beside
+it, so that nobody reads that a second time; how one is read is in `fairway_agent.metric_logs`."""
 
 from __future__ import annotations
 
@@ -16,25 +12,21 @@ from contextlib import suppress
 from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING
 
+from fairway_agent import cpu_limit
 from fairway_agent.files import write_json
+from fairway_agent.metric_logs import MetricLog, tail_values, too_slow, values_of
 from fairway_core.findings import UserError
-from fairway_runner import cpu_limit
-from fairway_runner.jobs.ranks import split_label
-from fairway_runner.runs.pattern_process import PatternProcess, search
+from fairway_runner.runs.pattern_process import PatternProcess
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-Patterns = dict[str, re.Pattern[str]]
+    from fairway_agent.metric_logs import Found, Patterns
 
-_CHUNK = 1 << 20
-_LONGEST_LINE = 1 << 16  # of a longer one only the beginning is searched
-_BATCH = 1000  # lines that are searched under one limit of processor time
-_TAIL = 1 << 18  # bytes at a log's end in which the last values are looked for first
 _KEPT = ".metrics.json"
 _WORTH = 1 << 20  # this many bytes of a log take longer to read than to keep what they say
-_LINE_END = re.compile(rb"[\r\n]")
+_BEFORE = 1 << 16  # bytes by which a log is known again
 _ELSEWHERE = PatternProcess()
 
 
@@ -43,108 +35,31 @@ def compile_patterns(metrics: Mapping[str, str]) -> Patterns:
     return {name: re.compile(pattern) for name, pattern in metrics.items()}
 
 
-@dataclass
-class MetricLog:
-    """A task's log, read once from its beginning to its end while it grows.
-
-    `offset` is the byte up to which it was read: the beginning of a line. Nothing from the byte
-    `until` on is read, if one is given, and no line that goes beyond it.
-    """
-
-    path: Path
-    patterns: Patterns
-    offset: int = 0
-    until: int | None = None
-
-    def read(self, *, ended: bool = True) -> Iterator[tuple[str, float]]:
-        """The values that were printed since the last call, by the name of their metric.
-
-        `ended` says that nothing more is coming, so that a last line without its end is
-        read too. A log that does not exist yet has none. UserError where a pattern takes
-        without end.
-        """
-        try:
-            file = self.path.open("rb")
-        except FileNotFoundError:
-            return
-        with file:
-            file.seek(self.offset)
-            while chunk := file.read(self._room()):
-                whole = _whole_lines(chunk, ended=ended)
-                if not whole:
-                    return
-                file.seek(self.offset + whole)
-                lines = _LINE_END.split(chunk[:whole])
-                for first in range(0, len(lines), _BATCH):
-                    yield from values_in(lines[first : first + _BATCH], self.patterns)
-                self.offset += whole
-
-    def _room(self) -> int:
-        """How many bytes are read next."""
-        return _CHUNK if self.until is None else max(0, min(_CHUNK, self.until - self.offset))
+def metric_log(
+    path: Path, patterns: Patterns, offset: int = 0, until: int | None = None
+) -> MetricLog:
+    """A task's log, whose values can be read in any thread; reading it raises UserError where a
+    pattern takes too long."""
+    return MetricLog(path, patterns, offset, until, search)
 
 
-def _whole_lines(chunk: bytes, *, ended: bool) -> int:
-    """How many bytes of the chunk are lines with their ends, or the start of a huge one."""
-    end = max(chunk.rfind(b"\n"), chunk.rfind(b"\r")) + 1
-    if end:
-        return end
-    return len(chunk) if ended or len(chunk) == _CHUNK else 0
-
-
-def values_in(lines: Sequence[bytes], patterns: Patterns) -> list[tuple[str, float]]:
-    """The values in some lines, line by line, in the order of the patterns and then of the text.
-
-    What is not a finite number is left out. UserError where a pattern takes too long.
-
-    >>> patterns = compile_patterns({"loss": "loss=([0-9.]+)"})
-    >>> values_in([b"loss=1e-3, loss=0.5."], patterns)
-    [('loss', 0.001), ('loss', 0.5)]
-    """
-    texts = [
-        split_label(line)[1][:_LONGEST_LINE].decode("utf-8", "replace") if line else ""
-        for line in lines
-    ]
-    found = [
-        (index, name, value)
-        for name, pattern in patterns.items()
-        for index, value in _found(name, pattern, texts)
-    ]
-    found.sort(key=lambda each: each[0])
-    return [(name, value) for _, name, value in found]
-
-
-def _found(name: str, pattern: re.Pattern[str], texts: Sequence[str]) -> list[tuple[int, float]]:
-    """The values of one metric, each with its line's index among the texts."""
+def search(name: str, pattern: re.Pattern[str], texts: Sequence[str]) -> Found:
+    """The values of a metric in some texts; UserError where its pattern takes too long."""
     try:
         # In another thread nothing could stop it, nor would any thread go on meanwhile.
         if threading.current_thread() is not threading.main_thread():
             return _ELSEWHERE.search(pattern, texts)
         with cpu_limit.cpu_limit():
-            return search(pattern, texts)
+            return values_of(pattern, texts)
     except cpu_limit.OverLimit:
-        message = (
-            f"the pattern of the metric `{name}` was stopped after "
-            f"{cpu_limit.CPU_LIMIT:g} s of processor time: {pattern.pattern}"
-        )
-        hint = "do not repeat what is a repetition itself: write (a+) for ((?:a+)+)"
-        raise UserError.of("slow-metric", message, hint) from None
+        raise UserError.of("slow-metric", *too_slow(name, pattern)) from None
 
 
 def last_values(path: Path, patterns: Patterns) -> dict[str, float]:
-    """The last value of each metric that a log has.
-
-    Looked for at its end first, so that a long log costs no more than a short one where each
-    metric is printed again and again.
-    """
-    try:
-        start = max(0, path.stat().st_size - _TAIL)
-    except FileNotFoundError:
-        return {}
-    if start:
-        values = dict(MetricLog(path, patterns, next_line(path, start)).read())
-        if len(values) == len(patterns):
-            return {name: values[name] for name in patterns}
+    """The last value of each metric that a log has, looked for at its end first."""
+    found = tail_values(path, patterns, search)
+    if found is not None:
+        return found
     return {name: each.last for name, each in all_values(path, patterns).items()}
 
 
@@ -161,7 +76,7 @@ def all_values(path: Path, patterns: Patterns) -> dict[str, Values]:
     """The last, lowest and highest value of each metric that a log has; of a long one only what
     has come since it was read last is read."""
     found, offset = _read_kept(path, patterns)
-    log = MetricLog(path, patterns, offset)
+    log = metric_log(path, patterns, offset)
     _take(log.read(ended=False), found)
     if log.offset - offset >= _WORTH:
         _keep(path, patterns, found, log.offset)
@@ -210,15 +125,6 @@ def _texts(patterns: Patterns) -> dict[str, str]:
 def _before(path: Path, offset: int) -> list[int]:
     """What tells whether a log is still the one that was read up to there."""
     with path.open("rb") as file:
-        file.seek(max(0, offset - _LONGEST_LINE))
-        text = file.read(min(offset, _LONGEST_LINE))
+        file.seek(max(0, offset - _BEFORE))
+        text = file.read(min(offset, _BEFORE))
     return [len(text), zlib.crc32(text)]
-
-
-def next_line(path: Path, start: int) -> int:
-    """Where the first line begins that does so at this byte or behind it."""
-    if start == 0:
-        return 0
-    with path.open("rb") as file:
-        file.seek(start - 1)  # where the byte before ends a line, one begins right here
-        return start - 1 + len(file.readline(_CHUNK))

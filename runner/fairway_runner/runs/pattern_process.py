@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import atexit
 import json
-import math
 import re
 import subprocess
 import sys
@@ -18,38 +17,11 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from fairway_runner import cpu_limit
+from fairway_agent import cpu_limit
+from fairway_agent.metric_logs import values_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-
-_EXPONENT = re.compile(r"[eE][+-]?[0-9]+")
-
-
-def search(pattern: re.Pattern[str], texts: Sequence[str]) -> list[tuple[int, float]]:
-    """The values that a pattern finds, each with its text's index among all."""
-    return [
-        (index, value)
-        for index, text in enumerate(texts)
-        if text
-        for match in pattern.finditer(text)
-        if (value := _number(match)) is not None
-    ]
-
-
-def _number(match: re.Match[str]) -> float | None:
-    shown = match[1]
-    if shown is None:  # the group stands in a branch that did not match
-        return None
-    # `([0-9.]+)` finds the 1 of 1e-3, and the full stop of a sentence after a number.
-    if exponent := _EXPONENT.match(match.string, match.end(1)):
-        shown += exponent[0]
-    try:
-        value = float(shown.rstrip(".,;:"))
-    except ValueError:
-        return None
-    return value if math.isfinite(value) else None
 
 
 class PatternProcess:
@@ -60,7 +32,7 @@ class PatternProcess:
         self._process: subprocess.Popen[str] | None = None
 
     def search(self, pattern: re.Pattern[str], texts: Sequence[str]) -> list[tuple[int, float]]:
-        """As `search`, within the limit on processor time; OverLimit where it is over."""
+        """As `values_of`, within the limit on processor time; OverLimit where it is over."""
         order = {"pattern": pattern.pattern, "texts": texts, "limit": cpu_limit.CPU_LIMIT}
         with self._alone:
             answer = self._ask(json.dumps(order))
@@ -107,7 +79,7 @@ def main() -> None:
         cpu_limit.CPU_LIMIT = order["limit"]
         try:
             with cpu_limit.cpu_limit():
-                found = search(re.compile(order["pattern"]), order["texts"])
+                found = values_of(re.compile(order["pattern"]), order["texts"])
         except cpu_limit.OverLimit:
             found = None
         sys.stdout.write(json.dumps(found) + "\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from fairway_agent.metric_logs import best_of
 from fairway_agent.task_spec import LAST
 from fairway_core.findings import UserError
 from fairway_core.suggestions import did_you_mean
@@ -170,9 +171,10 @@ def best(
         message = f"it is not known whether lower or higher `{name}` is better"
         raise UserError.of("which-best", message, "add --min or --max")
     pattern = compile_patterns({name: run.record.metrics[name]})
+    tasks = {task.index: task for task in task_results(run)}
     found = [
-        (value, task)
-        for task in task_results(run)
+        (value, task.index)
+        for task in tasks.values()
         if task.state in _COUNTED and not task.is_last
         for value in last_values(run.log(task.index), pattern).values()
     ]
@@ -180,8 +182,8 @@ def best(
         message = f"no task of {run.id} that runs or succeeded has printed `{name}`"
         hint = f"its pattern is: {run.record.metrics[name]}"
         raise UserError.of("no-metric", message, hint)
-    value, task = (min if lowest else max)(found, key=lambda each: each[0])
-    return task, name, value
+    value, number = best_of(found, lower=lowest)
+    return tasks[number], name, value
 
 
 def metric_name(run: RunFolder, metric: str | None) -> str:

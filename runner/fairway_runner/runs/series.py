@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from fairway_runner.runs.metrics import MetricLog, next_line
+from fairway_agent.metric_logs import next_line
+from fairway_runner.runs.metrics import metric_log
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from fairway_runner.runs.metrics import Patterns
+    from fairway_agent.metric_logs import Patterns
 
 PIECE = 1 << 18
 """Bytes of a log that are read together where not all of it is."""
@@ -128,7 +129,7 @@ def series(
         for each in found.values() if start else ():
             each.is_sampled = True
             each.go_to(round(each.count * first / read))
-        log = MetricLog(path, {**marked, **patterns}, first, until)
+        log = metric_log(path, {**marked, **patterns}, first, until)
         for name, value in log.read(ended=until is None):
             if name.startswith(_MARK):
                 seen = {**seen, name.removeprefix(_MARK): value}

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fairway_agent.log_times import FILE, read
-from fairway_runner.runs.metrics import MetricLog, compile_patterns, next_line
+from fairway_agent.metric_logs import next_line
+from fairway_runner.runs.metrics import compile_patterns, metric_log
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +36,7 @@ def timed(task: TaskResult) -> dict[str, Points]:
     pieces = _thinned(notes)
     most = _BUDGET // len(pieces) if notes[-1][0] > _BUDGET else _BUDGET
     for until, moment in pieces:
-        reader = MetricLog(log, patterns, first, min(until, first + most))
+        reader = metric_log(log, patterns, first, min(until, first + most))
         values: dict[str, list[float]] = {}
         for name, value in reader.read(ended=until == notes[-1][0]):
             values.setdefault(name, []).append(value)

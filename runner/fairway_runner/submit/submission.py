@@ -10,9 +10,9 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import fairway_core
+from fairway_agent import cpu_limit
 from fairway_core.checks import check_job
 from fairway_core.findings import Finding, Severity, UserError
-from fairway_runner import cpu_limit
 from fairway_runner.engines.capabilities import capabilities, require, runs_here
 from fairway_runner.engines.engine import engine_for
 from fairway_runner.engines.shares import require_gpus, require_share

@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from fairway_runner import cpu_limit
+from fairway_agent import cpu_limit
 
 
 class _Slow:
