@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent.faults import Fault
@@ -99,6 +100,13 @@ class Fields:
             return None
         if isinstance(value, int) and not isinstance(value, bool) and abs(value) < _MOST:
             return value
+        raise self.unfit(name)
+
+    def number(self, name: str) -> float:
+        """A number of any sign."""
+        value = self.facts.get(name)
+        if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < math.inf:
+            return float(value)
         raise self.unfit(name)
 
     def flag_or_none(self, name: str) -> bool | None:

@@ -12,6 +12,7 @@ retry.json      what holds when tasks of an ended run are run again: `Retry`
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,8 @@ from fairway_agent.fields import Fields, Unfit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from fairway_agent.task_state import BestTasks
 
 VERSION = 1
 """Of these files: a release that cannot read what an older one wrote counts it up."""
@@ -64,33 +67,68 @@ class Staged:
 
 
 @dataclass(frozen=True, slots=True)
+class Best:
+    """Which task of a run is the best: that whose last value of a metric, which its pattern finds
+    in what tasks print, is the lowest, or the highest."""
+
+    metric: str
+    pattern: str
+    lower: bool
+
+    @classmethod
+    def from_json(cls, facts: object) -> Best:
+        """Unfit for what is not one."""
+        fields = Fields(facts, "`best`")
+        pattern = fields.text("pattern")
+        try:
+            re.compile(pattern)
+        except re.error:
+            raise fields.unfit("pattern") from None
+        return cls(fields.text("metric"), pattern, fields.flag("lower"))
+
+
+@dataclass(frozen=True, slots=True)
 class Chained:
     """An input that a task of another run has kept: the folder `path`, below the one in which the
     folder `runs` is. It is copied there from `source`, the same in the project that submits, where
-    it is not the other run's own. A `*` in `path` stands for the
-    task's equal one, see `TaskSpec.equal`: each task reads what that has kept."""
+    it is not the other run's own. A `*` in `path` stands for the number of a task: of the `best`
+    one, which is known once the other run has ended; else of the task's equal one, see
+    `TaskSpec.equal`, so that each task reads what that has kept."""
 
     name: str
     path: str
     source: str | None = None
+    best: Best | None = None
 
-    def path_for(self, equal: Mapping[str, int]) -> str | None:
-        """The folder of a task with these equal ones; None of a setup and a last task, which have
-        none.
+    def path_for(self, equal: Mapping[str, int], best: BestTasks) -> str | None:
+        """The folder of a task with these equal ones, and these best ones; None of a setup and a
+        last task, which have no equal ones.
 
-        >>> Chained("data", "runs/a-1/tasks/*/outputs/data").path_for({"a-1": 3})
+        >>> Chained("data", "runs/a-1/tasks/*/outputs/data").path_for({"a-1": 3}, {})
         'runs/a-1/tasks/3/outputs/data'
         """
         if "/*/" not in self.path:
             return self.path
-        number = equal.get(self.path.split("/")[1])
+        run = self.path.split("/")[1]
+        number = equal.get(run) if self.best is None else best[self.name][0]
         return None if number is None else self.path.replace("/*/", f"/{number}/", 1)
 
     @classmethod
     def from_json(cls, facts: object) -> Chained:
         """Unfit for what is not one."""
         fields = Fields(facts, "an input of another run")
-        return cls(fields.text("name"), fields.text("path"), fields.text_or_none("source"))
+        best = fields.facts.get("best")
+        return cls(
+            fields.text("name"),
+            fields.text("path"),
+            fields.text_or_none("source"),
+            None if best is None else Best.from_json(best),
+        )
+
+    def to_json(self) -> dict[str, object]:
+        """As `plan.json` has it."""
+        facts = asdict(self)
+        return facts if self.best else {name: facts[name] for name in ("name", "path", "source")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,7 +349,9 @@ class RunPlan:
 
     def awaits(self, entry: Chained) -> bool:
         """Whether an input is what one of the runs keeps that this one comes after: it is there
-        once these have ended."""
+        once these have ended, and of the best task it is known then which that is."""
+        if entry.best is not None:
+            return True
         runs = {each.rpartition("/")[2] for each in (*self.after, *self.equal)}
         return entry.path.startswith("runs/") and entry.path.split("/")[1] in runs
 
@@ -381,7 +421,7 @@ class RunPlan:
             **({"retry_limits": self.retry_limits} if self.retry_limits else {}),
             **({"max_cost": asdict(self.max_cost)} if self.max_cost else {}),
             **({"idle_gpu": asdict(self.idle_gpu)} if self.idle_gpu else {}),
-            **({"chained": [asdict(each) for each in self.chained]} if self.chained else {}),
+            **({"chained": [each.to_json() for each in self.chained]} if self.chained else {}),
             **({"conditions": self.conditions} if self.conditions else {}),
             **({"equal": self.equal} if self.equal else {}),
         }

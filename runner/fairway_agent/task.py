@@ -26,6 +26,7 @@ from fairway_agent import (
     state_files,
 )
 from fairway_agent.fanout import launchers
+from fairway_agent.faults import Fault
 from fairway_agent.log_times import FILE as LOG_TIMES
 from fairway_agent.log_times import LogClock
 from fairway_agent.masking import Pump
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from fairway_agent.plan import RunPlan
     from fairway_agent.share import Share
     from fairway_agent.task_spec import TaskSpec
+    from fairway_agent.task_state import BestTasks
 
 # In its first two levels a bash that reads from a socket, as a launcher may give it, takes
 # itself for one that sshd has started, and reads bashrc.
@@ -386,6 +388,8 @@ class Task:
         started, held = self.started or None, round(self.held, 3)
         ends = dict(self.ends) or None
         known = TaskState(state, attempt=self.attempt, started=started, held=held, ends=ends)
+        if chosen := self._best():
+            known = replace(known, best=chosen)
         if self.share is None or state == "queued":
             return known
         return known.with_share(self.share)
@@ -416,19 +420,33 @@ class Task:
             found[f"FAIRWAY_OUTPUT_{name.upper()}"] = self.folder / "work" / name
         return found
 
+    def _best(self, *, decides: bool = False) -> BestTasks:
+        """Which tasks of other runs are the best ones whose outputs are its inputs, as far as that
+        is known, or is to be decided now."""
+        if any(each.best for each in self.plan.chained):
+            from fairway_agent import best  # few runs have such an input
+
+            folder = self.run_folder
+            return best.decide(folder, self.plan) if decides else best.read(folder)
+        return {}
+
     def _chained(self) -> dict[str, str]:
         """The variables of the inputs that another run has kept."""
-        base = self.run_folder.parents[1]
+        base, known = self.run_folder.parents[1], self._best(decides=True)
         return {
             f"FAIRWAY_INPUT_{each.name.upper()}": str(base / path)
             for each in self.plan.chained
-            if (path := each.path_for(self.spec.equal)) is not None
+            if (path := each.path_for(self.spec.equal, known)) is not None
         }
 
     def missing_input(self) -> str:
         """Which input is not there that another run was to keep; "" where all are."""
+        try:
+            known = self._best(decides=True)
+        except (Fault, OSError) as error:
+            return str(error)
         for each in self.plan.chained:
-            path = each.path_for(self.spec.equal)
+            path = each.path_for(self.spec.equal, known)
             if path is None:
                 continue
             folder = self.run_folder.parents[1] / path

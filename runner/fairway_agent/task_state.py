@@ -3,6 +3,7 @@ library only."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from fairway_agent.record import FINAL_STATES, state_of
 from fairway_agent.share import ranges
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from fairway_agent.share import Share
 
@@ -19,6 +20,9 @@ ERROR, NODE, PREEMPTION = "error", "node", "preemption"
 """Why an attempt did not end well."""
 TIMED_OUT = 124
 """The exit code of a task whose time was over."""
+BestTasks = Mapping[str, tuple[int, float]]
+"""By the names of inputs that the best tasks of other runs have kept: their numbers, and the values
+of the metric by which they are the best."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +38,8 @@ class TaskState:
     began the task elsewhere. `ends` counts the attempts of this start of the run that did not end
     well, by their cause: an `error`, a `node` that was lost, a `preemption`. `task` and
     `task_attempt` say which attempt ran a setup. `gpus` and `cores` are the numbers of those that
-    it has, and `part` how large a part of the node that is, where it has not the whole.
+    it has, and `part` how large a part of the node that is, where it has not the whole. `best` says
+    which tasks of other runs kept its inputs, where that was decided as it began.
     """
 
     state: str = "queued"
@@ -60,6 +65,7 @@ class TaskState:
     gpus: str | None = None
     cores: str | None = None
     part: float | None = None
+    best: BestTasks | None = None
 
     def with_share(self, share: Share) -> TaskState:
         """The same of a task that has a share of its node."""
@@ -104,6 +110,17 @@ class TaskState:
         return {name: value for name, value in facts.items() if value is not None}
 
 
+def best_tasks(fields: Fields) -> BestTasks:
+    """The field `best` of a record; Unfit where it is something else."""
+    found = {}
+    for name, value in fields.mapping("best").items():
+        if not isinstance(value, list) or len(value) != 2:
+            raise fields.unfit("best")
+        own = Fields(dict(zip(("task", "value"), value, strict=True)), f"`best` of {fields.what}")
+        found[name] = own.count("task"), own.number("value")
+    return found
+
+
 _READ: dict[str, Callable[[Fields, str], Any]] = {
     "attempt": Fields.whole_or_none,
     "started": Fields.moment_or_none,
@@ -127,4 +144,5 @@ _READ: dict[str, Callable[[Fields, str], Any]] = {
     "gpus": Fields.text_or_none,
     "cores": Fields.text_or_none,
     "part": Fields.span_or_none,
+    "best": lambda fields, _: best_tasks(fields),
 }

@@ -187,23 +187,23 @@ def test_it_is_cancelled_as_a_whole(fairway: Fairway, gate: Gate) -> None:
     named: dict[str, Any] = {
         "hold": {"command": f"read -r _ <{gate.path}"},
         "next": {"command": "true", "after": "hold"},
-        "best": {
+        "last": {
             "command": "true",
-            "after": "hold",
-            "inputs": {"m": {"best": {"step": "hold", "metric": "loss"}}},
+            "after": "next",
+            "inputs": {"m": {"from": "step", "step": "hold"}},
         },
     }
-    named["hold"] |= {"outputs": {"m": {}}, "metrics": {"loss": "loss=(.)"}}
+    named["hold"] |= {"outputs": {"m": {}}}
     said = fairway("submit", write(fairway, named), "--run-id", "pipe-a").stdout
-    refused = fairway("fetch", "pipe-a", "--task", "best")
-    assert (refused.returncode, "nothing has been kept yet by the step best" in refused.stderr) == (
+    refused = fairway("fetch", "pipe-a", "--task", "last")
+    assert (refused.returncode, "nothing has been kept yet by the step last" in refused.stderr) == (
         2,
         True,
     )
-    assert "this machine has to stay on for: best, begun by: fairway wait pipe-a" in said
-    assert states(fairway, "pipe-a") == {"hold": "running", "next": "queued", "best": "queued"}
+    assert "this machine has to stay on for: last, begun by: fairway wait pipe-a" in said
+    assert states(fairway, "pipe-a") == {"hold": "running", "next": "queued", "last": "queued"}
     why = [each["reason"] for each in fairway.show("pipe-a")["task_list"]]
-    assert why == [None, "it waits for hold", "it waits for hold"]
+    assert why == [None, "it waits for hold", "it waits for next"]
     clean = fairway("clean", "pipe-a-hold", "--yes")
     assert clean.returncode == 2
     assert fairway("cancel", "pipe-a").stdout == "pipe-a cancelled\n"

@@ -29,11 +29,12 @@ if TYPE_CHECKING:
 TRAIN: dict[str, Any] = {
     "command": "true",
     "outputs": {"model": {}},
-    "metrics": {"loss": "loss=(.)"},
+    "metrics": {"loss": "loss=(.)", "norm": "norm=(.)"},
     "sweep": {"points": {"grid": {"x": [1, 2]}}},
     "params": {"x": 0},
 }
 BEST = {"model": {"best": {"step": "train", "metric": "loss"}}}
+NORM = {"step": "train", "metric": "norm"}
 
 
 def write(folder: Path, named: Any, **common: Any) -> Path:
@@ -186,6 +187,16 @@ def test_what_is_wrong_is_shown_at_its_line(
             "the step `train` has no metric `los`",
             '"model"',
         ),
+        (
+            {"command": "a", "after": "train", "inputs": {"model": {"best": {"step": "train"}}}},
+            "the step `train` has 2 metrics",
+            "add metric: loss or norm",
+        ),
+        (
+            {"command": "a", "after": "train", "inputs": {"model": {"best": NORM}}},
+            "it is not known whether lower or higher `norm` is better",
+            "write better: lower, or better: higher, beside the metric's name",
+        ),
     ],
 )
 def test_what_is_wrong_with_a_step_s_job_starts_nothing(
@@ -292,7 +303,7 @@ WAITING: list[tuple[dict[str, Any], bool]] = [
     ({}, False),
     ({"after": {"train": "ended"}}, True),
     ({"after": {"train": "failed", "data": {"exit_code": [3]}}}, True),
-    ({"after": "train", "inputs": BEST}, False),
+    ({"after": "train", "inputs": BEST}, True),
     ({"after": "data", "inputs": {"d": {"from": "step", "step": "data"}}}, True),
     # It has ended then, also where `train` did not begin at all; but who waits does not know that.
     ({"after": "train", "inputs": {"d": {"from": "step", "step": "data"}}}, False),
@@ -424,8 +435,8 @@ UNEQUAL: list[tuple[Any, Any, str, str]] = [
     (
         swept(X, outputs={"data": {}}, metrics={"loss": "loss=(.)"}),
         by_point(X, inputs={"data": {"best": {"step": "a", "metric": "loss"}}}),
-        "`b` cannot wait by equal point: a command begins it, since the input `data` is",
-        "wait for the whole step: after: a",
+        "the input `data` is that of its equal task of `a`, and of no other",
+        "data: {from: step, step: a}",
     ),
 ]
 

@@ -10,7 +10,7 @@ from fairway_cli.ui.run_costs import cost_line
 from fairway_cli.ui.tables import task_table
 from fairway_core.findings import printable
 from fairway_runner.quantities import duration
-from fairway_runner.runs.facts import task_facts
+from fairway_runner.runs.facts import BEST, EQUAL, task_facts
 from fairway_runner.runs.varying import shown, varying
 
 if TYPE_CHECKING:
@@ -86,15 +86,22 @@ def _remarks(facts: Mapping[str, Any]) -> Iterator[str]:
     if facts["next_targets"]:
         yield f"next    {', '.join(map(printable, facts['next_targets']))}"
     for name, each in facts["inputs"].items():
-        value = f" ({each['metric']}={each['value']:g})" if each.get("metric") else ""
-        origin = f"{each['output']} of task {each['task']} of {each['run']}{value}"
-        yield f"input   {printable(f'{name}: {origin}')}"
+        yield f"input   {printable(f'{name}: {_origin(each)}')}"
     for each in facts.get("actions", ()):  # a server may be older
         yield "by      " + printable(f"{each['by']}, {each['at']}: {each['action']}")
     if facts["tags"]:
         yield f"tags    {printable(' '.join(facts['tags']))}"
     for line in facts["note"].splitlines():
         yield f"note    {printable(line)}"
+
+
+def _origin(kept: Mapping[str, Any]) -> str:
+    """Which output of which run an input is, and of the best task by which metric."""
+    tasks = {BEST: "the best task", EQUAL: "the task of the same point"}
+    task, by = tasks.get(kept["task"], f"task {kept['task']}"), ""
+    if metric := kept.get("metric"):
+        by = f" (by {metric})" if kept["value"] is None else f" ({metric}={kept['value']:g})"
+    return f"{kept['output']} of {task} of {kept['run']}{by}"
 
 
 _CAUSES = {

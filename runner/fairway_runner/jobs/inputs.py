@@ -82,7 +82,8 @@ class Best(Model):
 
 
 class BestInput(Model):
-    """An output of the best task of an earlier run, as it is when the job is submitted."""
+    """An output of the best task of an earlier run, chosen when the job is submitted; of a step of
+    the same file, once that step has ended."""
 
     best: Best
     """The run, and the metric that decides."""

@@ -19,8 +19,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from fairway_agent.run_state import RunState
+    from fairway_agent.task_state import BestTasks
     from fairway_runner.runs.results import TaskResult
     from fairway_runner.runs.store import Run
+
+BEST = "the best"
+"""In place of the number of a task: of a run that goes on, that with the best value of a metric."""
+EQUAL = "of the same point"
+"""The same: of a run of which each task reads what its equal one keeps."""
 
 
 def run_facts(run: Run, status: RunState | None = None) -> dict[str, Any]:
@@ -62,13 +68,33 @@ def target_facts(run: Run) -> dict[str, Any]:
 
 def input_facts(run: Run) -> dict[str, Any]:
     """By the name of each input that another run has kept: which run, task and output that is, and
-    of the best one the metric and its value. Empty for a run without such an input."""
+    of the best one the metric and its value. Empty for a run without such an input.
+
+    Which task is the best of a run that went on, is known once the first task of this one begins:
+    before, it is BEST, and the value None.
+    """
     try:
         found = read_json(run.folder / "provenance.json").get("inputs")
     except (UserError, OSError):
         return {}
     inputs = found if isinstance(found, dict) else {}
-    return {name: each for name in inputs if (each := _kept_by(inputs[name]))}
+    known = {name: each for name in inputs if (each := _kept_by(inputs[name]))}
+    open_ones = [name for name, each in known.items() if each["task"] == BEST]
+    decided = _decided(run) if open_ones else {}
+    for name in open_ones:
+        if name in decided:
+            number, value = decided[name]
+            known[name] |= {"task": str(number), "value": value}
+    return known
+
+
+def _decided(run: Run) -> BestTasks:
+    """Which tasks of other runs were the best ones as this one began, as its tasks say."""
+    with suppress(UserError, OSError):
+        for index in range(run.record.tasks):
+            if best := run.task_status(index).best:
+                return best
+    return {}
 
 
 def action_facts(run: Run) -> dict[str, Any]:
@@ -87,7 +113,9 @@ def _kept_by(found: object) -> dict[str, Any] | None:
         return None
     value = fields.facts.get("value")
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return {**named, "metric": metric, "value": value} if metric and is_number else named
+    if metric and (is_number or named["task"] == BEST):
+        return {**named, "metric": metric, "value": value if is_number else None}
+    return named
 
 
 def _over_limit(run: Run, status: RunState) -> str | None:

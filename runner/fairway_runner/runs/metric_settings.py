@@ -41,10 +41,11 @@ def metric_settings(folder: Path, metrics: Iterable[str]) -> dict[str, MetricSet
     except (UserError, OSError):
         given = {}
     known = given if isinstance(given, dict) else {}
-    return {name: _setting(name, known.get(name)) for name in metrics}
+    return {name: setting_of(name, known.get(name)) for name in metrics}
 
 
-def _setting(name: str, given: Any) -> MetricSetting:
+def setting_of(name: str, given: Any) -> MetricSetting:
+    """The setting of one metric, by what the record of its job has."""
     said = given if isinstance(given, dict) else {}
     lower = {"lower": True, "higher": False}.get(str(said.get("better")), _lower_by_name(name))
     return MetricSetting(lower, _pattern(said.get("step")))

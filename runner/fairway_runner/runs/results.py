@@ -166,10 +166,7 @@ def best(
     """
     name = metric_name(run, metric)
     if lowest is None:
-        lowest = metric_settings(run.folder, [name])[name].lower
-    if lowest is None:
-        message = f"it is not known whether lower or higher `{name}` is better"
-        raise UserError.of("which-best", message, "add --min or --max")
+        lowest = lower_is_better(run, name, "add --min or --max")
     pattern = compile_patterns({name: run.record.metrics[name]})
     tasks = {task.index: task for task in task_results(run)}
     found = [
@@ -184,6 +181,16 @@ def best(
         raise UserError.of("no-metric", message, hint)
     value, number = best_of(found, lower=lowest)
     return tasks[number], name, value
+
+
+def lower_is_better(run: RunFolder, metric: str, hint: str) -> bool:
+    """Whether the lowest value of a metric is the best, by the job or the metric's name; UserError
+    with that hint where neither tells."""
+    lower = metric_settings(run.folder, [metric])[metric].lower
+    if lower is None:
+        message = f"it is not known whether lower or higher `{metric}` is better"
+        raise UserError.of("which-best", message, hint)
+    return lower
 
 
 def metric_name(run: RunFolder, metric: str | None) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_core.findings import UserError
 from fairway_runner.jobs.inputs import BestInput, KeptInput
+from fairway_runner.runs.facts import EQUAL
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -68,22 +69,26 @@ class Chain:
     ) -> None:
         # Few jobs have such an input.
         from fairway_agent.plan import Chained
-        from fairway_runner.submit.kept_input import find_kept
+        from fairway_runner.submit.kept_input import find_best, find_kept
 
+        if isinstance(source, BestInput) and source.best.run in self.going:
+            entry, self.facts[name] = find_best(name, source.best, store)
+            self.chained.append(entry)
+            return
         if isinstance(source, KeptInput) and source.run in self.equal:
             output = source.output or name
             path = f"runs/{source.run}/tasks/*/outputs/{output}"
             self.chained.append(Chained(name, path))
-            self.facts[name] = {"run": source.run, "task": "of the same point", "output": output}
+            self.facts[name] = {"run": source.run, "task": EQUAL, "output": output}
             return
         kept, self.facts[name] = find_kept(
             *(name, source, store), going=self.going, brings=self.copies, asks=self.asks
         )
-        entry = engine.input_from(name, kept)
-        if isinstance(entry, Chained):
-            self.chained.append(entry)
+        found = engine.input_from(name, kept)
+        if isinstance(found, Chained):
+            self.chained.append(found)
         else:
-            self.staged.append(entry)
+            self.staged.append(found)
 
 
 @contextmanager

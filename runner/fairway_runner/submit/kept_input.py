@@ -8,6 +8,7 @@ from fairway_core.findings import UserError
 from fairway_core.suggestions import did_you_mean
 from fairway_runner.jobs.inputs import BestInput, KeptInput
 from fairway_runner.runs.chosen import chosen_task, task_name
+from fairway_runner.runs.facts import BEST
 from fairway_runner.runs.kept import KeptOutput, files_of
 from fairway_runner.runs.plans import read_last, read_specs
 from fairway_runner.runs.records import FINAL_STATES
@@ -15,8 +16,13 @@ from fairway_runner.runs.records import FINAL_STATES
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from fairway_agent.plan import Chained
     from fairway_agent.task_spec import Output
+    from fairway_runner.jobs.inputs import Best
     from fairway_runner.runs.store import Run, RunStore
+
+WHICH_BETTER = "write better: lower, or better: higher, beside the metric's name"
+"""What to do where nothing says which values of a metric are better."""
 
 
 def find_kept(
@@ -48,6 +54,19 @@ def find_kept(
     return kept, {"run": run.id, "task": task_name(run, task), "output": output, **facts}
 
 
+def find_best(name: str, source: Best, store: RunStore) -> tuple[Chained, dict[str, Any]]:
+    """What the input `name` is of a run that goes on, as its plan has it, and what is recorded of
+    it: which task is the best one, is decided where the run waits. UserError where it is not known
+    which metric is meant, or which value of it is better."""
+    from fairway_agent import plan
+
+    run, output = store.find(source.run), source.output or name
+    metric, lower = _measure(run, source)
+    best = plan.Best(metric, run.record.metrics[metric], lower)
+    entry = plan.Chained(name, f"runs/{run.id}/tasks/*/outputs/{output}", best=best)
+    return entry, {"run": run.id, "task": BEST, "output": output, "metric": metric}
+
+
 def _ended(run: Run, *, with_logs: bool) -> Run:
     """The run, brought up to date; UserError while it may keep more."""
     run.refresh(logs=with_logs)
@@ -62,8 +81,8 @@ def _task(run: Run, source: KeptInput | BestInput) -> tuple[int, dict[str, Any]]
     if isinstance(source, BestInput):
         from fairway_runner.runs.results import best
 
-        lowest = None if source.best.better is None else source.best.better == "lower"
-        task, metric, value = best(run, source.best.metric, lowest=lowest)
+        metric, lower = _measure(run, source.best)
+        task, _, value = best(run, metric, lowest=lower)
         return task.index, {"metric": metric, "value": value}
     if source.task is None and run.is_sweep:
         last = run.record.tasks - run.has_last - 1
@@ -71,6 +90,17 @@ def _task(run: Run, source: KeptInput | BestInput) -> tuple[int, dict[str, Any]]
         hint = f"say which: `task: 0` to {last}, or `best: {{run: {run.id}, metric: NAME}}`"
         raise UserError.of("which-task", message, hint)
     return chosen_task(run, 0 if source.task is None else source.task), {}
+
+
+def _measure(run: Run, source: Best) -> tuple[str, bool]:
+    """The metric that decides, and whether its lowest value is the best; UserError where that is
+    not known."""
+    from fairway_runner.runs.results import lower_is_better, metric_name
+
+    metric = metric_name(run, source.metric)
+    if source.better is not None:
+        return metric, source.better == "lower"
+    return metric, lower_is_better(run, metric, WHICH_BETTER)
 
 
 def _require_kept(run: Run, task: int, name: str) -> None:

@@ -58,7 +58,10 @@ def refusals(
             )
             hint = f"give both the same target, or {instead}"
         elif not waits:
-            message = f"`{step.name}` cannot wait by equal point: a command begins it, {_why(step)}"
+            message = (
+                f"`{step.name}` cannot wait by equal point: a command begins it, because it reads "
+                "or awaits what its target cannot see"
+            )
             hint = f"add the step to its `after`, or {instead}"
         elif _in_turn(found[step.name]) and not capabilities(target.engine).points_in_turn:
             message = (
@@ -94,14 +97,6 @@ def _in_turn(prepared: Prepared) -> bool:
     """Whether no more than some tasks of a step run at a time."""
     sweep = prepared.job.sweep
     return sweep is not None and sweep.max_parallel is not None
-
-
-def _why(step: NamedStep) -> str:
-    """Which input keeps a step from waiting on its target."""
-    for name, value in inputs_of_runs(step.document):
-        if "best" in value:
-            return f"since the input `{name}` is that of the best task of another"
-    return "because it reads or awaits what its target cannot see"
 
 
 def _about_inputs(step: NamedStep, other: str, whole: str) -> Iterator[Finding]:

@@ -13,7 +13,6 @@ from fairway_agent.plan import RunPlan
 from fairway_agent.task_spec import TaskSpec
 from fairway_core.documents import Document
 from fairway_core.findings import Finding, UserError
-from fairway_core.suggestions import did_you_mean
 from fairway_core.target import Target
 from fairway_core.yaml_text import parse_yaml
 from fairway_runner.engines.capabilities import capabilities
@@ -38,6 +37,7 @@ from fairway_runner.submit.rerun import job_file_of
 from fairway_runner.submit.resume import earlier, resume
 from fairway_runner.submit.several import choose
 from fairway_runner.submit.submission import launch, prepare, start
+from fairway_runner.submit.unkept import unkept
 from fairway_runner.targets.lookup import find_target
 
 if TYPE_CHECKING:
@@ -89,7 +89,8 @@ def prepare_steps(
         except UserError as error:
             errors += error.findings
     if not errors:
-        errors = [each for step in named for each in _unkept(step, whole, found)]
+        kept = {name: each.job for name, each in found.items()}
+        errors = [each for step in named for each in unkept(step, whole, kept)]
         jobs = {step.name: replace(job_file, document=step.document) for step in named}
         errors += [each for step in named for each in _unequal(step, whole, found, jobs)]
     if errors:
@@ -241,7 +242,7 @@ def _can_wait(step: NamedStep, whole: str, found: Mapping[str, Prepared]) -> boo
     own = {step_run(whole, name) for name in found}
     for _, value in inputs_of_runs(step.document):
         run = str(value.get("best", value).get("run"))
-        if run in own and ("best" in value or run not in ended):
+        if run in own and run not in ended:
             return False
     return True
 
@@ -256,33 +257,6 @@ def _unequal(
     except UserError as error:
         refused += error.findings
     return refused
-
-
-def _unkept(step: NamedStep, whole: str, found: Mapping[str, Prepared]) -> list[Finding]:
-    """What is said of inputs that the step before does not keep."""
-    runs = {step_run(whole, name): name for name in found}
-    findings = []
-    for name, value in inputs_of_runs(step.document):
-        wanted = value.get("best", value)
-        if (other := runs.get(str(wanted.get("run")))) is None:
-            continue
-        job = found[other].job
-        last = wanted.get("task") == "finally"
-        outputs = (job.finally_.outputs if job.finally_ else {}) if last else job.outputs
-        output, metric = str(wanted.get("output") or name), wanted.get("metric")
-        message = hint = ""
-        if output not in outputs:
-            message = f"the step `{other}` keeps no output `{output}`"
-            hint = did_you_mean(output, outputs) or f"give it one: outputs: {{{output}: {{}}}}"
-        elif metric is not None and metric not in job.metrics:
-            message = f"the step `{other}` has no metric `{metric}`"
-            hint = did_you_mean(str(metric), job.metrics) or "give it one, under `metrics`"
-        if message:
-            path = ("inputs", name)
-            location = step.document.location(path)
-            dotted = f"steps.{step.name}.inputs.{name}"
-            findings.append(Finding("bad-steps", message, hint, dotted, location=location))
-    return findings
 
 
 def _record(

@@ -119,6 +119,49 @@ def test_steps_begin_without_a_command_that_follows(
         assert [each["attempts"] for each in runs] == [1], name
 
 
+def _trained(gate: Gate) -> dict[str, Any]:
+    """A sweep of two tasks, the second of them the better one, that begin with the gate."""
+    return {
+        "command": f"read -r _ <{gate.path}; echo accuracy={{{{ params.x }}}}"
+        " | tee $FAIRWAY_OUTPUT_MODEL/m",
+        "params": {"x": 0},
+        "sweep": {"points": {"grid": {"x": [1, 2]}}},
+        "outputs": {"model": {}},
+        "metrics": {"accuracy": "accuracy=([0-9]+)"},
+    }
+
+
+_BEST = {"best": {"step": "train", "metric": "accuracy"}}
+
+
+def test_the_best_is_chosen_where_tasks_run(fairway: Fairway, place: Place, gate: Gate) -> None:
+    """No command follows, but on Batch, where a step is begun by one."""
+    named = {
+        "train": _trained(gate),
+        "score": {
+            "after": "train",
+            "inputs": {"model": _BEST},
+            "command": "cat $FAIRWAY_INPUT_MODEL/m",
+        },
+    }
+    file, run = fairway.folder / "steps.json", place.new_id("best")
+    file.write_text(json.dumps({"name": "best", "template": "plain", "steps": named}))
+    done = fairway("submit", file, "--target", place.name, "--run-id", run)
+    assert done.returncode == 0, done.stderr
+    if place.engine == "batch":
+        assert f"has to stay on for: score, begun by: fairway wait {run}" in done.stdout
+    else:
+        assert "its steps begin by themselves" in done.stdout
+        waiting = fairway.show(f"{run}-score")["inputs"]["model"]
+        assert (waiting["task"], waiting["value"]) == ("the best", None)
+    gate.open(2)
+    followed = run if place.engine == "batch" else f"{run}-score"
+    assert fairway("wait", followed).returncode == 0
+    assert fairway("logs", f"{run}-score").stdout == "accuracy=2\n"
+    model = {"run": f"{run}-train", "task": "1", "output": "model", "metric": "accuracy"}
+    assert fairway.show(f"{run}-score")["inputs"]["model"] == model | {"value": 2.0}
+
+
 def _serving(fairway: Fairway) -> Popen[str]:
     """A server of the project, once it answers."""
     server = fairway.start("serve", "--socket", fairway.folder / "page.sock")
@@ -131,17 +174,12 @@ def test_a_server_begins_what_no_target_does(fairway: Fairway, place: Place, gat
     """No command follows the run, and nobody looks at it there; the server is killed, and another
     goes on."""
     named = {
-        "train": {
-            "command": f"read -r _ <{gate.path}; echo accuracy={{{{ params.x }}}}"
-            " | tee $FAIRWAY_OUTPUT_MODEL/m",
-            "params": {"x": 0},
-            "sweep": {"points": {"grid": {"x": [1, 2]}}},
-            "outputs": {"model": {}},
-            "metrics": {"accuracy": "accuracy=([0-9]+)"},
-        },
+        "data": {"command": "touch $FAIRWAY_OUTPUT_D/d", "outputs": {"d": {}}},
+        "train": {"after": "data", **_trained(gate)},
         "score": {
             "after": "train",
-            "inputs": {"model": {"best": {"step": "train", "metric": "accuracy"}}},
+            # Where only the end of `train` is awaited, nothing tells that `d` is there.
+            "inputs": {"model": _BEST, "d": {"from": "step", "step": "data"}},
             "command": "cat $FAIRWAY_INPUT_MODEL/m",
         },
         "report": {"after": {"score": "ended"}, "command": "echo report"},

@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     from fairway_runner.runs.store import RunStore
     from fairway_web.following import Follower
 
-# The best of a sweep is chosen by a command, on whatever target.
-_BEST: dict[str, dict[str, Any]] = {
+# What `data` keeps is read after the end of `train` alone, so that no target waits with `score`.
+_STEPS: dict[str, dict[str, Any]] = {
+    "data": {"command": "touch $FAIRWAY_OUTPUT_D/d", "outputs": {"d": {}}},
     "train": {
+        "after": "data",
         "command": "echo score={{ params.lr }}; echo {{ params.lr }} > $FAIRWAY_OUTPUT_MODEL/m",
         "params": {"lr": 0},
         "sweep": {"points": {"grid": {"lr": [3, 1]}}},
@@ -32,7 +34,10 @@ _BEST: dict[str, dict[str, Any]] = {
     },
     "score": {
         "after": "train",
-        "inputs": {"model": {"best": {"step": "train", "metric": "accuracy"}}},
+        "inputs": {
+            "model": {"best": {"step": "train", "metric": "accuracy"}},
+            "d": {"from": "step", "step": "data"},
+        },
         "command": "cat $FAIRWAY_INPUT_MODEL/m",
     },
     "report": {"after": {"score": "ended"}, "command": "echo {{ name }}"},
@@ -50,7 +55,7 @@ def ended(store: RunStore) -> Iterator[None]:
 
 def _submitted(store: RunStore, fairway: RunFairway, **changes: dict[str, Any]) -> Run:
     """A run of these steps that no command follows, once the first has ended."""
-    text = json.dumps({"name": "pipe", "template": "plain", "steps": {**_BEST, **changes}})
+    text = json.dumps({"name": "pipe", "template": "plain", "steps": {**_STEPS, **changes}})
     (store.base.parent / "fairway.yaml").write_text("{}\n")
     (store.base.parent / "pipe.yaml").write_text(text)
     code, printed, said = fairway(store.base.parent, "submit", "pipe.yaml", "--run-id", "pipe-a")
@@ -75,9 +80,9 @@ def _states(run: Run) -> list[str]:
 def test_the_next_step_begins(store: RunStore, fairway: RunFairway, follower: Follower) -> None:
     run = _submitted(store, fairway)
     run.refresh()
-    assert _states(run) == ["succeeded", "queued", "queued"]
+    assert _states(run) == ["succeeded", "succeeded", "queued", "queued"]
     due = "its time has come: fairway wait pipe-a"
-    assert [run.task_status(index).reason for index in (1, 2)] == [due, "it waits for score"]
+    assert [run.task_status(index).reason for index in (2, 3)] == [due, "it waits for score"]
     assert _look(follower) == 1
     score = store.find("pipe-a-score")
     score.wait()
@@ -88,7 +93,7 @@ def test_the_next_step_begins(store: RunStore, fairway: RunFairway, follower: Fo
     assert (run.state, follower.findings) == ("succeeded", [])
     assert _look(follower, all_=True) == 0
     ran = [each.record.id for each in store.all()]
-    assert ran == ["pipe-a", "pipe-a-train", "pipe-a-score", "pipe-a-report"]
+    assert ran == ["pipe-a", "pipe-a-data", "pipe-a-train", "pipe-a-score", "pipe-a-report"]
 
 
 def test_what_stands_in_the_way_is_told_once_and_goes(
@@ -100,7 +105,7 @@ def test_what_stands_in_the_way_is_told_once_and_goes(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setenv("WANTED", "long enough")
-    run = _submitted(store, fairway, score={**_BEST["score"], "secrets": {"TOKEN": "env:WANTED"}})
+    run = _submitted(store, fairway, score={**_STEPS["score"], "secrets": {"TOKEN": "env:WANTED"}})
     monkeypatch.delenv("WANTED")
     with caplog.at_level(logging.WARNING, "fairway"):
         for _ in range(2):
@@ -110,7 +115,7 @@ def test_what_stands_in_the_way_is_told_once_and_goes(
     assert "WANTED" in finding.message
     assert caplog.text.count(finding.message) == 1
     assert "WANTED" in client.get("/").text
-    assert _states(run) == ["succeeded", "queued", "queued"]
+    assert _states(run) == ["succeeded", "succeeded", "queued", "queued"]
     monkeypatch.setenv("WANTED", "long enough")
     _look(follower)
     assert follower.findings == []

@@ -218,14 +218,14 @@ def test_it_says_that_the_server_goes_on_with_it(
 ) -> None:
     (laptop / "steps.yaml").write_text(
         "name: two\nsteps:\n  a:\n    command: echo accuracy=1 | tee $FAIRWAY_OUTPUT_M/m\n"
-        "    outputs: {m: {}}\n    metrics: {accuracy: 'accuracy=([0-9]+)'}\n  b:\n    after: a\n"
-        "    inputs: {m: {best: {step: a, metric: accuracy}}}\n"
+        "    outputs: {m: {}}\n  other:\n    after: a\n    command: 'true'\n  b:\n"
+        "    after: other\n    inputs: {m: {from: step, step: a}}\n"
         "    command: cat $FAIRWAY_INPUT_M/m\n"
     )
     code, printed, said = send("steps.yaml", "--run-id", "two-a")
     assert (code, said) == (0, "")
     assert "\n  the server has to stay on for: b, which it begins\n" in printed
-    store.find("two-a-a").wait()
+    store.find("two-a-other").wait()
     for thread in follower.look():
         thread.join()
     assert _log(store, "two-a-b") == "accuracy=1\n"

@@ -1,0 +1,67 @@
+"""The best tasks of other runs, whose outputs are inputs of a run that waited for them.
+
+Which task that is, is decided once, when the first task of the waiting run begins, and written down
+in the run's folder: all of its tasks, and a retry, read the same. Standard library only.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from fairway_agent import fields, run_files, state_files
+from fairway_agent.faults import Fault
+from fairway_agent.fields import Fields
+from fairway_agent.files import write_json
+from fairway_agent.metric_logs import best_of, last_values
+from fairway_agent.task_state import best_tasks
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from fairway_agent.plan import Chained, RunPlan
+    from fairway_agent.task_state import BestTasks
+
+FILE = "best.json"
+
+
+def read(folder: Path) -> BestTasks:
+    """What was decided for a run; nothing before."""
+    return fields.read(folder / FILE, lambda facts: best_tasks(Fields({"best": facts}, FILE))) or {}
+
+
+def decide(folder: Path, plan: RunPlan) -> BestTasks:
+    """Decides what is not decided yet; Fault where a run has no best task.
+
+    Several tasks that begin at the same time decide alike: the other run has ended.
+    """
+    wanted = [each for each in plan.chained if each.best is not None]
+    known = dict(read(folder)) if wanted else {}
+    if missing := [each for each in wanted if each.name not in known]:
+        known |= {each.name: _best(folder.parent, each) for each in missing}
+        with suppress(OSError):  # on a full disk the next one decides again
+            write_json(folder / FILE, known)
+    return known
+
+
+def _best(runs: Path, entry: Chained) -> tuple[int, float]:
+    """The number of the best task of the run that an input names, and its value.
+
+    As with `fairway best`, those count that have succeeded.
+    """
+    assert entry.best is not None
+    run, metric = runs / entry.path.split("/")[1], entry.best.metric
+    pattern = {metric: re.compile(entry.best.pattern)}
+    found = []
+    for number in range(run_files.read_plan(run).tasks - (run / "finally.jsonl").exists()):
+        folder = run / "tasks" / str(number)
+        state = state_files.read_task(folder)
+        if state is not None and state.state == "succeeded":
+            values = last_values(folder / "log.txt", pattern)
+            found += [(value, number) for value in values.values()]
+    if not found:
+        message = f"no task of {run.name} that succeeded has printed `{metric}`"
+        raise Fault("no-metric", message, f"its pattern is: {entry.best.pattern}")
+    value, number = best_of(found, lower=entry.best.lower)
+    return number, value
