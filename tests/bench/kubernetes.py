@@ -38,9 +38,8 @@ _SWEEP = {
 
 @contextmanager
 def _cluster(folder: Path) -> Iterator[KubernetesCluster]:
-    """A cluster that `fairway` finds from the folder, by targets with nodes and without. It lies
-    beside the folder, which is a project's: all that is in that is sent with each job."""
-    beside = folder.with_name(f"{folder.name}-cluster")
+    """A cluster that `fairway` finds from the folder, by targets with nodes and without."""
+    beside = folder.parent / "cluster"
     with KubernetesCluster(beside, nodes=1, images=("sim*", "python*")) as cluster:
         prepared.prepare(cluster)
         prepared.publish(cluster, folder)
