@@ -294,8 +294,7 @@ class Supervisor:
 
     def _start(self, task: Task, *, counted: bool) -> None:
         if task.refusal:
-            self._move(counted, "queued", "failed")
-            self.reason = f"task {task.name} was not started: {task.refusal}"
+            self._fail_to_start(task, f"was not started: {task.refusal}", counted=counted)
             status = replace(task.status("failed"), ended=time.time(), reason=task.refusal)
             task.record(status)
             return
@@ -303,14 +302,19 @@ class Supervisor:
             task.start()
         except OSError as error:
             # The disk is full, or somebody removed the run's folder: the others may go on.
-            self._move(counted, "queued", "failed")
-            self.reason = f"task {task.name} could not be started: {error}"
+            self._fail_to_start(task, f"could not be started: {error}", counted=counted)
             self.allocator.give_back(task.nodes, task.ranks, task.lost())
             return
         self.started = self.started or time.time()
         self.guard.watch(task.session)
         self.running.append(task)
         self._move(counted, "queued", "running")
+
+    def _fail_to_start(self, task: Task, why: str, *, counted: bool) -> None:
+        """Notes that a task has no process; without its setup a run has failed."""
+        self._move(counted, "queued", "failed")
+        self.reason = f"task {task.name} {why}" if counted else f"the setup {why}"
+        self.setup_failed = self.setup_failed or not counted
 
     def _look_after_running(self, *, counted: bool) -> None:
         if self.sampling is not None:

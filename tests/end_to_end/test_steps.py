@@ -166,20 +166,33 @@ def test_a_branch_that_is_left_out_is_no_failure(fairway: Fairway) -> None:
     assert fairway("submit", write(fairway, named), "--watch").returncode == 0
 
 
-def test_a_step_that_cannot_start_has_failed(fairway: Fairway) -> None:
+_NOT_THERE = [
+    ({"from": "step", "step": "train"}, "task 0 of pipe-a-train has kept no file in `model`"),
+    (
+        {"best": {"step": "train", "metric": "loss"}},
+        "no task of pipe-a-train that succeeded has printed `loss`",
+    ),
+]
+
+
+@pytest.mark.parametrize(("setup", "first"), [(None, "task 0"), ("true", "the setup")])
+@pytest.mark.parametrize(("model", "why"), _NOT_THERE)
+def test_a_step_that_cannot_start_has_failed(
+    fairway: Fairway, model: Any, why: str, setup: str | None, first: str
+) -> None:
     """The model that it wants was not kept, which nobody knew before."""
     named = {
-        "train": {"command": "true", "outputs": {"model": {}}},
-        "score": {
+        "train": {
             "command": "true",
-            "after": "train",
-            "inputs": {"model": {"from": "step", "step": "train"}},
+            "outputs": {"model": {}},
+            "metrics": {"loss": "loss=(.)"},
         },
+        "score": {"command": "true", "after": "train", "inputs": {"model": model}},
     }
+    named["score"] |= {} if setup is None else {"setup": setup}
     done = fairway("submit", write(fairway, named), "--run-id", "pipe-a", "--watch")
     assert done.returncode == 5
-    reason = "the step score failed with exit code 5: task 0 was not started: "
-    reason += "task 0 of pipe-a-train has kept no file in `model`"
+    reason = f"the step score failed with exit code 5: {first} was not started: {why}"
     assert fairway.show("pipe-a")["reason"] == reason
 
 

@@ -102,7 +102,7 @@ def test_it_asks_first(
     monkeypatch.setattr("sys.stdin", io.StringIO())
     code, _, err = fairway(folder, "clean")
     assert code == 3
-    assert "this would remove 1 runs: job-a" in err
+    assert "this would remove 1 run: job-a" in err
     assert "add --yes" in err
     assert fairway(folder, "clean", "--older-than", "soon", "--yes")[0] == 2
     assert ids(list(store.unsorted())) == ["job-a"]

@@ -57,8 +57,12 @@ def command(
         return
     from fairway_runner.quantities import size
 
-    many = f"{len(removed.runs):,} run{'' if len(removed.runs) == 1 else 's'}"
-    print(f"removed {many}, {removed.snapshots:,} unused copies of code, {size(removed.size)}")
+    copies = f"{removed.snapshots:,} unused copies of code"
+    print(f"removed {_many(len(removed.runs))}, {copies}, {size(removed.size)}")
+
+
+def _many(count: int) -> str:
+    return f"{count:,} run{'' if count == 1 else 's'}"
 
 
 def _ask(ids: list[str]) -> None:
@@ -67,7 +71,7 @@ def _ask(ids: list[str]) -> None:
     if not sys.stdin.isatty():
         from fairway_core.findings import UserError
 
-        message = f"this would remove {len(ids):,} runs: {shown}"
+        message = f"this would remove {_many(len(ids))}: {shown}"
         raise UserError.of("not-confirmed", message, "add --yes to do it", exit_code=3)
     if not typer.confirm(f"Remove {shown}, with all outputs and checkpoints?"):
         raise typer.Exit(130)
