@@ -10,7 +10,8 @@ from fairway_cli.ui.run_costs import cost_line
 from fairway_cli.ui.tables import task_table
 from fairway_core.findings import printable
 from fairway_runner.quantities import duration
-from fairway_runner.runs.facts import BEST, EQUAL, task_facts
+from fairway_runner.runs.facts import task_facts
+from fairway_runner.runs.unnumbered import BEST, EQUAL
 from fairway_runner.runs.varying import shown, varying
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ from fairway_runner.quantities import duration
 from fairway_runner.runs import fallback
 from fairway_runner.runs.actions import actions
 from fairway_runner.runs.records import read_json
+from fairway_runner.runs.unnumbered import BEST
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,11 +23,6 @@ if TYPE_CHECKING:
     from fairway_agent.task_state import BestTasks
     from fairway_runner.runs.results import TaskResult
     from fairway_runner.runs.store import Run
-
-BEST = "the best"
-"""In place of the number of a task: of a run that goes on, that with the best value of a metric."""
-EQUAL = "of the same point"
-"""The same: of a run of which each task reads what its equal one keeps."""
 
 
 def run_facts(run: Run, status: RunState | None = None) -> dict[str, Any]:

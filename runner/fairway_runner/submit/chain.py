@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_core.findings import UserError
 from fairway_runner.jobs.inputs import BestInput, KeptInput
-from fairway_runner.runs.facts import EQUAL
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -69,6 +68,7 @@ class Chain:
     ) -> None:
         # Few jobs have such an input.
         from fairway_agent.plan import Chained
+        from fairway_runner.runs.unnumbered import EQUAL
         from fairway_runner.submit.kept_input import find_best, find_kept
 
         if isinstance(source, BestInput) and source.best.run in self.going:
