@@ -491,6 +491,7 @@ class Task:
             "FAIRWAY_RUN": self.plan.run,
             "FAIRWAY_TASK": self.name,
             "FAIRWAY_ATTEMPT": str(self.attempt),
+            "FAIRWAY_GRACE": f"{self.plan.grace:g}",
             "FAIRWAY_NODES": str(nodes),
             "FAIRWAY_PROCESSES_PER_NODE": str(width),
             "FAIRWAY_WORLD_SIZE": str(nodes * width),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from fairway_constructs.azurerm.resource_group import ResourceGroup
 from fairway_constructs.azurerm.role_assignment import RoleAssignment
-from fairway_constructs.cdk import Stack
+from fairway_constructs.cdk import Lifecycle, Stack
 from fairway_constructs.network_access import public_ranges
 from fairway_constructs.placement import Placement
 from fairway_constructs.storage import Storage
@@ -80,4 +80,6 @@ class StateStack(Stack):
             role_definition_name="Storage Blob Data Contributor",
             principal_id=client_config(self).object_id,
             description="Who made the account keeps the state of the other stacks in it",
+            # Another person who applies this one does not take the role from the first.
+            lifecycle=Lifecycle(ignore_changes=["principal_id"]),
         )

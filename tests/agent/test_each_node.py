@@ -11,11 +11,12 @@ import sys
 import tarfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from fairway_agent import processes
+from fairway_agent.fanout import each_node
 from fairway_core import archives
 
 if TYPE_CHECKING:
@@ -161,3 +162,8 @@ def test_a_task_that_is_told_to_end_has_its_own_grace(task: Task) -> None:
         assert (process.returncode, errors) == (0, b"")
         os.write(said, b"nothing more\n")
         assert next(lines) == "nothing more\n"
+
+
+@pytest.mark.parametrize(("given", "seconds"), [({}, 30.0), ("10", 30.0), ("600.5", 600.5)])
+def test_the_others_have_no_less_than_the_grace_of_the_job(given: Any, seconds: float) -> None:
+    assert each_node.grace({"FAIRWAY_GRACE": given} if given else {}) == seconds

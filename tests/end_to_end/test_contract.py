@@ -152,6 +152,7 @@ class TestWhatReachesTheProgram:
             assert all(path.is_relative_to(folder) for path in directories.values())
             assert env["FAIRWAY_RUN"] == run_id
             assert (env["FAIRWAY_TASK"], env["FAIRWAY_ATTEMPT"]) == ("0", "0")
+            assert env["FAIRWAY_GRACE"] == "10"
             assert env["FAIRWAY_NODES"] == str(nodes)
             assert env["FAIRWAY_PROCESSES_PER_NODE"] == str(width)
             assert env["FAIRWAY_WORLD_SIZE"] == str(nodes * width)

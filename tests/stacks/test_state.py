@@ -103,6 +103,7 @@ class TestAccount:
         assert grant["scope"].startswith("${azurerm_storage_container.")
         assert grant["principal_id"] == "${data.azurerm_client_config.current.object_id}"
         assert grant["description"]
+        assert grant["lifecycle"] == {"ignore_changes": ["principal_id"]}, "it is not taken away"
 
     def test_only_named_ranges_reach_it(self, written: Written, everything: str) -> None:
         resources = written(everything, state=True)["state"]["resource"]

@@ -14,11 +14,15 @@ import subprocess
 import sys
 import threading
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from fairway_agent import bundle
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 _REMOTE_EXEC = "fairway_agent.fanout.remote_exec"
-_GRACE = 30.0  # seconds for the others when one has failed; as long as torchrun gives its workers
+_GRACE = 30.0  # seconds; as long as torchrun gives its workers
 
 
 def run(argv: list[str], hosts: list[str], printed: int | None = None) -> int:
@@ -33,7 +37,7 @@ def run(argv: list[str], hosts: list[str], printed: int | None = None) -> int:
         running[process.pid] = process
     failed = 0
     cut = signal.signal(signal.SIGTERM, lambda *_: _tell(running, signal.SIGTERM))
-    last = threading.Timer(_GRACE, _tell, (running, signal.SIGKILL))
+    last = threading.Timer(grace(os.environ), _tell, (running, signal.SIGKILL))
     last.daemon = True
     while running:
         pid, status = os.wait()
@@ -48,6 +52,12 @@ def run(argv: list[str], hosts: list[str], printed: int | None = None) -> int:
     last.cancel()
     signal.signal(signal.SIGTERM, cut)
     return failed
+
+
+def grace(environment: Mapping[str, str]) -> float:
+    """For how many seconds the others go on when one has failed: they may be saving what they
+    have, as when the whole task was asked to end."""
+    return max(_GRACE, float(environment.get("FAIRWAY_GRACE", 0)))
 
 
 def _tell(running: dict[int, subprocess.Popen[bytes]], number: signal.Signals) -> None:

@@ -89,6 +89,7 @@ of an input or an output in capitals: the input `train` is in `FAIRWAY_INPUT_TRA
 | `FAIRWAY_TASKS_DIR` | of `finally`: [what tasks kept](howto/merge-a-sweep.md), at `TASK/OUTPUT` |
 | `FAIRWAY_FILES` | of the template `score`: a text with the task's files, a path a line |
 | `FAIRWAY_ATTEMPT` | number of the attempt, from 0 |
+| `FAIRWAY_GRACE` | seconds that a task has to end once it is told to: `checkpoint.grace` |
 | `FAIRWAY_NODES` | number of nodes |
 | `FAIRWAY_PROCESSES_PER_NODE`, `FAIRWAY_WORLD_SIZE` | number of ranks on a node, and in all |
 | `FAIRWAY_HOSTS` | the nodes, separated by commas, the main host first |
