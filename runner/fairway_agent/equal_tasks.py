@@ -57,6 +57,15 @@ class EqualTasks:
             return f"left out: {', '.join(bad)}"
         return None if None in said else ""
 
+    def going(self, equal: Mapping[str, int]) -> str:
+        """Which of a task's equal ones go on, as `prepare task 3`; "" for none."""
+        known = ((run, number) for run, number in equal.items() if run in self.folders)
+        return ", ".join(
+            f"{self.plan.equal[str(self.folders[run])]} task {number}"
+            for run, number in known
+            if self._said(run, number) is None
+        )
+
     def _said(self, run: str, number: int) -> str | None:
         key = run, number
         if self._known.get(key) is None:

@@ -5,17 +5,19 @@ See `shared.reconcile`. Standard library only.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from fairway_agent import record
+from fairway_agent import equal_tasks, record
+from fairway_agent.equal_tasks import EqualTasks
 from fairway_agent.fields import Damaged
 from fairway_agent.kubernetes import names, whys
 from fairway_agent.kubernetes.api import BATCH
 from fairway_agent.kubernetes.hopeless import Hopeless
 from fairway_agent.kubernetes.objects import condition, look
 from fairway_agent.kubernetes.task_state import element_of, is_pending, resolve_state, why_pending
-from fairway_agent.shared import after, plans, submissions
+from fairway_agent.shared import after, plans, preparing, submissions
 from fairway_agent.shared.reconcile import Reconciliation, goes_on
 from fairway_agent.shared.resolved_state import CANCELLED, SERVICE, ResolvedState, ended
 from fairway_agent.shared.watch import Watch
@@ -23,7 +25,7 @@ from fairway_agent.task_state import TaskState
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from fairway_agent.kubernetes.api import Api
@@ -61,6 +63,7 @@ class _Reconciliation(Reconciliation):
         self.api = api
         self.objects = objects
         self.late: dict[str, Object | None] = {}
+        self.unmet: dict[int, str] = {}
         self.hopeless = Hopeless(folder, self.now)
         if not self.cancelled:
             self.hopeless.end(api, objects, known, self.begun)
@@ -81,6 +84,10 @@ class _Reconciliation(Reconciliation):
                 return ResolvedState(ended(status or TaskState(), "failed", SERVICE, why, self.now))
             return resolve_state(status, found, cancelled=cancelled, now=self.now)
         cancelled = cancelled or bool(self.blocked)
+        if not cancelled and (why := self._left_out(part)):
+            return ResolvedState(
+                replace(status or TaskState(), state="cancelled", reason=why, ended=self.now)
+            )
         if not cancelled and (why := self._keepers_end()):
             return ResolvedState(ended(status or TaskState(), "failed", SERVICE, why, self.now))
         to_come = "" if cancelled else self._to_come(part)
@@ -119,6 +126,34 @@ class _Reconciliation(Reconciliation):
         number = self.known.submission
         return after.decide(self.folder, plan, number) or [] if plan.after else []
 
+    @cached_property
+    def equals(self) -> EqualTasks:
+        """The tasks of other runs for which its tasks wait by equal point."""
+        return EqualTasks(plans.read(self.folder, retry=self.known.submission > 0))
+
+    def _left_out(self, part: Part) -> str:
+        """Why no task of a part begins, all of which wait for the same tasks of other runs; ""
+        where they may, or still wait."""
+        if not self.equals.folders:
+            return ""
+        if part.stage == "tasks":
+            if part.number not in self.unmet:
+                self.unmet[part.number] = self.equals.unmet(self._awaited(part)) or ""
+            return self.unmet[part.number]
+        indices = (i for each in self.known.parts if each.stage == "tasks" for i in each.indices)
+        if not all(str(index) in self.settled for index in indices):
+            return ""
+        is_needless = equal_tasks.none_began(self.folder, self.equals.plan)
+        return "left out: no task has begun" if is_needless else ""
+
+    def _awaited(self, part: Part) -> Mapping[str, int]:
+        """The tasks of other runs for which all of a part wait; none in a retry once these have
+        begun."""
+        first = part.indices[0]
+        if not self.equals.folders or preparing.has_begun(self.folder, first):
+            return {}
+        return submissions.spec_of(self.folder, part.stage, first).equal
+
     def watch(self, plan: RunPlan) -> Watch:
         """Its tasks see by themselves that they are not to begin."""
         return Watch(self.folder, plan, self.known.submission)
@@ -146,7 +181,9 @@ class _Reconciliation(Reconciliation):
         keeper = self.objects.jobs.get(name) or self._made_since(name)
         if keeper is None or condition(keeper, "Complete"):
             return ""
-        waits = "waiting for other tasks" if part.stage != "tasks" else "waiting for its turn"
+        waits = "waiting for other tasks"
+        if part.stage == "tasks":
+            waits = f"waiting for {self.equals.going(self._awaited(part)) or 'its turn'}"
         pending = [each for each in self.objects.pods.get(name, ()) if is_pending(each)]
         why = why_pending(pending[0]) if pending else whys.read(self.folder / whys.KEEPER)
         return f"{waits}: {why}" if why else waits

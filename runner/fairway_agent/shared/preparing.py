@@ -34,7 +34,7 @@ def prepare(
     shapes: dict[tuple[object, ...], list[int]] = {}
     for index in wanted:
         shape, equal = lines[index]
-        awaited = equal if equal and not _has_begun(folder, index) else ()
+        awaited = equal if equal and not has_begun(folder, index) else ()
         key = (shape, index if alone and shape[0] > 1 else -1, awaited)
         shapes.setdefault(key, []).append(index)
     parts = []
@@ -50,7 +50,7 @@ def prepare(
     return parts
 
 
-def _has_begun(folder: Path, index: int) -> bool:
+def has_begun(folder: Path, index: int) -> bool:
     """Whether a task had an attempt in an earlier submission: it waits for no other any more."""
     known = state_files.read_task(folder / "tasks" / str(index))
     return known is not None and known.attempts > 0

@@ -142,6 +142,9 @@ ENGINES = {
     ),
     "kubernetes": Capabilities(
         containers=True,
+        begins_points=True,
+        most_points=1000,
+        points_in_turn=True,
         notifies=True,
         tells_waiting=True,
         tells_secretly=True,
