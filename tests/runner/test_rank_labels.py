@@ -136,7 +136,8 @@ def test_what_is_left_behind_keeps_nobody_waiting(tmp_path: Path) -> None:
 
 def test_what_prints_on_after_the_command_keeps_nobody_waiting(tmp_path: Path) -> None:
     # They fill their pipe faster than it is read, and end once it has no reader.
-    script = f"{behind('yes & yes & yes & exec yes', tmp_path)}; echo mine"
+    yes = f"yes {'y' * 1000}"
+    script = f"{behind(f'{yes} & {yes} & {yes} & exec {yes}', tmp_path)}; echo mine"
     lines: list[bytes] = []
     with start(script, tmp_path) as program:
         assert program.stdout is not None
