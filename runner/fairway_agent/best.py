@@ -7,6 +7,7 @@ in the run's folder: all of its tasks, and a retry, read the same. Standard libr
 from __future__ import annotations
 
 import re
+import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,7 @@ from fairway_agent.task_state import best_tasks
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from fairway_agent.plan import Chained, RunPlan
+    from fairway_agent.plan import Best, Chained, RunPlan
     from fairway_agent.task_state import BestTasks
 
 FILE = "best.json"
@@ -52,7 +53,7 @@ def _best(runs: Path, entry: Chained) -> tuple[int, float]:
     """
     assert entry.best is not None
     run, metric = runs / entry.path.split("/")[1], entry.best.metric
-    pattern = {metric: re.compile(entry.best.pattern)}
+    pattern = {metric: _compiled(entry.best)}
     found = []
     for number in range(run_files.read_plan(run).tasks - (run / "finally.jsonl").exists()):
         folder = run / "tasks" / str(number)
@@ -65,3 +66,14 @@ def _best(runs: Path, entry: Chained) -> tuple[int, float]:
         raise Fault("no-metric", message, f"its pattern is: {entry.best.pattern}")
     value, number = best_of(found, lower=entry.best.lower)
     return number, value
+
+
+def _compiled(best: Best) -> re.Pattern[str]:
+    """The pattern of the metric; Fault where the Python of this machine is too old for it."""
+    try:
+        return re.compile(best.pattern)
+    except re.error as error:
+        version = ".".join(map(str, sys.version_info[:2]))
+        message = f"the pattern of the metric `{best.metric}` is none for Python {version}: {error}"
+        hint = f"write it so that Python {version} takes it: {best.pattern}"
+        raise Fault("bad-metric", message, hint) from None

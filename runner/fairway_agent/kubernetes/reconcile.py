@@ -63,7 +63,7 @@ class _Reconciliation(Reconciliation):
         self.api = api
         self.objects = objects
         self.late: dict[str, Object | None] = {}
-        self.unmet: dict[int, str] = {}
+        self.awaited: dict[int, Mapping[str, int]] = {}
         self.hopeless = Hopeless(folder, self.now)
         if not self.cancelled:
             self.hopeless.end(api, objects, known, self.begun)
@@ -137,9 +137,7 @@ class _Reconciliation(Reconciliation):
         if not self.equals.folders:
             return ""
         if part.stage == "tasks":
-            if part.number not in self.unmet:
-                self.unmet[part.number] = self.equals.unmet(self._awaited(part)) or ""
-            return self.unmet[part.number]
+            return self.equals.unmet(self._awaited(part)) or ""
         indices = (i for each in self.known.parts if each.stage == "tasks" for i in each.indices)
         if not all(str(index) in self.settled for index in indices):
             return ""
@@ -149,10 +147,14 @@ class _Reconciliation(Reconciliation):
     def _awaited(self, part: Part) -> Mapping[str, int]:
         """The tasks of other runs for which all of a part wait; none in a retry once these have
         begun."""
-        first = part.indices[0]
-        if not self.equals.folders or preparing.has_begun(self.folder, first):
+        if not self.equals.folders:
             return {}
-        return submissions.spec_of(self.folder, part.stage, first).equal
+        if part.number not in self.awaited:
+            first = part.indices[0]
+            has_begun = preparing.has_begun(self.folder, first)
+            spec = submissions.spec_of(self.folder, part.stage, first)
+            self.awaited[part.number] = {} if has_begun else spec.equal
+        return self.awaited[part.number]
 
     def watch(self, plan: RunPlan) -> Watch:
         """Its tasks see by themselves that they are not to begin."""

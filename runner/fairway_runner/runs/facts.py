@@ -87,7 +87,7 @@ def input_facts(run: Run) -> dict[str, Any]:
 def _decided(run: Run) -> BestTasks:
     """Which tasks of other runs were the best ones as this one began, as its tasks say."""
     with suppress(UserError, OSError):
-        for index in range(run.record.tasks):
+        for index in range(run.record.tasks if run.state != "queued" else 0):
             if best := run.task_status(index).best:
                 return best
     return {}
