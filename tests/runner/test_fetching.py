@@ -163,3 +163,24 @@ def test_a_link_out_of_the_mirror_is_a_copy(mirrored: Run, tmp_path: Path) -> No
     fetch(mirrored, tmp_path / "to")
     assert (tmp_path / "to/0/model/out").read_text() == "mine"
     assert not (tmp_path / "to/0/model/out").samefile(own)
+
+
+@pytest.mark.parametrize("is_elsewhere", [False, True])
+def test_a_file_of_several_names_is_written_once(
+    run: Run, tmp_path: Path, request: pytest.FixtureRequest, *, is_elsewhere: bool
+) -> None:
+    """As the best checkpoint, which many a program names by a link."""
+    if is_elsewhere:
+        run = request.getfixturevalue("mirrored")
+    model = run.task_folder(0) / "outputs/model"
+    (model / "best").symlink_to("deep/weights")
+    (model / "last").hardlink_to(model / "deep/weights")
+    fetch(run, tmp_path / "to")
+    fetched = tmp_path / "to/0/model"
+    for name in ("best", "last"):
+        assert not (fetched / name).is_symlink()
+        assert (fetched / name).samefile(fetched / "deep/weights")
+    assert (fetched / "best").samefile(model / "deep/weights") is is_elsewhere
+    (fetched / "best").unlink()
+    assert fetch(run, tmp_path / "to").files == ("0/model/best",)
+    assert (fetched / "best").samefile(fetched / "deep/weights")

@@ -61,11 +61,8 @@ def fetch(
     new = [file for file in wanted if not _is_same(file.source, folder / file.name)]
     if not force:
         _require_free(folder, [file.name for file in new])
-    size, is_mirror = 0, not runs_here(run.record.engine)
     try:
-        for file in new:
-            may_link = is_mirror and not file.is_log  # a log grows
-            size += _bring(file.source, folder / file.name, may_link=may_link)
+        size = _bring_all(new, wanted, folder, is_mirror=not runs_here(run.record.engine))
     except OSError as error:
         message = f"{error.filename or folder}: cannot be written: {error.strerror}"
         raise UserError.of("unwritable-folder", message, "choose another with --to") from None
@@ -142,19 +139,47 @@ def _require_free(folder: Path, names: Sequence[str]) -> None:
         raise UserError.of("existing-files", message, hint, exit_code=3)
 
 
-def _bring(source: Path, target: Path, *, may_link: bool) -> int:
-    """Makes one file beside its place and moves it there; returns its size in bytes.
+def _bring_all(
+    new: Sequence[_File], wanted: Sequence[_File], folder: Path, *, is_mirror: bool
+) -> int:
+    """Makes the new ones of the wanted files in a folder; returns their size in bytes.
 
-    With `may_link` it is the same file as in the mirror of a run that happens elsewhere, and is
-    written once: where a person changes it, the mirror has it anew at the next fetch. The outputs
-    of a run on this machine are its only ones, and are copied.
+    Each byte is written once. What a task has kept under several names, as `best` beside
+    `step-900`, is one file here too. And one from the mirror of a run that happens elsewhere is
+    that file itself: where a person changes it, the mirror has it anew at the next fetch. The
+    outputs of a run on this machine are its only ones, and are copied.
     """
+    made = {file.name for file in new}
+    there = {_same_file(f.source): folder / f.name for f in wanted if f.name not in made}
+    size = 0
+    for file in sorted(new, key=lambda each: each.source.is_symlink()):
+        source, target = file.source, folder / file.name
+        known = there.get(_same_file(source))
+        if known is None and is_mirror and not (file.is_log or source.is_symlink()):  # a log grows
+            known = source
+        size += _bring(source, target, known)
+        there.setdefault(_same_file(source), target)
+    return size
+
+
+def _same_file(path: Path) -> tuple[int, int] | Path:
+    """What two names of one file have in common, those of links to it too."""
+    try:
+        status = path.stat()
+    except OSError:  # a link that leads nowhere
+        return path
+    return status.st_dev, status.st_ino
+
+
+def _bring(source: Path, target: Path, known: Path | None) -> int:
+    """Makes one file beside its place and moves it there; returns its size in bytes. It is a
+    further name of a `known` one with what is to be in it, where the file system has such."""
     target.parent.mkdir(parents=True, exist_ok=True)
     draft = target.with_name(f".{target.name[:200]}.{os.getpid()}")
     try:
         if _is_link(source):
             draft.symlink_to(source.readlink())
-        elif source.is_symlink() or not may_link or not _linked(source, draft):
+        elif known is None or not _linked(known, draft):
             shutil.copy2(source, draft)
         size = os.lstat(draft).st_size
         draft.replace(target)
