@@ -14,9 +14,13 @@ from fairway_runner.engines.service_pools import formulas_of, logs_of
 from fairway_runner.engines.shares import require_gpus, require_share
 from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.job_file import load_job
+from fairway_runner.runs.store import RunStore
+from fairway_runner.submit.submission import prepare
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from conftest import MakeRun
 
 HERE = {"version": 1, "name": "nd", "vm_size": "Standard_D2s_v6", "nodes": {"min": 0, "max": 4}}
 HERE |= {"mounts": {"data": "/data"}}
@@ -241,6 +245,22 @@ def test_after(name: str) -> None:
         return
     with pytest.raises(UserError, match="`after` cannot be kept on `nd`: its engine is `batch`"):
         require(job, target(name))
+
+
+LATE = [name for name, able in ENGINES.items() if not able.after]
+
+
+@pytest.mark.parametrize("name", LATE)
+def test_a_submission_is_refused_by_what_the_engine_says_of_itself(
+    name: str, make_run: MakeRun, tmp_path: Path
+) -> None:
+    """Before anything else of it is looked at."""
+    other = make_run("other-run")
+    file = tmp_path / "job.yaml"
+    file.write_text(f"name: x\ncommand: 'true'\nafter: [{other.id}]\nmax_cost: 1\n")
+    store = RunStore(other.folder.parents[1])
+    with pytest.raises(UserError, match="`after` cannot be kept on `nd`: its engine is `batch`"):
+        prepare(load_job(file), target(name), store, asks=False)
 
 
 @pytest.mark.parametrize("field", ["account", "qos"])

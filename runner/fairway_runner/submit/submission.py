@@ -153,6 +153,7 @@ def prepare(
     tasks = job_file.tasks()
     first = next(tasks)
     job = _with_receiver(first.resolve(target), target)
+    require(job, target)
     location = lambda name: job_file.document.location(("secrets", name))  # noqa: E731
     require_readable(job.secrets, target, location)
     warnings = [*_checked(first, job, target), *unlisted(job_file)]
@@ -198,7 +199,6 @@ def prepare(
     if job.finally_ is not None:
         last = _last_task(job, job.finally_)
         plan.end_with(last, launchers.render(first, last, target))
-    require(job, target)
     require_gpus(job, target, first.document)
     with job_file.document.locating():
         plan.budget = budget_of(job, target)

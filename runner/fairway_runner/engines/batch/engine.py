@@ -24,7 +24,7 @@ from fairway_runner.engines.batch.node_actions import NodeActions
 from fairway_runner.engines.batch.poller import Poller, cut_off
 from fairway_runner.engines.batch.submission import State, Submission
 from fairway_runner.engines.deadline import USUAL
-from fairway_runner.engines.engine import Accounts, no_progress
+from fairway_runner.engines.engine import Accounts, no_progress, unsupported
 from fairway_runner.runs.plans import read_plan, read_retry
 from fairway_runner.runs.records import FINAL_STATES, known_task
 
@@ -84,8 +84,8 @@ class BatchEngine:
         """Nothing: there is none to wait for."""
 
     def predecessor(self, run: RunFolder) -> str:
-        """Batch has no order among jobs."""
-        raise preconditions.after()
+        """Batch has no order among jobs: jobs that want one are refused by its capabilities."""
+        raise unsupported(self, "wait for another run")
 
     def waits_for(self, other: Target) -> bool:
         """Nothing of ours is there while no task runs."""

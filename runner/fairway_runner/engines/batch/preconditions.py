@@ -41,13 +41,6 @@ def require(account: Account, job: Job) -> None:
         raise UserError(findings)
 
 
-def after() -> UserError:
-    """What is said of a run that is to come after another."""
-    message = "Azure Batch knows no order among jobs: `after` cannot be kept there"
-    hint = "wait for the other first: fairway wait RUN && fairway submit JOB"
-    return UserError.of("not-supported", message, hint)
-
-
 def _of_target(target: Target, job: Job) -> Iterator[Finding]:
     assert target.batch is not None, "a target of this engine has its section"
     containers = target.storage.containers if target.storage else ()
