@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator, Mapping, Set
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import grimp
@@ -25,6 +26,16 @@ LAYERS = (
 DECLARED = {
     # The stand-in for Azure that plans ask which are made without an account: a program.
     ("fairway_stacks.plan.loopback", "fairway_simulator.azure"),
+}
+# Who imports a module whose name is put together as it runs, and which ones that can be. Engines,
+# checks and commands are many, and each of them imports what chooses among them.
+CHOSEN = {
+    ("fairway_agent.kubernetes.submit", "fairway_agent.kubernetes.*"),
+    ("fairway_cli.server.commands", "fairway_cli.commands.*"),
+    ("fairway_cli.server.commands", "fairway_cli.server.*"),
+    ("fairway_core.checks.registry", "fairway_core.checks.*.*"),
+    ("fairway_runner.engines.engine", "fairway_runner.engines.*.engine"),
+    ("fairway_runner.engines.schedules", "fairway_runner.engines.*.schedules"),
 }
 
 Imports = Mapping[str, Set[str]]
@@ -65,6 +76,31 @@ def named(text: str, modules: Set[str]) -> set[str]:
     return found
 
 
+def chosen(text: str, modules: Set[str]) -> set[str]:
+    """The names of modules that a module's text puts together, with `*` for what is filled in."""
+    found = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.JoinedStr):
+            parts = [each.value if isinstance(each, ast.Constant) else "*" for each in node.values]
+            found.add("".join(map(str, parts)))
+    own = {each for each in found if each.startswith("fairway_")}
+    return {each for each in own if any(fnmatchcase(name, each) for name in modules)}
+
+
+@pytest.fixture(scope="module")
+def texts(imports: Imports) -> Mapping[str, str]:
+    """The text of each module."""
+    found = {}
+    for root in ("constructs", "stacks", "runner", "simulators"):
+        for file in sorted((REPOSITORY / root).rglob("*.py")):
+            path = file.relative_to(REPOSITORY / root).with_suffix("")
+            module = ".".join(path.parts).removesuffix(".__init__")
+            if module in imports:
+                found[module] = file.read_text(encoding="utf-8")
+    assert len(found) > 500
+    return found
+
+
 @pytest.fixture(scope="module")
 def imports() -> Imports:
     """What each module imports."""
@@ -73,17 +109,10 @@ def imports() -> Imports:
 
 
 @pytest.fixture(scope="module")
-def hidden(imports: Imports) -> Imports:
+def hidden(imports: Imports, texts: Mapping[str, str]) -> Imports:
     """What each names in strings; itself does not count."""
-    known, found = set(imports), {}
-    for root in ("constructs", "stacks", "runner", "simulators"):
-        for file in sorted((REPOSITORY / root).rglob("*.py")):
-            path = file.relative_to(REPOSITORY / root).with_suffix("")
-            module = ".".join(path.parts).removesuffix(".__init__")
-            if module in known:
-                found[module] = named(file.read_text(encoding="utf-8"), known) - {module}
-    assert len(found) > 500
-    return found
+    known = set(imports)
+    return {module: named(text, known) - {module} for module, text in texts.items()}
 
 
 def test_there_are_no_circles(imports: Imports, hidden: Imports) -> None:
@@ -106,6 +135,12 @@ def test_what_strings_name_is_below_or_declared(hidden: Imports) -> None:
     assert wrong == DECLARED
 
 
+def test_what_is_chosen_by_a_name_is_declared(imports: Imports, texts: Mapping[str, str]) -> None:
+    known = set(imports)
+    found = {(module, each) for module, text in texts.items() for each in chosen(text, known)}
+    assert found == CHOSEN
+
+
 def test_a_circle_is_found_and_a_line_is_not() -> None:
     line = {"a": {"b"}, "b": {"c"}, "c": set[str]()}
     assert list(circles(line)) == []
@@ -116,3 +151,8 @@ def test_a_circle_is_found_and_a_line_is_not() -> None:
 @pytest.mark.parametrize("text", ["x = 'a.b'", "x = {b'a.b'}", "run(['python3', '-m', 'a.b'])"])
 def test_a_name_in_a_string_is_found(text: str) -> None:
     assert named(text, {"a", "a.b"}) == {"a.b"}
+
+
+def test_a_name_that_is_put_together_is_found() -> None:
+    text = "import_module(f'fairway_a.{b}.c'), f'fairway_a.{b}.d', f'{b}.fairway_a'"
+    assert chosen(text, {"fairway_a.b.c", "fairway_a"}) == {"fairway_a.*.c"}
