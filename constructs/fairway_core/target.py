@@ -325,6 +325,15 @@ class Target(Model):
         """How its host is reached; None for an engine that has none."""
         return self.ssh or self.slurm
 
+    def is_same_cluster(self, other: Self) -> bool:
+        """Whether another target is the same cluster, perhaps at another address: where
+        environment, engine and shared folder are, or of Batch the account and the pool."""
+        if (self.environment, self.engine) != (other.environment, other.engine):
+            return False
+        if self.access is None or other.access is None:
+            return self.batch is not None and self.batch == other.batch
+        return bool(other.access.host) and other.access.shared == self.access.shared
+
     @property
     def machines(self) -> str:
         """The id of the VM or scale set that can be stopped and started; "" for none."""

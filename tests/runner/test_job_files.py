@@ -119,7 +119,8 @@ def test_a_count_may_be_a_template(tmp_path: Path) -> None:
     ("template", "hint"),
     [
         ("mpirun", "take `openmpi`, `mpich` or `intelmpi`"),
-        ("slurm", "Slurm is a kind of target, and no template: fairway submit JOB --target NAME"),
+        ("slurm", "`slurm` is a kind of target, and no template: fairway submit JOB --target NAME"),
+        ("sbatch", "submit to a target with Slurm: fairway targets list"),
         ("pytorch", "take `torchrun`"),
         ("python", "take `template: plain`, which runs the command as it is"),
         ("openmp", "did you mean `openmpi`?"),

@@ -32,7 +32,7 @@ def ask_for_the_rest(given: Mapping[str, Any]) -> dict[str, Any]:
     account = of_account()
     for name, question in _QUESTIONS.items():
         while name not in found:
-            default = account.get(name) or usual(name, found.get("engine", "ssh"))
+            default = account.get(name) or usual(name, found.get("engine"))
             answer = typer.prompt(question, default=str(default))
             try:
                 found[name] = checked(name, answer.strip())

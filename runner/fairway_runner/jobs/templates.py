@@ -18,6 +18,7 @@ from fairway_core.documents import Document, FieldError, Model
 from fairway_core.findings import UserError
 from fairway_core.suggestions import did_you_mean
 from fairway_core.yaml_text import parse_yaml
+from fairway_runner.engines.capabilities import ENGINES
 from fairway_runner.jobs.params import Identifier
 from fairway_runner.jobs.template_options import Option
 
@@ -68,13 +69,14 @@ def find_template(name: str, job_folder: Path) -> Path:
 _LIST = "list them with: fairway templates"
 
 
-_SLURM = "Slurm is a kind of target, and no template: fairway submit JOB --target NAME"
+_ENGINE = "`{}` is a kind of target, and no template: fairway submit JOB --target NAME"
 _PLAIN = "take `template: plain`, which runs the command as it is"
 # What people name who come from elsewhere.
 _FOREIGN = {
     **dict.fromkeys(("mpi", "mpirun", "mpiexec"), "take `openmpi`, `mpich` or `intelmpi`"),
     **dict.fromkeys(("pytorch", "ddp", "accelerate"), "take `torchrun`"),
-    **dict.fromkeys(("slurm", "sbatch", "srun"), _SLURM),
+    **dict.fromkeys(("sbatch", "srun"), "submit to a target with Slurm: fairway targets list"),
+    **{engine: _ENGINE.format(engine) for engine in ENGINES},
     **dict.fromkeys(("python", "bash", "shell", "none"), _PLAIN),
 }
 

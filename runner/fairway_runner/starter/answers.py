@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 ENGINES = ("ssh", "slurm", "batch")
+_ENGINE = "ssh"
 LOCATION, BUDGET, EMAIL = "southcentralus", 1500, "you@example.com"
 _SIZES = {
     "ssh": "Standard_NC40ads_H100_v5",
@@ -36,8 +37,8 @@ class Answers:
     """
 
     location: str = LOCATION
-    engine: str = "ssh"
-    size: str = _SIZES["ssh"]
+    engine: str = _ENGINE
+    size: str = _SIZES[_ENGINE]
     nodes: int = 1
     budget: int = BUDGET
     email: str = EMAIL
@@ -48,7 +49,7 @@ class Answers:
 
         Raises UserError where Azure would refuse one.
         """
-        engine = checked("engine", given.get("engine") or "ssh")
+        engine = checked("engine", given.get("engine") or _ENGINE)
         found = {
             name: checked(name, usual(name, engine) if given.get(name) is None else given[name])
             for name in ("location", "size", "nodes", "budget", "email")
@@ -63,10 +64,11 @@ class Answers:
         return "gpu" if vm_size(self.size).gpu else "cpu"
 
 
-def usual(name: str, engine: str) -> Any:
-    """What is taken for an option that was not given."""
+def usual(name: str, engine: str | None = None) -> Any:
+    """What is taken for an option that was not given, beside that engine or the usual one."""
+    engine = engine or _ENGINE
     return {
-        "engine": "ssh",
+        "engine": _ENGINE,
         "location": LOCATION,
         "size": _SIZES[engine],
         "nodes": _NODES[engine],

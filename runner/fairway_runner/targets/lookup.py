@@ -57,8 +57,7 @@ def as_known_now(recorded: Target) -> Target:
     """A run's target with the address and the way that the same cluster has now.
 
     Azure replaces a main host, and a Bastion is added or goes: runs that were submitted before
-    are reached as new ones are, once the targets were read again. It is the same cluster where
-    environment, name, engine and shared folder are, or of Batch the account and the pool.
+    are reached as new ones are, once the targets were read again.
     """
     if not recorded.environment:
         return recorded
@@ -66,7 +65,7 @@ def as_known_now(recorded: Target) -> Target:
         found = all_targets().get(recorded.name)
     except (UserError, OSError):
         return recorded  # what is wrong with the files is said where a target is asked for
-    if found is None or not _is_same_cluster(recorded, found.target):
+    if found is None or not recorded.is_same_cluster(found.target):
         return recorded
     known, access = found.target, recorded.access
     changes: dict[str, Any] = {"reach": known.reach, "gateway": known.gateway}
@@ -74,14 +73,6 @@ def as_known_now(recorded: Target) -> Target:
         moved = access.model_copy(update={"host": now.host, "user": now.user})
         changes[recorded.engine] = moved
     return recorded.model_copy(update=changes)
-
-
-def _is_same_cluster(recorded: Target, known: Target) -> bool:
-    if (known.environment, known.engine) != (recorded.environment, recorded.engine):
-        return False
-    if recorded.access is None or known.access is None:
-        return recorded.batch is not None and recorded.batch == known.batch
-    return bool(known.access.host) and known.access.shared == recorded.access.shared
 
 
 def all_targets(folder: str | Path | None = None) -> dict[str, KnownTarget]:

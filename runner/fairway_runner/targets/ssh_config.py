@@ -28,7 +28,7 @@ def host_block(target: Target) -> str:
     access = target.access
     if access is None:
         message = f"`{target.name}` is not reached by ssh: its engine is `{target.engine}`"
-        raise UserError.of("not-supported", message, "name a target with engine ssh or slurm")
+        raise UserError.of("not-supported", message, "see which are: fairway targets list")
     if not access.host:
         message = f"`{target.name}` has no address to connect to"
         raise UserError.of("no-address", message, "deploy it again, then: fairway targets sync")
