@@ -227,6 +227,16 @@ class RunFolder:
             raise running(self) from None
         return lock
 
+    def cut_off(self, *, complete: bool) -> str:
+        """Why its submission to a target elsewhere is not `complete`; "" where it is, or goes on
+        right now."""
+        try:
+            if complete or self._is_watched():
+                return ""
+        except UserError:  # who reads the run says what is wrong with it
+            return ""
+        return f"submission was interrupted; resume it with: fairway submit --resume {self.id}"
+
     def _recorded(self) -> RunState:
         path = self.folder / "state.json"
         try:

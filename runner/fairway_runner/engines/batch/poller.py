@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -11,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from fairway_agent import state_files
 from fairway_agent.run_state import RunState
 from fairway_agent.task_state import TIMED_OUT, TaskState
-from fairway_core.findings import UserError
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.batch import names, pools, states
 from fairway_runner.engines.batch.cancelled_tasks import CancelledTasks
@@ -262,13 +260,7 @@ def write_state(run: RunFolder, state: RunState) -> None:
 def cut_off(run: RunFolder) -> str:
     """Why the submission of a run is not complete; "" where it is, or goes on right now."""
     state = State.read(run)
-    if state is not None and state.complete:
-        return ""
-    try:
-        os.close(run.take_lock())
-    except UserError:
-        return ""  # somebody is submitting it
-    return f"submission was interrupted; resume it with: fairway submit --resume {run.id}"
+    return run.cut_off(complete=state is not None and state.complete)
 
 
 def _say_cut_off(run: RunFolder) -> None:

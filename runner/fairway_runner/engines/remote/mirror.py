@@ -63,7 +63,7 @@ class Mirror:
         """Brings the run's files, its code and its inputs of other runs there, unless they are; the
         run's folder there. Refused where such an input has gone.
 
-        The code is left at the snapshot's name under `code/`; see `node.receive.adopt_code`.
+        The code is left at the snapshot's name under `code/`; see `shared.receive.adopt_code`.
         """
         code = snapshot.name
         chained = inputs.Inputs.of(run, self.remote)

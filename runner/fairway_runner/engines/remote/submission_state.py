@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fairway_agent import record, state_files
 from fairway_agent.json_record import JsonRecord
 from fairway_agent.run_state import RunState
-from fairway_core.findings import UserError
 from fairway_runner.runs.plans import read_retry
 from fairway_runner.runs.records import known_as, known_state, known_task
 
@@ -65,13 +63,7 @@ def begin(run: RunFolder, *, retry: bool) -> Submission:
 def cut_off(run: RunFolder) -> str:
     """Why the submission of a run is not complete; "" where it is, or goes on right now."""
     last = read(run)
-    if last is not None and last.complete:
-        return ""
-    try:
-        os.close(run.take_lock())
-    except UserError:
-        return ""  # somebody is submitting it
-    return f"submission was interrupted; resume it with: fairway submit --resume {run.id}"
+    return run.cut_off(complete=last is not None and last.complete)
 
 
 def _queue_again(run: RunFolder, number: int) -> None:
