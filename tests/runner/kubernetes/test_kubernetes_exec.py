@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import tracemalloc
 from typing import TYPE_CHECKING
 
 import pytest
@@ -82,6 +83,27 @@ def test_large_data_goes_both_ways(kubectl: Callable[[str], None]) -> None:
     kubectl('exec "$@"')
     data = os.urandom(3 << 20)
     assert head().run(["cat"], input=data, deadline=1.0).out == data
+
+
+def test_files_go_where_they_belong_as_they_come(
+    kubectl: Callable[[str], None], tmp_path: Path
+) -> None:
+    """A checkpoint may be larger than this machine's memory. A copy that breaks begins anew."""
+    once, size = tmp_path / "once", 8 << 20
+    broken = f'[ -e {once} ] || {{ touch {once}; "$@" | head -c 99999; exit 1; }}'
+    kubectl(f'{broken}\n"$@"')
+    outputs = tmp_path / "there/tasks/0/outputs"
+    outputs.mkdir(parents=True)
+    (outputs / "a").write_bytes(os.urandom(size))
+    names = ["tasks/0/outputs", "tasks/1/outputs"]
+    tracemalloc.start()
+    try:
+        head().download(str(tmp_path / "there"), names, tmp_path / "here", deadline=60.0)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (tmp_path / "here/tasks/0/outputs/a").read_bytes() == (outputs / "a").read_bytes()
+    assert peak < size // 2
 
 
 def test_a_broken_connection_is_tried_again(kubectl: Callable[[str], None], tmp_path: Path) -> None:

@@ -6,16 +6,19 @@ import io
 import os
 import subprocess
 import tarfile
+import tracemalloc
 from typing import TYPE_CHECKING
 
 import pytest
 
 from fairway_core.findings import UserError
 from fairway_runner.engines.remote import copying, remote_host
-from fairway_runner.engines.remote.connection import Ended, Here
+from fairway_runner.engines.remote.connection import Ended, Here, run_program
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from fairway_runner.engines.remote.connection import Into
 
 
 class Host:
@@ -30,8 +33,12 @@ class Host:
     def command(self, *options: str) -> list[str]:
         return ["ssh", *options]
 
-    def run_with_retry(self, *_: object, **__: object) -> Ended:
-        return Ended(0, self.packed, "")
+    def run_with_retry(self, *_: object, into: Into | None = None, **__: object) -> Ended:
+        assert into is not None, "files go where they belong as they come"
+        for size in (len(self.packed) // 2, len(self.packed)):  # the connection breaks once
+            with into() as out, os.fdopen(os.dup(out), "wb") as stream:
+                stream.write(self.packed[:size])
+        return Ended(0, b"", "")
 
 
 def packed(*members: tuple[str, str]) -> bytes:
@@ -83,6 +90,35 @@ def test_what_cannot_be_unpacked_is_said(tmp_path: Path) -> None:
         ) as caught:
             copying.download(Host(data), "/there", ["outputs"], tmp_path, deadline=1.0)
         assert caught.value.exit_code == 5
+
+
+def test_no_file_is_held_in_memory(tmp_path: Path) -> None:
+    """A checkpoint may be larger than that."""
+    size = 8 << 20
+    (tmp_path / "there/outputs").mkdir(parents=True)
+    (tmp_path / "there/outputs/a").write_bytes(os.urandom(size))
+    words = ["bash", "-c", copying.PACK, "bash", str(tmp_path / "there")]
+    unpacking = copying.Unpacking("lab-main", ["outputs"], tmp_path / "here")
+    tracemalloc.start()
+    try:
+        ended = run_program(words, b"outputs\0", 60.0, "lab-main", unpacking.stream)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    unpacking.require_success()
+    assert (ended.code, ended.out) == (0, b"")
+    assert (tmp_path / "here/outputs/a").stat().st_size == size
+    assert peak < size // 2
+
+
+def test_a_full_disk_is_said_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(tarfile.TarFile, "makefile", full)
+    files = packed(("outputs/a", "1" * 9999))
+    with pytest.raises(OSError, match="No space left"):
+        copying.download(Host(files), "/there", ["outputs"], tmp_path, deadline=1.0)
 
 
 def test_a_file_that_was_fetched_stays_when_it_comes_anew(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fairway_core.target import KubernetesAccess
+    from fairway_runner.engines.remote.connection import Into
 
 _LOG = logging.getLogger("fairway")
 
@@ -131,13 +132,15 @@ class Exec:
         input: bytes = b"",  # noqa: A002
         deadline: float,
         timeout: float = COMMAND_TIMEOUT,
+        into: Into | None = None,
     ) -> Ended:
         """See `Connection.run`."""
         backoff = Backoff(deadline)
         with self.silence.watch(self.name, deadline) as watched:
             while True:
-                call = _Call(self._line(words, len(input)), input)
-                ended = call.finish(timeout, self.name)
+                with nullcontext(None) if into is None else into() as out:
+                    call = _Call(self._line(words, len(input)), input, out)
+                    ended = call.finish(timeout, self.name)
                 if ended is not None:
                     self.reached = True
                     watched.answered()
@@ -159,9 +162,12 @@ class Exec:
         to.mkdir(parents=True, exist_ok=True)
         listed = b"".join(f"{name}\0".encode() for name in names)
         words = ["bash", "-c", copying.PACK, "bash", folder]
-        ended = self.run(words, input=listed, deadline=deadline, timeout=_COPY_TIMEOUT)
+        unpacking = copying.Unpacking(self.name, names, to)
+        ended = self.run(
+            words, input=listed, deadline=deadline, timeout=_COPY_TIMEOUT, into=unpacking.stream
+        )
         copying.require_success(self.name, ended)
-        copying.unpack(self.name, ended.out, names, to)
+        unpacking.require_success()
 
     def interactive(self, words: Sequence[str], *, forward: str = "") -> int:
         """See `Connection.interactive`."""
@@ -236,11 +242,14 @@ class Exec:
 
 
 class _Call:
-    """One command in the pod: what it is sent, and what came back until its mark."""
+    """One command in the pod: what it is sent, and what came back until its mark.
 
-    def __init__(self, line: tuple[list[str], str], data: bytes) -> None:
+    What it prints goes to the descriptor `to` as it comes, where there is one.
+    """
+
+    def __init__(self, line: tuple[list[str], str], data: bytes, to: int | None = None) -> None:
         words, mark = line
-        self.mark = mark.encode()
+        self.mark, self.to = mark.encode(), to
         self.out, self._said = bytearray(), ""
         self.heard: float | None = None
         """When there was the last sign of life, once there was one."""
@@ -315,7 +324,19 @@ class _Call:
                     self._said = (self._said + data.decode(errors="replace"))[-_PIECE:]
         return True
 
+    def _pass_on(self, to: int) -> None:
+        """Writes what is there of its output, without what may be a part of the mark behind it."""
+        opening = b"\n" + self.mark + b" "
+        start = self.out.find(opening)
+        end = start if start >= 0 else max(0, len(self.out) - len(opening))
+        left = bytes(self.out[:end])
+        while left:
+            left = left[os.write(to, left) :]
+        del self.out[:end]
+
     def _parse(self) -> None:
+        if self.to is not None:
+            self._pass_on(self.to)
         close = b"\n" + self.mark + b"\n"
         if not self.out.endswith(close):
             return

@@ -7,6 +7,8 @@ import shutil
 import signal
 import socket
 import subprocess
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -121,10 +123,25 @@ class Here:
         return on_terminal(list(words) or [os.environ.get("SHELL", "bash")])
 
 
-def run_program(words: Sequence[str], data: bytes, timeout: float, name: str) -> Ended:
+Into = Callable[[], AbstractContextManager[int]]
+"""Takes what a program prints, from its beginning at each try: around it, the descriptor to which
+it is written."""
+
+
+def run_program(
+    words: Sequence[str], data: bytes, timeout: float, name: str, into: Into | None = None
+) -> Ended:
     """Runs a program of this machine; UserError where it takes longer than `timeout` seconds."""
     try:
-        done = subprocess.run(words, input=data, capture_output=True, timeout=timeout, check=False)
+        with nullcontext(subprocess.PIPE) if into is None else into() as out:
+            done = subprocess.run(
+                words,
+                input=data,
+                stdout=out,
+                stderr=subprocess.PIPE,
+                timeout=timeout,
+                check=False,
+            )
     except subprocess.TimeoutExpired:
         message = f"{name} did not answer within {timeout:g} s"
         hint = "is a file system hanging there? try it by hand: ls the shared folder"
@@ -132,7 +149,7 @@ def run_program(words: Sequence[str], data: bytes, timeout: float, name: str) ->
     except FileNotFoundError:
         message = f"`{words[0]}` is not on this machine's PATH"
         raise UserError.of("missing-tool", message, f"install {words[0]}", exit_code=4) from None
-    return Ended(done.returncode, done.stdout, done.stderr.decode(errors="replace"))
+    return Ended(done.returncode, done.stdout or b"", done.stderr.decode(errors="replace"))
 
 
 def on_terminal(words: Sequence[str]) -> int:

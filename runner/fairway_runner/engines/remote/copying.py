@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import io
+import os
 import posixpath
 import shlex
 import shutil
 import tarfile
+import threading
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fairway_core.findings import UserError
@@ -17,7 +21,7 @@ from fairway_runner.runs.shapes import STRANGE
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from fairway_runner.engines.remote.connection import Ended
+    from fairway_runner.engines.remote.connection import Ended, Into
 
 Program = Callable[[], list[str]]
 """The command line of a program; made anew for each try, since its connection may be another."""
@@ -25,6 +29,7 @@ Program = Callable[[], list[str]]
 # rsync: the connection's start failed, errors in the stream, time-outs; and those of ssh.
 _BROKEN = (255, 5, 10, 12, 30, 35)
 _NOT_FOUND = 127  # there is no rsync on the host
+_PIECE = 1 << 16
 _TIMEOUT = 86_400.0  # seconds: a copy may take long, and one that stands still ends by keepalives
 
 
@@ -61,6 +66,7 @@ class Remote(Protocol):
         deadline: float,
         timeout: float = ...,
         broken: Sequence[int] = ...,
+        into: Into | None = ...,
     ) -> Ended:
         """Runs a program again as long as the connection breaks."""
 
@@ -83,24 +89,60 @@ def download(
     program = lambda: [*_rsync_line(remote), *options, "--", f"{remote.name}:{folder}/", f"{to}/"]  # noqa: E731
     if _finish_rsync(remote, program, listed, deadline):
         return
-    ended = _finish(remote, _sh(remote, PACK, folder), listed, deadline)
-    unpack(remote.name, ended.out, names, to)
+    unpacking = Unpacking(remote.name, names, to)
+    _finish(remote, _sh(remote, PACK, folder), listed, deadline, unpacking.stream)
+    unpacking.require_success()
 
 
-def unpack(host: str, packed: bytes, names: Sequence[str], to: Path) -> None:
-    """Writes what was asked for of a tar file that a host sent, and nothing that would lie
-    elsewhere."""
-    # Python's own guard too, where it has it: since 3.11.4.
-    guard: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
-    try:
-        with tarfile.open(fileobj=io.BytesIO(packed), mode="r:gz") as files:
-            wanted = [each for each in files if _is_wanted(each, names)]
-            for each in wanted:
-                _make_room(to / posixpath.normpath(each.name), to)
-            files.extractall(to, wanted, **guard)  # noqa: S202 - each was looked at
-    except (tarfile.TarError, EOFError, zlib.error) as error:
-        message = f"{host} sent files that cannot be unpacked: {error}"
-        raise UserError.of("host-failed", message, STRANGE, exit_code=5) from None
+@dataclass
+class Unpacking:
+    """Writes what was asked for of a tar file that a host sends, as it comes, and nothing that
+    would lie elsewhere."""
+
+    host: str
+    names: Sequence[str]
+    to: Path
+    error: Exception | None = None
+
+    @contextmanager
+    def stream(self) -> Iterator[int]:
+        """A descriptor that takes the tar file, each time from its beginning."""
+        self.error = None
+        reader, writer = os.pipe()
+        thread = threading.Thread(target=self._unpack, args=(reader,), daemon=True)
+        thread.start()
+        try:
+            yield writer
+        finally:
+            os.close(writer)
+            thread.join()
+
+    def require_success(self) -> None:
+        """UserError where the last tar file could not be unpacked, OSError where this machine could
+        not write what was in it."""
+        if isinstance(self.error, tarfile.TarError | EOFError | zlib.error):
+            message = f"{self.host} sent files that cannot be unpacked: {self.error}"
+            raise UserError.of("host-failed", message, STRANGE, exit_code=5)
+        if self.error is not None:
+            raise self.error
+
+    def _unpack(self, reader: int) -> None:
+        # Python's own guard too, where it has it: since 3.11.4.
+        guard: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+        with os.fdopen(reader, "rb") as data:
+            try:
+                with tarfile.open(fileobj=data, mode="r|gz") as files:
+                    files.extractall(self.to, self._wanted(files), **guard)  # noqa: S202 - looked at
+            except Exception as error:  # noqa: BLE001 - it is raised by who waits for the thread
+                self.error = error
+            while data.read(_PIECE):
+                pass  # who sends it is not to wait for a reader
+
+    def _wanted(self, files: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+        for each in files:
+            if _is_wanted(each, self.names):
+                _make_room(self.to / posixpath.normpath(each.name), self.to)
+                yield each
 
 
 def _make_room(path: Path, to: Path) -> None:
@@ -155,12 +197,13 @@ def packed(folder: Path) -> bytes:
     return buffer.getvalue()
 
 
-def _finish(remote: Remote, program: Program, data: bytes, deadline: float) -> Ended:
+def _finish(
+    remote: Remote, program: Program, data: bytes, deadline: float, into: Into | None = None
+) -> None:
     ended = remote.run_with_retry(
-        program, data, deadline=deadline, timeout=_TIMEOUT, broken=_BROKEN
+        program, data, deadline=deadline, timeout=_TIMEOUT, broken=_BROKEN, into=into
     )
     require_success(remote.name, ended)
-    return ended
 
 
 def require_success(host: str, ended: Ended) -> None:

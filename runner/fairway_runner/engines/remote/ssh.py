@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fairway_core.reach import Reach
+    from fairway_runner.engines.remote.connection import Into
 
 BROKEN = 255  # what OpenSSH exits with where the connection failed
 
@@ -145,6 +146,7 @@ class Ssh:
         deadline: float,
         timeout: float = COMMAND_TIMEOUT,
         broken: Sequence[int] = (BROKEN,),
+        into: Into | None = None,
     ) -> Ended:
         """Runs a program that uses the connection, and again where it ends with a code that
         says that the connection is `broken`."""
@@ -156,7 +158,7 @@ class Ssh:
                 ended = self._open()
                 if ended is None:
                     watched.answered()
-                    ended = run_program(program(), data, timeout, self.name)
+                    ended = run_program(program(), data, timeout, self.name, into)
                     if ended.code not in broken:
                         self.reached = True
                         return ended
