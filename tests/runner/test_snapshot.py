@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 from typing import TYPE_CHECKING, Any
 
+from fairway_agent import clone
 from fairway_runner.submit import snapshot
 
 if TYPE_CHECKING:
@@ -20,13 +20,13 @@ def test_equal_code_is_taken_by_two_threads_at_once(
 ) -> None:
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "a.txt").write_text("a")
-    both, copy = Barrier(2), shutil.copy2
+    both, copy = Barrier(2), clone.copy
 
     def copied(*paths: Any) -> Any:
         both.wait(60)
         return copy(*paths)
 
-    monkeypatch.setattr(shutil, "copy2", copied)
+    monkeypatch.setattr(clone, "copy", copied)
     code = snapshot.collect(tmp_path / "code")
     with ThreadPoolExecutor(2) as pool:
         takes = [pool.submit(snapshot.snapshot, code, tmp_path / "store") for _ in range(2)]

@@ -7,7 +7,7 @@ import shutil
 import tarfile
 from typing import IO, TYPE_CHECKING
 
-from fairway_agent import run_files
+from fairway_agent import clone, run_files
 from fairway_agent.faults import Fault
 from fairway_agent.shared.reports import ReceiveReport, ReceiveRequest
 
@@ -91,7 +91,7 @@ def copy_code(shared: Path, code: str, folder: Path) -> None:
     snapshot = adopt_code(shared, code, folder.name)
     draft = folder / ".code"
     shutil.rmtree(draft, ignore_errors=True)
-    shutil.copytree(snapshot, draft, symlinks=True)
+    shutil.copytree(snapshot, draft, symlinks=True, copy_function=clone.copy)
     draft.rename(folder / "code")
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import filecmp
 import os
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from fairway_agent import clone
 from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.engines.engine import no_progress
@@ -180,7 +180,7 @@ def _bring(source: Path, target: Path, known: Path | None) -> int:
         if _is_link(source):
             draft.symlink_to(source.readlink())
         elif known is None or not _linked(known, draft):
-            shutil.copy2(source, draft)
+            clone.copy(source, draft)
         size = os.lstat(draft).st_size
         draft.replace(target)
     finally:

@@ -87,6 +87,8 @@ def _take(code: Code, store: Path) -> Path:
     target = stored(code.digest, store)
     if target.is_dir():
         return target
+    from fairway_agent import clone
+
     store.mkdir(parents=True, exist_ok=True)
     # A server submits the same code in several threads at once.
     draft = store / f".{code.digest[:16]}.{os.getpid()}-{threading.get_ident()}"
@@ -95,7 +97,7 @@ def _take(code: Code, store: Path) -> Path:
         for file in code.files:
             copy = draft / file.path
             copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(code.folder / file.path, copy)
+            clone.copy(code.folder / file.path, copy)
         try:
             draft.rename(target)
         except OSError:

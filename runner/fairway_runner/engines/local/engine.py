@@ -122,9 +122,11 @@ class LocalEngine:
         if retry and run.state_at_end == "lost":
             _end_all(run)
         elif not retry:
+            from fairway_agent.clone import copy
+
             try:
                 # A copy of its own, in which the setup may build and tasks may write.
-                shutil.copytree(snapshot, run.folder / "code")
+                shutil.copytree(snapshot, run.folder / "code", copy_function=copy)
             except OSError as error:
                 shutil.rmtree(run.folder, ignore_errors=True)
                 os.close(lock)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from fairway_agent.clone import copy
 from fairway_core.findings import UserError
 from fairway_runner.engines.guarded import guarded
 
@@ -106,7 +107,7 @@ class Here:
 
     def upload(self, folder: Path, to: str, *, deadline: float) -> None:
         """Copies files."""
-        shutil.copytree(folder, to, symlinks=True, dirs_exist_ok=True)
+        shutil.copytree(folder, to, symlinks=True, copy_function=copy, dirs_exist_ok=True)
 
     def download(self, folder: str, names: Sequence[str], to: Path, *, deadline: float) -> None:
         """Copies files."""
@@ -180,4 +181,4 @@ def _renew(source: Path, target: Path) -> None:
         if (old.st_size, old.st_mtime_ns) == (new.st_size, new.st_mtime_ns):
             return
         target.unlink()
-    shutil.copy2(source, target, follow_symlinks=False)
+    copy(source, target, follow_symlinks=False)
