@@ -245,12 +245,12 @@ class TestHealthCheck:
     @pytest.mark.parametrize(
         ("values", "problem"),
         [
-            ({"gpus": "0, 0"}, "1 of 2 GPUs"),
-            ({"gpus": "failed\nat all"}, "nvidia-smi: failed"),
-            ({"gpus": "0, 0\n1, 7"}, "uncorrected ECC errors: GPU 1: 7"),
+            ({"gpus": "0, 0"}, "hardware: 1 of 2 GPUs"),
+            ({"gpus": "failed\nat all"}, "hardware: nvidia-smi: failed"),
+            ({"gpus": "0, 0\n1, 7"}, "hardware: uncorrected ECC errors: GPU 1: 7"),
             (
                 {"kernel": "[1.0] NVRM: Xid (PCI:0001:00:00): 79, pid=1, GPU has fallen off"},
-                "XID 79 on 0001:00:00",
+                "hardware: XID 79 on 0001:00:00",
             ),
             ({"free": 1}, "1 GiB free on /scratch"),
         ],
@@ -276,7 +276,7 @@ class TestHealthCheck:
         self, check: Callable[..., list[str]], file: str, text: str, problem: str
     ) -> None:
         (check.root / "sys/class/infiniband/mlx5_0/ports/1" / file).write_text(text)  # type: ignore[attr-defined]
-        assert check() == [f"update nodename=nd-0 state=drain reason=fairway: {problem}"]
+        assert check() == [f"update nodename=nd-0 state=drain reason=fairway: hardware: {problem}"]
 
     def test_a_file_system_that_is_away_is_named(self, check: Callable[..., list[str]]) -> None:
         (check.root / "proc/mounts").write_text("")  # type: ignore[attr-defined]
@@ -284,13 +284,13 @@ class TestHealthCheck:
 
     def test_several_faults_are_one_reason(self, check: Callable[..., list[str]]) -> None:
         assert check(gpus="0, 0", free=0)[0].endswith(
-            "reason=fairway: 1 of 2 GPUs; 0 GiB free on /scratch"
+            "reason=fairway: hardware: 1 of 2 GPUs; 0 GiB free on /scratch"
         )
 
     @pytest.mark.parametrize(
         ("reason", "told"),
         [
-            ("fairway: 1 of 2 GPUs", ["update nodename=nd-0 state=resume"]),
+            ("fairway: hardware: 1 of 2 GPUs", ["update nodename=nd-0 state=resume"]),
             ("by hand", []),
             ("Azure: Preempt", []),
         ],
@@ -307,14 +307,14 @@ class TestHealthCheck:
         assert check(before=True) == []
         assert check.said == (0, "")  # type: ignore[attr-defined]
         assert check(gpus="0, 0", free=0, before=True) == []
-        assert check.said == (1, "1 of 2 GPUs; 0 GiB free on /scratch; ")  # type: ignore[attr-defined]
+        assert check.said == (1, "hardware: 1 of 2 GPUs; 0 GiB free on /scratch; ")  # type: ignore[attr-defined]
 
     @pytest.mark.parametrize(
         ("body", "said"),
         [
             ("exit 0", (0, "")),
             ("echo 'ERROR: nhc: check_nccl_allreduce: 310 GB/s' >$4; exit 1", (1, "310 GB/s; ")),
-            ("exit 7", (1, "azurehpc: azurehpc-health-checks: exit code 7; ")),
+            ("exit 7", (1, "hardware: azurehpc: azurehpc-health-checks: exit code 7; ")),
             (None, (1, "the image has no {}/conf/nd96isr_h100_v5.conf; ")),
         ],
     )

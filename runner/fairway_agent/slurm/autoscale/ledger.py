@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from fairway_agent import files
 from fairway_agent.slurm.autoscale.holds import Hold
+from fairway_agent.slurm.autoscale.slurmctld import HARDWARE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -93,7 +94,8 @@ class Ledger:
             return ""
         reason, since = self.hosts[host]
         day = time.strftime("%Y-%m-%d", time.gmtime(since))
-        return f"host {host} failed on {day}: {reason.removeprefix('fairway: ')}"
+        why = reason.removeprefix("fairway: ").removeprefix(HARDWARE)
+        return f"host {host} failed on {day}: {why}"
 
     def trouble_of(self, node_or_instance: str) -> str:
         """What the instance, or that of the node, says that it lacks; empty where it is well."""

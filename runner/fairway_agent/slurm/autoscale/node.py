@@ -22,6 +22,7 @@ from fairway_agent.slurm.autoscale import munge
 from fairway_agent.slurm.autoscale.hardware import physical_host, unsound
 from fairway_agent.slurm.autoscale.munge_key import install_key, read_key
 from fairway_agent.slurm.autoscale.program import begin
+from fairway_agent.slurm.autoscale.slurmctld import HARDWARE
 
 if TYPE_CHECKING:
     from fairway_agent.azure.imds import Machine, Metadata
@@ -50,7 +51,7 @@ def main() -> int:
         return 1
     if fault := unsound(settings):
         _log.critical("%s", fault)
-        ask_for_name(settings, me, trouble=fault, hardware=True)
+        ask_for_name(settings, me, trouble=fault, hardware=fault.startswith(HARDWARE))
         return 1
     while (name := ask_for_name(settings, me)) is None:
         time.sleep(settings.poll)

@@ -18,8 +18,9 @@ _PART = re.compile(r"(?P<stem>[^\[,]+)(?:\[(?P<numbers>[^\]]*)\])?(?:,|$)")
 # Of `scontrol -o show node`; a flag follows the state after a plus sign.
 _STATE = re.compile(r"NodeName=(?P<name>\S+).*? State=(?P<state>\S+)")
 _REASON = re.compile(r" Reason=(?P<text>.*?) \[(?P<by>[^@\]]*)@[^\]]*\]")
-# Of the health check's words.
-_OF_HARDWARE = re.compile(r"fairway: .*(GPU|nvidia-smi|XID|InfiniBand|azurehpc)")
+HARDWARE = "hardware: "
+"""What the health check says before anything else where it is its machine's fault, and not that of
+a file system, say."""
 # What Fairway and slurmctld write as reasons; the latter's are from its source, 22.05 to 25.11.
 _REASONS = (
     *("fairway:", "Azure:", "Not responding", "ResumeTimeout reached", "Kill task failed"),
@@ -43,8 +44,8 @@ class Node:
 
     @property
     def has_bad_hardware(self) -> bool:
-        """Whether the health check drained it for its machine's fault, and not a file system's."""
-        return "DRAIN" in self.state and _OF_HARDWARE.match(self.reason) is not None
+        """Whether the health check drained it for its machine's fault."""
+        return "DRAIN" in self.state and self.reason.startswith(f"fairway: {HARDWARE}")
 
     def is_a_persons(self, slurm_user: str) -> bool:
         """Whether a person gave the reason, and neither slurmctld nor a program of Fairway's."""

@@ -208,9 +208,9 @@ class TestHosts:
     @pytest.mark.parametrize(
         ("reason", "remembered"),
         [
-            ("fairway: XID 79 on 0001:00:00", True),
-            ("fairway: 7 of 8 InfiniBand adapters are up", True),
-            ("fairway: /data is not mounted", False),
+            ("fairway: hardware: XID 79 on 0001:00:00", True),
+            ("fairway: hardware: 7 of 8 InfiniBand adapters are up", True),
+            ("fairway: /data/GPU is not mounted", False),
             ("by hand", False),
         ],
     )

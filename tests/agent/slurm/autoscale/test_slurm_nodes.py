@@ -229,14 +229,14 @@ class TestClaims:
     ) -> None:
         azure.secret = base64.b64encode(b"k" * 128).decode()
         tell_host(lab, "DSM01XYZ")
-        lab.set(check=["sh", "-c", "echo '7 of 8 GPUs; '; exit 1"], settle=0)
+        lab.set(check=["sh", "-c", "echo 'hardware: 7 of 8 GPUs; '; exit 1"], settle=0)
         with opened(service, "nd") as ledger:
             ledger.want(["nd-0"])
             ledger.see(["7"])
         assert lab.run("node").returncode == 1
         assert not (lab.folder / "slurmd-started").exists(), "no job sees it"
         with opened(service, "nd") as ledger:
-            assert ledger.troubles["7"] == "7 of 8 GPUs;"
+            assert ledger.troubles["7"] == "hardware: 7 of 8 GPUs;"
             assert ledger.claims == {}
         # Another instance, which looks well itself, and stands on the same host.
         lab.set(check=["true"])
@@ -249,6 +249,24 @@ class TestClaims:
         tell_host(lab, "DSM02ABC")
         assert node.ask_for_name(settings, other) == "nd-0"
 
+    def test_a_host_is_not_blamed_for_a_file_system_that_is_away(
+        self, service: Settings, lab: Lab, azure: Azure
+    ) -> None:
+        azure.secret = base64.b64encode(b"k" * 128).decode()
+        tell_host(lab, "DSM01XYZ")
+        lab.set(check=["sh", "-c", "echo '/data is not mounted; '; exit 1"], settle=0)
+        with opened(service, "nd") as ledger:
+            ledger.want(["nd-0"])
+            ledger.see(["7"])
+        assert lab.run("node").returncode == 1
+        with opened(service, "nd") as ledger:
+            assert ledger.troubles["7"] == "/data is not mounted;"
+            assert ledger.hosts == {}
+        lab.set(check=["true"])
+        settings = load(str(lab.folder / "settings.json"))
+        other = Machine("v_8", "bbbb-8", "/subscriptions/s/virtualMachines/8")
+        assert node.ask_for_name(settings, other) == "nd-0"
+
     def test_hosts_are_refused_for_some_days_and_working_nodes_never(
         self, service: Settings, lab: Lab
     ) -> None:
@@ -259,12 +277,12 @@ class TestClaims:
         assert node.ask_for_name(settings, ME) == "nd-0"
         with opened(service, "nd") as ledger:
             assert ledger.claims["nd-0"].host == "DSM01XYZ"
-            ledger.fail_host("DSM01XYZ", "fairway: 7 of 8 GPUs")
+            ledger.fail_host("DSM01XYZ", "fairway: hardware: 7 of 8 GPUs")
         assert node.ask_for_name(settings, ME) == "nd-0", "it is Slurm's to drain"
         other = replace(ME, vm="bbbb-8")
         assert node.ask_for_name(settings, other) is None
         with opened(service, "nd") as ledger:
-            ledger.hosts["DSM01XYZ"] = ("fairway: 7 of 8 GPUs", time.time() - 8 * 86_400)
+            ledger.hosts["DSM01XYZ"] = ("fairway: hardware: 7 of 8 GPUs", time.time() - 8 * 86_400)
         assert node.ask_for_name(settings, other) == "nd-1"
 
     def test_slurm_knows_which_machine_a_node_is(self, service: Settings, lab: Lab) -> None:
