@@ -17,13 +17,17 @@ if TYPE_CHECKING:
     from fairway_constructs.azure_files import AzureFiles
     from fairway_constructs.azurerm.provider import AzurermProvider
     from fairway_constructs.bastion import Bastion
-    from fairway_constructs.batch_account import BatchAccount
-    from fairway_constructs.batch_pool import BatchPool
+    from fairway_constructs.batch_account import AutoStorage, BatchAccount
+    from fairway_constructs.batch_pool import BatchPool, Containers
     from fairway_constructs.batch_user_subscription import UserSubscription
     from fairway_constructs.budget import Budget
-    from fairway_constructs.cdk import App, Aspects, Component, Output, Stack
+    from fairway_constructs.cdk import App, Aspects, Component, Construct, Output, Stack
+    from fairway_constructs.cloud_init.mounts import Mount
+    from fairway_constructs.cloud_init.people import Accounts
+    from fairway_constructs.cloud_init.proxy import MachineProxy
+    from fairway_constructs.cloud_init.slurm import SlurmNode
     from fairway_constructs.egress import FirewallEgress, NatEgress
-    from fairway_constructs.encryption import customer_key
+    from fairway_constructs.encryption import CustomerKey, customer_key
     from fairway_constructs.existing_group import ExistingGroup
     from fairway_constructs.existing_network import ExistingNetwork
     from fairway_constructs.existing_storage import ExistingStorage
@@ -34,10 +38,10 @@ if TYPE_CHECKING:
     from fairway_constructs.kubernetes.cluster import KubernetesCluster
     from fairway_constructs.kubernetes.configuration import Configuration
     from fairway_constructs.kubernetes.node_pool import NodePool
-    from fairway_constructs.lustre import Lustre
+    from fairway_constructs.lustre import BlobImport, Lustre
     from fairway_constructs.monitoring import Monitoring
     from fairway_constructs.netapp import NetApp
-    from fairway_constructs.network import Network
+    from fairway_constructs.network import Network, PlacedSubnet
     from fairway_constructs.nfs_server import NfsServer
     from fairway_constructs.nodes import NodeSpec
     from fairway_constructs.peering import Peering
@@ -53,17 +57,23 @@ if TYPE_CHECKING:
     from fairway_constructs.working_hours import WorkingHours
 
 __all__ = [
+    "Accounts",
     "Alerts",
     "App",
     "Aspects",
+    "AutoStorage",
     "AzureFiles",
     "AzurermProvider",
     "Bastion",
     "BatchAccount",
     "BatchPool",
+    "BlobImport",
     "Budget",
     "Component",
     "Configuration",
+    "Construct",
+    "Containers",
+    "CustomerKey",
     "ExistingGroup",
     "ExistingNetwork",
     "ExistingStorage",
@@ -77,7 +87,9 @@ __all__ = [
     "KubernetesCluster",
     "LoginNode",
     "Lustre",
+    "MachineProxy",
     "Monitoring",
+    "Mount",
     "NatEgress",
     "NetApp",
     "Network",
@@ -86,11 +98,13 @@ __all__ = [
     "NodeSpec",
     "Output",
     "Peering",
+    "PlacedSubnet",
     "Placement",
     "PrivateEndpoints",
     "Registry",
     "Scheduler",
     "SingleVm",
+    "SlurmNode",
     "Stack",
     "Storage",
     "UserSubscription",
@@ -105,13 +119,17 @@ _NAMES = {
     "azure_files": "AzureFiles",
     "azurerm.provider": "AzurermProvider",
     "bastion": "Bastion",
-    "batch_account": "BatchAccount",
-    "batch_pool": "BatchPool",
+    "batch_account": "AutoStorage BatchAccount",
+    "batch_pool": "BatchPool Containers",
     "batch_user_subscription": "UserSubscription",
     "budget": "Budget",
-    "cdk": "App Aspects Component Output Stack",
+    "cdk": "App Aspects Component Construct Output Stack",
+    "cloud_init.mounts": "Mount",
+    "cloud_init.people": "Accounts",
+    "cloud_init.proxy": "MachineProxy",
+    "cloud_init.slurm": "SlurmNode",
     "egress": "FirewallEgress NatEgress",
-    "encryption": "customer_key",
+    "encryption": "CustomerKey customer_key",
     "existing_group": "ExistingGroup",
     "existing_network": "ExistingNetwork",
     "existing_storage": "ExistingStorage",
@@ -122,10 +140,10 @@ _NAMES = {
     "kubernetes.cluster": "KubernetesCluster",
     "kubernetes.configuration": "Configuration",
     "kubernetes.node_pool": "NodePool",
-    "lustre": "Lustre",
+    "lustre": "BlobImport Lustre",
     "monitoring": "Monitoring",
     "netapp": "NetApp",
-    "network": "Network",
+    "network": "Network PlacedSubnet",
     "nfs_server": "NfsServer",
     "nodes": "NodeSpec",
     "peering": "Peering",
