@@ -25,9 +25,8 @@ from fairway_constructs.cloud_init.start_task import start_task_command
 from fairway_constructs.literal import literal
 from fairway_constructs.terraform_data import TerraformData
 from fairway_core.autoscale import PoolShape, iso_duration, scale_formula
-from fairway_core.catalog import limit
 from fairway_core.documents import FieldError
-from fairway_core.environment.batch import check_pool_image
+from fairway_core.environment.batch import check_pool_image, most_pool_nodes
 from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
@@ -46,11 +45,6 @@ _RESIZE_TIMEOUT = "PT30M"
 
 # Mirrors of packages and a file server that has just been started need a second attempt.
 _START_TASK_RETRIES = 3
-
-_MPI_LIMITS = {
-    "BatchService": "batch_pool_nodes_batch_service",
-    "UserSubscription": "batch_pool_nodes_user_subscription",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,8 +187,7 @@ def _check(
     shape: PoolShape,
     autoscale: Autoscale | None,
 ) -> None:
-    kind = "batch_spot_nodes" if shape.spot else "batch_dedicated_nodes"
-    most = limit(_MPI_LIMITS[mode] if shape.mpi else kind)
+    most = most_pool_nodes(mode, mpi=shape.mpi, spot=shape.spot)
     if not 0 <= shape.minimum <= shape.maximum or not 1 <= shape.maximum <= most:
         raise UserError.of(
             "too-many-nodes",

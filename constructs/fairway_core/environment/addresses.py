@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from ipaddress import IPv4Network
 
+from fairway_core.documents import FieldError
+from fairway_core.environment.values import WIDEST_RANGE
+
 # The first half belongs to the compute nodes. The second half is cut into sixteen equal
 # blocks, and a role keeps its block for ever: a new role takes a free one and moves nobody.
 _BLOCKS = {
@@ -19,6 +22,16 @@ _BLOCK_BITS = 5
 
 # The smallest block must still hold Azure's largest demand on a small subnet, a /26.
 LONGEST_PREFIX = 26 - _BLOCK_BITS
+
+
+def check_space(space: IPv4Network) -> None:
+    """Raises FieldError for a range that Azure takes for no network, or that has no room for all
+    subnets."""
+    if not WIDEST_RANGE <= space.prefixlen <= LONGEST_PREFIX:
+        raise FieldError(
+            f"`{space}` cannot be cut into subnets",
+            f"take a length of /{WIDEST_RANGE} to /{LONGEST_PREFIX}, for example /16",
+        )
 
 
 def subnet_plan(address_space: IPv4Network) -> dict[str, IPv4Network]:

@@ -26,7 +26,7 @@ BATCH_APPLICATION_ID = "ddbf3205-c6bd-46ae-8127-60eb93363864"
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _HOW_TO_FIND_IT = f"az ad sp show --id {BATCH_APPLICATION_ID} --query id --output tsv"
-_MODE_LIMITS = {
+_MPI_LIMITS = {
     "BatchService": "batch_pool_nodes_batch_service",
     "UserSubscription": "batch_pool_nodes_user_subscription",
 }
@@ -135,9 +135,8 @@ class BatchCluster(Model, defer_build=True):
 
     @model_validator(mode="after")
     def _nodes_fit_a_pool(self) -> Self:
-        kind = "batch_spot_nodes" if self.spot else "batch_dedicated_nodes"
         # The account may lower it, see `check_batch`.
-        most = limit("batch_pool_nodes_batch_service") if self.mpi else limit(kind)
+        most = most_pool_nodes("BatchService", mpi=self.mpi, spot=self.spot)
         if self.node_range.max > most:
             raise FieldError(
                 f"a pool holds at most {most} nodes, not {self.node_range.max}",
@@ -260,6 +259,13 @@ class BatchCluster(Model, defer_build=True):
         return self.node_range.min < self.node_range.max
 
 
+def most_pool_nodes(mode: str, *, mpi: bool, spot: bool = False) -> int:
+    """How many nodes a pool of an account with that `mode` holds, by what Azure documents."""
+    if mpi:
+        return limit(_MPI_LIMITS[mode])
+    return limit("batch_spot_nodes" if spot else "batch_dedicated_nodes")
+
+
 def pool_image(size: VmSize) -> Image:
     """The image of a pool of that size where none is named; UserError where none fits.
 
@@ -300,7 +306,7 @@ def check_batch(
             raise FieldError("no cluster has `engine: batch`", "leave `batch:` out", ("batch",))
         return
     mode = (batch or Batch()).mode
-    most = limit(_MODE_LIMITS[mode])
+    most = most_pool_nodes(mode, mpi=True)
     for name, pool in pools.items():
         if pool.mpi and pool.node_range.max > most:
             raise FieldError(

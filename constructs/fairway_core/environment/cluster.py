@@ -274,12 +274,18 @@ class Cluster(Nodes, defer_build=True):
         """Whether system disks are on the nodes themselves, by the rules of scale sets and VMs."""
         if self.os_disk is not None:
             return self.os_disk == "local"
-        spot = self.spot_options
-        is_kept = spot is not None and spot.eviction == "deallocate"
-        return self.nodes > 1 and not is_kept and fits_local_disk(self.size, self.os_gib)
+        return self.nodes > 1 and prefers_local_disk(self.size, self.os_gib, self.spot_options)
 
 
 def fits_local_disk(size: str | VmSize, gib: int) -> bool:
     """Whether the node's own disk holds a system disk of that many GiB."""
     known = vm_size(size) if isinstance(size, str) else size
     return known.ephemeral_os and known.temp_disk_gib > gib
+
+
+def prefers_local_disk(size: str | VmSize, gib: int, spot: Spot | None) -> bool:
+    """Whether nodes of a scale set have their system disk on themselves, where nothing else is
+    said: that is faster, and nothing to pay. Spot nodes that are kept when they are evicted are
+    not, as they would lose it."""
+    is_kept = spot is not None and spot.eviction == "deallocate"
+    return not is_kept and fits_local_disk(size, gib)

@@ -9,10 +9,10 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from fairway_core.catalog import reserved_ranges
 from fairway_core.documents import FieldError, Model
-from fairway_core.environment.addresses import LONGEST_PREFIX
+from fairway_core.environment.addresses import check_space
 from fairway_core.environment.dns import Dns
 from fairway_core.environment.proxy import Proxy
-from fairway_core.environment.values import WIDEST_RANGE, Address, Range, named
+from fairway_core.environment.values import Address, Range, named
 from fairway_core.resource_ids import SubnetId, VirtualNetworkId, network_of
 
 if TYPE_CHECKING:
@@ -148,11 +148,7 @@ class Network(Model, defer_build=True):
     @field_validator("address_space")
     @classmethod
     def _can_be_cut(cls, space: IPv4Network) -> IPv4Network:
-        if not WIDEST_RANGE <= space.prefixlen <= LONGEST_PREFIX:
-            raise FieldError(
-                f"`{space}` cannot be cut into subnets",
-                f"take a length of /{WIDEST_RANGE} to /{LONGEST_PREFIX}, for example /16",
-            )
+        check_space(space)
         return space
 
     @field_validator("peerings")

@@ -16,6 +16,8 @@ from fairway_core.resource_ids import StorageAccountId
 if TYPE_CHECKING:
     from fairway_core.environment.network import Network
 
+Replication = Literal["LRS", "ZRS", "GRS", "RAGRS", "GZRS", "RAGZRS"]
+
 # What is said by the owner of an account that is there already.
 _OWNERS = ("account", "replication", "customer_managed_key", "account_keys")
 
@@ -38,7 +40,7 @@ class Storage(Model, defer_build=True):
     """Whether to create a private endpoint for `existing` in this network."""
     account: str | None = None
     """The account's name, unique in all of Azure; by default Fairway generates one."""
-    replication: Literal["LRS", "ZRS", "GRS", "RAGRS", "GZRS", "RAGZRS"] | None = None
+    replication: Replication | None = None
     """Where copies are kept: LRS in one zone, ZRS in three, the others in two regions. By default
     ZRS, or LRS with `zone: none`.
     """
