@@ -53,7 +53,7 @@ class Bastion(Component):
         place: Placement,
         virtual_network_name: str,
         addresses: IPv4Network,
-        allowed: Sequence[IPv4Network] = (),
+        allowed: Sequence[IPv4Network | str] = (),
         admins: Sequence[str] = (),
     ) -> None:
         super().__init__(scope, id)
@@ -122,7 +122,7 @@ def let_in(scope: Construct, name: str, admin: str, *, resource_id: str, what: s
 
 
 def _rules(
-    scope: Construct, place: Placement, allowed: Sequence[IPv4Network]
+    scope: Construct, place: Placement, allowed: Sequence[IPv4Network | str]
 ) -> NetworkSecurityGroup:
     """All rules that Azure asks of this subnet, in both directions; nothing else comes in.
 

@@ -70,7 +70,7 @@ class BatchAccount(Component):
         id: str = "batch",  # noqa: A002
         *,
         place: Placement,
-        allowed: Sequence[IPv4Network] = (),
+        allowed: Sequence[IPv4Network | str] = (),
         egress_address: str = "",
         user_subscription: UserSubscription | None = None,
         auto_storage: AutoStorage | None = None,

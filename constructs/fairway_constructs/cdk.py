@@ -10,7 +10,8 @@ generated, see `fairway_constructs.azurerm`.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -38,6 +39,7 @@ from cdktf import (  # noqa: E402
     ITerraformDependable,
     LocalBackend,
     TerraformDataSource,
+    TerraformElement,
     TerraformProvider,
     TerraformProviderGeneratorMetadata,
     TerraformResource,
@@ -119,7 +121,8 @@ def _trigger_address(trigger: Resource | str) -> str:
 class Surroundings:
     """Where a construct stands: its stack, and what is around it in there, outermost first.
 
-    `short` is whether resources of a `Component` have short addresses there.
+    `short` is whether resources of a `Component` have short addresses there; `ids` are of what
+    was made in it so far.
     """
 
     stack: Stack
@@ -127,6 +130,7 @@ class Surroundings:
     path: tuple[str, ...]
     around: tuple[IConstruct, ...]
     short: bool
+    ids: set[str] = field(default_factory=set)
 
 
 def surroundings(scope: Construct) -> Surroundings:
@@ -148,6 +152,24 @@ def _foreign(scope: Construct) -> Surroundings:
     return Surroundings(stack, surroundings(stack).addresses, path, around, short=True)
 
 
+@contextmanager
+def _own_id(scope: Construct, id: str) -> Iterator[None]:  # noqa: A002
+    """Says who has the id already, where cdktf refuses to make one more with it."""
+    try:
+        yield
+    except RuntimeError:
+        known: Surroundings | None = vars(scope).get("_inside")
+        if known is None or id not in known.ids:
+            raise
+        where = "/".join([known.stack.node.id, *known.path])
+        raise UserError.of(
+            "id-taken",
+            f"there is a `{id}` in {where} already",
+            "give one of the two another id or name",
+        ) from None
+    surroundings(scope).ids.add(id)
+
+
 class Component(Construct):
     """What our constructs are: a part of a stack, with its resources below it in the tree.
 
@@ -162,7 +184,8 @@ class Component(Construct):
     """
 
     def __init__(self, scope: Construct, id: str, *, name: str = "") -> None:  # noqa: A002
-        super().__init__(scope, id)
+        with _own_id(scope, id):
+            super().__init__(scope, id)
         outside = surroundings(scope)
         kind = next(each for each in type(self).__mro__ if Component in each.__bases__)
         self._inside = Surroundings(
@@ -184,13 +207,38 @@ class Component(Construct):
         return super().node
 
 
-class Resource(TerraformResource):
+class _Element(TerraformElement):
+    """What resources and data sources have in common; a class of cdktf's own comes after it."""
+
+    TYPE: ClassVar[str]
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,  # noqa: A002
+        attributes: Mapping[str, object],
+        **settings: object,
+    ) -> None:
+        self._attributes: dict[str, Any] = terraform_value(attributes)
+        with _own_id(scope, id):
+            super().__init__(scope, id, terraform_resource_type=self.TYPE, **settings)  # type: ignore[call-arg, arg-type]  # of the class that comes after
+        self._outside = surroundings(scope)
+        kind = "data." if isinstance(self, TerraformDataSource) else ""
+        self.terraform_address = f"{kind}{self.TYPE}.{_address(self, scope, id)}"
+        self._outside.addresses.take(self.terraform_address, "/".join([*self._outside.path, id]))
+
+    @cached_property
+    def node(self) -> Node:
+        """Its place in the tree."""
+        return super().node
+
+
+class Resource(_Element, TerraformResource):
     """A managed resource; the generated classes name their type and arguments.
 
     `attributes` maps Terraform's names to plain values, blocks or None, which is left out.
     """
 
-    TYPE: ClassVar[str]
     PROVIDER: ClassVar[TerraformProviderGeneratorMetadata | None] = _AZURERM
 
     def __init__(
@@ -203,39 +251,28 @@ class Resource(TerraformResource):
         depends_on: Sequence[ITerraformDependable] = (),
         provider: TerraformProvider | None = None,
     ) -> None:
-        self._attributes: dict[str, Any] = terraform_value(attributes)
         super().__init__(
             scope,
             id,
-            terraform_resource_type=self.TYPE,
+            attributes,
             terraform_generator_metadata=self.PROVIDER,
             lifecycle=lifecycle.to_terraform() if lifecycle else None,
             depends_on=list(depends_on) or None,
             provider=provider,
         )
-        self._outside = surroundings(scope)
-        self.terraform_address = f"{self.TYPE}.{_address(self, scope, id)}"
-        self._outside.addresses.take(self.terraform_address, "/".join([*self._outside.path, id]))
 
     @jsii.member(jsii_name="synthesizeAttributes")
     def _synthesize_attributes(self) -> Mapping[str, Any]:
         _add_dependencies(self)
         return self._attributes
 
-    @cached_property
-    def node(self) -> Node:
-        """Its place in the tree."""
-        return super().node
-
     def reference(self, path: str) -> str:
         """A reference to any attribute, for example "identity[0].principal_id"."""
         return self.get_string_attribute(path)
 
 
-class DataSource(TerraformDataSource):
+class DataSource(_Element, TerraformDataSource):
     """A data source: like `Resource`, but read and never made."""
-
-    TYPE: ClassVar[str]
 
     def __init__(
         self,
@@ -246,35 +283,26 @@ class DataSource(TerraformDataSource):
         depends_on: Sequence[ITerraformDependable] = (),
         provider: TerraformProvider | None = None,
     ) -> None:
-        self._attributes: dict[str, Any] = terraform_value(attributes)
         super().__init__(
             scope,
             id,
-            terraform_resource_type=self.TYPE,
+            attributes,
             terraform_generator_metadata=_AZURERM,
             depends_on=list(depends_on) or None,
             provider=provider,
         )
-        self._outside = surroundings(scope)
-        self.terraform_address = f"data.{self.TYPE}.{_address(self, scope, id)}"
-        self._outside.addresses.take(self.terraform_address, "/".join([*self._outside.path, id]))
 
     @jsii.member(jsii_name="synthesizeAttributes")
     def _synthesize_attributes(self) -> Mapping[str, Any]:
         _add_dependencies(self)
         return self._attributes
 
-    @cached_property
-    def node(self) -> Node:
-        """Its place in the tree."""
-        return super().node
-
     def reference(self, path: str) -> str:
-        """A reference to any attribute, for example "plan[0].name"."""
+        """A reference to any attribute, for example "identity[0].principal_id"."""
         return self.get_string_attribute(path)
 
 
-def _address(element: Resource | DataSource, scope: Construct, id: str) -> str:  # noqa: A002
+def _address(element: TerraformElement, scope: Construct, id: str) -> str:  # noqa: A002
     """The last part of an element's address, short where it can be."""
     if isinstance(scope, Stack):
         return short_id(id)

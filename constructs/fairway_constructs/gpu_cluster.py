@@ -29,6 +29,7 @@ from fairway_constructs.cloud_init import ADMIN_USERNAME, LONGEST_CUSTOM_DATA, c
 from fairway_constructs.nodes import (
     TERMINATION_NOTICE,
     NodeSpec,
+    admin_keys,
     check_image,
     cloud_init_of,
     os_disk,
@@ -39,7 +40,7 @@ from fairway_constructs.nodes import (
     terms,
 )
 from fairway_core.catalog import limit
-from fairway_core.environment.cluster import fits_local_disk
+from fairway_core.environment.cluster import prefers_local_disk
 from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
@@ -164,9 +165,7 @@ class GpuCluster(Component):
             ),
             identity=Identity(type="UserAssigned", identity_ids=[spec.identity_id]),
             admin_username=ADMIN_USERNAME,
-            admin_ssh_key=[
-                AdminSshKey(username=ADMIN_USERNAME, public_key=key) for key in spec.ssh_keys
-            ],
+            admin_ssh_key=admin_keys(AdminSshKey, spec.ssh_keys),
             disable_password_authentication=True,
             boot_diagnostics=BootDiagnostics(),
             termination_notification=TerminationNotification(
@@ -269,8 +268,6 @@ def _interface(spec: NodeSpec) -> NetworkInterface:
 
 
 def _disk_is_local(name: str, spec: NodeSpec) -> bool:
-    """On the node's own disk where that has the room: faster, and nothing to pay or keep."""
     if spec.local_os_disk is not None:
         return spec.local_os_disk
-    kept = spec.spot is not None and spec.spot.eviction == "deallocate"
-    return not kept and fits_local_disk(spec.size, os_disk_gib(name, spec))
+    return prefers_local_disk(spec.size, os_disk_gib(name, spec), spec.spot)

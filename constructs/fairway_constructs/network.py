@@ -20,7 +20,10 @@ from fairway_constructs.azurerm.virtual_network import VirtualNetwork
 from fairway_constructs.cdk import Component
 from fairway_constructs.egress import FirewallEgress, NatEgress
 from fairway_constructs.network_rules import security_rules
-from fairway_core.environment.addresses import subnet_plan
+from fairway_core.catalog.tables import look_up
+from fairway_core.documents import FieldError
+from fairway_core.environment.addresses import check_space, subnet_plan
+from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -36,6 +39,9 @@ _ALWAYS = ["compute", "storage", "management"]
 
 # Who reads and writes Blob storage and secrets.
 _USES_SERVICES = frozenset({"compute", "lustre", "kubernetes"})
+
+# Whose clients are in the network and need a subnet that holds nothing else.
+_OWN_SUBNETS = {"netapp": "Azure NetApp Files", "lustre": "Azure Managed Lustre"}
 
 # Who makes what stands in a subnet, and needs no way out of it.
 _DELEGATED = {"netapp": "Microsoft.Netapp/volumes"}
@@ -71,10 +77,14 @@ class Network(Component):
     With `bastion` there is one, through which the `admins` come: see `Bastion`. `filesystems`
     are those that need a subnet of their own, `netapp` and `lustre`; with `nfs_3` servers in
     the storage subnet speak that too. `dns` says whose servers resolve names, and in whose zones.
-    With `pods`, the range of these, there is a subnet for nodes of Kubernetes.
+    With `pods`, the range of these, there is a subnet for nodes of Kubernetes; ranges of `web`
+    reach the compute subnet over HTTPS.
+
+    Raises UserError for an address space that cannot be cut into them, an unknown `egress`, and a
+    file system without a subnet of its own; ValueError for what is no range of addresses.
 
     >>> network = Network(stack, place=place, address_space="10.40.0.0/16",
-    ...                   allowed=[IPv4Network("203.0.113.0/24")])  # doctest: +SKIP
+    ...                   allowed=["203.0.113.0/24"])  # doctest: +SKIP
     >>> network.subnets["compute"].id  # doctest: +SKIP
     """
 
@@ -85,7 +95,7 @@ class Network(Component):
         *,
         place: Placement,
         address_space: IPv4Network | str,
-        allowed: Sequence[IPv4Network] = (),
+        allowed: Sequence[IPv4Network | str] = (),
         private_endpoints: bool = False,
         egress: Literal["nat", "none"] | Firewall = "nat",
         service_endpoints: Sequence[str] = ("Microsoft.Storage",),
@@ -100,7 +110,10 @@ class Network(Component):
         super().__init__(scope, id)
         self._web = web
         self._zones = dns.existing_zones if dns else None
-        address_space = IPv4Network(address_space)
+        address_space = _checked_space(address_space)
+        ranges = [IPv4Network(each) for each in allowed]
+        for each in filesystems:
+            look_up(each, _OWN_SUBNETS, "file-system-with-a-subnet")
         self._place = place
         self._filesystems = filesystems
         self._nfs_3 = nfs_3
@@ -124,10 +137,10 @@ class Network(Component):
         roles = [*_ALWAYS, *(["endpoints"] if private_endpoints else []), *sorted(filesystems)]
         roles += ["kubernetes"] if pods else []
         self.subnets: Mapping[str, PlacedSubnet] = {
-            role: self._subnet(role, plan, allowed, vnet_name) for role in roles
+            role: self._subnet(role, plan, ranges, vnet_name) for role in roles
         }
         self.endpoints = self._endpoints() if private_endpoints else None
-        self.bastion = self._bastion(plan["bastion"], allowed, admins) if bastion else None
+        self.bastion = self._bastion(plan["bastion"], ranges, admins) if bastion else None
 
     def _endpoints(self) -> PrivateEndpoints:
         from fairway_constructs.private_endpoint import PrivateEndpoints
@@ -161,6 +174,12 @@ class Network(Component):
             return None
         if egress == "nat":
             return NatEgress(self, place=self._place)
+        if isinstance(egress, str):
+            raise UserError.of(
+                "unknown-egress",
+                f"`{egress}` is no way out of a network",
+                'take "nat", "none", or a Firewall of fairway_core.environment',
+            )
         return FirewallEgress(self, place=self._place, next_hop=egress.next_hop)
 
     def _subnet(
@@ -218,6 +237,16 @@ class Network(Component):
         if self._egress and role not in _DELEGATED:
             self._egress.attach(role, subnet_id)
         return PlacedSubnet(subnet_id, plan[role])
+
+
+def _checked_space(text: IPv4Network | str) -> IPv4Network:
+    """The range, where it holds all subnets that a network may ever have."""
+    space = IPv4Network(text)
+    try:
+        check_space(space)
+    except FieldError as error:
+        raise UserError.of("bad-address-space", str(error), error.hint) from None
+    return space
 
 
 def _delegation(service: str) -> list[Delegation]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _SMALLEST_RANGE = 30
 
 
-def public_ranges(ranges: Sequence[IPv4Network]) -> list[str]:
+def public_ranges(ranges: Sequence[IPv4Network | str]) -> list[str]:
     """The ranges that are seen on the internet, each as address/length.
 
     >>> public_ranges([IPv4Network("203.0.113.7/32"), IPv4Network("10.0.0.0/8")])
@@ -25,7 +25,7 @@ def public_ranges(ranges: Sequence[IPv4Network]) -> list[str]:
     return [str(network) for network in seen_outside(ranges)]
 
 
-def public_addresses(ranges: Sequence[IPv4Network]) -> list[str]:
+def public_addresses(ranges: Sequence[IPv4Network | str]) -> list[str]:
     """The same as storage and Batch accounts take them: what is small address by address.
 
     >>> public_addresses([IPv4Network("203.0.113.6/31"), IPv4Network("198.51.100.0/24")])

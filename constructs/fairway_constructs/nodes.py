@@ -6,13 +6,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fairway_constructs.cloud_init import (
+    ADMIN_USERNAME,
     LOCAL_FOLDER,
     Mount,
     NodeHealth,
     node_cloud_init,
     shared_folder,
 )
-from fairway_core.catalog import default_image
+from fairway_core.catalog import Image, VmSize, default_image
 from fairway_core.environment.cluster import fits_local_disk
 from fairway_core.findings import UserError
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from fairway_constructs.cloud_init.proxy import MachineProxy
     from fairway_constructs.cloud_init.slurm import SlurmNode
     from fairway_constructs.network import PlacedSubnet
-    from fairway_core.catalog import Image, VmSize
     from fairway_core.environment import Spot
 
 # Time for a job to write a checkpoint before Azure deletes its node.
@@ -48,6 +48,8 @@ class NodeSpec:
     reserved capacity of `capacity_reservation_group_id`. `accounts` are people's own; `signed_in`
     are the object ids of who signs in to a single VM by Entra ID, and whether they may use sudo.
     Nodes stop themselves that nobody has used for `idle` seconds.
+
+    Raises TypeError for the name of a size or an image, where their row of the catalogue belongs.
     """
 
     size: VmSize
@@ -67,6 +69,14 @@ class NodeSpec:
     accounts: Accounts | None = None
     signed_in: Mapping[str, bool] = field(default_factory=dict)
     idle: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, given, kind, how in (
+            ("size", self.size, VmSize, 'vm_size("Standard_…")'),
+            ("image", self.image, Image, 'image("ubuntu-hpc-2404")'),
+        ):
+            if not isinstance(given, kind):
+                raise TypeError(f"`{name}` takes {how} of fairway_core.catalog, not {given!r}")
 
 
 def sends_gpu_metrics(size: VmSize) -> bool:
@@ -128,6 +138,18 @@ def _idle(cluster: str, spec: NodeSpec, *, single: bool) -> IdleSettings | None:
     return IdleSettings(
         after=spec.idle, cluster=cluster, folder=folder, mount=mount, others=not single
     )
+
+
+def admin_keys(block: Callable[..., _Block], keys: Sequence[str]) -> list[_Block]:
+    """Who may log in as the login user; UserError for what is no public key, or no list of them."""
+    for key in keys:
+        if isinstance(keys, str) or not key.startswith(("ssh-", "${")):
+            raise UserError.of(
+                "bad-ssh-key",
+                f"`ssh_keys` is not a list of OpenSSH public keys: {keys!r}",
+                "each is the line that `ssh-keygen -t ed25519` writes into id_ed25519.pub",
+            )
+    return [block(username=ADMIN_USERNAME, public_key=key) for key in keys]
 
 
 def spot_arguments(spot: Spot | None) -> dict[str, Any]:

@@ -80,6 +80,7 @@ def once(
 
 def place_in_group(
     scope: Construct,
+    id: str = "group",  # noqa: A002
     *,
     environment: str,
     role: str,
@@ -91,17 +92,18 @@ def place_in_group(
 ) -> Placement:
     """Makes a resource group for that role, and answers with the placement in it.
 
-    With `existing`, the id of a group that is there already, none is made.
+    With `existing`, the id of a group that is there already, none is made. A further group in a
+    stack has an `id` of its own, which is its address.
 
     >>> place_in_group(stack, environment="h100", role="network",
     ...                location="southcentralus")  # doctest: +SKIP
     """
     group: ExistingGroup | ResourceGroup
     if existing:
-        group = ExistingGroup(scope, group_id=existing)
+        group = ExistingGroup(scope, id, group_id=existing)
     else:
         name = resource_name("resource_group", environment, role)
-        group = ResourceGroup(scope, "group", name=name, location=location, tags=tags)
+        group = ResourceGroup(scope, id, name=name, location=location, tags=tags)
     return Placement(
         environment=environment,
         resource_group=group.name,

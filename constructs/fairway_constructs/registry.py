@@ -43,7 +43,7 @@ class Registry(Component):
         *,
         place: Placement,
         spec: RegistrySpec,
-        allowed: Sequence[IPv4Network] = (),
+        allowed: Sequence[IPv4Network | str] = (),
         egress_address: str = "",
         protect: bool = True,
     ) -> None:

@@ -15,6 +15,7 @@ from fairway_constructs.azurerm.linux_virtual_machine import (
 )
 from fairway_constructs.azurerm.network_interface import IpConfiguration, NetworkInterface
 from fairway_constructs.cloud_init import ADMIN_USERNAME, custom_data
+from fairway_constructs.nodes import admin_keys
 from fairway_core.catalog import image
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def server_vm(
             disk_size_gb=system.os_disk_gib,
         ),
         admin_username=ADMIN_USERNAME,
-        admin_ssh_key=[AdminSshKey(username=ADMIN_USERNAME, public_key=key) for key in ssh_keys],
+        admin_ssh_key=admin_keys(AdminSshKey, ssh_keys),
         disable_password_authentication=True,
         boot_diagnostics=BootDiagnostics(),
         custom_data=None if cloud_init is None else custom_data(cloud_init),

@@ -20,6 +20,7 @@ from fairway_constructs.cloud_init import ADMIN_USERNAME, custom_data
 from fairway_constructs.nodes import (
     TERMINATION_NOTICE,
     NodeSpec,
+    admin_keys,
     check_image,
     cloud_init_of,
     os_disk,
@@ -115,9 +116,7 @@ class SingleVm(Component):
                 identity_ids=[spec.identity_id],
             ),
             admin_username=ADMIN_USERNAME,
-            admin_ssh_key=[
-                AdminSshKey(username=ADMIN_USERNAME, public_key=key) for key in spec.ssh_keys
-            ],
+            admin_ssh_key=admin_keys(AdminSshKey, spec.ssh_keys),
             disable_password_authentication=True,
             boot_diagnostics=BootDiagnostics(),
             termination_notification=TerminationNotification(

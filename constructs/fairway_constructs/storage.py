@@ -21,6 +21,7 @@ from fairway_constructs.protection import kept, lock
 from fairway_constructs.storage_lifecycle import storage_lifecycle
 from fairway_constructs.unique_name import unique_name
 from fairway_core.catalog.private_links import blob_host
+from fairway_core.catalog.tables import look_up
 from fairway_core.naming import check_name
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from fairway_constructs.cdk import Construct
     from fairway_constructs.encryption import CustomerKey
     from fairway_constructs.placement import Placement
+    from fairway_core.environment.storage import Replication
 
 # Long enough to notice a deletion after a holiday.
 _KEPT_DAYS = 14
@@ -45,6 +47,9 @@ class Storage(Component):
     is the name to use; otherwise Terraform makes one that nobody else has, see
     `unique_suffix`. With `protect` neither Terraform nor Azure deletes the account.
 
+    Raises UserError for a name that Azure does not take, and for `expire_days` of a container that
+    is not made.
+
     >>> storage = Storage(stack, place=place, containers=["datasets"],
     ...                   subnet_ids=[network.subnets["compute"].id])  # doctest: +SKIP
     >>> storage.account_url, storage.containers["datasets"].id  # doctest: +SKIP
@@ -58,15 +63,19 @@ class Storage(Component):
         place: Placement,
         containers: Sequence[str],
         subnet_ids: Sequence[str] = (),
-        allowed: Sequence[IPv4Network] = (),
+        allowed: Sequence[IPv4Network | str] = (),
         public: bool = False,
-        replication: str | None = None,
+        replication: Replication | None = None,
         account: str | None = None,
         expire_days: Mapping[str, int] | None = None,
         customer_key: CustomerKey | None = None,
         account_keys: bool = False,
         protect: bool = True,
     ) -> None:
+        for container in containers:
+            check_name("storage_container", container)
+        for container in expire_days or ():
+            look_up(container, {name: name for name in containers}, "container")
         super().__init__(scope, id)
         addresses = public_addresses(allowed)
         self.account = StorageAccount(

@@ -69,7 +69,7 @@ class Vault(Component):
         *,
         place: Placement,
         sku: Literal["standard", "premium"] = "standard",
-        allowed: Sequence[IPv4Network] = (),
+        allowed: Sequence[IPv4Network | str] = (),
         egress_address: str = "",
         protect: bool = True,
     ) -> None:

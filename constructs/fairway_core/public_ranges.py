@@ -27,12 +27,15 @@ def is_private(network: IPv4Network) -> bool:
     return any(network.subnet_of(private) for private in _PRIVATE)
 
 
-def seen_outside(ranges: Sequence[IPv4Network]) -> list[IPv4Network]:
-    """The ranges that are seen on the internet.
+def seen_outside(ranges: Sequence[IPv4Network | str]) -> list[IPv4Network]:
+    """The ranges that are seen on the internet; ValueError for a text that is no range.
 
     >>> seen_outside([IPv4Network("203.0.113.7/32"), IPv4Network("10.0.0.0/8")])
     [IPv4Network('203.0.113.7/32')]
     """
+    networks = [IPv4Network(each) for each in ranges]
     return [
-        network for network in ranges if not any(network.overlaps(private) for private in _PRIVATE)
+        network
+        for network in networks
+        if not any(network.overlaps(private) for private in _PRIVATE)
     ]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import pkgutil
+import re
 import subprocess
 import sys
 from dataclasses import is_dataclass, replace
@@ -20,10 +22,14 @@ from fairway_constructs.azurerm.resource_group import ResourceGroup
 from fairway_constructs.azurerm.subnet import Subnet
 from fairway_constructs.cdk import App, Aspects, Component, Construct, IAspect, Resource, Stack
 from fairway_constructs.egress import NatEgress
+from fairway_constructs.gpu_cluster import GpuCluster
 from fairway_constructs.identity import Identity
-from fairway_constructs.network import Network
+from fairway_constructs.network import Network, PlacedSubnet
+from fairway_constructs.nodes import NodeSpec
 from fairway_constructs.peering import Peering
+from fairway_constructs.placement import place_in_group
 from fairway_constructs.storage import Storage
+from fairway_core.catalog import image, vm_size
 from fairway_core.environment import Peering as PeeringSpec
 from fairway_core.findings import UserError
 
@@ -138,6 +144,84 @@ def test_two_resources_of_one_address_are_refused_at_once(place: Placement) -> N
     )
 
 
+def test_two_constructs_of_one_id_are_told_apart(place: Placement) -> None:
+    """Not by an error of jsii's, which names neither the path nor what to do."""
+    stack = Stack(App(), "lab-test")
+    network = Network(stack, place=place, address_space=ONE)
+    with pytest.raises(UserError) as caught:
+        Network(stack, place=place, address_space=TWO)
+    (finding,) = caught.value.findings
+    assert finding.message == "there is a `network` in lab-test already"
+    assert finding.hint == "give one of the two another id or name"
+    with pytest.raises(UserError, match="there is a `nat` in lab-test/network/egress already"):
+        DataSubscription(network.node.find_child("egress"), "nat")
+    # What cdktf itself has to say stays.
+    with pytest.raises(RuntimeError, match="Only root constructs may have an empty ID"):
+        Network(stack, "", place=place, address_space=TWO)
+
+
+def test_a_stack_may_have_two_resource_groups(synthesize: Synthesize) -> None:
+    def build(stack: Stack) -> None:
+        for id, environment in (("group", "one"), ("other-group", "two")):  # noqa: A001
+            place = place_in_group(
+                stack, id, environment=environment, role="lab", location="westeurope"
+            )
+            Storage(stack, f"{id}-storage", place=place, containers=["datasets"])
+
+    found = synthesize(build)["resource"]
+    assert set(found["azurerm_resource_group"]) == {"group", "other-group"}
+    used = {one["resource_group_name"] for one in found["azurerm_storage_account"].values()}
+    assert len(used) == 2
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda s, p: Network(s, place=p, address_space="10.0.0.0/24"), "cannot be cut into"),
+        (lambda s, p: Network(s, place=p, address_space=ONE, egress="natt"), "`natt` is no way"),
+        (
+            lambda s, p: Network(s, place=p, address_space=ONE, filesystems=["lustr"]),
+            "did you mean `lustre`",
+        ),
+        (lambda s, p: Storage(s, place=p, containers=["Data_1"]), "not a valid name for a storage"),
+        (
+            lambda s, p: Storage(s, place=p, containers="datasets"),
+            "name `d` of a storage container",
+        ),
+        (
+            lambda s, p: Storage(s, place=p, containers=["code"], expire_days={"cod": 3}),
+            "unknown container `cod`\n  did you mean `code`",
+        ),
+        (lambda s, p: _cluster(s, p, ssh_keys="ssh-ed25519 AAAA"), "not a list of OpenSSH public"),
+        (lambda s, p: _cluster(s, p, ssh_keys=["id_ed25519.pub"]), "not a list of OpenSSH public"),
+    ],
+)
+def test_a_mistake_is_named_where_it_is_made(
+    build: Callable[[Stack, Placement], object], message: str, place: Placement
+) -> None:
+    with pytest.raises(UserError, match=message):
+        build(Stack(App(), "lab-test"), place)
+
+
+def test_a_name_of_the_catalogue_is_not_its_row(place: Placement) -> None:
+    stack = Stack(App(), "lab-test")
+    with pytest.raises(TypeError, match=r'`size` takes vm_size\("Standard_…"\) of fairway_core'):
+        _cluster(stack, place, size="Standard_ND96isr_H100_v5")
+    with pytest.raises(TypeError, match=r'`image` takes image\("ubuntu-hpc-2404"\) of fairway'):
+        _cluster(stack, place, image="ubuntu-hpc-2404")
+
+
+def _cluster(stack: Stack, place: Placement, **wrong: Any) -> GpuCluster:
+    settings = {
+        "size": vm_size("Standard_ND96isr_H100_v5"),
+        "image": image("ubuntu-hpc-2404"),
+        "subnet": PlacedSubnet("subnet-id", ONE),
+        "identity_id": "identity-id",
+        "ssh_keys": ["ssh-ed25519 AAAA me"],
+    }
+    return GpuCluster(stack, "pair", place=place, spec=NodeSpec(**{**settings, **wrong}), nodes=2)
+
+
 def test_peerings_of_two_networks_may_have_one_name(
     synthesize: Synthesize, place: Placement
 ) -> None:
@@ -245,6 +329,39 @@ def test_each_class_is_a_construct_and_exported() -> None:
     for each in found:
         assert issubclass(each, Component), each
         assert getattr(fairway_constructs, each.__name__) is each
+
+
+def _types_of_arguments(exported: Callable[..., object]) -> Iterator[str]:
+    """The names of our own types that an exported class or function takes."""
+    module = importlib.import_module(exported.__module__)
+    tree = ast.parse(inspect.getsource(module))
+    origins = {
+        alias.name: node.module or ""
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    made = exported.__init__ if inspect.isclass(exported) else exported
+    for each in inspect.signature(made).parameters.values():
+        for name in re.findall(r"\w+", str(each.annotation)):
+            is_made_here = any(isinstance(n, ast.ClassDef) and n.name == name for n in tree.body)
+            origin = module.__name__ if is_made_here else origins.get(name, "")
+            is_ours = origin.startswith("fairway_constructs.")
+            if is_ours and not origin.startswith("fairway_constructs.azurerm."):
+                yield name
+
+
+def test_what_a_construct_takes_is_exported_too() -> None:
+    ours = [getattr(fairway_constructs, name) for name in fairway_constructs.__all__]
+    found = {
+        name
+        for each in ours
+        if re.match(r"fairway_constructs\.(?!azurerm\.)", each.__module__)
+        for name in _types_of_arguments(each)
+    }
+    assert {"PlacedSubnet", "NodeSpec", "Placement"} <= found
+    # What cdktf knows by this name is any construct.
+    assert found - set(fairway_constructs.__all__) == {"ITerraformDependable"}
 
 
 def test_each_exported_name_is_there() -> None:

@@ -82,7 +82,7 @@ class KubernetesCluster(Component):
         spec: Kubernetes,
         subnet_id: str,
         outbound: Outbound = "userAssignedNATGateway",
-        allowed: Sequence[IPv4Network] = (),
+        allowed: Sequence[IPv4Network | str] = (),
         egress_address: str = "",
         grants: Mapping[str, Grant] | None = None,
         placements: Mapping[str, str] | None = None,
@@ -203,7 +203,7 @@ def _grants(subnet_id: str, kubelet_id: str) -> dict[str, Grant]:
 
 
 def _api_server(
-    spec: Kubernetes, allowed: Sequence[IPv4Network], egress_address: str
+    spec: Kubernetes, allowed: Sequence[IPv4Network | str], egress_address: str
 ) -> dict[str, Any]:
     if spec.api_server == "private":
         return {
