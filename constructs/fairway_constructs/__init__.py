@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fairway_constructs.bastion import Bastion
     from fairway_constructs.batch_account import AutoStorage, BatchAccount
     from fairway_constructs.batch_pool import BatchPool, Containers
-    from fairway_constructs.batch_user_subscription import UserSubscription
+    from fairway_constructs.batch_user_subscription import BatchUserSubscription
     from fairway_constructs.budget import Budget
     from fairway_constructs.cdk import App, Aspects, Component, Construct, Output, Stack
     from fairway_constructs.cloud_init.mounts import Mount
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from fairway_constructs.identity import Grant, Identity
     from fairway_constructs.idle_stop import IdleStop
     from fairway_constructs.kubernetes.cluster import KubernetesCluster
-    from fairway_constructs.kubernetes.configuration import Configuration
-    from fairway_constructs.kubernetes.node_pool import NodePool
+    from fairway_constructs.kubernetes.configuration import KubernetesConfiguration
+    from fairway_constructs.kubernetes.node_pool import KubernetesNodePool
     from fairway_constructs.lustre import BlobImport, Lustre
     from fairway_constructs.monitoring import Monitoring
     from fairway_constructs.netapp import NetApp
@@ -49,9 +49,9 @@ if TYPE_CHECKING:
     from fairway_constructs.private_endpoint import PrivateEndpoints
     from fairway_constructs.registry import Registry
     from fairway_constructs.single_vm import SingleVm
-    from fairway_constructs.slurm.login import LoginNode
-    from fairway_constructs.slurm.scheduler import Scheduler
-    from fairway_constructs.slurm.shared_resources import Foundation
+    from fairway_constructs.slurm.login import SlurmLoginNode
+    from fairway_constructs.slurm.scheduler import SlurmScheduler
+    from fairway_constructs.slurm.shared_resources import SlurmFoundation
     from fairway_constructs.storage import Storage
     from fairway_constructs.vault import Vault
     from fairway_constructs.working_hours import WorkingHours
@@ -67,10 +67,10 @@ __all__ = [
     "Bastion",
     "BatchAccount",
     "BatchPool",
+    "BatchUserSubscription",
     "BlobImport",
     "Budget",
     "Component",
-    "Configuration",
     "Construct",
     "Containers",
     "CustomerKey",
@@ -78,14 +78,14 @@ __all__ = [
     "ExistingNetwork",
     "ExistingStorage",
     "FirewallEgress",
-    "Foundation",
     "Gateway",
     "GpuCluster",
     "Grant",
     "Identity",
     "IdleStop",
     "KubernetesCluster",
-    "LoginNode",
+    "KubernetesConfiguration",
+    "KubernetesNodePool",
     "Lustre",
     "MachineProxy",
     "Monitoring",
@@ -94,7 +94,6 @@ __all__ = [
     "NetApp",
     "Network",
     "NfsServer",
-    "NodePool",
     "NodeSpec",
     "Output",
     "Peering",
@@ -102,12 +101,13 @@ __all__ = [
     "Placement",
     "PrivateEndpoints",
     "Registry",
-    "Scheduler",
     "SingleVm",
+    "SlurmFoundation",
+    "SlurmLoginNode",
     "SlurmNode",
+    "SlurmScheduler",
     "Stack",
     "Storage",
-    "UserSubscription",
     "Vault",
     "WorkingHours",
     "customer_key",
@@ -121,7 +121,7 @@ _NAMES = {
     "bastion": "Bastion",
     "batch_account": "AutoStorage BatchAccount",
     "batch_pool": "BatchPool Containers",
-    "batch_user_subscription": "UserSubscription",
+    "batch_user_subscription": "BatchUserSubscription",
     "budget": "Budget",
     "cdk": "App Aspects Component Construct Output Stack",
     "cloud_init.mounts": "Mount",
@@ -138,8 +138,8 @@ _NAMES = {
     "idle_stop": "IdleStop",
     "identity": "Grant Identity",
     "kubernetes.cluster": "KubernetesCluster",
-    "kubernetes.configuration": "Configuration",
-    "kubernetes.node_pool": "NodePool",
+    "kubernetes.configuration": "KubernetesConfiguration",
+    "kubernetes.node_pool": "KubernetesNodePool",
     "lustre": "BlobImport Lustre",
     "monitoring": "Monitoring",
     "netapp": "NetApp",
@@ -151,9 +151,9 @@ _NAMES = {
     "private_endpoint": "PrivateEndpoints",
     "registry": "Registry",
     "single_vm": "SingleVm",
-    "slurm.shared_resources": "Foundation",
-    "slurm.login": "LoginNode",
-    "slurm.scheduler": "Scheduler",
+    "slurm.shared_resources": "SlurmFoundation",
+    "slurm.login": "SlurmLoginNode",
+    "slurm.scheduler": "SlurmScheduler",
     "storage": "Storage",
     "vault": "Vault",
     "working_hours": "WorkingHours",

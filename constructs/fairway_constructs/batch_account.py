@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from ipaddress import IPv4Network
 
-    from fairway_constructs.batch_user_subscription import UserSubscription
+    from fairway_constructs.batch_user_subscription import BatchUserSubscription
     from fairway_constructs.cdk import Construct
     from fairway_constructs.placement import Placement
 
@@ -72,7 +72,7 @@ class BatchAccount(Component):
         place: Placement,
         allowed: Sequence[IPv4Network | str] = (),
         egress_address: str = "",
-        user_subscription: UserSubscription | None = None,
+        user_subscription: BatchUserSubscription | None = None,
         auto_storage: AutoStorage | None = None,
         protect: bool = True,
     ) -> None:
@@ -129,7 +129,7 @@ def _network_profile(addresses: Sequence[str], egress_address: str) -> NetworkPr
     )
 
 
-def _vault(user_subscription: UserSubscription | None) -> KeyVaultReference | None:
+def _vault(user_subscription: BatchUserSubscription | None) -> KeyVaultReference | None:
     if user_subscription is None:
         return None
     return KeyVaultReference(id=user_subscription.vault_id, url=user_subscription.vault_url)

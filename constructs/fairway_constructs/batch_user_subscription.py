@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from fairway_constructs.azurerm.key_vault import KeyVault, NetworkAcls
 from fairway_constructs.cdk import Component
 from fairway_constructs.identity_role import give_role
-from fairway_constructs.protection import kept, lock
-from fairway_constructs.unique_name import client_config, unique_name
+from fairway_constructs.key_vault import key_vault
+from fairway_constructs.protection import lock
+from fairway_constructs.unique_name import client_config
 
 if TYPE_CHECKING:
     from fairway_constructs.cdk import Construct
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _KEPT_DAYS = 7
 
 
-class UserSubscription(Component):
+class BatchUserSubscription(Component):
     """The roles and the vault that a Batch account in mode UserSubscription needs first.
 
     `service_principal` is the object id of the application "Microsoft Azure Batch" in the
@@ -26,7 +26,7 @@ class UserSubscription(Component):
     be reached by Azure's own services alone. With `protect` neither Terraform nor Azure
     deletes it.
 
-    >>> own = UserSubscription(stack, place=place,
+    >>> own = BatchUserSubscription(stack, place=place,
     ...                        service_principal="00000000-0000-…")  # doctest: +SKIP
     >>> BatchAccount(stack, place=place, user_subscription=own)  # doctest: +SKIP
     """
@@ -42,7 +42,16 @@ class UserSubscription(Component):
     ) -> None:
         super().__init__(scope, id)
         client = client_config(self)
-        vault = _vault(self, place, client.tenant_id, protect)
+        vault = key_vault(
+            self,
+            "batch-vault",
+            kind="batch_key_vault",
+            place=place,
+            kept_days=_KEPT_DAYS,
+            protect=protect,
+            bypass="AzureServices",
+            for_machines=True,
+        )
         if protect:
             lock(self, place=place, id="batch-vault", resource_id=vault.id)
         self.vault_id = vault.id
@@ -62,25 +71,3 @@ class UserSubscription(Component):
                 why="Batch keeps secrets of its nodes in this vault, which is its own",
             ),
         ]
-
-
-def _vault(scope: Construct, place: Placement, tenant_id: str, protect: bool) -> KeyVault:
-    return KeyVault(
-        scope,
-        "batch-vault",
-        name=unique_name(scope, "batch_key_vault", place),
-        resource_group_name=place.resource_group,
-        location=place.location,
-        tenant_id=tenant_id,
-        sku_name="standard",
-        rbac_authorization_enabled=True,
-        purge_protection_enabled=True,
-        soft_delete_retention_days=_KEPT_DAYS,
-        # Batch puts these secrets on the VMs that it makes.
-        enabled_for_deployment=True,
-        enabled_for_template_deployment=True,
-        public_network_access_enabled=True,
-        network_acls=NetworkAcls(default_action="Deny", bypass="AzureServices"),
-        tags=place.tags,
-        lifecycle=kept(protect),
-    )

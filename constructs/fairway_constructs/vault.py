@@ -6,15 +6,14 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fairway_constructs.azurerm.key_vault import KeyVault, NetworkAcls
 from fairway_constructs.azurerm.resource_group_template_deployment import (
     ResourceGroupTemplateDeployment,
 )
 from fairway_constructs.cdk import Component
 from fairway_constructs.identity import Grant
+from fairway_constructs.key_vault import key_vault
 from fairway_constructs.network_access import public_ranges
-from fairway_constructs.protection import kept, lock
-from fairway_constructs.unique_name import client_config, unique_name
+from fairway_constructs.protection import lock
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,26 +76,17 @@ class Vault(Component):
         ranges = public_ranges(allowed) + ([f"{egress_address}/32"] if egress_address else [])
         self._place = place
         self._key_type = "RSA-HSM" if sku == "premium" else "RSA"
-        self.vault = KeyVault(
+        self.vault = key_vault(
             self,
             "vault",
-            name=unique_name(self, "key_vault", place),
-            resource_group_name=place.resource_group,
-            location=place.location,
-            tenant_id=client_config(self).tenant_id,
-            sku_name=sku,
-            rbac_authorization_enabled=True,
-            purge_protection_enabled=True,
-            soft_delete_retention_days=_KEPT_DAYS,
-            public_network_access_enabled=bool(ranges),
-            network_acls=NetworkAcls(
-                default_action="Deny",
-                # Storage reaches its key as one of Azure's own services.
-                bypass="AzureServices",
-                ip_rules=ranges or None,
-            ),
-            tags=place.tags,
-            lifecycle=kept(protect),
+            kind="key_vault",
+            place=place,
+            kept_days=_KEPT_DAYS,
+            protect=protect,
+            ranges=ranges,
+            # Storage reaches its key as one of Azure's own services.
+            bypass="AzureServices",
+            sku=sku,
         )
         self.id = self.vault.id
         self.url = self.vault.vault_uri

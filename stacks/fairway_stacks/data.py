@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fairway_constructs.monitoring import Monitoring
     from fairway_constructs.network import Network
     from fairway_constructs.registry import ExistingRegistry, Registry
-    from fairway_constructs.slurm.shared_resources import Foundation
+    from fairway_constructs.slurm.shared_resources import SlurmFoundation
     from fairway_constructs.vault import Vault
     from fairway_core.environment import Budget as BudgetSpec
     from fairway_core.environment import Environment, Slurm, Web
@@ -206,7 +206,7 @@ class DataStack(EnvironmentStack):
 
     def _batch(self) -> BatchAccount:
         from fairway_constructs.batch_account import BatchAccount
-        from fairway_constructs.batch_user_subscription import UserSubscription
+        from fairway_constructs.batch_user_subscription import BatchUserSubscription
 
         environment = self._environment
         principal = environment.batch.service_principal if environment.batch else None
@@ -216,7 +216,7 @@ class DataStack(EnvironmentStack):
             allowed=environment.access.allowed,
             egress_address=self._egress_address(),
             user_subscription=(
-                UserSubscription(
+                BatchUserSubscription(
                     self,
                     place=self.place,
                     service_principal=principal,
@@ -256,10 +256,10 @@ class DataStack(EnvironmentStack):
             found.append(".batch.azure.com")
         return found
 
-    def _slurm(self, spec: Slurm) -> Foundation:
-        from fairway_constructs.slurm.shared_resources import Foundation
+    def _slurm(self, spec: Slurm) -> SlurmFoundation:
+        from fairway_constructs.slurm.shared_resources import SlurmFoundation
 
-        foundation = Foundation(
+        foundation = SlurmFoundation(
             self,
             place=self.place,
             disk_gib=spec.disk_gib,

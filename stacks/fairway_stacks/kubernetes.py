@@ -8,8 +8,8 @@ from fairway_constructs.azurerm.federated_identity_credential import FederatedId
 from fairway_constructs.cdk import Output
 from fairway_constructs.cloud_init import shared_folder
 from fairway_constructs.kubernetes.cluster import KubernetesCluster
-from fairway_constructs.kubernetes.configuration import Configuration
-from fairway_constructs.kubernetes.node_pool import NodePool
+from fairway_constructs.kubernetes.configuration import KubernetesConfiguration
+from fairway_constructs.kubernetes.node_pool import KubernetesNodePool
 from fairway_core.environment import Kubernetes
 from fairway_core.environment.network import Firewall
 from fairway_core.environment.researchers import researchers_of
@@ -118,7 +118,9 @@ class KubernetesStack:
             ),
             client_id=identity.client_id,
         )
-        Configuration(self._stack, cluster=self.cluster, container=container, manifests=texts)
+        KubernetesConfiguration(
+            self._stack, cluster=self.cluster, container=container, manifests=texts
+        )
 
     def _volume(self, name: str) -> Volume:
         mount = self._data.filesystems[name].mount
@@ -134,7 +136,7 @@ class KubernetesStack:
         self, name: str, spec: KubernetesNodes, *, storage: StorageAccount, vault_url: str
     ) -> Target:
         """Makes the node pool of a cluster; answers with what the runner knows of it."""
-        NodePool(
+        KubernetesNodePool(
             self._stack,
             name,
             place=self._stack.place,

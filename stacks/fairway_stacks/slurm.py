@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from fairway_constructs.cdk import Output
 from fairway_constructs.cloud_init.slurm import SlurmNode
 from fairway_constructs.slurm.configuration import node_facts
-from fairway_constructs.slurm.login import LoginNode
-from fairway_constructs.slurm.scheduler import Scheduler
+from fairway_constructs.slurm.login import SlurmLoginNode
+from fairway_constructs.slurm.scheduler import SlurmScheduler
 from fairway_constructs.unique_name import client_config
 from fairway_core.environment import SlurmNodes
 from fairway_core.environment.homes import homes
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from fairway_constructs.identity import Identity
     from fairway_constructs.network import Network
     from fairway_constructs.nodes import NodeSpec
-    from fairway_constructs.slurm.shared_resources import Foundation
+    from fairway_constructs.slurm.shared_resources import SlurmFoundation
     from fairway_core.environment import Environment
     from fairway_core.target import Target
     from fairway_stacks.data import DataStack
@@ -51,7 +51,7 @@ class SlurmStack:
         assert foundation is not None
         self._stack = stack
         self._subnet = network.subnets["compute"]
-        self._foundation: Foundation = foundation
+        self._foundation: SlurmFoundation = foundation
         self._scale_sets: dict[str, str] = {}
         self._partitions = partitions_of(environment)
         has_vault = data.vault is not None and environment.vault is not None
@@ -62,7 +62,7 @@ class SlurmStack:
         )
         mounts = [data.filesystems[name].mount for name in filesystems]
         accounts = accounts_of(environment, list(filesystems), fenced=True)
-        self.scheduler = Scheduler(
+        self.scheduler = SlurmScheduler(
             stack,
             place=stack.place,
             spec=spec,
@@ -76,7 +76,7 @@ class SlurmStack:
             accounts=accounts.without_login() if accounts and spec.login else accounts,
         )
         self.login = [
-            LoginNode(
+            SlurmLoginNode(
                 stack,
                 f"slurm-login-{number}",
                 place=stack.place,

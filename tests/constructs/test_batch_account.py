@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_constructs.batch_account import AutoStorage, BatchAccount
-from fairway_constructs.batch_user_subscription import UserSubscription
+from fairway_constructs.batch_user_subscription import BatchUserSubscription
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -93,7 +93,9 @@ def own(synthesize: Synthesize, place: Placement) -> dict[str, Any]:
     """An account that makes its VMs in the subscription."""
 
     def build(stack: Stack) -> None:
-        first = UserSubscription(stack, place=place, service_principal="batch-in-our-directory")
+        first = BatchUserSubscription(
+            stack, place=place, service_principal="batch-in-our-directory"
+        )
         BatchAccount(stack, place=place, user_subscription=first)
 
     resources: dict[str, Any] = synthesize(build)["resource"]

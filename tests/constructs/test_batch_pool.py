@@ -12,7 +12,7 @@ import pytest
 
 from fairway_constructs.batch_account import BatchAccount
 from fairway_constructs.batch_pool import BatchPool, Containers
-from fairway_constructs.batch_user_subscription import UserSubscription
+from fairway_constructs.batch_user_subscription import BatchUserSubscription
 from fairway_constructs.cloud_init import nfs_mount
 from fairway_constructs.network import PlacedSubnet
 from fairway_core.autoscale import Autoscale, ScenarioName, check_formula
@@ -48,7 +48,7 @@ def _resources(
     }
 
     def build(stack: Stack) -> BatchPool:
-        first = UserSubscription(stack, place=place, service_principal="p") if own else None
+        first = BatchUserSubscription(stack, place=place, service_principal="p") if own else None
         account = BatchAccount(stack, place=place, user_subscription=first)
         return BatchPool(stack, "spot", place=place, account=account, **values)
 

@@ -64,7 +64,7 @@ class KubernetesCluster(Component):
 
     `outbound` is the way out that the subnet has: by a NAT gateway, or by routes. `placements` are
     proximity placement groups into which nodes are put, by the name of a pool. What AKS and Fairway
-    run stands on the nodes of the pool `system`, jobs on those of each `NodePool`. With
+    run stands on the nodes of the pool `system`, jobs on those of each `KubernetesNodePool`. With
     `workspace_id` nodes have the agent that sends to a Log Analytics workspace what it is told to,
     see `Monitoring.watch_kubernetes`.
 

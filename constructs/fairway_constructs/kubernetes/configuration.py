@@ -33,14 +33,14 @@ _EVERY = 600
 _TIMEOUT = 1800
 
 
-class Configuration(Component):
+class KubernetesConfiguration(Component):
     """Manifests as blobs, by their paths, and Flux in the cluster, which applies them in order.
 
     To write these blobs is to administer the cluster: the deployer writes to the container, and
     Flux reads it as the nodes. Flux deletes nothing: for a moment, while Terraform replaces a
     blob, its objects would be gone.
 
-    >>> Configuration(stack, cluster=cluster, container=container,
+    >>> KubernetesConfiguration(stack, cluster=cluster, container=container,
     ...               manifests={"jobs/namespace.yaml": "…"})  # doctest: +SKIP
     """
 

@@ -28,15 +28,15 @@ _TEMPLATE = "k8s.io_cluster-autoscaler_node-template_resources_rdma_ib"
 _LONG = Timeouts(create="2h", update="2h", delete="2h")
 
 
-class NodePool(Component):
+class KubernetesNodePool(Component):
     """A pool whose nodes are all dedicated or all Spot, tainted for the jobs that are meant for it.
 
     Drivers of GPUs and of InfiniBand are brought by operators in the cluster, and not by AKS: its
     own and theirs exclude each other. With `{min, max}` AKS starts and deletes nodes. A change of
     the size, the zones or the system disk replaces the pool, and ends its jobs.
 
-    >>> NodePool(stack, "nd", place=place, cluster=cluster, subnet_id=subnet.id, spec=spec)
-    ... # doctest: +SKIP
+    >>> KubernetesNodePool(stack, "nd", place=place, cluster=cluster, subnet_id=subnet.id,
+    ...                    spec=spec)  # doctest: +SKIP
     """
 
     def __init__(

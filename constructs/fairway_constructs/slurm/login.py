@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from fairway_constructs.cloud_init.people import Accounts
     from fairway_constructs.network import PlacedSubnet
     from fairway_constructs.placement import Placement
-    from fairway_constructs.slurm.scheduler import Scheduler
-    from fairway_constructs.slurm.shared_resources import Foundation
+    from fairway_constructs.slurm.scheduler import SlurmScheduler
+    from fairway_constructs.slurm.shared_resources import SlurmFoundation
 
 
-class LoginNode(Component):
+class SlurmLoginNode(Component):
     """A VM in the nodes' subnet with Slurm's commands and key and the nodes' file systems.
 
     It knows the configuration of `scheduler`, and is replaced when that changes; its address and
     what lies on the file systems stay. Its identity is that of the nodes; `more_identity_ids` are
     those of what else runs there.
 
-    >>> node = LoginNode(stack, "slurm-login-0", place=place, size="Standard_D4s_v6",
+    >>> node = SlurmLoginNode(stack, "slurm-login-0", place=place, size="Standard_D4s_v6",
     ...                  scheduler=scheduler, foundation=slurm, mounts=mounts,
     ...                  subnet=network.subnets["compute"],
     ...                  ssh_keys=["ssh-ed25519 AAAA…"])  # doctest: +SKIP
@@ -42,8 +42,8 @@ class LoginNode(Component):
         *,
         place: Placement,
         size: str,
-        scheduler: Scheduler,
-        foundation: Foundation,
+        scheduler: SlurmScheduler,
+        foundation: SlurmFoundation,
         subnet: PlacedSubnet,
         ssh_keys: Sequence[str],
         mounts: Sequence[Mount],

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from fairway_constructs.cloud_init.proxy import MachineProxy
     from fairway_constructs.network import PlacedSubnet
     from fairway_constructs.placement import Placement
-    from fairway_constructs.slurm.shared_resources import Foundation
+    from fairway_constructs.slurm.shared_resources import SlurmFoundation
     from fairway_core.environment import Slurm, SlurmNodes
     from fairway_core.slurm.cluster import SlurmCluster
 
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 _NAME = "slurm-scheduler"
 
 
-class Scheduler(Component):
+class SlurmScheduler(Component):
     """A VM in the nodes' subnet with slurmctld, the nodes' file systems, and no public address.
 
     Its interface and the disk of `foundation` stay where the VM is replaced, as it is when a
     partition is added: jobs go on, and Slurm continues with its queue. `scale_sets` are the
     resource ids of the partitions' scale sets, by name: as text, since these need its address.
 
-    >>> scheduler = Scheduler(stack, place=place, spec=Slurm(), partitions=partitions,
+    >>> scheduler = SlurmScheduler(stack, place=place, spec=Slurm(), partitions=partitions,
     ...                       scale_sets=ids, foundation=slurm, subnet=network.subnets["compute"],
     ...                       ssh_keys=["ssh-ed25519 AAAA…"], mounts=mounts)  # doctest: +SKIP
     >>> scheduler.address  # doctest: +SKIP
@@ -54,7 +54,7 @@ class Scheduler(Component):
         spec: Slurm,
         partitions: Mapping[str, SlurmNodes],
         scale_sets: Mapping[str, str],
-        foundation: Foundation,
+        foundation: SlurmFoundation,
         subnet: PlacedSubnet,
         ssh_keys: Sequence[str],
         mounts: Sequence[Mount],
@@ -114,7 +114,7 @@ class Scheduler(Component):
             self, "slurm-scheduler", shared, virtual_machine_id=self.id, tags=place.tags
         )
 
-    def _monitor(self, foundation: Foundation, place: Placement) -> None:
+    def _monitor(self, foundation: SlurmFoundation, place: Placement) -> None:
         from fairway_constructs.monitoring_agent import agent_on_machine
 
         agent_on_machine(
@@ -132,7 +132,7 @@ def _cloud_init(
     spec: Slurm,
     partitions: Mapping[str, SlurmNodes],
     scale_sets: Mapping[str, str],
-    foundation: Foundation,
+    foundation: SlurmFoundation,
     subnet: PlacedSubnet,
     mounts: Sequence[Mount],
     proxy: MachineProxy | None,

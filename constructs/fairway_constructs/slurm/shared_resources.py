@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fairway_constructs.azurerm.key_vault import KeyVault, NetworkAcls
 from fairway_constructs.azurerm.managed_disk import ManagedDisk
 from fairway_constructs.cdk import Component
 from fairway_constructs.identity import Grant, Identity
+from fairway_constructs.key_vault import key_vault
 from fairway_constructs.protection import kept, lock
-from fairway_constructs.unique_name import client_config, unique_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 _KEPT_DAYS = 90
 
 
-class Foundation(Component):
+class SlurmFoundation(Component):
     """The vault holds the munge key and nothing else, so that a role on it is one on the key.
 
     The scheduler makes the key when it boots first, and puts it there; nodes read it. Neither
@@ -30,7 +29,7 @@ class Foundation(Component):
 
     Without private endpoints `egress_address` is by which the vault knows nodes and scheduler.
 
-    >>> slurm = Foundation(stack, place=place, disk_gib=64, grants={})  # doctest: +SKIP
+    >>> slurm = SlurmFoundation(stack, place=place, disk_gib=64, grants={})  # doctest: +SKIP
     >>> slurm.nodes.id, slurm.scheduler.client_id  # doctest: +SKIP
     """
 
@@ -46,7 +45,15 @@ class Foundation(Component):
         protect: bool = True,
     ) -> None:
         super().__init__(scope, id)
-        self.vault = _vault(self, place, egress_address, protect)
+        self.vault = key_vault(
+            self,
+            "slurm-vault",
+            kind="slurm_key_vault",
+            place=place,
+            kept_days=_KEPT_DAYS,
+            protect=protect,
+            ranges=[f"{egress_address}/32"] if egress_address else [],
+        )
         vault_id = self.vault.id
         self.vault_url = self.vault.vault_uri
         self.scheduler = Identity(
@@ -78,26 +85,6 @@ class Foundation(Component):
         if protect:
             lock(self, place=place, id="slurm-vault", resource_id=vault_id)
             lock(self, place=place, id="slurm-disk", resource_id=self.disk.id)
-
-
-def _vault(scope: Construct, place: Placement, egress_address: str, protect: bool) -> KeyVault:
-    ranges = [f"{egress_address}/32"] if egress_address else []
-    return KeyVault(
-        scope,
-        "slurm-vault",
-        name=unique_name(scope, "slurm_key_vault", place),
-        resource_group_name=place.resource_group,
-        location=place.location,
-        tenant_id=client_config(scope).tenant_id,
-        sku_name="standard",
-        rbac_authorization_enabled=True,
-        purge_protection_enabled=True,
-        soft_delete_retention_days=_KEPT_DAYS,
-        public_network_access_enabled=bool(ranges),
-        network_acls=NetworkAcls(default_action="Deny", bypass="None", ip_rules=ranges or None),
-        tags=place.tags,
-        lifecycle=kept(protect),
-    )
 
 
 def _disk(scope: Construct, place: Placement, gib: int, protect: bool) -> ManagedDisk:
