@@ -28,7 +28,7 @@ class AzureFiles(Component):
 
     NFS knows no identities: who reaches the share may use it, so it is reached by a private
     endpoint (of service `file` to `account.id`), or from `subnet_ids`, and by nobody else.
-    With `protect` neither Terraform nor Azure deletes it.
+    With `protect` neither Terraform nor Azure deletes it. `throughput_mbps` is in MB/s.
 
     >>> files = AzureFiles(stack, "home", place=place, spec=spec)  # doctest: +SKIP
     >>> files.mount, files.throughput_mbps  # doctest: +SKIP

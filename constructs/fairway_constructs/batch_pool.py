@@ -78,8 +78,8 @@ class BatchPool(Component):
 
     `image_id` is a gallery image that was made from `image`, and takes its place.
 
-    Raises UserError for more nodes than such a pool holds, and for an image without
-    drivers for that size.
+    Raises UserError for more nodes than such a pool holds, for an image without drivers for that
+    size, and where `mpi` excludes the slots or the formula.
 
     >>> BatchPool(stack, "spot", place=place, account=account, subnet=subnet,
     ...           identity_id=identity.id, size=vm_size("Standard_ND96asr_v4"),

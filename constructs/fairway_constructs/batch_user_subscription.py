@@ -27,7 +27,7 @@ class BatchUserSubscription(Component):
     deletes it.
 
     >>> own = BatchUserSubscription(stack, place=place,
-    ...                        service_principal="00000000-0000-…")  # doctest: +SKIP
+    ...                             service_principal="00000000-0000-…")  # doctest: +SKIP
     >>> BatchAccount(stack, place=place, user_subscription=own)  # doctest: +SKIP
     """
 

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 prepare_node(os.environ)
 
 import jsii  # noqa: E402
+from cdktf import App as CdktfApp  # noqa: E402
 from cdktf import (  # noqa: E402
-    App,
     Aspects,
     AzurermBackend,
     Fn,
@@ -76,6 +76,27 @@ __all__ = [
 _AZURERM = TerraformProviderGeneratorMetadata(
     provider_name="azurerm", provider_version_constraint=PROVIDER_VERSION
 )
+
+
+# What was raised while cdktf called us: it comes back as the text of an error of JavaScript's.
+_raised: list[UserError] = []
+
+
+class App(CdktfApp):
+    """The root of all stacks; `synth` writes them below `outdir`, and raises what is refused."""
+
+    def synth(self) -> None:
+        """Writes `stacks/NAME/cdk.tf.json` of each stack.
+
+        Raises UserError for a dependency on what is in another stack.
+        """
+        _raised.clear()
+        try:
+            super().synth()
+        except RuntimeError:
+            if _raised:
+                raise _raised[0] from None
+            raise
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -336,11 +357,13 @@ def _addresses(construct: IConstruct, stack: Stack) -> Iterator[str]:
     for each in construct.node.find_all():
         if isinstance(each, Resource | DataSource):
             if each._outside.stack is not stack:
-                raise UserError.of(
+                error = UserError.of(
                     "dependency-across-stacks",
                     f"{stack.node.id} cannot wait for {each.terraform_address} of another stack",
                     "call `add_dependency` of the stack with the other stack",
                 )
+                _raised.append(error)
+                raise error
             yield each.terraform_address
 
 

@@ -66,8 +66,12 @@ class GpuCluster(Component):
     changes their number, and Terraform leaves it alone. With `slurm` each gets its name from a
     scheduler, which changes their number.
 
+    `main_host` is the address of its first instance, and `other_hosts` those of some more:
+    references, which are empty until Azure has made these.
+
     Raises UserError for more nodes than a placement group holds, for an image that does not
-    fit the size, and for a system disk that does not fit the node.
+    fit the size, for a system disk that does not fit the node, and for more boot data than Azure
+    takes.
 
     >>> nodes = NodeSpec(size=vm_size("Standard_ND96isr_H100_v5"), mounts=[server.mount],
     ...                  image=image("ubuntu-hpc-2404"), subnet=network.subnets["compute"],

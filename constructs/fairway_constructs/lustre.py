@@ -16,6 +16,7 @@ from fairway_constructs.cloud_init.mounts import Mount
 from fairway_constructs.identity_role import give_role
 from fairway_constructs.protection import kept, lock
 from fairway_core.environment.filesystems import lustre_log_container
+from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,12 +49,14 @@ class BlobImport:
 
 
 class Lustre(Component):
-    """A parallel file system in a subnet of its kind; `place` must name a zone.
+    """A parallel file system in a subnet of its kind, in the zone of `place`.
 
     With `blob_import` a file for each blob is there from the start, and is read when it is
     first opened; what it imported is logged in a container of its own. Files that are written
     go back only when somebody asks for it: `az amlfs archive`. With `protect` neither
-    Terraform nor Azure deletes the file system.
+    Terraform nor Azure deletes the file system. `throughput_mbps` is what it can reach, in MB/s.
+
+    Raises UserError where `place` names no zone.
 
     >>> lustre = Lustre(stack, "fast", place=place, spec=spec, subnet_id=subnet.id)
     ... # doctest: +SKIP
@@ -73,7 +76,11 @@ class Lustre(Component):
     ) -> None:
         super().__init__(scope, f"lustre-{name}", name=name)
         if place.zones is None:
-            raise ValueError(f"Lustre file system `{name}`: the placement names no zone")
+            raise UserError.of(
+                "no-zone",
+                f"Lustre file system `{name}` needs a zone, and its placement names none",
+                "take a placement with a `zone` of the region",
+            )
         id = f"lustre-{name}-system"  # noqa: A001
         hsm, ready = _hsm(self, name, blob_import, protect) if blob_import else (None, ())
         self.file_system = ManagedLustreFileSystem(

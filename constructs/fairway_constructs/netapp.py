@@ -27,6 +27,7 @@ class NetApp(Component):
     It stands in a subnet that is delegated to Microsoft.NetApp/volumes. Azure gives a new
     volume to root alone: so root of `clients` is root there, and opens it to every user when
     it is first mounted. With `protect` neither Terraform nor Azure deletes the volume.
+    `throughput_mbps` is in MB/s.
 
     >>> volume = NetApp(stack, "data", place=place, spec=spec, subnet_id=netapp.id,
     ...                 clients=[compute.range])  # doctest: +SKIP

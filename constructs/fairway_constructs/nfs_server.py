@@ -38,6 +38,7 @@ class NfsServer(Component):
     Disks and network interface are resources of their own: the VM may be replaced, as it is
     for each further disk, and what it holds and its address stay. With `protect` neither
     Terraform nor Azure deletes a disk; with `monitored` the VM has the Azure Monitor agent.
+    `throughput_mbps` is what it can reach, in MB/s, and `limited_by` what keeps it from more.
 
     >>> server = NfsServer(stack, "data", place=place, spec=spec, subnet_id=storage.id,
     ...                    clients=[compute.range], ssh_keys=["ssh-ed25519 AAAA…"])

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 class PrivateEndpoints(Component):
     """Makes endpoints in one subnet, and each private DNS zone once, when it is first needed.
 
-    The zones stand in `scope`, beside the network that resolves names by them; an endpoint
-    stands with the service that it leads to. So everything inside the network keeps using
+    The zones stand below this construct, beside the network that resolves names by them; an
+    endpoint stands with the service that it leads to. So everything inside the network keeps using
     the service's public name, and gets the address of the endpoint.
 
     `existing_zones` are the ids of zones by their names, which are used in the place of own ones

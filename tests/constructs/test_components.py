@@ -24,12 +24,14 @@ from fairway_constructs.cdk import App, Aspects, Component, Construct, IAspect, 
 from fairway_constructs.egress import NatEgress
 from fairway_constructs.gpu_cluster import GpuCluster
 from fairway_constructs.identity import Identity
+from fairway_constructs.lustre import Lustre
 from fairway_constructs.network import Network, PlacedSubnet
 from fairway_constructs.nodes import NodeSpec
 from fairway_constructs.peering import Peering
 from fairway_constructs.placement import place_in_group
 from fairway_constructs.storage import Storage
 from fairway_core.catalog import image, vm_size
+from fairway_core.environment import Lustre as LustreSpec
 from fairway_core.environment import Peering as PeeringSpec
 from fairway_core.findings import UserError
 
@@ -192,6 +194,16 @@ def test_a_stack_may_have_two_resource_groups(synthesize: Synthesize) -> None:
             lambda s, p: Storage(s, place=p, containers=["code"], expire_days={"cod": 3}),
             "unknown container `cod`\n  did you mean `code`",
         ),
+        (
+            lambda s, p: Lustre(
+                s,
+                "fast",
+                place=replace(p, zone=None),
+                spec=LustreSpec(kind="lustre", tib=48, path="/lustre"),
+                subnet_id="subnet-id",
+            ),
+            "`fast` needs a zone, and its placement names none",
+        ),
         (lambda s, p: _cluster(s, p, ssh_keys="ssh-ed25519 AAAA"), "not a list of OpenSSH public"),
         (lambda s, p: _cluster(s, p, ssh_keys=["id_ed25519.pub"]), "not a list of OpenSSH public"),
     ],
@@ -306,7 +318,7 @@ def test_a_dependency_on_another_stack_is_refused(place: Placement) -> None:
     network = Network(Stack(app, "one"), place=place, address_space=ONE)
     storage = _storage(Stack(app, "two"), place)
     storage.node.add_dependency(network)
-    with pytest.raises(Exception, match=r"two cannot wait for azurerm_.* of another stack"):
+    with pytest.raises(UserError, match=r"two cannot wait for azurerm_.* of another stack"):
         app.synth()
 
 

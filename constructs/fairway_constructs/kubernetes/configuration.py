@@ -41,7 +41,7 @@ class KubernetesConfiguration(Component):
     blob, its objects would be gone.
 
     >>> KubernetesConfiguration(stack, cluster=cluster, container=container,
-    ...               manifests={"jobs/namespace.yaml": "…"})  # doctest: +SKIP
+    ...                         manifests={"jobs/namespace.yaml": "…"})  # doctest: +SKIP
     """
 
     def __init__(

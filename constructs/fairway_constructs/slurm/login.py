@@ -29,9 +29,9 @@ class SlurmLoginNode(Component):
     those of what else runs there.
 
     >>> node = SlurmLoginNode(stack, "slurm-login-0", place=place, size="Standard_D4s_v6",
-    ...                  scheduler=scheduler, foundation=slurm, mounts=mounts,
-    ...                  subnet=network.subnets["compute"],
-    ...                  ssh_keys=["ssh-ed25519 AAAA…"])  # doctest: +SKIP
+    ...                       scheduler=scheduler, foundation=slurm, mounts=mounts,
+    ...                       subnet=network.subnets["compute"],
+    ...                       ssh_keys=["ssh-ed25519 AAAA…"])  # doctest: +SKIP
     >>> node.address  # doctest: +SKIP
     """
 

@@ -40,8 +40,9 @@ class SlurmScheduler(Component):
     resource ids of the partitions' scale sets, by name: as text, since these need its address.
 
     >>> scheduler = SlurmScheduler(stack, place=place, spec=Slurm(), partitions=partitions,
-    ...                       scale_sets=ids, foundation=slurm, subnet=network.subnets["compute"],
-    ...                       ssh_keys=["ssh-ed25519 AAAA…"], mounts=mounts)  # doctest: +SKIP
+    ...                            scale_sets=ids, foundation=slurm, mounts=mounts,
+    ...                            subnet=network.subnets["compute"],
+    ...                            ssh_keys=["ssh-ed25519 AAAA…"])  # doctest: +SKIP
     >>> scheduler.address  # doctest: +SKIP
     """
 
