@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 from fairway_constructs.azurerm.bastion_host import BastionHost, IpConfiguration
 from fairway_constructs.azurerm.network_security_group import NetworkSecurityGroup, SecurityRule
@@ -14,13 +15,14 @@ from fairway_constructs.azurerm.subnet_network_security_group_association import
 )
 from fairway_constructs.cdk import Component
 from fairway_constructs.network_access import public_ranges
-from fairway_constructs.network_rules import DENY_THE_REST
+from fairway_constructs.network_rules import DENY_THE_REST, numbered
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from ipaddress import IPv4Network
 
     from fairway_constructs.cdk import Construct
+    from fairway_constructs.network_rules import Unnumbered
     from fairway_constructs.placement import Placement
 
 # Azure looks for the subnet by this name.
@@ -142,18 +144,13 @@ def _rules(
         _rule("DataPlaneOut", "Outbound", ["VirtualNetwork"], ["VirtualNetwork"], _DATA_PLANE, "*"),
         _rule("HttpForCertificates", "Outbound", ["*"], ["Internet"], ["80"], "*"),
     ]
-    numbered = [
-        SecurityRule(**{**rule, "priority": 100 + 10 * index})
-        for rules in (inbound, outbound)
-        for index, rule in enumerate(rules)
-    ]
     return NetworkSecurityGroup(
         scope,
         "bastion-rules",
         name=place.name("network_security_group", "bastion"),
         resource_group_name=place.resource_group,
         location=place.location,
-        security_rule=[*numbered, DENY_THE_REST],
+        security_rule=[*numbered(inbound), *numbered(outbound), DENY_THE_REST],
         tags=place.tags,
     )
 
@@ -165,22 +162,27 @@ def _rule(
     destinations: Sequence[str],
     ports: Sequence[str],
     protocol: str = "Tcp",
-) -> dict[str, Any]:
-    """A rule without its priority; service tags stand alone, as Azure takes no list of them."""
-    rule: dict[str, Any] = {
-        "name": f"Allow{name}",
-        "direction": direction,
-        "access": "Allow",
-        "protocol": protocol,
-        "source_port_range": "*",
-    }
-    for key, plural, values in (
-        ("source_address_prefix", "source_address_prefixes", sources),
-        ("destination_address_prefix", "destination_address_prefixes", destinations),
-        ("destination_port_range", "destination_port_ranges", ports),
-    ):
-        if len(values) > 1:
-            rule[plural] = list(values)
-        else:
-            rule[key] = values[0]
-    return rule
+) -> Unnumbered:
+    """A rule; service tags stand alone, as Azure takes no list of them."""
+    return partial(
+        SecurityRule,
+        name=f"Allow{name}",
+        direction=direction,
+        access="Allow",
+        protocol=protocol,
+        source_port_range="*",
+        source_address_prefix=_only(sources),
+        source_address_prefixes=_several(sources),
+        destination_address_prefix=_only(destinations),
+        destination_address_prefixes=_several(destinations),
+        destination_port_range=_only(ports),
+        destination_port_ranges=_several(ports),
+    )
+
+
+def _only(values: Sequence[str]) -> str | None:
+    return values[0] if len(values) == 1 else None
+
+
+def _several(values: Sequence[str]) -> list[str] | None:
+    return list(values) if len(values) > 1 else None

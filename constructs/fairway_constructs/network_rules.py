@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
 
 from fairway_constructs import nfs_ports
 from fairway_constructs.azurerm.network_security_group import SecurityRule
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from ipaddress import IPv4Network
+
+    # A rule without its priority, which its place in a list gives.
+    Unnumbered: TypeAlias = partial[SecurityRule]
 
 _SSH = "22"
 _NFS = str(nfs_ports.NFS)
@@ -57,8 +61,12 @@ def security_rules(
         *_callback_rules(role, subnets, clients, lustre=lustre, nfs_3=nfs_3),
         *_web_rules(role, subnets, web),
     ]
-    numbered = [{**rule, "priority": 100 + 10 * index} for index, rule in enumerate(rules)]
-    return [*(SecurityRule(**rule) for rule in numbered), DENY_THE_REST]
+    return [*numbered(rules), DENY_THE_REST]
+
+
+def numbered(rules: Iterable[Unnumbered]) -> list[SecurityRule]:
+    """The rules with priorities by their order."""
+    return [rule(priority=100 + 10 * index) for index, rule in enumerate(rules)]
 
 
 def _service_rules(
@@ -68,7 +76,7 @@ def _service_rules(
     *,
     lustre: bool,
     pods: IPv4Network | None,
-) -> list[dict[str, Any]]:
+) -> list[Unnumbered]:
     """What the subnet is there for."""
     own, compute = [subnets[role]], [subnets[each] for each in clients]
     nfs = _allow("NfsFromCompute", compute, own, port=_NFS)
@@ -102,7 +110,7 @@ def _ssh_rules(
     allowed: Sequence[IPv4Network],
     *,
     bastion: bool,
-) -> list[dict[str, Any]]:
+) -> list[Unnumbered]:
     own, rules = [subnets[role]], []
     if role != "management":
         rules.append(_allow("SshFromManagement", [subnets["management"]], own, port=_SSH))
@@ -120,7 +128,7 @@ def _callback_rules(
     *,
     lustre: bool,
     nfs_3: bool,
-) -> list[dict[str, Any]]:
+) -> list[Unnumbered]:
     """What file servers need beyond NFS 4, where clients open every connection."""
     own, rules = [subnets[role]], []
     if nfs_3 and role == "storage":
@@ -136,7 +144,7 @@ def _callback_rules(
 
 def _web_rules(
     role: str, subnets: Mapping[str, IPv4Network], web: Sequence[IPv4Network]
-) -> list[dict[str, Any]]:
+) -> list[Unnumbered]:
     if role != "compute" or not web:
         return []
     return [_allow("HttpsFromNamedRanges", web, [subnets[role]], port=_HTTPS)]
@@ -149,24 +157,26 @@ def _allow(
     *,
     port: str | Sequence[str],
     protocol: str = "Tcp",
-) -> dict[str, Any]:
+) -> Unnumbered:
     """A rule without its priority, which its place in the list gives.
 
     `sources` are ranges, or one service tag of Azure's.
     """
-    one_source, one_port = isinstance(sources, str), isinstance(port, str)
-    return {
-        "name": f"Allow{name}",
-        "direction": "Inbound",
-        "access": "Allow",
-        "protocol": protocol,
-        "source_address_prefix": sources if one_source else None,
-        "source_address_prefixes": None if one_source else [str(source) for source in sources],
-        "source_port_range": "*",
-        "destination_address_prefixes": [str(network) for network in destination],
-        "destination_port_range": port if one_port else None,
-        "destination_port_ranges": None if one_port else list(port),
-    }
+    return partial(
+        SecurityRule,
+        name=f"Allow{name}",
+        direction="Inbound",
+        access="Allow",
+        protocol=protocol,
+        source_address_prefix=sources if isinstance(sources, str) else None,
+        source_address_prefixes=(
+            None if isinstance(sources, str) else [str(source) for source in sources]
+        ),
+        source_port_range="*",
+        destination_address_prefixes=[str(network) for network in destination],
+        destination_port_range=port if isinstance(port, str) else None,
+        destination_port_ranges=None if isinstance(port, str) else list(port),
+    )
 
 
 # Azure's own last rules would still let the whole virtual network and its load balancer in.

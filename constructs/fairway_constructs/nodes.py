@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypedDict, TypeVar
 
 from fairway_constructs.cloud_init import (
     ADMIN_USERNAME,
@@ -152,7 +152,15 @@ def admin_keys(block: Callable[..., _Block], keys: Sequence[str]) -> list[_Block
     return [block(username=ADMIN_USERNAME, public_key=key) for key in keys]
 
 
-def spot_arguments(spot: Spot | None) -> dict[str, Any]:
+class SpotArguments(TypedDict, total=False):
+    """What a VM and a scale set take alike where they are of spare capacity."""
+
+    priority: str
+    eviction_policy: str
+    max_bid_price: float | None
+
+
+def spot_arguments(spot: Spot | None) -> SpotArguments:
     """What makes VMs of spare capacity; nothing where they are dedicated.
 
     >>> from fairway_core.environment import Spot

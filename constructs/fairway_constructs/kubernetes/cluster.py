@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 from fairway_constructs.azurerm.kubernetes_cluster import (
     ApiServerAccessProfile,
@@ -202,9 +202,32 @@ def _grants(subnet_id: str, kubelet_id: str) -> dict[str, Grant]:
     }
 
 
+class _ApiServer(TypedDict, total=False):
+    private_cluster_enabled: bool
+    private_cluster_public_fqdn_enabled: bool
+    private_dns_zone_id: str
+    api_server_access_profile: ApiServerAccessProfile
+
+
+class _Window(TypedDict):
+    frequency: str
+    interval: int
+    duration: int
+    day_of_week: str
+    start_time: str
+    utc_offset: str
+
+
+class _Upgrades(TypedDict, total=False):
+    automatic_upgrade_channel: str
+    node_os_upgrade_channel: str
+    maintenance_window_auto_upgrade: MaintenanceWindowAutoUpgrade
+    maintenance_window_node_os: MaintenanceWindowNodeOs
+
+
 def _api_server(
     spec: Kubernetes, allowed: Sequence[IPv4Network | str], egress_address: str
-) -> dict[str, Any]:
+) -> _ApiServer:
     if spec.api_server == "private":
         return {
             "private_cluster_enabled": True,
@@ -254,11 +277,11 @@ def _system_pool(spec: Kubernetes, place: Placement, subnet_id: str) -> DefaultN
     )
 
 
-def _upgrades(window: UpgradeWindow | None) -> dict[str, Any]:
+def _upgrades(window: UpgradeWindow | None) -> _Upgrades:
     """Which updates Azure does by itself, and when: an update of a node ends what runs there."""
     if window is None:
         return {"node_os_upgrade_channel": "None"}
-    when: dict[str, Any] = {
+    when: _Window = {
         "frequency": "Weekly",
         "interval": 1,
         "duration": window.hours,

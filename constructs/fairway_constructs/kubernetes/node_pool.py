@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 from fairway_constructs.azurerm.kubernetes_cluster_node_pool import (
     KubernetesClusterNodePool,
@@ -52,12 +52,12 @@ class KubernetesNodePool(Component):
         super().__init__(scope, f"cluster-{name}", name=name)
         size = vm_size(spec.size)
         zones = spec.node_zones(place.zone)
-        fixed: dict[str, Any] = {
-            "vm_size": size.name,
-            "zones": zones,
-            "os_disk_type": "Ephemeral" if spec.has_local_disk else "Managed",
-            "os_disk_size_gb": spec.os_gib,
-        }
+        fixed = _Fixed(
+            vm_size=size.name,
+            zones=zones,
+            os_disk_type="Ephemeral" if spec.has_local_disk else "Managed",
+            os_disk_size_gb=spec.os_gib,
+        )
         # The provider would make a second pool of that size for a while, which no quota has room
         # for.
         marker = TerraformData(self, f"fixed-{name}", input=fixed)
@@ -90,14 +90,35 @@ class KubernetesNodePool(Component):
         self.id = self.pool.id
 
 
-def _counts(spec: KubernetesNodes) -> dict[str, Any]:
+class _Fixed(TypedDict):
+    vm_size: str
+    zones: list[str] | None
+    os_disk_type: str
+    os_disk_size_gb: int
+
+
+class _Counts(TypedDict, total=False):
+    node_count: int
+    auto_scaling_enabled: bool
+    min_count: int
+    max_count: int
+
+
+class _Priority(TypedDict, total=False):
+    upgrade_settings: UpgradeSettings
+    priority: str
+    eviction_policy: str
+    spot_max_price: float
+
+
+def _counts(spec: KubernetesNodes) -> _Counts:
     nodes = spec.node_range
     if not spec.scales:
         return {"node_count": nodes.min}
     return {"auto_scaling_enabled": True, "min_count": nodes.min, "max_count": nodes.max}
 
 
-def _priority(spec: KubernetesNodes) -> dict[str, Any]:
+def _priority(spec: KubernetesNodes) -> _Priority:
     if not spec.spot:
         # An update takes one node after another: no quota has room for more than there are. The
         # provider sends `maxSurge: 0` with it, and takes only one of the two.
