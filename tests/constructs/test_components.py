@@ -37,6 +37,7 @@ from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from fairway_constructs.placement import Placement
 
@@ -108,6 +109,34 @@ def test_short_addresses_do_not_depend_on_the_depth(
     assert set(found["resource"]["azurerm_virtual_network"]) == {"vnet"}
     path = found["resource"]["azurerm_virtual_network"]["vnet"]["//"]["metadata"]["path"]
     assert path == "lab-test/lab/network/vnet"
+
+
+def test_what_stands_in_a_stack_may_stand_in_groups_too(synthesize: Synthesize) -> None:
+    def lab(scope: Construct, environment: str) -> None:
+        place = place_in_group(
+            scope, environment=environment, role="lab", location="westeurope", zone=2
+        )
+        network = Network(scope, place=place, address_space=ONE, private_endpoints=True)
+        storage = Storage(scope, place=place, containers=["datasets"])
+        assert network.endpoints
+        network.endpoints.connect(
+            scope, "storage", place=place, service="blob", resource_id=storage.id
+        )
+
+    def build(stack: Stack) -> None:
+        lab(stack, "one")
+        lab(Construct(stack, "group-two"), "two")
+        lab(Construct(Construct(stack, "outer"), "group-three"), "three")
+
+    found = synthesize(build)["resource"]
+    for type_, short in (
+        ("azurerm_resource_group", "group"),
+        ("azurerm_virtual_network", "vnet"),
+        ("azurerm_private_endpoint", "storage-endpoint"),
+        ("azurerm_private_dns_zone", "privatelink-blob-core-windows-net"),
+    ):
+        begins = sorted(name.split("_")[0] for name in found[type_])
+        assert begins == sorted([short, "group-two", "outer"])
 
 
 def test_an_identity_may_be_called_as_a_subnet(synthesize: Synthesize, place: Placement) -> None:
@@ -374,6 +403,11 @@ def test_what_a_construct_takes_is_exported_too() -> None:
     assert {"PlacedSubnet", "NodeSpec", "Placement"} <= found
     # What cdktf knows by this name is any construct.
     assert found - set(fairway_constructs.__all__) == {"ITerraformDependable"}
+
+
+def test_each_construct_is_in_the_documents(repository: Path) -> None:
+    text = (repository / "docs" / "python.md").read_text(encoding="utf-8")
+    assert [each.__name__ for each in _own_classes() if f"`{each.__name__}`" not in text] == []
 
 
 def test_each_exported_name_is_there() -> None:
