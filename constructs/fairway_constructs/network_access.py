@@ -19,7 +19,7 @@ _SMALLEST_RANGE = 30
 def public_ranges(ranges: Sequence[IPv4Network | str]) -> list[str]:
     """The ranges that are seen on the internet, each as address/length.
 
-    >>> public_ranges([IPv4Network("203.0.113.7/32"), IPv4Network("10.0.0.0/8")])
+    >>> public_ranges(["203.0.113.7/32", "10.0.0.0/8"])
     ['203.0.113.7/32']
     """
     return [str(network) for network in seen_outside(ranges)]
@@ -28,7 +28,7 @@ def public_ranges(ranges: Sequence[IPv4Network | str]) -> list[str]:
 def public_addresses(ranges: Sequence[IPv4Network | str]) -> list[str]:
     """The same as storage and Batch accounts take them: what is small address by address.
 
-    >>> public_addresses([IPv4Network("203.0.113.6/31"), IPv4Network("198.51.100.0/24")])
+    >>> public_addresses(["203.0.113.6/31", "198.51.100.0/24"])
     ['203.0.113.6', '203.0.113.7', '198.51.100.0/24']
     """
     rules: list[str] = []
