@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import sync_playwright
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -31,13 +32,16 @@ def test_pictures_are_small_and_each_is_shown_in_light_and_dark() -> None:
     assert {Path(str(each).replace("-light", "-dark")) for each in shown} <= shown
 
 
-def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The built site; `--strict` makes a warning an error."""
     mkdocs = ROOT / ".venv/mkdocs/bin/mkdocs"
     found = str(mkdocs) if mkdocs.exists() else shutil.which("mkdocs")
     if found is None:
         pytest.skip("mkdocs is missing; bin/test installs it into .venv/mkdocs")
+    folder = tmp_path_factory.mktemp("site")
     done = subprocess.run(
-        [found, "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")],
+        [found, "build", "--strict", "--quiet", "--site-dir", str(folder)],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -45,12 +49,75 @@ def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
         env={**os.environ, "NO_MKDOCS_2_WARNING": "true"},
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert (tmp_path / "site/tutorial/index.html").exists()
+    return folder
 
 
-def test_the_overview_names_every_page() -> None:
-    """The navigation does too: `mkdocs build --strict` warns of a page that is not in it."""
-    overview = (ROOT / "docs/index.md").read_text("utf-8")
-    for document in (ROOT / "docs").rglob("*.md"):
-        name = document.relative_to(ROOT / "docs").as_posix()
-        assert name == "index.md" or f"]({name})" in overview, name
+def test_the_site_is_built_without_a_warning(site: Path) -> None:
+    assert (site / "tutorial/index.html").exists()
+    assert "<code>FAIRWAY_INPUT_&lt;ID&gt;</code>" in (site / "job/index.html").read_text("utf-8")
+
+
+# The codes without a space that stand on more than one line, and are short enough for one.
+_BROKEN = """() => [...document.querySelectorAll(".md-content :not(pre) > code")]
+    .filter(code => /^\\S{1,40}$/.test(code.textContent))
+    .filter(code => new Set([...code.getClientRects()].map(r => Math.round(r.top))).size > 1)
+    .map(code => code.textContent)"""
+
+
+def test_no_name_is_broken_in_its_middle(site: Path) -> None:
+    program = next(filter(None, map(shutil.which, ("chromium", "google-chrome"))), None)
+    if program is None:
+        pytest.skip("no chromium; on Debian: sudo apt-get install --no-install-recommends chromium")
+    options = ["--no-sandbox"] if os.geteuid() == 0 else []
+    broken = {}
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=options, timeout=300_000)
+        page = browser.new_page()
+        page.set_default_timeout(300_000)
+        for file in site.rglob("index.html"):
+            page.goto(file.as_uri(), wait_until="domcontentloaded")
+            for width in (1280, 420):
+                page.set_viewport_size({"width": width, "height": 900})
+                if found := page.evaluate(_BROKEN):
+                    broken[file.parent.name, width] = found
+        browser.close()
+    assert broken == {}
+
+
+def test_no_name_in_angle_brackets_is_read_as_html() -> None:
+    """Outside of code `<ID>` would be a tag, which nobody sees."""
+    for document in DOCUMENTS:
+        text = re.sub(r"^```.*?^```", "", document.read_text("utf-8"), flags=re.M | re.S)
+        assert re.findall(r"<[A-Za-z][^>]*>", re.sub(r"(`+).*?\1", "", text, flags=re.S)) == []
+
+
+def test_the_overview_begins_with_an_example_and_has_the_pages_of_the_navigation() -> None:
+    title, example, *_ = (ROOT / "docs/index.md").read_text("utf-8").split("\n\n")
+    assert title.startswith("# ")
+    assert example.startswith("```")
+    assert _overview() == _navigation()
+    pages = {page for section in _navigation().values() for page in section}
+    documents = (ROOT / "docs").rglob("*.md")
+    assert pages == {each.relative_to(ROOT / "docs").as_posix() for each in documents} - {
+        "index.md"
+    }
+
+
+def _overview() -> dict[str, list[str]]:
+    """The pages in each section of docs/index.md, by its title."""
+    _, *sections = (ROOT / "docs/index.md").read_text("utf-8").split("\n## ")
+    return {
+        section.partition("\n")[0]: re.findall(r"\]\((.+?\.md)\)", section) for section in sections
+    }
+
+
+def _navigation() -> dict[str, list[str]]:
+    """The same in mkdocs.yml, whose other lines hold tags of Python."""
+    text = (ROOT / "mkdocs.yml").read_text("utf-8").partition("\nnav:\n")[2]
+    found: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        if title := re.fullmatch(r'  - "?([^"]+?)"?:', line):
+            found[title[1]] = pages = []
+        elif (page := line.split()[-1]) != "index.md":
+            pages.append(page)
+    return found
