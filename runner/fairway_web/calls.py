@@ -175,8 +175,7 @@ CALLS = (
     Call(
         "stateOfRun",
         "/runs/{run}/state",
-        "where a run stands; RUN may be the beginning of its ID; `fresh=true` asks its target"
-        " first",
+        "the state of a run; RUN may be a prefix of its ID; `fresh=true` asks its target first",
         "State",
         (_fresh,),
     ),
@@ -184,9 +183,9 @@ CALLS = (
         "readLog",
         "/runs/{run}/log",
         "the log of `task` (default 0) from the byte `from` on, whole lines of at most 256 KiB"
-        " together; `task=all` reads up to 64 as one, `rank` the lines of one rank, `raw=true` what"
-        " stands in the file, byte by byte; the header `Next-Offset` says where to go on, and is"
-        " `from` again where there is no more yet",
+        " together; `task=all` reads up to 64 as one, `rank` the lines of one rank, `raw=true` the"
+        " bytes of the file; the header `Next-Offset` says where to continue, and equals `from` if"
+        " there is nothing new yet",
         "text/plain",
         _LOG,
         events=True,
@@ -196,7 +195,7 @@ CALLS = (
     Call(
         "listOutputs",
         "/runs/{run}/outputs",
-        "the files that the tasks kept, with their sizes, 1,000 at a time; the header `Link` leads"
+        "the output files of the tasks, with their sizes, 1,000 at a time; the header `Link` leads"
         " to the next",
         "Output[]",
         (_query("from", _PLACE, type="integer", minimum=0, default=0),),
@@ -206,7 +205,7 @@ CALLS = (
     Call(
         "compareRuns",
         "/compare",
-        "what `fairway compare --json` prints of the runs that are named, as in `?run=RUN&run=RUN`",
+        "what `fairway compare --json` prints for the runs named, as in `?run=RUN&run=RUN`",
         "Compared[]",
         (_query("run", "a run; named several times", **_list(TEXT)),),
     ),
@@ -258,7 +257,7 @@ CALLS = (
     Call(
         "cancelRun",
         "/runs/{run}/cancel",
-        "ends the run, or one `task` of it; answers when that has ended",
+        "ends the run, or one `task` of it; returns when that has ended",
         "Cancelled",
         (_query("task", "only this task, or step"),),
         method="post",
@@ -282,7 +281,7 @@ CALLS = (
     Call(
         "actOnNode",
         "/targets/{target}/nodes/{node}/{action}",
-        "drains the node, where ACTION is `drain`; `resume` gives it work again",
+        "`drain` keeps new work off the node; `resume` ends that",
         "NodeAction",
         method="post",
     ),
@@ -301,11 +300,11 @@ CALLS = (
         "what `fairway cost NAME --offline --json` prints",
         "Cost",
     ),
-    Call("drawEnvironment", "/environments/{name}/diagram", "a picture, as SVG", "image/svg+xml"),
+    Call("drawEnvironment", "/environments/{name}/diagram", "a diagram, as SVG", "image/svg+xml"),
     Call(
         "costOfRuns",
         "/cost",
-        "what `fairway cost --runs --offline --json` prints of the runs of this project; `by`,"
+        "what `fairway cost --runs --offline --json` prints for the runs of this project; `by`,"
         " `since`",
         "RunCosts",
         (
