@@ -15,24 +15,28 @@ _HEAD = """# Checks
 
 <!-- Made by bin/docs from constructs/fairway_core/checks: change it there. -->
 
-Before anything is deployed, Fairway looks for what is known to go wrong.
+```bash
+fairway check lab
+fairway check lab --live
+```
+
+Before anything is deployed, Fairway checks for known problems.
 
 - `fairway check` runs the checks on an environment file, and so does `fairway synth`
-  before it writes anything. What makes a file meaningless is an error when it is read and
-  needs no check.
-- `fairway synth` runs the checks on Terraform over the stacks that it has written.
-- `fairway review` runs the checks on a plan over what `terraform show -json` prints.
+  before it writes anything. A file that cannot be read as an environment is refused before that.
+- `fairway synth` runs the checks on Terraform on the stacks that it has written.
+- `fairway review` runs the checks on a plan, as printed by `terraform show -json`.
 - `fairway check ENVIRONMENT --live`, and `fairway doctor`, [ask Azure](#in-azure) too.
 
-An **error** stops what was asked for; a **warning** is printed. A finding on an environment
-or its Terraform that is known and meant is left out by its id, for one command with
-`--ignore ID`, or for good in the environment file:
+An **error** stops the command; a **warning** is only printed. To accept a finding on an environment
+or its Terraform, ignore the check by its id: for one command with `--ignore ID`, or permanently in
+the environment file:
 
 ```yaml
 checks: {ignore: [no-budget]}
 ```
 
-Examples show only what they are about.
+The examples below show only the lines that matter.
 """
 
 _SECTIONS = {
@@ -45,9 +49,10 @@ _SECTIONS = {
 
 _LIVE = """## In Azure
 
-What only Azure knows. These take `az login`, and a subscription in `ARM_SUBSCRIPTION_ID` or that
-which `az` would use; the role Reader on it is enough. They read and change nothing. They are
-ignored by their ids like any other.
+These checks ask Azure. They need `az login`, and the subscription in `ARM_SUBSCRIPTION_ID` or
+the default one of `az`; the role Reader on it is enough. They only read. They can be ignored by
+their
+ids like the others.
 """
 
 
@@ -71,7 +76,7 @@ def _table() -> str:
 
 
 def _live_table() -> str:
-    rows = ["| check | severity | looks at | reads, below the subscription |", "|---|---|---|---|"]
+    rows = ["| check | severity | looks at | reads, under the subscription |", "|---|---|---|---|"]
     rows += [
         f"| `{id_}` | {one.severity} | {one.text} | {one.reads} |" for id_, one in LIVE.items()
     ]
@@ -82,6 +87,6 @@ def _entry(check: Check) -> str:
     explained = explain(check)
     return (
         f"### {check.id}\n\n*{check.severity.capitalize()}.* {explained.text}\n\n"
-        f"Trips it:\n\n```yaml\n{explained.wrong}\n```\n\n"
-        f"Does not:\n\n```yaml\n{explained.right}\n```\n"
+        f"Fails:\n\n```yaml\n{explained.wrong}\n```\n\n"
+        f"Passes:\n\n```yaml\n{explained.right}\n```\n"
     )

@@ -29,15 +29,15 @@ clusters:
   gpu: {engine: slurm, size: Standard_ND96isr_H100_v5, nodes: {min: 0, max: 4}, mounts: [data]}
 ```
 
-Only `name`, `location` and one cluster are required; `fairway check` reads the file, and
-`stacks/environments` has longer ones. `fairway schema environment` prints what follows for
-editors. Beyond the fields below:
+Only `name`, `location` and one cluster are required. `fairway check` checks the file, and
+`stacks/environments` has longer examples. `fairway schema environment` prints the fields below as
+a JSON schema for editors. Beyond the fields:
 
 - `${env:NAME}` in a value is replaced by the environment variable NAME, and
-  `${env:NAME:-default}` by the default where it is not set. Keys are never replaced. Within
-  `{…}` and `[…]` YAML wants quotes around it: `tags: {owner: "${env:USER}"}`.
+  `${env:NAME:-default}` by the default if it is not set. Keys are never replaced. Within
+  `{…}` and `[…]` YAML needs quotes around it: `tags: {owner: "${env:USER}"}`.
 - `defaults:` holds settings shared by several clusters or file systems.
-- A top-level key that begins with `x-` is not read: a place for YAML anchors.
+- A top-level key that begins with `x-` is ignored; use it for YAML anchors.
 """
 
 _JOB = """# The job file
@@ -57,20 +57,21 @@ timeout: 12h
 retries: 2
 ```
 
-`fairway submit job.yaml` runs it, and `-s dotted.path=value` sets any field for one run, typed as
-the field is. `fairway schema job` prints what follows for editors. Beyond the fields below:
+`fairway submit job.yaml` runs it, and `-s dotted.path=value` sets any field for one run, with the
+field's type. `fairway schema job` prints the fields below as a JSON schema for editors. Beyond the
+fields:
 
-- Every text but those under `params` and `sweep` may use `{{ params.NAME }}`,
+- Every text, except those under `params` and `sweep`, may use `{{ params.NAME }}`,
   `{{ sweep.index }}`, `{{ target.name }}`, `{{ target.vm_size }}`, `{{ nodes }}` and
-  `{{ name }}`. A name that is not known is an error at its line; so is a parameter that
-  `-s` or a sweep sets, that no template reads and that is not listed under `params`.
-- What is substituted into `command`, `setup` and `finally.command` reaches the program as
-  that very text, whatever is in it; so put no quotes around it. `{{ params.x | raw }}` is
+  `{{ name }}`. An unknown name is an error at its line. So is a parameter that `-s` or a sweep
+  sets, if no template reads it and `params` does not list it.
+- A value substituted into `command`, `setup` or `finally.command` is quoted for the shell and
+  reaches the program unchanged, so put no quotes around it. `{{ params.x | raw }}` inserts it as
   shell text instead.
-- `processes_per_node: gpus` starts one process per GPU, or one per core on sizes without GPUs; with
-  `gpus` or `cores`, one for each of those.
-- `steps` in place of `command` holds several jobs, each with these fields:
-  see [Several steps in one file](howto/steps.md).
+- `processes_per_node: gpus` starts one process per GPU, or one per core on sizes without GPUs. If
+  the job sets `gpus` or `cores`, it starts one for each of those.
+- `steps`, in place of `command`, holds several jobs, each with these fields:
+  see [Run several steps from one file](howto/steps.md).
 - `fairway templates` lists the launchers, and `fairway templates NAME` the options of one.
 
 ## Variables
@@ -86,16 +87,16 @@ of an input or an output in capitals: the input `train` is in `FAIRWAY_INPUT_TRA
 | `FAIRWAY_SHARED_DIR` | directory of the run that all its nodes and tasks share |
 | `FAIRWAY_SCRATCH_DIR` | directory on the node's own disk, for temporary files |
 | `FAIRWAY_RUN`, `FAIRWAY_TASK` | ID of the run; number of the task, from 0, or `finally` |
-| `FAIRWAY_TASKS_DIR` | of `finally`: [what tasks kept](howto/merge-a-sweep.md), at `TASK/OUTPUT` |
-| `FAIRWAY_FILES` | of the template `score`: a text with the task's files, a path a line |
+| `FAIRWAY_TASKS_DIR` | in `finally`: [what tasks kept](howto/merge-a-sweep.md), at `TASK/OUTPUT` |
+| `FAIRWAY_FILES` | with the template `score`: a list of the task's files, one path per line |
 | `FAIRWAY_ATTEMPT` | number of the attempt, from 0 |
-| `FAIRWAY_GRACE` | seconds that a task has to end once it is told to: `checkpoint.grace` |
+| `FAIRWAY_GRACE` | seconds that a task has to end after its signal: `checkpoint.grace` |
 | `FAIRWAY_NODES` | number of nodes |
 | `FAIRWAY_PROCESSES_PER_NODE`, `FAIRWAY_WORLD_SIZE` | number of ranks on a node, and in all |
 | `FAIRWAY_HOSTS` | the nodes, separated by commas, the main host first |
 | `FAIRWAY_MAIN_HOST`, `FAIRWAY_MAIN_PORT` | the main host, and a port that is free there |
-| `FAIRWAY_GPUS`, `FAIRWAY_CORES` | of a task that shares its node: its own, such as `0,3`, `0-11` |
-| `FAIRWAY_PORTS` | and a range of ports for it, such as `10000-12843` |
+| `FAIRWAY_GPUS`, `FAIRWAY_CORES` | the task's own, if it shares its node, such as `0,3`, `0-11` |
+| `FAIRWAY_PORTS` | a range of ports for the task, such as `10000-12843` |
 """
 
 

@@ -32,12 +32,12 @@ class Capabilities:
     releases: bool = _row("`setup: {command, release}`", False)
     """Whether something runs on the nodes of a run that has ended: elsewhere others have them."""
     after: bool = _row("`after:`", True)
-    begins_steps: bool = _row("`steps:` begin without a command that follows", True)
+    begins_steps: bool = _row("`steps:` start without a command that follows", True)
     """Whether a run waits there for others, also where no machine of the user's is on; why it does
     not on Batch is in docs/batch.md."""
     begins_points: bool = _row("`after: {STEP: {points: equal}}`", False)
     """Whether a task of a run waits there for one task of another."""
-    most_points: int | None = _row("Tasks awaited by `points: equal`", 0)
+    most_points: int | None = _row("Tasks that `points: equal` can wait for", 0)
     """For how many different ones the tasks of one run may wait; None for as many as there are."""
     points_in_turn: bool = _row("`points: equal` with `max_parallel:`", False)
     """Whether no more tasks than that run of those that wait for others."""
@@ -46,7 +46,7 @@ class Capabilities:
     """Whether something there watches a run as a whole, beside its tasks."""
     tells_waiting: bool = _row("`notify:` of `waiting`", False)
     """Whether something there sees that a run waits."""
-    tells_secretly: bool = _row("`notify:` of `waiting` by what is in `secrets:`", False)
+    tells_secretly: bool = _row("`notify:` of `waiting` with an address in `secrets:`", False)
     """Whether who tells that a run waits has the job's secrets."""
     limits: bool = _row("`max_duration:` and `max_cost:`", False)
     """Whether something there ends a run as a whole, beside its tasks."""
@@ -54,7 +54,7 @@ class Capabilities:
     """Whether what watches a task there sees the samples of its nodes."""
     idle_parts: bool = _row("`idle_gpu:` with `gpus:`", False)
     """Whether the numbers of the GPUs in these are those of a task that has some of a node's."""
-    falls_back: bool = _row("`target:` of several", True)
+    falls_back: bool = _row("Several targets", True)
     """Whether a run that waits there may go to another target."""
     ends_tasks: bool = _row("`fairway cancel RUN --task`", True)
     """Whether one task of a run can be ended while the others go on."""
