@@ -13,16 +13,18 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from fairway_agent import bundle, record, wakeups
+from fairway_agent import bundle, job_facts, record, wakeups
 from fairway_agent.faults import Fault
 from fairway_agent.share import CORES, GPUS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from fairway_agent.job_facts import Container, TargetFacts
 
 RUNTIMES = ("docker", "podman", "apptainer", "singularity", "enroot")
 """Those that are known, the first that is there being taken; Docker only where its daemon
@@ -86,12 +88,12 @@ def entry(run: Path) -> list[str]:
 
 def is_wanted(run: Path) -> bool:
     """Whether the run's job has a container."""
-    return bool(record.read_json(run / "job.json").get("container"))
+    return job_facts.of_job(run).container is not None
 
 
 def words_of(
     runtime: Runtime,
-    container: Mapping[str, Any],
+    container: Container,
     command: Sequence[str],
     *,
     seen: Sequence[str],
@@ -103,7 +105,7 @@ def words_of(
     `seen` are paths of the host, `names` the variables that it is told. With enroot the image is
     a file that was imported before.
     """
-    here, image, options = str(Path.cwd()), str(container["image"]), list(container["options"])
+    here, image, options = str(Path.cwd()), container.image, container.options
     bound = [*seen, *(f"{path}:{path}:ro" for path in IMAGE_FILES if Path(path).exists())]
     if runtime.is_oci:
         words = [runtime.program, "run", "--rm", f"--name={name}", "--network=host"]
@@ -112,7 +114,7 @@ def words_of(
         words += ["--ulimit=memlock=-1", "--ulimit=stack=-1"]
         if (cores := os.environ.get(CORES)) and runtime.name == "docker":
             words.append(f"--cpuset-cpus={cores}")  # its daemon starts it, on all of them
-        words.append(f"--shm-size={container.get('shm_size') or _SHARED_MEMORY}")
+        words.append(f"--shm-size={container.shm_size or _SHARED_MEMORY}")
         words += [f"--volume={path if ':' in path else f'{path}:{path}'}" for path in bound]
         words += [f"--env={each}" for each in names]
         return [*words, *options, image, *command]
@@ -127,9 +129,9 @@ def words_of(
     return [*words, *options, f"docker://{image}", *command]
 
 
-def require_memory(container: Mapping[str, Any]) -> None:
+def require_memory(container: Container) -> None:
     """Fault where the host's /dev/shm, which is the container's too, is smaller than wanted."""
-    wanted = container.get("shm_size")
+    wanted = container.shm_size
     if not wanted:
         return
     size = int(wanted[:-1]) * _UNITS[wanted[-1]]
@@ -156,13 +158,14 @@ def main() -> None:
 
 
 def _run(run: Path, command: Sequence[str]) -> int:
-    container = record.read_json(run / "job.json")["container"]
-    target = record.read_json(run / "target.json")
+    job, target = job_facts.of_job(run), job_facts.of_target(run)
+    container = job.container
+    assert container is not None, "only what runs in one is started by this"
     runtime = find_runtime()
     if runtime is None:
         raise Fault("no-containers", *missing(os.uname().nodename), _NO_TOOL)
     told = {name: value for name, value in os.environ.items() if not _OF_HOSTS.fullmatch(name)}
-    if target.get("engine") == "local":
+    if target.engine == "local":
         # Its folder is not on PATH in there.
         told["FAIRWAY_EACH_NODE"] = str(bundle.package() / "fanout/local/fairway-each-node")
     if runtime.is_oci and (gpus := os.environ.get(GPUS)):
@@ -173,16 +176,15 @@ def _run(run: Path, command: Sequence[str]) -> int:
         told["HOME"] = os.environ.get("FAIRWAY_SCRATCH_DIR", "/tmp")  # noqa: S108 - in there
     else:
         require_memory(container)
-    secrets = record.read_json(run / "job.json").get("secrets") or {}
-    own = {"HOME", *_MARKS, *secrets}
+    own = {"HOME", *_MARKS, *job.secrets}
     names = [each for each in told if _TOLD.fullmatch(each) or each in own]
     with tempfile.TemporaryDirectory() as folder:
-        if target.get("engine") != "local":
+        if target.engine != "local":
             from fairway_agent.azure import registry  # its imports take longer than the rest
 
-            told |= registry.log_in(runtime.name, runtime.program, container["image"], folder)
+            told |= registry.log_in(runtime.name, runtime.program, container.image, folder)
         if runtime.name == "enroot":
-            container = {**container, "image": _import(runtime, container["image"])}
+            container = replace(container, image=_import(runtime, container.image))
             names = [name for name in names if name != "HOME"]
         name = f"fairway-{os.environ['FAIRWAY_RUN']}-{os.environ['FAIRWAY_TASK']}"
         name += f"-{os.environ['FAIRWAY_ATTEMPT']}-{os.getpid()}"
@@ -223,10 +225,10 @@ def _guard(remove: Sequence[str]) -> int:
     return alive
 
 
-def _seen(run: Path, target: Mapping[str, Any]) -> list[str]:
+def _seen(run: Path, target: TargetFacts) -> list[str]:
     """The directories that the container shares with the host, none of them in another."""
     named = [value for name, value in os.environ.items() if _DIRECTORY.fullmatch(name)]
-    named += [str(run), str(Path.cwd()), str(bundle.package()), *target.get("mounts", {}).values()]
+    named += [str(run), str(Path.cwd()), str(bundle.package()), *target.mounts.values()]
     found = sorted({path for path in named if path.startswith("/") and Path(path).is_dir()})
     return [
         path
@@ -269,7 +271,6 @@ def _user(runtime: Runtime) -> list[str]:
 
 def _import(runtime: Runtime, image: str) -> str:
     """The image as a file, which is made once a host."""
-    import fcntl
     import hashlib
 
     from fairway_agent import scratch
@@ -277,8 +278,7 @@ def _import(runtime: Runtime, image: str) -> str:
     folder = scratch.root() / "images"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     file = folder / f"{hashlib.sha256(image.encode()).hexdigest()[:16]}.sqsh"
-    with (folder / f"{file.stem}.lock").open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with record.alone(folder / f"{file.stem}.lock"):
         if not file.exists():
             draft = file.with_suffix(".new")
             draft.unlink(missing_ok=True)

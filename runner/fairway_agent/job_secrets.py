@@ -11,7 +11,7 @@ import socket
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent import record
+from fairway_agent import job_facts
 from fairway_agent.azure.http import Failure
 from fairway_agent.azure.identity import OWN, reading
 from fairway_agent.azure.imds import PEOPLE_FROM
@@ -30,9 +30,7 @@ _LONGEST = 1 << 18  # bytes; a secret has 25,600 at most, which JSON may write a
 
 def secrets_of(run: Path) -> dict[str, str]:
     """The values of the secrets of the run in a folder; see `values`."""
-    sources = record.read_json(run / "job.json").get("secrets", {})
-    address = str(record.read_json(run / "target.json").get("vault_url", ""))
-    return values(sources, address)
+    return values(job_facts.of_job(run).secrets, job_facts.of_target(run).vault_url)
 
 
 def values(sources: Mapping[str, str], address: str, metadata: Identity = OWN) -> dict[str, str]:

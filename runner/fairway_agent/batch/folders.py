@@ -7,15 +7,16 @@ import os
 import sys
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from fairway_agent import job_secrets, run_files
+from fairway_agent import job_facts, job_secrets, run_files
 from fairway_agent.azure.imds import Metadata
 from fairway_agent.fanout.sshd.server import Meeting
 from fairway_agent.outputs import BROUGHT
 from fairway_agent.saying import say as say
 
 if TYPE_CHECKING:
+    from fairway_agent.job_facts import JobFacts, TargetFacts
     from fairway_agent.plan import RunPlan
     from fairway_agent.task_spec import TaskSpec
 
@@ -48,27 +49,26 @@ class Folders:
         return run_files.read_plan(self.record)
 
     @cached_property
-    def target(self) -> dict[str, Any]:
+    def target(self) -> TargetFacts:
         """The run's `target.json`."""
-        return self._read("target.json")
+        return job_facts.of_target(self.record)
 
     @cached_property
-    def secrets(self) -> dict[str, str]:
-        """The job's secrets: for each variable the name that its value has in the vault."""
-        return dict(self._read("job.json").get("secrets") or {})
+    def job_facts(self) -> JobFacts:
+        """The run's `job.json`."""
+        return job_facts.of_job(self.record)
 
     def secret_values(self) -> dict[str, str]:
-        """Their values by variable, read by the pool's own identity; Fault, without any value,
-        where one cannot be read."""
-        identity = str(self.target["batch"].get("identity") or "")
+        """The values of the job's secrets by variable, read by the pool's own identity; Fault,
+        without any value, where one cannot be read."""
+        identity = self.target.identity
         metadata = Metadata(identity={"msi_res_id": identity} if identity else {})
-        return job_secrets.values(self.secrets, str(self.target.get("vault_url", "")), metadata)
+        return job_secrets.values(self.job_facts.secrets, self.target.vault_url, metadata)
 
-    @cached_property
+    @property
     def setup_is_admin(self) -> bool:
         """Whether the job's setup, and all of its preparation with it, has root's rights."""
-        setup = self._read("job.json").get("setup")
-        return isinstance(setup, dict) and bool(setup.get("admin"))
+        return self.job_facts.setup_is_admin
 
     @property
     def run(self) -> str:
@@ -107,7 +107,7 @@ class Folders:
     @cached_property
     def shared_root(self) -> Path | None:
         """Fairway's folder on what all nodes mount; None where they mount nothing."""
-        mounts = [Path(path) for path in self.target.get("mounts", {}).values()]
+        mounts = [Path(path) for path in self.target.mounts.values()]
         if not mounts and (folder := os.environ.get("AZ_BATCH_NODE_MOUNTS_DIR")):
             # What the pool itself mounts, where the target does not name it.
             mounts = [path for path in sorted(Path(folder).glob("*")) if path.is_dir()]
@@ -157,10 +157,6 @@ class Folders:
     def setup_code(self) -> int:
         """The exit code of the job's setup on this node; 0 where it has none."""
         return int(json.loads(self.setup_file.read_bytes())["exit_code"])
-
-    def _read(self, name: str) -> dict[str, Any]:
-        value: dict[str, Any] = json.loads((self.record / name).read_bytes())
-        return value
 
 
 def fail(text: str, code: int) -> int:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent import record
+from fairway_agent import job_facts
 from fairway_agent.faults import Fault
 from fairway_agent.kubernetes import names
 from fairway_agent.kubernetes.api import BATCH
@@ -51,12 +51,12 @@ def owns(folder: Path, found: Object) -> bool:
     words = [word for each in spec.get("containers") or () for word in each.get("command") or ()]
     if str(folder) not in words:
         return False
-    access = record.read_json(folder / "target.json").get("kubernetes")
-    if access is None:
+    pods = job_facts.of_target(folder).pods
+    if pods is None:
         return False
     volumes = spec.get("volumes") or ()
     claims = {each.get("persistentVolumeClaim", {}).get("claimName") for each in volumes}
-    return set((access.get("volumes") or {}).values()) == claims - {None}
+    return set(pods.volumes.values()) == claims - {None}
 
 
 def require(api: Api, folder: Path) -> Sequence[Object]:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from fairway_agent import record
-from fairway_agent.shared import plans
+from fairway_agent import job_facts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,23 +46,23 @@ class Settings:
 
 def of_run(folder: Path, resources: Mapping[str, str]) -> Settings:
     """From the files of a run, and the resources of a whole node."""
-    target = record.read_json(folder / "target.json")
-    container: dict[str, Any] = record.read_json(folder / "job.json").get("container") or {}
-    access, mounts = target["kubernetes"], target.get("mounts") or {}
-    volumes = access.get("volumes") or {}
+    job, target = job_facts.of_job(folder), job_facts.of_target(folder)
+    pods, container = target.pods, job.container
+    assert pods is not None, "it is a target of Kubernetes"
+    volumes = pods.volumes.items()
     return Settings(
-        image=container.get("image") or access["image"],
-        head_image=access["head_image"],
-        service_account=access["service_account"],
-        head_account=access["head"],
-        queue=access.get("queue") or "",
-        priority=(access.get("priorities") or {}).get(plans.priority_word(folder), ""),
-        shm_size=_quantity(container.get("shm_size") or ""),
-        selector=access.get("selector") or {},
-        tolerations=tuple(access.get("tolerations") or ()),
-        volumes=tuple(Volume(name, claim, mounts[name]) for name, claim in volumes.items()),
+        image=container.image if container else pods.image,
+        head_image=pods.head_image,
+        service_account=pods.service_account,
+        head_account=pods.head_account,
+        queue=pods.queue,
+        priority=pods.priorities.get(job.priority_word, ""),
+        shm_size=_quantity(container.shm_size) if container else "",
+        selector=pods.selector,
+        tolerations=pods.tolerations,
+        volumes=tuple(Volume(name, claim, target.mounts[name]) for name, claim in volumes),
         resources=resources,
-        most=(target.get("nodes") or {}).get("max") or 0,
+        most=target.most_nodes,
     )
 
 

@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from fairway_agent import fields, limits, record
+from fairway_agent import fields, job_facts, limits, record
 from fairway_agent.fields import Fields
 from fairway_agent.limits import Held
 from fairway_agent.shared import submissions
@@ -116,8 +116,7 @@ class Watch:
 
     def _most_nodes(self) -> int:
         """How many nodes the run may have at once."""
-        target = record.read_json(self.record / "target.json")
-        return max(1, int((target.get("nodes") or {}).get("max") or 1))
+        return max(1, job_facts.of_target(self.record).most_nodes)
 
     def take_back(self) -> None:
         """Has the scheduler forget the jobs of the run that wait, where that can be told of it.

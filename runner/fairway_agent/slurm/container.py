@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent import record
+from fairway_agent import job_facts
 from fairway_agent.container import (
     IMAGE_FILES,
     find_runtime,
@@ -59,13 +59,13 @@ def entry_of(run: Path, directory: str, folders: Sequence[str]) -> Entry | None:
     `directory` is where its commands start, `folders` are what they see of the node. Fault
     where this node cannot run it.
     """
-    container = record.read_json(run / "job.json").get("container")
-    if not container:
+    container = job_facts.of_job(run).container
+    if container is None:
         return None
-    mounts = [*record.read_json(run / "target.json").get("mounts", {}).values(), *folders]
+    mounts = [*job_facts.of_target(run).mounts.values(), *folders]
     seen = [path for path in dict.fromkeys(mounts) if Path(path).is_dir()]
     image_files = [path for path in IMAGE_FILES if Path(path).exists()]
-    image, options = str(container["image"]), list(container["options"])
+    image, options = container.image, container.options
     if _has_pyxis():
         require_memory(container)
         bound = ",".join([f"{path}:{path}" for path in seen] + [f"{p}:{p}:ro" for p in image_files])

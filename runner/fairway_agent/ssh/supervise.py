@@ -10,7 +10,7 @@ import os
 import sys
 from pathlib import Path
 
-from fairway_agent import job_secrets
+from fairway_agent import job_facts, job_secrets
 from fairway_agent.allocators.leases import Nodes
 from fairway_agent.allocators.queue import Queue
 from fairway_agent.faults import Fault
@@ -27,8 +27,8 @@ def main() -> None:
         if plan.secrets:
             # Into this process's memory, and from there into that of the tasks.
             os.environ.update(job_secrets.secrets_of(folder))
-        directory, cluster = plans.queue(folder), plans.cluster(folder)
-        queue = Queue(directory, cluster, folder.name, plans.priority(folder))
+        cluster, priority = job_facts.of_target(folder).name, job_facts.of_job(folder).priority
+        queue = Queue(plans.queue(folder), cluster, folder.name, priority)
         supervise(folder, lock, ready, plan, allocator=Nodes(queue), task_type=HostTask)
     except Fault as fault:
         sys.exit(fault.said)

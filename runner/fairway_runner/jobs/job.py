@@ -147,8 +147,6 @@ Image = Annotated[str, AfterValidator(_image)]
 SlurmName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
 PriorityNumber = Annotated[int, Field(ge=-1000, le=1000)]
 
-_PRIORITIES = {"low": -500, "normal": 0, "high": 500}
-
 
 class Code(Model):
     """The files that a job needs: a folder, and what to leave out of it."""
@@ -431,7 +429,9 @@ class Job(Model):
     @property
     def priority_number(self) -> int:
         """The priority from −1000 to 1000; 0 is normal."""
-        return _PRIORITIES[self.priority] if isinstance(self.priority, str) else self.priority
+        from fairway_agent.job_facts import PRIORITIES  # what looks at a job asks for none
+
+        return PRIORITIES[self.priority] if isinstance(self.priority, str) else self.priority
 
     @property
     def setup_command(self) -> str:

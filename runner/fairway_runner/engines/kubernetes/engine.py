@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from fairway_agent.job_facts import PRIORITIES
 from fairway_agent.kubernetes.api import DOWN, NO_ANSWER
 from fairway_agent.kubernetes.reports import (
     NodesReport,
@@ -14,7 +15,6 @@ from fairway_agent.kubernetes.reports import (
     PodsRequest,
     SubmitRequest,
 )
-from fairway_agent.shared.plans import PRIORITIES
 from fairway_agent.shared.reports import RunsReport, RunsRequest
 from fairway_core.findings import UserError
 from fairway_core.kubernetes import documents, head

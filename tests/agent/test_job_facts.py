@@ -1,0 +1,102 @@
+"""What the runner writes of a job and its target is what is read where tasks run."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_agent import job_facts
+from fairway_agent.faults import Fault
+from fairway_agent.job_facts import Container, JobFacts, PodFacts, TargetFacts
+from fairway_core.target import Target
+from fairway_runner.jobs.job import Job
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TARGET: dict[str, Any] = {
+    "name": "pods",
+    "engine": "kubernetes",
+    "nodes": {"min": 0, "max": 4},
+    "mounts": {"data": "/data"},
+    "storage": {"account_url": "https://lab.blob.core.windows.net/"},
+    "vault_url": "https://lab.vault.azure.net/",
+    "kubernetes": {
+        "image": "lab.azurecr.io/train:1",
+        "shared": "/data/fairway",
+        "volumes": {"data": "claim"},
+        "queue": "team",
+        "priorities": {"high": "urgent"},
+        "tolerations": ["sku"],
+        "selector": {"pool": "gpu"},
+    },
+}
+
+
+def written(folder: Path, target: dict[str, Any], **job: Any) -> tuple[JobFacts, TargetFacts]:
+    made = Job.model_validate({"name": "a", "template": "plain", "command": "true", **job})
+    (folder / "job.json").write_text(made.model_dump_json(indent=1, by_alias=True))
+    record = Target.model_validate(target).record()
+    (folder / "target.json").write_text(json.dumps(record))
+    return job_facts.of_job(folder), job_facts.of_target(folder)
+
+
+def test_what_a_job_and_its_target_say_is_read(tmp_path: Path) -> None:
+    container = {"image": "lab.azurecr.io/train:2", "shm_size": "8g", "options": ["--init"]}
+    setup = {"command": "apt-get install -y fio", "admin": True}
+    secrets = {"TOKEN": "keyvault:hub"}
+    job, target = written(
+        tmp_path, TARGET, container=container, priority="high", secrets=secrets, setup=setup
+    )
+    image = Container("lab.azurecr.io/train:2", ("--init",), "8g")
+    assert job == JobFacts(image, 500, secrets, setup_is_admin=True)
+    assert job.priority_word == "high"
+    assert target == TargetFacts(
+        name="pods",
+        engine="kubernetes",
+        mounts={"data": "/data"},
+        account_url="https://lab.blob.core.windows.net",
+        vault_url="https://lab.vault.azure.net/",
+        most_nodes=4,
+        pods=PodFacts(
+            image="lab.azurecr.io/train:1",
+            head_image="python:3.12-slim",
+            service_account="fairway-task",
+            head_account="fairway-head",
+            volumes={"data": "claim"},
+            selector={"pool": "gpu"},
+            tolerations=("sku",),
+            queue="team",
+            priorities={"high": "urgent"},
+        ),
+    )
+
+
+def test_a_job_that_says_nothing_of_it_has_no_container_and_no_secrets(tmp_path: Path) -> None:
+    ssh = {"host": "h", "user": "u", "shared": "/data", "queue": "/data/fairway-queue"}
+    job, target = written(
+        tmp_path,
+        {"name": "pair", "engine": "ssh", "nodes": {"min": 2, "max": 2}, "ssh": ssh},
+        setup="make",
+    )
+    assert job == JobFacts()
+    assert job.priority_word == "normal"
+    assert target == TargetFacts("pair", "ssh", most_nodes=2, queue="/data/fairway-queue")
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("job.json", "{"),
+        ("job.json", '{"priority": "soon"}'),
+        ("job.json", '{"container": {"image": 1}}'),
+        ("target.json", '{"mounts": {"data": 1}}'),
+        ("target.json", '{"kubernetes": {}}'),
+    ],
+)
+def test_a_damaged_file_is_named(tmp_path: Path, file: str, text: str) -> None:
+    (tmp_path / file).write_text(text)
+    with pytest.raises(Fault, match=f"{file}: damaged"):
+        (job_facts.of_job if file == "job.json" else job_facts.of_target)(tmp_path)
