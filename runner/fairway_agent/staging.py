@@ -76,10 +76,7 @@ def _list(entry: Staged) -> Iterator[Blob]:
     while True:
         query = {"restype": "container", "comp": "list", "prefix": path, "marker": marker}
         url = f"{entry.account}/{entry.container}?{urllib.parse.urlencode(query)}"
-        what = f"the container {entry.container}"
-        headers = _headers()
-        with reading(what), azure.stream(url, headers) as answer:
-            tree = ElementTree.fromstring(answer.read())  # noqa: S314 - the storage's own
+        tree = _page(url, f"the container {entry.container}")
         for element in tree.iter("Blob"):
             name = element.findtext("Name", "")
             if (relative := below(name, path)) is not None:
@@ -87,6 +84,18 @@ def _list(entry: Staged) -> Iterator[Blob]:
         marker = tree.findtext("NextMarker") or ""
         if not marker:
             return
+
+
+def _page(url: str, what: str) -> ElementTree.Element:
+    """A page of a list, which is asked for again where the connection breaks."""
+    why = ""
+    for _ in range(_TRIES):
+        try:
+            with reading(what), azure.stream(url, _headers()) as answer:
+                return ElementTree.fromstring(answer.read())  # noqa: S314 - the storage's own
+        except (OSError, http.client.HTTPException, ElementTree.ParseError) as error:
+            why = str(error) or type(error).__name__
+    raise Fault("no-input", f"{what} cannot be listed: {why}", _AGAIN)
 
 
 def _blob(element: ElementTree.Element, name: str, path: str) -> Blob:
@@ -113,6 +122,7 @@ def below(name: str, path: str) -> str | None:
 
 
 _RENAME = "rename it in storage, or stage another path"
+_AGAIN = "once that is fixed: fairway retry RUN"
 
 
 def _headers() -> dict[str, str]:
@@ -132,8 +142,7 @@ def _copy(entry: Staged, blob: Blob, folder: Path) -> None:
             part.replace(target)
             return
     part.unlink(missing_ok=True)
-    hint = "once that is fixed: fairway retry RUN"
-    raise Fault("no-input", f"the blob {blob.name} cannot be copied: {why}", hint)
+    raise Fault("no-input", f"the blob {blob.name} cannot be copied: {why}", _AGAIN)
 
 
 def _go_on(url: str, blob: Blob, part: Path) -> str:

@@ -78,6 +78,15 @@ def test_a_copy_that_breaks_goes_on_where_it_was(cloud: Services, tmp_path: Path
     assert cloud.faults == []
 
 
+def test_a_list_that_breaks_is_asked_for_again(cloud: Services, tmp_path: Path) -> None:
+    cloud.blobs = {"d/a": b"a", "d/b": b"b", "d/c": b"c"}
+    cloud.faults = [("comp=list", 20), ("comp=list", 0)]
+    assert staging.stage(entry(cloud, "d"), tmp_path / "in") == 3
+    cloud.faults = [("comp=list", 20)] * 4
+    with pytest.raises(Fault, match="the container datasets cannot be listed: "):
+        staging.stage(entry(cloud, "d"), tmp_path / "in")
+
+
 def test_a_copy_that_is_not_right_is_none(cloud: Services, tmp_path: Path) -> None:
     cloud.blobs, cloud.wrong_md5 = {"d/a": b"a"}, True
     with pytest.raises(Fault, match=r"the blob d/a cannot be copied: .*MD5") as caught:

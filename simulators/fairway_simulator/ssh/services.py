@@ -48,7 +48,8 @@ class Services:
     """Blobs of the container CONTAINER and secrets by their names.
 
     `faults` come first, each once: part of an address with the status that it is answered
-    with, or part of a blob's name with the bytes after which the connection breaks. With `rights`
+    with, or part of a blob's name, or of the address of a list, with the bytes after which the
+    connection breaks. With `rights`
     NODES may do nothing but what these allow, on ACCOUNT and VAULT. `federated` are the tokens of
     pods that Entra ID knows, of which each comes with TENANT and CLIENT.
     """
@@ -157,7 +158,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(403, body, headers)
         elif query.get("comp") == "list":
             begin = int(query.get("marker") or 0)
-            self._send(200, self.services.listing(query["prefix"], begin))
+            page = self.services.listing(query["prefix"], begin)
+            self._send(200, page, length=self.services.cut(self.path))
         else:
             self._blob(urllib.parse.unquote(url.path.removeprefix(f"/{CONTAINER}/")))
 
