@@ -5,20 +5,16 @@ Source: Azure/acr, docs/AAD-OAuth.md (POST /oauth2/exchange).
 
 from __future__ import annotations
 
-import json
 import subprocess
-import urllib.error
-import urllib.parse
-import urllib.request
 from pathlib import Path
 
 from fairway_agent.azure import identity
+from fairway_agent.azure.http import Failure, send
 from fairway_agent.faults import Fault
 
 _MANAGEMENT = "https://management.azure.com/"
 # The user name that goes with a token of a registry.
 _NOBODY = "00000000-0000-0000-0000-000000000000"
-_TIMEOUT = 60.0
 _ROLE = "check that the nodes' identity has the role AcrPull there"
 
 
@@ -53,15 +49,19 @@ def log_in(runtime: str, program: str, image: str, folder: str) -> dict[str, str
 
 def _token(server: str) -> str:
     """A token of the registry's for this node's identity."""
-    form = {
-        "grant_type": "access_token",
-        "service": server,
-        "access_token": identity.bearer(_MANAGEMENT)["Authorization"].partition(" ")[2],
-    }
-    url = f"https://{server}/oauth2/exchange"
-    data = urllib.parse.urlencode(form).encode()
+    own = identity.bearer(_MANAGEMENT)["Authorization"].partition(" ")[2]
     try:
-        with urllib.request.urlopen(url, data=data, timeout=_TIMEOUT) as answer:
-            return str(json.load(answer)["refresh_token"])
-    except (OSError, ValueError, KeyError) as error:
+        return exchanged(f"https://{server}", server, own)
+    except Failure as error:
         raise Fault("no-access", f"{server} does not let this node in: {error}", _ROLE) from None
+
+
+def exchanged(address: str, server: str, token: str) -> str:
+    """What a registry at an address gives for a token of the identity; Failure where it gives
+    none."""
+    form = {"grant_type": "access_token", "service": server, "access_token": token}
+    body = send("POST", f"{address}/oauth2/exchange", form=form).body
+    found = body.get("refresh_token") if isinstance(body, dict) else None
+    if not isinstance(found, str):
+        raise Failure(0, "BadAnswer", "the answer holds no token")
+    return found
