@@ -28,7 +28,7 @@ _DIGITS = 16  # of a digest
 
 _COMMON = (
     *("azure/http", "azure/imds", "azure/keyvault", "faults", "slurm/commands"),
-    *(f"{_AUTOSCALE}/{name}" for name in ("munge", "munge_key", "program", "settings")),
+    *(f"{_AUTOSCALE}/{name}" for name in ("munge", "munge_key", "settings")),
     f"{_AUTOSCALE}/slurmctld",
 )
 SCHEDULER = (

@@ -18,7 +18,7 @@ from fairway_agent.azure.http import Failure, send
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-_ADDRESS = "http://169.254.169.254"
+ADDRESS = "http://169.254.169.254"
 # Accounts from this number on are people's. Where they are kept from it, another service has some
 # tokens for them.
 PEOPLE_FROM = 2000
@@ -44,7 +44,7 @@ def _usual() -> str:
     if os.getuid() >= PEOPLE_FROM:
         with suppress(OSError):
             return _IN_ITS_PLACE.read_text(encoding="ascii").strip()
-    return _ADDRESS
+    return ADDRESS
 
 
 @dataclass(frozen=True)

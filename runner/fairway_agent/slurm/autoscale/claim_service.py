@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from fairway_agent.slurm.autoscale import munge
 from fairway_agent.slurm.autoscale.ledger import opened
-from fairway_agent.slurm.autoscale.program import begin
+from fairway_agent.slurm.autoscale.settings import begin
 from fairway_agent.slurm.autoscale.slurmctld import CommandFailed, one_line, run
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from fairway_agent.azure.http import Failure
 from fairway_agent.slurm.autoscale import munge
 from fairway_agent.slurm.autoscale.hardware import physical_host, unsound
 from fairway_agent.slurm.autoscale.munge_key import install_key, read_key
-from fairway_agent.slurm.autoscale.program import begin
+from fairway_agent.slurm.autoscale.settings import begin
 from fairway_agent.slurm.autoscale.slurmctld import HARDWARE
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_agent.azure.http import Failure
 from fairway_agent.azure.keyvault import KeyVault
-from fairway_agent.slurm.autoscale.program import begin
+from fairway_agent.slurm.autoscale.settings import begin
 
 if TYPE_CHECKING:
     from collections.abc import Callable

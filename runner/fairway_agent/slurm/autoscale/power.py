@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from fairway_agent.azure.http import Failure
 from fairway_agent.slurm.autoscale import slurmctld
 from fairway_agent.slurm.autoscale.capacity import Capacity
-from fairway_agent.slurm.autoscale.program import begin
+from fairway_agent.slurm.autoscale.settings import begin
 
 if TYPE_CHECKING:
     from fairway_agent.slurm.autoscale.settings import Settings

@@ -16,7 +16,7 @@ from fairway_agent.azure.http import Failure
 from fairway_agent.slurm.autoscale import holds, slurmctld
 from fairway_agent.slurm.autoscale.capacity import Capacity, lost, nameless
 from fairway_agent.slurm.autoscale.ledger import locked, opened
-from fairway_agent.slurm.autoscale.program import begin
+from fairway_agent.slurm.autoscale.settings import begin
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

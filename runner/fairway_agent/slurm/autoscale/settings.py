@@ -1,13 +1,20 @@
-"""What differs from cluster to cluster: one JSON file, whose path FAIRWAY_SLURM_SETTINGS names."""
+"""What every program of a scheduler or a node begins with: what differs from cluster to cluster, in
+one JSON file, whose path FAIRWAY_SLURM_SETTINGS names, and where it says what it does."""
 
 from __future__ import annotations
 
 import json
+import logging
 import os
+import sys
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from fairway_agent.azure.imds import Metadata
+from fairway_agent.azure.imds import ADDRESS, Metadata
+
+if TYPE_CHECKING:
+    from types import TracebackType
 
 _START = ("systemctl", "restart", "slurmd.service", "fairway-slurm-eviction.service")
 DEFAULT_PATH = "/etc/fairway/slurm.json"
@@ -46,7 +53,7 @@ class Settings:
     state: str = "/var/lib/fairway-slurm/nodes"
     client_id: str = ""
     arm: str = "https://management.azure.com"
-    metadata: str = "http://169.254.169.254"
+    metadata: str = ADDRESS
     vault: str = ""
     people_vault: str = ""
     authority: str = ""
@@ -96,6 +103,30 @@ def load(path: str | None = None) -> Settings:
         if name in data:
             data[name] = tuple(data[name])
     return Settings(**data)
+
+
+def begin() -> tuple[Settings, Metadata]:
+    """The settings, and this VM's metadata service. From now on lines go with their time to the
+    log file, or to standard error where the settings name none.
+
+    What nobody expected is logged too: nobody reads what slurmctld's programs print.
+    """
+    settings = load()
+    logging.basicConfig(
+        filename=settings.log or None,
+        level=logging.INFO,
+        format="%(asctime)s %(module)s[%(process)d]: %(message)s",
+    )
+    sys.excepthook = _unexpected
+    return settings, metadata_service(settings)
+
+
+def _unexpected(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
+    if issubclass(kind, KeyboardInterrupt):
+        return
+    logging.getLogger(__name__).critical("unexpected", exc_info=(kind, error, trace))
 
 
 def metadata_service(settings: Settings) -> Metadata:

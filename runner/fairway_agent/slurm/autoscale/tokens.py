@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
 from fairway_agent.azure.http import Failure
-from fairway_agent.slurm.autoscale.program import begin
+from fairway_agent.slurm.autoscale.settings import begin
 
 if TYPE_CHECKING:
     from fairway_agent.azure.imds import Metadata
