@@ -8,7 +8,6 @@ the devices themselves in `shares/<name>.lent`, see `ledger`. Standard library o
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import time
@@ -114,11 +113,8 @@ class SharedNodes:
 
     def _enter(self, name: str) -> _Used | None:
         """Says that this run has shares of the node; None where somebody has the whole of it."""
-        node = record.open_lock(self.queue.folder / "nodes" / name)
-        try:
-            fcntl.flock(node, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(node)
+        node = try_lock(self.queue.folder / "nodes" / name, shared=True)
+        if node is None:
             return None
         record.make_folder(self._folder / name)
         run = try_lock(self._folder / name / self.queue.run)

@@ -6,9 +6,7 @@ name changes here; what is removed there is not removed here.
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 import time
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -154,13 +152,7 @@ class Sync:
 
 def take_turn(run: RunFolder) -> int | None:
     """The descriptor of a lock by which one process alone sends; None while another does."""
-    lock = os.open(run.folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(lock)
-        return None
-    return lock
+    return record.try_lock(run.folder / _LOCK)
 
 
 def _stamps(folder: Path, exclude: Sequence[str]) -> dict[str, Stamp]:

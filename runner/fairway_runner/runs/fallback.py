@@ -13,7 +13,6 @@ settled      it has begun, or no target is left: it stays
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import re
@@ -177,7 +176,11 @@ def to_be_cancelled(found: Fallback, run: str) -> str:
 def moving(folder: Path, *, wait: bool = False) -> Iterator[bool]:
     """Whether the caller alone may move the run meanwhile: not where another command does, for
     which `wait` waits."""
-    with _locked(folder, fcntl.LOCK_EX, wait=wait) as held:
+    if wait:
+        with record.alone(folder / LOCK):
+            yield True
+        return
+    with _locked(folder) as held:
         yield held
 
 
@@ -188,25 +191,19 @@ def staying(folder: Path) -> Iterator[bool]:
     if not (folder / FILE).exists():
         yield True
         return
-    with _locked(folder, fcntl.LOCK_SH, wait=False) as held:
+    with _locked(folder, shared=True) as held:
         found = read(folder) if held else None
         yield held and (found is None or not found.is_between)
 
 
 @contextmanager
-def _locked(folder: Path, kind: int, *, wait: bool) -> Iterator[bool]:
-    # For writing too: NFS refuses an exclusive lock on a file that is only read.
-    lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+def _locked(folder: Path, *, shared: bool = False) -> Iterator[bool]:
+    lock = record.try_lock(folder / LOCK, shared=shared)
     try:
-        fcntl.flock(lock, kind if wait else kind | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(lock)
-        yield False
-        return
-    try:
-        yield True
+        yield lock is not None
     finally:
-        os.close(lock)
+        if lock is not None:
+            os.close(lock)
 
 
 def submitted(files: Mapping[str, str]) -> str:
