@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 GOING_STATES = frozenset({"queued", "running"})
 FINAL_STATES = frozenset({"succeeded", "failed", "cancelled", "lost"})
+UNSUCCESSFUL_STATES = FINAL_STATES - {"succeeded"}
 STATES = GOING_STATES | FINAL_STATES
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from fairway_agent.record import FINAL_STATES, UNSUCCESSFUL_STATES
 from fairway_cli.server.connection import quoted
 from fairway_core.findings import UserError, format_finding, printable
 from fairway_runner.engines.deadline import deadline
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 
 _AWAY = 5
 _PAUSE = 1.0  # seconds between two looks at a run that is waited for
-_UNSUCCESSFUL = ("failed", "cancelled", "lost")
-_FINAL = ("succeeded", *_UNSUCCESSFUL)
 
 
 def state_of(server: Server, run: str, *, fresh: bool = False) -> dict[str, Any]:
@@ -72,7 +71,7 @@ def show_command(server: Server, *, run: str, failed: bool, limit: int, json_: b
     with server.understood():
         tasks = facts["task_list"]
         if failed:
-            tasks = [task for task in tasks if task["state"] in _UNSUCCESSFUL]
+            tasks = [task for task in tasks if task["state"] in UNSUCCESSFUL_STATES]
         if json_:
             print(json.dumps({**facts, "task_list": tasks}, indent=1))
         else:
@@ -126,7 +125,7 @@ def wait_for(
     while True:
         found = patience.ask(lambda: state_of(server, run_id))
         if found is not None:
-            if found["state"] in _FINAL:
+            if found["state"] in FINAL_STATES:
                 return found
             now = found["reason"] or ""
             if now and now != reason:

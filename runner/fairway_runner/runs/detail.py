@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from fairway_agent.record import UNSUCCESSFUL_STATES
 from fairway_runner.runs.accounting import use_of
 from fairway_runner.runs.facts import (
     action_facts,
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from fairway_runner.runs.accounting import Use
     from fairway_runner.runs.results import TaskResult
     from fairway_runner.runs.store import Run
-
-_UNSUCCESSFUL = ("failed", "cancelled", "lost")
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,7 @@ class Detail:
     @property
     def unsuccessful(self) -> list[TaskResult]:
         """The tasks that did not succeed."""
-        return [task for task in self.tasks if task.state in _UNSUCCESSFUL]
+        return [task for task in self.tasks if task.state in UNSUCCESSFUL_STATES]
 
     @property
     def head(self) -> dict[str, Any]:
