@@ -116,11 +116,15 @@ def sessions_with(is_meant: Callable[[str], bool]) -> set[int]:
 
 def _sessions(are_meant: Callable[[list[str]], bool]) -> set[int]:
     """The sessions of processes that were started with such variables."""
+    return sessions_of_all(pid for pid, variables in environments() if are_meant(variables))
+
+
+def sessions_of_all(pids: Iterable[int]) -> set[int]:
+    """The sessions of processes, as far as these have not ended meanwhile."""
     found = set()
-    for pid, variables in environments():
-        if are_meant(variables):
-            with suppress(ProcessLookupError):  # it ended meanwhile
-                found.add(os.getsid(pid))
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            found.add(os.getsid(pid))
     return found
 
 
@@ -172,15 +176,7 @@ def adopt_orphans() -> None:
 
 def end_orphans(own: Collection[int], grace: float) -> None:
     """Ends all children of this process but its `own`, with their sessions."""
-
-    def sessions() -> set[int]:
-        found = set()
-        for child in reap(own):
-            with suppress(ProcessLookupError):
-                found.add(os.getsid(child))
-        return found - {os.getsid(0)}
-
-    end_all(sessions, grace)
+    end_all(lambda: sessions_of_all(reap(own)) - {os.getsid(0)}, grace)
     reap(own)
 
 

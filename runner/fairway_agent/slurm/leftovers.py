@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +18,7 @@ from fairway_agent.slurm import commands
 from fairway_agent.slurm.jobs import ENDED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
 _GRACE = 5.0  # seconds for what is left to save what it has
 _RUN, _JOB, _TIMES = "FAIRWAY_SHARED_DIR", "SLURM_JOB_ID", "SLURM_RESTART_COUNT"
@@ -48,7 +47,7 @@ def end_leftovers(shared: Path, environment: Mapping[str, str]) -> None:
         except (commands.Refused, Fault):
             going = {job for job, _ in found.values()} - {own[0]}
     left = {pid for pid, key in found.items() if key[0] == own[0] or key[0] not in going}
-    processes.end(_sessions(left), _GRACE)
+    processes.end(processes.sessions_of_all(left) - {os.getsid(0)}, _GRACE)
 
 
 def _going() -> set[str]:
@@ -72,14 +71,6 @@ def _others(shared: Path, environment: Mapping[str, str]) -> dict[int, tuple[str
         if job and key != own and Path(folder).is_relative_to(shared / "runs"):
             found[pid] = key
     return found
-
-
-def _sessions(pids: Iterable[int]) -> set[int]:
-    found = set()
-    for pid in pids:
-        with suppress(ProcessLookupError):  # it ended meanwhile
-            found.add(os.getsid(pid))
-    return found - {os.getsid(0)}
 
 
 def main() -> None:
