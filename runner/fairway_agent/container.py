@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -184,7 +184,7 @@ def _run(run: Path, command: Sequence[str]) -> int:
 
             told |= registry.log_in(runtime.name, runtime.program, container.image, folder)
         if runtime.name == "enroot":
-            container = replace(container, image=_import(runtime, container.image))
+            container = container._replace(image=_import(runtime, container.image))
             names = [name for name in names if name != "HOME"]
         name = f"fairway-{os.environ['FAIRWAY_RUN']}-{os.environ['FAIRWAY_TASK']}"
         name += f"-{os.environ['FAIRWAY_ATTEMPT']}-{os.getpid()}"

@@ -3,8 +3,7 @@ and `target.json` in the run's folder say. Standard library only."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from fairway_agent.fields import Fields, read
 
@@ -16,8 +15,7 @@ PRIORITIES = {"low": -500, "normal": 0, "high": 500}
 """The words for which of several waiting runs is first: −1000 to 1000, the highest."""
 
 
-@dataclass(frozen=True, slots=True)
-class Container:
+class Container(NamedTuple):
     """The container of a job's tasks: its image, further options of its runtime, and the size of
     /dev/shm, as Docker writes it; "" where the job names none."""
 
@@ -33,14 +31,13 @@ class Container:
         return cls(fields.text("image"), fields.texts("options"), shm_size)
 
 
-@dataclass(frozen=True, slots=True)
-class JobFacts:
+class JobFacts(NamedTuple):
     """A job's container, if it has one; its `priority`, see PRIORITIES; where the values of its
     secrets come from, by their variables; and whether its setup has root's rights."""
 
     container: Container | None = None
     priority: int = 0
-    secrets: Mapping[str, str] = field(default_factory=dict)
+    secrets: Mapping[str, str] = {}
     setup_is_admin: bool = False
 
     @classmethod
@@ -61,57 +58,20 @@ class JobFacts:
         return next((word for word, known in PRIORITIES.items() if known == self.priority), "")
 
 
-@dataclass(frozen=True, slots=True)
-class PodFacts:
-    """What a cluster of Kubernetes has for a target's pods: images and service accounts, those of
-    the head's own pods beside those of tasks; the claims by the mounts that they are; the labels of
-    the nodes that they may have, and the taints of these that they bear; the queue of Kueue's in
-    which they wait ("" for none), and its classes of priority by the words of jobs."""
-
-    image: str
-    head_image: str
-    service_account: str
-    head_account: str
-    volumes: Mapping[str, str] = field(default_factory=dict)
-    selector: Mapping[str, str] = field(default_factory=dict)
-    tolerations: tuple[str, ...] = ()
-    queue: str = ""
-    priorities: Mapping[str, str] = field(default_factory=dict)
-
-    @classmethod
-    def from_json(cls, facts: object) -> PodFacts:
-        """Unfit for what is not one."""
-        fields = Fields(facts, "`kubernetes` of the target")
-        return cls(
-            image=fields.text("image"),
-            head_image=fields.text("head_image"),
-            service_account=fields.text("service_account"),
-            head_account=fields.text("head"),
-            volumes=fields.variables("volumes"),
-            selector=fields.variables("selector"),
-            tolerations=fields.texts("tolerations"),
-            queue=fields.text_or_none("queue") or "",
-            priorities=fields.variables("priorities"),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class TargetFacts:
+class TargetFacts(NamedTuple):
     """A target: its name and its engine's; where each node has its mounts; the addresses of its
     storage account and of its vault ("" for none); and how many nodes it has at most, 0 for any
-    number. `queue` is the folder of the machines' own in which runs queue for hosts, `identity`
-    that of a Batch pool, "" where there is none, and `pods` what there is for those of Kubernetes.
-    """
+    number. `queue` is the folder of the machines' own in which runs queue for hosts, and `identity`
+    that of a Batch pool, "" where there is none. For pods see `kubernetes.settings`."""
 
     name: str = ""
     engine: str = ""
-    mounts: Mapping[str, str] = field(default_factory=dict)
+    mounts: Mapping[str, str] = {}
     account_url: str = ""
     vault_url: str = ""
     most_nodes: int = 0
     queue: str = ""
     identity: str = ""
-    pods: PodFacts | None = None
 
     @classmethod
     def from_json(cls, facts: object) -> TargetFacts:
@@ -121,7 +81,6 @@ class TargetFacts:
         storage, nodes, ssh, batch = (
             Fields(fields.facts.get(name) or {}, f"`{name}` of the target") for name in sections
         )
-        pods = fields.facts.get("kubernetes")
         return cls(
             name=fields.text_or_none("name") or "",
             engine=fields.text_or_none("engine") or "",
@@ -131,7 +90,6 @@ class TargetFacts:
             most_nodes=nodes.count_or_none("max") or 0,
             queue=ssh.text_or_none("queue") or "",
             identity=batch.text_or_none("identity") or "",
-            pods=None if pods is None else PodFacts.from_json(pods),
         )
 
 

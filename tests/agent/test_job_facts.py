@@ -9,7 +9,8 @@ import pytest
 
 from fairway_agent import job_facts
 from fairway_agent.faults import Fault
-from fairway_agent.job_facts import Container, JobFacts, PodFacts, TargetFacts
+from fairway_agent.job_facts import Container, JobFacts, TargetFacts
+from fairway_agent.kubernetes.settings import PodFacts, pods_of
 from fairway_core.target import Target
 from fairway_runner.jobs.job import Job
 
@@ -60,17 +61,17 @@ def test_what_a_job_and_its_target_say_is_read(tmp_path: Path) -> None:
         account_url="https://lab.blob.core.windows.net",
         vault_url="https://lab.vault.azure.net/",
         most_nodes=4,
-        pods=PodFacts(
-            image="lab.azurecr.io/train:1",
-            head_image="python:3.12-slim",
-            service_account="fairway-task",
-            head_account="fairway-head",
-            volumes={"data": "claim"},
-            selector={"pool": "gpu"},
-            tolerations=("sku",),
-            queue="team",
-            priorities={"high": "urgent"},
-        ),
+    )
+    assert pods_of(tmp_path) == PodFacts(
+        image="lab.azurecr.io/train:1",
+        head_image="python:3.12-slim",
+        service_account="fairway-task",
+        head_account="fairway-head",
+        volumes={"data": "claim"},
+        selector={"pool": "gpu"},
+        tolerations=("sku",),
+        queue="team",
+        priorities={"high": "urgent"},
     )
 
 
@@ -84,6 +85,7 @@ def test_a_job_that_says_nothing_of_it_has_no_container_and_no_secrets(tmp_path:
     assert job == JobFacts()
     assert job.priority_word == "normal"
     assert target == TargetFacts("pair", "ssh", most_nodes=2, queue="/data/fairway-queue")
+    assert pods_of(tmp_path) is None
 
 
 @pytest.mark.parametrize(
@@ -93,10 +95,15 @@ def test_a_job_that_says_nothing_of_it_has_no_container_and_no_secrets(tmp_path:
         ("job.json", '{"priority": "soon"}'),
         ("job.json", '{"container": {"image": 1}}'),
         ("target.json", '{"mounts": {"data": 1}}'),
-        ("target.json", '{"kubernetes": {}}'),
     ],
 )
 def test_a_damaged_file_is_named(tmp_path: Path, file: str, text: str) -> None:
     (tmp_path / file).write_text(text)
     with pytest.raises(Fault, match=f"{file}: damaged"):
         (job_facts.of_job if file == "job.json" else job_facts.of_target)(tmp_path)
+
+
+def test_a_damaged_section_of_kubernetes_is_named(tmp_path: Path) -> None:
+    (tmp_path / "target.json").write_text('{"kubernetes": {}}')
+    with pytest.raises(Fault, match="`image` of `kubernetes` of the target is missing"):
+        pods_of(tmp_path)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fairway_agent import run_files
+from fairway_agent import job_facts, run_files
 from fairway_agent.task import Task
 
 if TYPE_CHECKING:
@@ -73,3 +73,9 @@ def test_its_tasks_find_the_programs_of_this_release(project: Path) -> None:
     [spec] = run_files.read_specs(run / "tasks.jsonl")
     task = Task(run_files.read_plan(run, retry=False), spec, run, run / "tasks" / "0")
     assert shutil.which("fairway-each-node", path=task._contract()["PATH"])
+
+
+def test_what_its_job_and_target_say_is_read(project: Path) -> None:
+    run = project / ".fairway" / "runs" / RUN
+    assert job_facts.of_job(run) == job_facts.JobFacts()
+    assert job_facts.of_target(run) == job_facts.TargetFacts("local", "local", most_nodes=10_000)

@@ -6,10 +6,10 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent import job_facts
 from fairway_agent.faults import Fault
 from fairway_agent.kubernetes import names
 from fairway_agent.kubernetes.api import BATCH
+from fairway_agent.kubernetes.settings import pods_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,7 +51,7 @@ def owns(folder: Path, found: Object) -> bool:
     words = [word for each in spec.get("containers") or () for word in each.get("command") or ()]
     if str(folder) not in words:
         return False
-    pods = job_facts.of_target(folder).pods
+    pods = pods_of(folder)
     if pods is None:
         return False
     volumes = spec.get("volumes") or ()

@@ -5,11 +5,57 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from fairway_agent import job_facts
+from fairway_agent import fields, job_facts
+from fairway_agent.fields import Fields
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+
+@dataclass(frozen=True)
+class PodFacts:
+    """What a cluster of Kubernetes has for a target's pods: images and service accounts, those of
+    the head's own pods beside those of tasks; the claims by the mounts that they are; the labels of
+    the nodes that they may have, and the taints of these that they bear; the queue of Kueue's in
+    which they wait ("" for none), and its classes of priority by the words of jobs."""
+
+    image: str
+    head_image: str
+    service_account: str
+    head_account: str
+    volumes: Mapping[str, str] = field(default_factory=dict)
+    selector: Mapping[str, str] = field(default_factory=dict)
+    tolerations: tuple[str, ...] = ()
+    queue: str = ""
+    priorities: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def from_json(cls, facts: object) -> PodFacts:
+        """Unfit for what is not one."""
+        found = Fields(facts, "`kubernetes` of the target")
+        return cls(
+            image=found.text("image"),
+            head_image=found.text("head_image"),
+            service_account=found.text("service_account"),
+            head_account=found.text("head"),
+            volumes=found.variables("volumes"),
+            selector=found.variables("selector"),
+            tolerations=found.texts("tolerations"),
+            queue=found.text_or_none("queue") or "",
+            priorities=found.variables("priorities"),
+        )
+
+
+def pods_of(run: Path) -> PodFacts | None:
+    """What the target of the run in a folder has for pods; None where it is no such target, or
+    nothing is known of it. Fault where the file is damaged."""
+    return fields.read(run / "target.json", _pods)
+
+
+def _pods(facts: object) -> PodFacts | None:
+    found = Fields(facts, "the target").facts.get("kubernetes")
+    return None if found is None else PodFacts.from_json(found)
 
 
 @dataclass(frozen=True)
@@ -47,7 +93,7 @@ class Settings:
 def of_run(folder: Path, resources: Mapping[str, str]) -> Settings:
     """From the files of a run, and the resources of a whole node."""
     job, target = job_facts.of_job(folder), job_facts.of_target(folder)
-    pods, container = target.pods, job.container
+    pods, container = pods_of(folder), job.container
     assert pods is not None, "it is a target of Kubernetes"
     volumes = pods.volumes.items()
     return Settings(

@@ -22,6 +22,7 @@ from fairway_agent.batch.folders import Folders
 from fairway_agent.batch.task import CANCELLED, NO_START, BatchTask
 from fairway_agent.devices import Devices, Gpu
 from fairway_agent.faults import Fault
+from fairway_agent.job_facts import JobFacts, TargetFacts
 from fairway_agent.plan import RunPlan
 from fairway_agent.share import SHARE_FILE, Lent, Wanted
 from fairway_agent.task_spec import TaskSpec
@@ -81,8 +82,8 @@ def azure(monkeypatch: pytest.MonkeyPatch) -> Iterator[Azure]:
 
 def secret_values(azure: Azure, **secrets: str) -> dict[str, str]:
     """What a node has of these secrets."""
-    target = {"vault_url": azure.url, "batch": {"identity": "/identities/pool"}}
-    folders: Any = SimpleNamespace(secrets=secrets, target=target)
+    target = TargetFacts(vault_url=azure.url, identity="/identities/pool")
+    folders: Any = SimpleNamespace(job_facts=JobFacts(secrets=secrets), target=target)
     return Folders.secret_values(folders)
 
 
