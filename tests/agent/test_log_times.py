@@ -9,8 +9,8 @@ import pytest
 from fairway_agent import task
 from fairway_agent.log_times import PAUSE, LogClock, parsed, read
 from fairway_agent.plan import RunPlan
-from fairway_agent.shared import log_times
-from fairway_agent.shared.reports import LogTimesRequest
+from fairway_agent.shared import growing_files
+from fairway_agent.shared.reports import LOG_TIMES, PiecesRequest
 from fairway_agent.task import Task
 from fairway_agent.task_spec import TaskSpec
 
@@ -105,6 +105,6 @@ def test_pieces_of_notes_are_told_to_who_asks(tmp_path: Path) -> None:
         (run / folder).mkdir(parents=True)
         (run / folder / "log.times").write_text(text)
     known = {"0": 6, "1": 6, "2": 0, "setup": 0}
-    found = log_times.answer(tmp_path, LogTimesRequest("job-a", known), None)  # type: ignore[arg-type]
-    assert (set(found.tasks), found.more) == ({"0", "setup"}, False)
-    assert found.tasks["0"].offset == 6
+    found = growing_files.answer(tmp_path, PiecesRequest("job-a", LOG_TIMES, known), None)
+    assert (set(found.pieces), found.more) == ({"0", "setup"}, False)
+    assert found.pieces["0"].offset == 6

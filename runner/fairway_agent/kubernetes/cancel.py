@@ -1,35 +1,41 @@
-"""Ends a run early: what waits at once, what runs with its signal and grace.
+"""Ends a run or one task of it early: what waits at once, what runs with its signal and grace.
 
 Standard library only.
 """
 
 from __future__ import annotations
 
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
-from fairway_agent import record
+from fairway_agent import cancelled_tasks, record
 from fairway_agent.fields import Damaged
 from fairway_agent.kubernetes import names, owner
 from fairway_agent.kubernetes.api import BATCH, CORE, Api
+from fairway_agent.kubernetes.objects import JOB, index_of, is_over
 from fairway_agent.shared import plans, submissions
 from fairway_agent.shared.reports import CancelRequest, Done
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from fairway_agent.shared.submissions import Part
+
 REQUEST = CancelRequest
 
 
-def answer(
-    shared: Path,
-    request: CancelRequest,
-    payload: IO[bytes],  # noqa: ARG001
-) -> Done:
-    """Ends a submission. What was being submitted by somebody else is taken back too."""
+def answer(shared: Path, request: CancelRequest, _: object) -> Done:
+    """Ends a submission, or a task of it."""
     folder = shared / "runs" / request.run
-    if not folder.is_dir():
-        return Done()
-    api = Api()
+    if folder.is_dir():
+        if request.task:
+            _cancel_task(Api(), folder, request)
+        else:
+            _cancel(Api(), folder, request)
+    return Done()
+
+
+def _cancel(api: Api, folder: Path, request: CancelRequest) -> None:
+    """What was being submitted by somebody else is taken back too."""
     with record.alone(folder / "submit.lock"):
         submissions.cancel(folder, request.submission)
         spared = _teller(folder)
@@ -40,7 +46,6 @@ def answer(
                 continue
             if not spared or pod["metadata"]["labels"].get(names.PART) != names.KEEPER:
                 api.delete(CORE, "pods", pod["metadata"]["name"], at_once=True)
-    return Done()
 
 
 def delete(api: Api, folder: Path, spared: str = "") -> None:
@@ -62,3 +67,26 @@ def _teller(folder: Path) -> str:
     except Damaged:
         return ""
     return names.job(folder.name, known.submission, names.KEEPER) if wants else ""
+
+
+def _cancel_task(api: Api, folder: Path, request: CancelRequest) -> None:
+    """Notes it, by which nothing of the task begins any more, and deletes what there is of it."""
+    with record.alone(folder / "submit.lock"):
+        cancelled_tasks.cancel(folder, request.task, request.submission)
+        known = submissions.read(folder)
+    for part in known.parts if known is not None else ():
+        tasks = [part.task_folder(folder, index).name for index in part.indices]
+        if part.job and request.task in tasks:
+            _end(api, folder, part, tasks.index(request.task))
+
+
+def _end(api: Api, folder: Path, part: Part, position: int) -> None:
+    """The whole Job of a task that has one; else the pod of its index, which is not made again."""
+    if len(part.indices) == 1:
+        for job in owner.jobs(api, folder):
+            if job["metadata"]["name"] == part.job:
+                api.delete(BATCH, "jobs", part.job)
+        return
+    for pod in api.list(CORE, "pods", {"labelSelector": f"{JOB}={part.job}"}):
+        if index_of(pod) == position and not is_over(pod) and owner.owns(folder, pod):
+            api.delete(CORE, "pods", pod["metadata"]["name"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from fairway_agent.faults import Fault
@@ -26,11 +26,7 @@ _RIGHTS = "the head pod's account may not: fairway targets prepare TARGET --prin
 REQUEST = NodesRequest
 
 
-def answer(
-    shared: Path,
-    request: NodesRequest,
-    payload: IO[bytes],  # noqa: ARG001
-) -> NodesReport:
+def answer(shared: Path, request: NodesRequest, _: object) -> NodesReport:
     """The nodes of a target, each with what runs there."""
     api = Api()
     if request.action:

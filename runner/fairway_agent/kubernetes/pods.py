@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from fairway_agent.kubernetes import names, owner
 from fairway_agent.kubernetes.api import CORE, Api
@@ -15,11 +15,7 @@ if TYPE_CHECKING:
 REQUEST = PodsRequest
 
 
-def answer(
-    shared: Path,
-    request: PodsRequest,
-    payload: IO[bytes],  # noqa: ARG001
-) -> PodsReport:
+def answer(shared: Path, request: PodsRequest, _: object) -> PodsReport:
     """Those of its tasks that run."""
     folder = shared / "runs" / request.run
     query = {**owner.selector(folder.name), "fieldSelector": "status.phase=Running"}

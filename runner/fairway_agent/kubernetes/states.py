@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from fairway_agent.kubernetes.api import NO_ANSWER, Api
 from fairway_agent.kubernetes.reconcile import reconcile_all
@@ -15,11 +15,7 @@ if TYPE_CHECKING:
 REQUEST = StatesRequest
 
 
-def answer(
-    shared: Path,
-    request: StatesRequest,
-    payload: IO[bytes],  # noqa: ARG001
-) -> StatesReport:
+def answer(shared: Path, request: StatesRequest, _: object) -> StatesReport:
     """See `shared.states`; one look at the API server for all of the runs."""
     return states.reconciled(
         shared, request, lambda folders: reconcile_all(Api(), folders), NO_ANSWER

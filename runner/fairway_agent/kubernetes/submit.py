@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 from fairway_agent import bundle, record
 from fairway_agent.faults import Fault
@@ -43,11 +43,7 @@ _REFUSED = {
 REQUEST = SubmitRequest
 
 
-def answer(
-    shared: Path,
-    request: SubmitRequest,
-    payload: IO[bytes],  # noqa: ARG001
-) -> SubmitReport:
+def answer(shared: Path, request: SubmitRequest, _: object) -> SubmitReport:
     """Submits the run for the time of that number, unless that is done.
 
     Fault where the API server refuses it: then nothing of it is left there.

@@ -7,7 +7,7 @@ from __future__ import annotations
 import shutil
 from contextlib import suppress
 from pathlib import PurePosixPath
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from fairway_agent.faults import Fault
 from fairway_agent.shared.reports import InputsReport, InputsRequest
@@ -21,11 +21,7 @@ FOLDER = "chained"
 REQUEST = InputsRequest
 
 
-def answer(
-    shared: Path,
-    request: InputsRequest,
-    payload: IO[bytes],  # noqa: ARG001
-) -> InputsReport:
+def answer(shared: Path, request: InputsRequest, _: object) -> InputsReport:
     """Says which are missing, or takes those over that were put there for the run."""
     paths = [PurePosixPath(path) for path in request.paths]
     if request.adopt:

@@ -91,24 +91,15 @@ class SubmitReport(JsonRecord):
 
 @dataclass(frozen=True, slots=True)
 class CancelRequest(JsonRecord):
-    """The submission of a run that is to end; with `kill` at once."""
+    """The submission of a run that is to end, or of it the `task` of that name alone; with `kill`
+    the run ends at once."""
 
     CALLED = "the request"
 
     run: str
     submission: int
     kill: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class TaskCancelRequest(JsonRecord):
-    """The task, by its name, of a submission of a run that is to end."""
-
-    CALLED = "the request"
-
-    run: str
-    submission: int
-    task: str
+    task: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,42 +152,27 @@ class Done(JsonRecord):
     CALLED = "the answer"
 
 
+FIGURES, LOG_TIMES = "figures", "log-times"
+
+
 @dataclass(frozen=True, slots=True)
-class FiguresRequest(JsonRecord):
-    """The samples of the nodes of this run, from the byte on that is `known` of each."""
+class PiecesRequest(JsonRecord):
+    """What the files of this run have that grow, from the byte on that is `known` of each: FIGURES,
+    which are the samples of its nodes, or LOG_TIMES, the notes of when logs grew, by the names of
+    nodes or of tasks. Of LOG_TIMES those that are named are wanted, of FIGURES all."""
 
     CALLED = "the request"
 
     run: str
+    what: str
     known: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class FiguresReport(JsonRecord):
-    """By node a piece of its samples; `more` says that there are others."""
+class PiecesReport(JsonRecord):
+    """A piece of each, by its name; `more` says that there are others."""
 
-    CALLED = "the samples of nodes"
+    CALLED = "pieces of files"
 
-    nodes: Mapping[str, Piece]
-    more: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class LogTimesRequest(JsonRecord):
-    """The notes of when logs of this run grew, from the byte on that is `known` of each, by the
-    name of the task."""
-
-    CALLED = "the request"
-
-    run: str
-    known: Mapping[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class LogTimesReport(JsonRecord):
-    """By task a piece of its note; `more` says that there are others."""
-
-    CALLED = "the times of logs"
-
-    tasks: Mapping[str, Piece]
+    pieces: Mapping[str, Piece]
     more: bool = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 from fairway_agent import record
 from fairway_agent.shared import inputs
@@ -27,11 +27,7 @@ FILES += ("setup.jsonl", "tasks.jsonl", "finally.jsonl", "code.diff")
 REQUEST = RunsRequest
 
 
-def answer(
-    shared: Path,
-    request: RunsRequest,
-    payload: IO[bytes],  # noqa: ARG001
-) -> RunsReport:
+def answer(shared: Path, request: RunsRequest, _: object) -> RunsReport:
     """Removes a run, or lists those of a target."""
     if request.remove is not None:
         _remove(shared, shared / "runs" / request.remove)

@@ -4,7 +4,7 @@ only."""
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from fairway_agent import state_files
 from fairway_agent.faults import Fault
@@ -22,11 +22,7 @@ if TYPE_CHECKING:
 REQUEST = StatesRequest
 
 
-def answer(
-    shared: Path,
-    request: StatesRequest,
-    payload: IO[bytes],  # noqa: ARG001
-) -> StatesReport:
+def answer(shared: Path, request: StatesRequest, _: object) -> StatesReport:
     """What is told of the runs."""
     return StatesReport(reports(shared, request.runs))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import time
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from fairway_agent.slurm import commands
 from fairway_agent.slurm.partition import largest_node
@@ -28,11 +28,7 @@ _DEADLINE = 120.0  # seconds for the history of years
 REQUEST = AccountsRequest
 
 
-def answer(
-    shared: Path,  # noqa: ARG001
-    request: AccountsRequest,
-    payload: IO[bytes],  # noqa: ARG001
-) -> AccountsReport:
+def answer(_: Path, request: AccountsRequest, __: object) -> AccountsReport:
     """What the runs of a partition have held."""
     since = request.since
     first = _FIRST if since is None else time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(since))

@@ -1,35 +1,41 @@
-"""Ends a run early, for a person or a limit of its own: what waits at once, what runs with its
-signal and grace. Standard library only.
+"""Ends a run or one task of it early, for a person or a limit of its own: what waits at once, what
+runs with its signal and grace. Standard library only.
 """
 
 from __future__ import annotations
 
 import contextlib
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
-from fairway_agent import record
+from fairway_agent import cancelled_tasks, record
 from fairway_agent.faults import Fault
 from fairway_agent.fields import Damaged
 from fairway_agent.shared import submissions, watch
 from fairway_agent.shared.reports import CancelRequest, Done
 from fairway_agent.slurm import commands
-from fairway_agent.slurm.jobs import jobs_named
+from fairway_agent.slurm.jobs import WAITING, jobs_named
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from fairway_agent.slurm.jobs import Element
+
 REQUEST = CancelRequest
 
 
-def answer(
-    shared: Path,
-    request: CancelRequest,
-    payload: IO[bytes],  # noqa: ARG001
-) -> Done:
-    """Ends a submission. What was being submitted by somebody else is taken back too."""
+def answer(shared: Path, request: CancelRequest, _: object) -> Done:
+    """Ends a submission, or a task of it."""
     folder = shared / "runs" / request.run
-    if not folder.is_dir():
-        return Done()
+    if folder.is_dir():
+        if request.task:
+            _cancel_task(folder, request)
+        else:
+            _cancel(folder, request)
+    return Done()
+
+
+def _cancel(folder: Path, request: CancelRequest) -> None:
+    """What was being submitted by somebody else is taken back too."""
     with record.alone(folder / "submit.lock"):
         submissions.cancel(folder, request.submission)
         jobs: list[str] = []
@@ -47,7 +53,6 @@ def answer(
     if starting:
         with contextlib.suppress(commands.Refused):
             commands.run(["scancel", *starting])
-    return Done()
 
 
 def _end(job: str, *, kill: bool) -> None:
@@ -57,6 +62,37 @@ def _end(job: str, *, kill: bool) -> None:
     commands.run(["scancel", "--state=PENDING", job])
     # To the batch script alone: it tells the program, and waits for as long as its grace.
     commands.run(["scancel", "--batch", "--signal=TERM", job])
+
+
+def _cancel_task(folder: Path, request: CancelRequest) -> None:
+    """Notes it, by which the task ends where it begins only now, and tells Slurm of its job."""
+    with record.alone(folder / "submit.lock"):
+        cancelled_tasks.cancel(folder, request.task, request.submission)
+        mine = _element_of(folder, request.task)
+    for job in jobs_named([folder.name]) if mine else ():
+        if (job.job, job.index) == mine:
+            with contextlib.suppress(commands.Refused):  # it has ended
+                _end_element(job)
+
+
+def _end_element(job: Element) -> None:
+    """Not by `--state=PENDING`: that takes all elements of an array which wait (Slurm 22.05)."""
+    if job.state in WAITING:
+        commands.run(["scancel", job.id])
+    else:
+        # To the batch script alone: it tells the program, and waits for as long as its grace.
+        commands.run(["scancel", "--batch", "--signal=TERM", job.id])
+
+
+def _element_of(folder: Path, task: str) -> tuple[str, int] | None:
+    """The job that has the task, and the element of an array that it is; None before there is
+    one."""
+    known = submissions.read(folder)
+    for part in known.parts if known is not None else ():
+        for index in part.indices if part.job else ():
+            if part.task_folder(folder, index).name == task:
+                return part.element(index)
+    return None
 
 
 class Watch(watch.Watch):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from fairway_agent.faults import Fault
 from fairway_agent.shared import room
@@ -28,11 +28,7 @@ _ACTIONS = {
 REQUEST = NodesRequest
 
 
-def answer(
-    shared: Path,
-    request: NodesRequest,
-    payload: IO[bytes],  # noqa: ARG001
-) -> NodesReport:
+def answer(shared: Path, request: NodesRequest, _: object) -> NodesReport:
     """The nodes of a partition, each with what runs there."""
     if request.action:
         _act(request.action, request.node)

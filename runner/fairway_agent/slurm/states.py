@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from fairway_agent.shared import states
 from fairway_agent.shared.reports import StatesReport, StatesRequest
@@ -15,10 +15,6 @@ if TYPE_CHECKING:
 REQUEST = StatesRequest
 
 
-def answer(
-    shared: Path,
-    request: StatesRequest,
-    payload: IO[bytes],  # noqa: ARG001
-) -> StatesReport:
+def answer(shared: Path, request: StatesRequest, _: object) -> StatesReport:
     """See `shared.states`; one squeue for all of the runs."""
     return states.reconciled(shared, request, reconcile_all, NO_ANSWER)

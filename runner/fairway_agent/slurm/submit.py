@@ -12,7 +12,7 @@ import time
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from fairway_agent import record, run_files
 from fairway_agent.faults import Fault
@@ -54,11 +54,7 @@ _REFUSED = {
 REQUEST = SubmitRequest
 
 
-def answer(
-    shared: Path,
-    request: SubmitRequest,
-    payload: IO[bytes],  # noqa: ARG001
-) -> SubmitReport:
+def answer(shared: Path, request: SubmitRequest, _: object) -> SubmitReport:
     """Submits the run for the time of that number, unless that is done.
 
     Fault where Slurm refuses it: then nothing of it is left there.

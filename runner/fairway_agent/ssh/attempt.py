@@ -11,13 +11,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-from fairway_agent import bundle, container, prepare, wakeups
+from fairway_agent import bundle, container, wakeups
 from fairway_agent.fanout import channel, each_node, remote_exec
 from fairway_agent.figures.sampling import Sampling, sampler
 from fairway_agent.ports import free_port
 from fairway_agent.setup import has_setup, set_up
 from fairway_agent.share import CORES, numbers_of, pin, ports_of
 from fairway_agent.shared import plans
+
+_PREPARE = "fairway_agent.prepare"
 
 
 def main() -> None:
@@ -29,7 +31,7 @@ def main() -> None:
     if cores := os.environ.get(CORES):
         pin(numbers_of(cores))
     hosts = os.environ["FAIRWAY_HOSTS"].split(",")
-    argv = [*bundle.program(prepare.__name__), str(run)]
+    argv = [*bundle.program(_PREPARE), str(run)]
     if has_setup(run):
         code = set_up(run, lambda printed: each_node.run(argv, hosts, printed))
     else:

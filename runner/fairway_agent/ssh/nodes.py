@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import shutil
 import time
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from fairway_agent.allocators.hosts import known_hosts, queue_of
 from fairway_agent.allocators.queue import users
@@ -19,11 +19,7 @@ if TYPE_CHECKING:
 REQUEST = NodesRequest
 
 
-def answer(
-    shared: Path,
-    request: NodesRequest,
-    payload: IO[bytes],  # noqa: ARG001
-) -> NodesReport:
+def answer(shared: Path, request: NodesRequest, _: object) -> NodesReport:
     """The nodes of `cluster`, with the run on each; of the main host its time, what is wrong
     with the shared folder, its Python, and how many bytes are free there.
 

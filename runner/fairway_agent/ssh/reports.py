@@ -10,15 +10,13 @@ from fairway_agent.json_record import JsonRecord
 
 @dataclass(frozen=True, slots=True)
 class StartRequest(JsonRecord):
-    """The submission of a run that is to start, with the snapshot `code`; or to end, with
-    `cancel`."""
+    """The submission of a run that is to start, with the snapshot `code`."""
 
     CALLED = "the request"
 
     run: str
     submission: int
     code: str = ""
-    cancel: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from fairway_agent.shared import states
 from fairway_agent.shared.reports import StatesReport, StatesRequest
@@ -19,11 +19,7 @@ _REASON = "its supervisor on the main host is gone"
 REQUEST = StatesRequest
 
 
-def answer(
-    shared: Path,
-    request: StatesRequest,
-    payload: IO[bytes],  # noqa: ARG001
-) -> StatesReport:
+def answer(shared: Path, request: StatesRequest, _: object) -> StatesReport:
     """See `shared.states`; a run that goes on and that nobody watches is lost."""
     found = states.reports(shared, request.runs)
     for run, report in found.items():

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_agent import state_files
-from fairway_agent.kubernetes import cancel_task, keeper, submit
+from fairway_agent.kubernetes import cancel as cancelling
+from fairway_agent.kubernetes import keeper, submit
 from fairway_agent.kubernetes.objects import INDEX, JOB
 from fairway_agent.kubernetes.reconcile import reconcile_all
 from fairway_agent.shared import plans, submissions
-from fairway_agent.shared.reports import TaskCancelRequest
+from fairway_agent.shared.reports import CancelRequest
 from fairway_agent.task_state import TaskState
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def reached(monkeypatch: pytest.MonkeyPatch, server: Server) -> None:
-    for module in (submit, cancel_task):
+    for module in (submit, cancelling):
         monkeypatch.setattr(module, "Api", lambda: server)
 
 
@@ -34,8 +35,8 @@ def submitted(cluster: Cluster, nodes: list[int], **more: Any) -> Path:
 
 
 def cancel(cluster: Cluster, task: str, submission: int = 0) -> None:
-    request = TaskCancelRequest("job-a", submission, task)
-    cancel_task.answer(cluster.shared, request, io.BytesIO())
+    request = CancelRequest("job-a", submission, task=task)
+    cancelling.answer(cluster.shared, request, io.BytesIO())
 
 
 def pod(server: Server, job: str, index: int, phase: str = "Running") -> str:

@@ -289,14 +289,14 @@ def piece(text: bytes, offset: object = 0) -> dict[str, Any]:
 
 
 def figures_of(nodes: object) -> RemoteHost:
-    return RemoteHost(Host({"answer": {"nodes": nodes, "more": False}}), "/data/fairway")  # type: ignore[arg-type]
+    return RemoteHost(Host({"answer": {"pieces": nodes, "more": False}}), "/data/fairway")  # type: ignore[arg-type]
 
 
 def test_samples_of_nodes_are_added_where_the_last_ended(make_run: MakeRun) -> None:
     run = make_run("job-aaaaaa")
     line = b'{"time": 1.7e9, "cpu": 0.5, "gpus": [{"index": 0, "use": 0.25}]}\n'
     bring_figures(run, figures_of({"nd-1": piece(line)}))
-    again = RemoteHost(Host({"answer": {"nodes": {"nd-1": piece(line)}, "more": True}}), "/data")  # type: ignore[arg-type]
+    again = RemoteHost(Host({"answer": {"pieces": {"nd-1": piece(line)}, "more": True}}), "/data")  # type: ignore[arg-type]
     bring_figures(run, again)  # it says nothing new, however often it is asked
     bring_figures(run, figures_of({"nd-1": piece(line, len(line))}))
     (samples,) = figures(run).values()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, NoReturn, TypeVar
 
 from fairway_agent.plan import Chained
 from fairway_agent.shared.inputs import FOLDER
-from fairway_agent.shared.reports import Done, TaskCancelRequest
+from fairway_agent.shared.reports import CancelRequest, Done
 from fairway_core.findings import UserError
 from fairway_core.suggestions import did_you_mean
 from fairway_runner.dev import TEMPLATE
@@ -161,7 +161,7 @@ class RemoteEngine:
         """The host notes it, and tells the process that has the task."""
         last = submission_state.read(run)
         number = 0 if last is None else last.submission
-        self.ask("cancel_task", TaskCancelRequest(run.id, number, run.task_name(task)), Done)
+        self.ask("cancel", CancelRequest(run.id, number, task=run.task_name(task)), Done)
 
     def remove(self, run: RunFolder) -> None:
         """Removes its folder from the shared one."""

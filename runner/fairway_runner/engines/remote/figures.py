@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from fairway_agent import record
 from fairway_agent.fields import Unfit
 from fairway_agent.figures import FOLDER
-from fairway_agent.shared.reports import FiguresReport, FiguresRequest
+from fairway_agent.shared.reports import FIGURES, PiecesReport, PiecesRequest
 from fairway_runner.engines.remote.logs import unpacked
 from fairway_runner.runs.figures import is_node_name
 
@@ -27,11 +27,11 @@ def bring_figures(run: RunFolder, remote: RemoteHost) -> None:
         more = True
         while more:
             known = {file.stem: file.stat().st_size for file in folder.glob("*.jsonl")}
-            request, added = FiguresRequest(run.id, known), 0
-            answer = remote.call("fairway_agent.shared.figures", request, FiguresReport)
-            if not all(map(is_node_name, answer.nodes)):
+            request, added = PiecesRequest(run.id, FIGURES, known), 0
+            answer = remote.call("fairway_agent.shared.growing_files", request, PiecesReport)
+            if not all(map(is_node_name, answer.pieces)):
                 raise remote.strange(Unfit("a node has another name than nodes have"))
-            for node, piece in answer.nodes.items():
+            for node, piece in answer.pieces.items():
                 if piece.offset == known.get(node, 0):
                     with (folder / f"{node}.jsonl").open("ab") as file:
                         added += file.write(unpacked(piece.data, run))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from fairway_agent import record
 from fairway_agent.fields import Unfit
 from fairway_agent.log_times import FILE
-from fairway_agent.shared.reports import LogTimesReport, LogTimesRequest
+from fairway_agent.shared.reports import LOG_TIMES, PiecesReport, PiecesRequest
 from fairway_runner.engines.remote.logs import unpacked
 
 if TYPE_CHECKING:
@@ -28,11 +28,11 @@ def bring_log_times(run: RunFolder, remote: RemoteHost, logs: Sequence[Path]) ->
         more = True
         while more:
             known = {name: _size(note) for name, note in notes.items()}
-            request, added = LogTimesRequest(run.id, known), 0
-            answer = remote.call("fairway_agent.shared.log_times", request, LogTimesReport)
-            if not set(answer.tasks) <= set(notes):
+            request, added = PiecesRequest(run.id, LOG_TIMES, known), 0
+            answer = remote.call("fairway_agent.shared.growing_files", request, PiecesReport)
+            if not set(answer.pieces) <= set(notes):
                 raise remote.strange(Unfit("nobody asked for one of the tasks"))
-            for name, piece in answer.tasks.items():
+            for name, piece in answer.pieces.items():
                 if piece.offset == known[name]:
                     notes[name].parent.mkdir(parents=True, exist_ok=True)
                     with notes[name].open("ab") as file:

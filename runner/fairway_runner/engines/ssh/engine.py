@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from fairway_agent.shared.reports import Done
+from fairway_agent.shared.reports import CancelRequest, Done
 from fairway_agent.ssh.reports import NodesReport, NodesRequest, StartRequest
 from fairway_core.findings import UserError
 from fairway_runner.engines.engine import Node, unsupported
@@ -79,7 +79,7 @@ class SshEngine(RemoteEngine):
         if submission_state.is_final(run):
             return
         last = submission_state.read(run) or submission_state.begin(run, retry=False)
-        self.ask("start", StartRequest(run.id, last.submission, cancel=True), Done)
+        self.ask("cancel", CancelRequest(run.id, last.submission), Done)
         self.mirror.cancel_unknown(run)
         self.wait(run)
 
