@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 PAUSES = (5.0, 30.0, 120.0, 600.0)  # seconds before each further try
+PAID_PAUSES = (5.0, 30.0)  # the same where nodes are paid for meanwhile
 _ANSWER = 20.0  # seconds for the receiver to answer
 _AGAIN = (408, 425, 429)  # of what is the caller's fault, what another try may change
 _MAIL_PORT, _TLS_PORT = 25, 465

@@ -74,9 +74,7 @@ def look(root: Path = Path("/")) -> Devices:
 def _nvidia(root: Path) -> Iterator[Gpu]:
     """By nvidia-smi; where there is none, as in some containers, by the device files."""
     if shutil.which(_QUERY[0]) is None:
-        files = (root / "dev").glob("nvidia[0-9]*")
-        numbers = sorted(int(file.name[6:]) for file in files if file.name[6:].isdecimal())
-        yield from map(Gpu, numbers)
+        yield from map(Gpu, device_files(root / "dev"))
         return
     try:
         done = subprocess.run(
@@ -89,6 +87,12 @@ def _nvidia(root: Path) -> Iterator[Gpu]:
         if index.isdecimal():
             # 8 digits before the first colon, of which the kernel writes the last 4.
             yield Gpu(int(index), _near(root, address[-12:].lower()))
+
+
+def device_files(folder: Path = Path("/dev")) -> list[int]:
+    """The numbers of NVIDIA's GPUs that have files of devices there."""
+    files = folder.glob("nvidia[0-9]*")
+    return sorted(int(file.name[6:]) for file in files if file.name[6:].isdecimal())
 
 
 def _amd(root: Path) -> Iterator[Gpu]:

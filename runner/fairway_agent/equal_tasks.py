@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from fairway_agent import predecessors, state_files
 from fairway_agent.fields import Damaged
+from fairway_agent.task_state import CANCELLED, SERVICE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from fairway_agent.plan import RunPlan
     from fairway_agent.run_state import RunState
     from fairway_agent.task_state import TaskState
-
-_CANCELLED, _LOST = 130, 5  # the codes of a task that was cancelled after it began, or lost
 
 
 def _nothing_is(_: Path) -> bool:
@@ -111,8 +110,8 @@ def _end(
     else:
         return None
     if state == "cancelled":
-        code = _CANCELLED if task is not None and task.attempts else None
-    return state, _LOST if state == "lost" and code is None else code
+        code = CANCELLED if task is not None and task.attempts else None
+    return state, SERVICE if state == "lost" and code is None else code
 
 
 def _changed(folder: Path) -> tuple[int, int]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from fairway_agent import cpu_limit
 from fairway_agent.faults import Fault
-from fairway_agent.rank_labels import split_label
+from fairway_agent.log_marks import split_label
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,8 +1,10 @@
 """What a node needs before a task starts on it: a folder, staged inputs, the job's setup.
 
-Started as `prepare RUN_FOLDER` on each node of a task. What is there already is left as it
-is: inputs that are the same, and a setup that has succeeded here for this run. Standard
-library only.
+Started as `prepare RUN_FOLDER` on each node of a task. What is there already is left as it is:
+inputs that are the same, and a setup that has succeeded here for this run. As `prepare RUN_FOLDER
+OPTION COMMAND…` on the task's main host it has every node prepared, and becomes the task's command;
+OPTION is what FAIRWAY_EACH_NODE takes to be outside of the job's container, or empty. What the
+setup prints goes to the setup's log then. Standard library only.
 """
 
 from __future__ import annotations
@@ -10,24 +12,44 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent import record, run_files, scratch, staging
+from fairway_agent import bundle, record, run_files, scratch, staging
 from fairway_agent.faults import Fault
-from fairway_agent.setup import SETUP_FAILED, has_setup
+from fairway_agent.setup import SETUP_FAILED, has_setup, set_up
 from fairway_agent.shared import plans
+from fairway_agent.task_state import IO_ERROR
 
 if TYPE_CHECKING:
     from fairway_agent.plan import RunPlan
     from fairway_agent.task_spec import TaskSpec
 
-_FAULT = 74  # the code of a node that could not be prepared; "I/O error" in sysexits.h
-
 
 def main() -> None:
     """The program; see the module's docstring for its arguments. It ends with the setup's code."""
-    run = Path(sys.argv[1])
+    run, *words = Path(sys.argv[1]), *sys.argv[2:]
+    if words:
+        option, *command = words
+        prepare_all = partial(_prepare_all, run, option)
+        if code := set_up(run, prepare_all) if has_setup(run) else prepare_all(None):
+            sys.exit(code)
+        os.execvp(command[0], command)  # noqa: S606 - it takes this one's place
+    _prepare(run)
+
+
+def _prepare_all(run: Path, option: str, printed: int | None) -> int:
+    """Prepares every node; the first exit code that is not 0."""
+    words = [*bundle.program("fairway_agent.prepare"), str(run)]
+    if os.environ["FAIRWAY_NODES"] != "1":
+        # On the nodes themselves, whatever container the job has.
+        words = [os.environ["FAIRWAY_EACH_NODE"], *([option] if option else []), *words]
+    code = subprocess.call(words, stdout=printed, stderr=printed)
+    return 128 - code if code < 0 else code
+
+
+def _prepare(run: Path) -> None:
     try:
         plan = plans.read(run)
         scratch.prepare(os.environ)
@@ -43,7 +65,7 @@ def main() -> None:
 
 def _fail(why: str) -> None:
     sys.stderr.write(f"fairway: {os.uname().nodename} cannot be prepared: {why}\n")
-    sys.exit(_FAULT)
+    sys.exit(IO_ERROR)
 
 
 def _stage(plan: RunPlan, run: Path) -> None:

@@ -161,6 +161,13 @@ def pin(cores: Sequence[int]) -> None:
         os.sched_setaffinity(0, cores)
 
 
+def own_cores() -> tuple[int, ...]:
+    """The cores on which a scheduler keeps this process; none where it may have all of the node's:
+    then others see to it that it has its part of their time, or nobody does."""
+    cores = tuple(sorted(os.sched_getaffinity(0)))
+    return () if len(cores) == os.cpu_count() else cores
+
+
 def ports_of(environment: Mapping[str, str]) -> tuple[int, int] | None:
     """A task's own range of ports; None where it has whole nodes."""
     first, _, last = environment.get(PORTS, "").partition("-")

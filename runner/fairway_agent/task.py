@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from fairway_agent import (
-    attempt_line,
     container,
+    log_marks,
     missing,
     outputs,
     processes,
@@ -34,7 +34,7 @@ from fairway_agent.plan import CANCEL
 from fairway_agent.ports import free_port
 from fairway_agent.share import ports_of
 from fairway_agent.task_spec import LAST
-from fairway_agent.task_state import ERROR, TIMED_OUT, TaskState
+from fairway_agent.task_state import ERROR, IO_ERROR, TIMED_OUT, TaskState
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,7 +53,6 @@ NESTED = {"SHLVL": "2"}
 # Of the last task of its own run alone: one that such a task submits has it not.
 _OTHERS = "FAIRWAY_TASKS_DIR"
 _STRAY_GRACE = 2.0  # seconds for what a finished task left running
-_NOT_KEPT = 74  # "I/O error" in sysexits.h
 
 
 @dataclass
@@ -96,7 +95,7 @@ class Task:
     kill_at: float | None = None
     timed_out: bool = False
     cancelled: bool = False
-    before: str = attempt_line.RETRIED
+    before: str = log_marks.RETRIED
     states: state_files.States | None = None
     nodes: list[Host] = field(default_factory=list)
     session_folder: Path | None = None
@@ -151,7 +150,7 @@ class Task:
         script.write_text(self.spec.script, encoding="utf-8")
         if self.attempt > 0:
             checkpoint = environment["FAIRWAY_CHECKPOINT_DIR"]
-            self._say_again(attempt_line.attempt_line(self.attempt, self.before, checkpoint))
+            self._say_again(log_marks.attempt_line(self.attempt, self.before, checkpoint))
         self.kill_at, self.timed_out = None, False
         self.clock = LogClock.begin(self._log_file(), self._log_times(), time.monotonic())
         self.process = self._launch(script, environment)
@@ -212,7 +211,7 @@ class Task:
 
     def _say_again(self, line: str) -> None:
         """Tells the log's reader that another attempt begins."""
-        attempt_line.append(self.folder / "log.txt", line)
+        log_marks.append(self.folder / "log.txt", line)
 
     def _command(self, script: Path) -> list[str]:
         """The command line that runs the script."""
@@ -377,7 +376,7 @@ class Task:
         except OSError as error:
             reason = f"outputs could not be kept: {error}; they are in {written}"
             if state == "succeeded":
-                state, code = "failed", _NOT_KEPT
+                state, code = "failed", IO_ERROR
         shutil.rmtree(self.folder / "scratch", ignore_errors=True)
         status = replace(self.status(state), ended=time.time(), exit_code=code, reason=reason)
         self.record(replace(status, timed_out=self.timed_out))

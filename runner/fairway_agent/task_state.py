@@ -18,8 +18,11 @@ if TYPE_CHECKING:
 
 ERROR, NODE, PREEMPTION = "error", "node", "preemption"
 """Why an attempt did not end well."""
-TIMED_OUT = 124
-"""The exit code of a task whose time was over."""
+SERVICE, NO_START, IO_ERROR, TIMED_OUT = 5, 69, 74, 124
+CANCELLED, KILLED, TERMINATED = 130, 137, 143
+"""The exit codes of tasks that ended otherwise than by their own: what runs them failed; they could
+not begin; something could not be read or written (these two are EX_UNAVAILABLE and EX_IOERR of
+sysexits.h); their time was over; they were cancelled; or a signal ended them."""
 BestTasks = Mapping[str, tuple[int, float]]
 """By the names of inputs that the best tasks of other runs have kept: their numbers, and the values
 of the metric by which they are the best."""

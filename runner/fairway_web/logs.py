@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import anyio
 from anyio import to_thread
 
-from fairway_agent.rank_labels import split_label
+from fairway_agent.log_marks import split_label
 from fairway_core.findings import UserError
 from fairway_runner.runs.chosen import chosen_task, task_name
 from fairway_runner.runs.log_lines import ranks_wanted, require_labels

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fairway_agent.attempt_line import RETRIED, append, attempt_line, begun
 from fairway_agent.batch import attempt
+from fairway_agent.log_marks import RETRIED, append, attempt_line, begun
 
 if TYPE_CHECKING:
     from pathlib import Path

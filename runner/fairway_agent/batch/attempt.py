@@ -19,19 +19,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_agent import outputs, record
-from fairway_agent.attempt_line import RETRIED
 from fairway_agent.batch.folders import Folders, fail, say
 from fairway_agent.batch.scheduled_events import ScheduledEvents
-from fairway_agent.batch.task import NO_START, TIMES, BatchTask, make_directories
+from fairway_agent.batch.task import TIMES, BatchTask, make_directories
 from fairway_agent.batch.tracking import write_ending
 from fairway_agent.fanout.sshd import server
 from fairway_agent.faults import Fault
-from fairway_agent.task_state import TaskState
+from fairway_agent.log_marks import RETRIED
+from fairway_agent.task_state import IO_ERROR, NO_START, TaskState
 
 if TYPE_CHECKING:
     from fairway_agent.task_spec import TaskSpec
 
-_NOT_KEPT = 74  # "I/O error" in sysexits.h
 _FULL = "its outputs could not be kept"
 _TIMES = "times"  # of the folder of a task's logs, the folder of when each was printed
 _HELD = 600.0  # seconds for which a node that was given notice is waited to go
@@ -95,7 +94,7 @@ def _keep(task: BatchTask, spec: TaskSpec, code: int) -> int:
             _keep_scheduled(task.folders, spec, succeeded=code == 0)
     except OSError as error:  # the disk is full
         say(f"outputs could not be kept: {error}")
-        return code or _NOT_KEPT
+        return code or IO_ERROR
     return code
 
 

@@ -10,9 +10,7 @@ from fairway_agent.allocators import batch
 from fairway_agent.batch.folders import Folders, fail
 from fairway_agent.batch.task import make_directories
 from fairway_agent.fanout.sshd import server
-
-# Nothing that a job's own program ends with: EX_UNAVAILABLE of sysexits.h is what preflight has.
-_UNREACHABLE = 69
+from fairway_agent.task_state import NO_START
 
 
 def coordinate() -> int:
@@ -34,7 +32,7 @@ def coordinate() -> int:
         address = batch.own_address(batch.given())
         server.start_server(folders.meeting, address, context)
     except (OSError, subprocess.CalledProcessError) as error:
-        return fail(f"this node cannot be reached by the others: {error}", _UNREACHABLE)
+        return fail(f"this node cannot be reached by the others: {error}", NO_START)
     if os.environ.get("AZ_BATCH_IS_CURRENT_NODE_MASTER") != "true":
         with (folders.base / "events.log").open("ab") as log:
             subprocess.Popen(

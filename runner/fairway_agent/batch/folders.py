@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from fairway_agent import job_facts, job_secrets, run_files
 from fairway_agent.azure.imds import Metadata
 from fairway_agent.fanout.sshd.server import Meeting
+from fairway_agent.log_marks import say as say
 from fairway_agent.outputs import BROUGHT
-from fairway_agent.saying import say as say
 
 if TYPE_CHECKING:
     from fairway_agent.job_facts import JobFacts, TargetFacts

@@ -17,12 +17,13 @@ from fairway_agent.allocators import batch, ledger
 from fairway_agent.batch.folders import Folders, fail, say
 from fairway_agent.batch.tracking import Track, is_tracked, watch_of, write_ending
 from fairway_agent.devices import look
+from fairway_agent.fanout import launchers
 from fairway_agent.fanout.sshd import forced_command, server
 from fairway_agent.figures.sampling import Sampling, sampler
-from fairway_agent.saying import print_line
+from fairway_agent.log_marks import print_line
 from fairway_agent.share import SHARE_FILE, Lent, NeverFits
 from fairway_agent.task import Task
-from fairway_agent.task_state import NODE, PREEMPTION
+from fairway_agent.task_state import CANCELLED, NO_START, NODE, PREEMPTION, SERVICE
 
 if TYPE_CHECKING:
     import signal
@@ -36,10 +37,7 @@ if TYPE_CHECKING:
     from fairway_agent.task_spec import TaskSpec
     from fairway_agent.task_state import TaskState
 
-CANCELLED = 130
-_SERVICE = 5
 _LOST = {PREEMPTION: "its node was taken away", NODE: "its node was lost"}
-NO_START = 69  # EX_UNAVAILABLE of sysexits.h
 RUNNING = "fairway.running"
 TIMES = "times.txt"
 """When the log had which size."""
@@ -154,7 +152,7 @@ class BatchTask(Task):
         if not used:
             return None
         reason = f"{_LOST[used[0]]}; {self.why_no_more()}"
-        return self.final("failed", _SERVICE, reason, stopped=True)
+        return self.final("failed", SERVICE, reason, stopped=True)
 
     def final(
         self, state: str, code: int, reason: str | None, *, stopped: bool = False
@@ -347,7 +345,4 @@ class BatchTask(Task):
         found = {**super()._contract(), **self.folders.inputs(), "FAIRWAY_MPI_ARGS": ""}
         if self.config is not None:
             found["FAIRWAY_SSH_CONFIG"] = str(self.config)
-        if os.geteuid() == 0:
-            # What Open MPI wants to hear before it runs as root, as it does in some containers.
-            found |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-        return found
+        return found | launchers.of_root()

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_agent import limits, record, state_files
-from fairway_agent.ending import FILE, Ending
+from fairway_agent.batch.ending import FILE, Ending
 from fairway_agent.faults import Fault
 from fairway_agent.shared import watch
 

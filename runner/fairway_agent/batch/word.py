@@ -16,9 +16,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairway_agent.batch.ending import Ending
 from fairway_agent.batch.folders import Folders
-from fairway_agent.delivery import deliver, tell_of
-from fairway_agent.ending import Ending
+from fairway_agent.delivery import PAID_PAUSES, deliver, tell_of
 from fairway_agent.fields import Fields, Unfit
 from fairway_agent.notify import orders
 from fairway_agent.record import end_state
@@ -31,8 +31,6 @@ BROUGHT = "endings"
 """The folder to which Batch brings how each task has ended."""
 DONE = "FAIRWAY_DONE"
 """The variable that says, in a retry, how many other tasks of the run ended in which state."""
-
-PAUSES = (5.0, 30.0)  # seconds before further tries, while nodes are paid for
 
 
 def tell() -> int:
@@ -47,7 +45,7 @@ def tell() -> int:
     done = Fields(json.loads(os.environ.get(DONE) or "{}"), "what is done")
     status = state_of(endings, plan.tasks, {name: done.count(name) for name in done.facts})
     os.environ.update(folders.secret_values())  # into this process's memory alone
-    sys.stderr.write(tell_of(deliver(orders(plan, status), PAUSES)))
+    sys.stderr.write(tell_of(deliver(orders(plan, status), PAID_PAUSES)))
     return 0
 
 

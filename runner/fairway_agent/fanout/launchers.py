@@ -14,6 +14,7 @@ MPI's launchers call another in place of ssh. Standard library only.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -76,6 +77,13 @@ def _launchers(way: _Way, agent: str) -> dict[str, str]:
         "I_MPI_HYDRA_BOOTSTRAP": way.like,
         "I_MPI_HYDRA_BOOTSTRAP_EXEC": agent,
     }
+
+
+def of_root() -> dict[str, str]:
+    """What Open MPI wants to hear before it runs as root, as it does in many containers; nothing
+    where this user is another."""
+    names = ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM")
+    return dict.fromkeys(names, "1") if os.geteuid() == 0 else {}
 
 
 def session(folder: Path, environment: Mapping[str, str]) -> dict[str, str]:

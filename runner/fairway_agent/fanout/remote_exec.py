@@ -110,6 +110,14 @@ def lose(host: str) -> None:
             file.write(f"{host}\n")
 
 
+def lost_nodes(folder: Path) -> list[str]:
+    """The nodes of the task of a folder that could not be reached, each once."""
+    try:
+        return list(dict.fromkeys((folder / LOST).read_text(encoding="utf-8").split()))
+    except FileNotFoundError:
+        return []
+
+
 def lost_silently(folder: Path) -> list[str]:
     """The nodes to which a launcher's connection did not end by itself, and that do not answer.
 

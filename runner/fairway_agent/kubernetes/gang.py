@@ -18,7 +18,7 @@ from fairway_agent.fanout.sshd.server import Meeting
 from fairway_agent.faults import Fault
 from fairway_agent.fields import Fields
 from fairway_agent.kubernetes import whys
-from fairway_agent.shared.attempts import TERMINATED
+from fairway_agent.task_state import TERMINATED
 
 if TYPE_CHECKING:
     import socket

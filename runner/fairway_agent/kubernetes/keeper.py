@@ -23,6 +23,7 @@ from fairway_agent.kubernetes.reconcile import reconcile_all
 from fairway_agent.kubernetes.submit import create
 from fairway_agent.shared import after, plans, preparing, submissions, word
 from fairway_agent.shared.attempts import read_secrets
+from fairway_agent.task_state import TERMINATED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,13 +33,12 @@ if TYPE_CHECKING:
     from fairway_agent.shared.submissions import Part, Submission
 
 _PAUSE = 1.0  # seconds between two looks
-_TERMINATED = 143
 
 
 def main() -> None:
     """The program; see the module's docstring for its arguments."""
     # The first process of a pod is ended by no signal that it does not handle.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
     folder, number = Path(sys.argv[1]), int(sys.argv[2])
     plan = plans.read(folder, retry=number > 0)
     if plan.notify is not None and plan.notify.secrets:

@@ -11,24 +11,26 @@ import os
 import signal
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from fairway_agent import state_files, wakeups
 from fairway_agent.allocators.hosts import Host
-from fairway_agent.allocators.kubernetes import with_share
+from fairway_agent.devices import device_files
 from fairway_agent.faults import Fault
 from fairway_agent.kubernetes import gang
 from fairway_agent.kubernetes.gang import Gang
 from fairway_agent.kubernetes.task import PodTask
+from fairway_agent.share import Share, own_cores, ports_beside
 from fairway_agent.shared import plans, submissions
 from fairway_agent.shared.attempts import Attempts, once_there_is_room, read_secrets
 from fairway_agent.shared.watch import Watch
 
 if TYPE_CHECKING:
     from fairway_agent.plan import RunPlan
+    from fairway_agent.share import Wanted
     from fairway_agent.shared.submissions import Part
 
 # Seconds between two looks whether all pods are there: most come together.
@@ -106,6 +108,18 @@ def _begin(attempts: PodAttempts, plan: RunPlan, part: Part) -> None:
     if task.gang is not None:
         task.gang.join(0, Path(plan.directory))
     read_secrets(task.run_folder, plan)
+
+
+def with_share(
+    host: Host, wanted: Wanted, part: float | None, devices: Path = Path("/dev")
+) -> Host:
+    """The pod's node, with what of it the pod has; the `part` is that of the submission."""
+    count = wanted.gpus or 0
+    # Those of the node, where the container has no other files of devices than its own.
+    found = device_files(devices) if count else []
+    gpus = tuple(found if len(found) == count else range(count))
+    # A pod has an address of its own, and all ports of that.
+    return replace(host, share=Share(gpus, own_cores(), part or 1.0, ports_beside([0], 1)))
 
 
 def _is_over(folder: Path, submission: int) -> bool:

@@ -19,9 +19,9 @@ from fairway_agent.kubernetes.objects import condition, look
 from fairway_agent.kubernetes.task_state import element_of, is_pending, resolve_state, why_pending
 from fairway_agent.shared import after, plans, preparing, submissions
 from fairway_agent.shared.reconcile import Reconciliation, goes_on
-from fairway_agent.shared.resolved_state import CANCELLED, SERVICE, ResolvedState, ended
+from fairway_agent.shared.resolved_state import ResolvedState, ended
 from fairway_agent.shared.watch import Watch
-from fairway_agent.task_state import TaskState
+from fairway_agent.task_state import CANCELLED, SERVICE, TaskState
 
 if TYPE_CHECKING:
     from collections import Counter

@@ -10,7 +10,8 @@ from signal import SIGKILL
 from typing import TYPE_CHECKING, ClassVar
 
 from fairway_agent import bundle, processes, scratch
-from fairway_agent.fanout.remote_exec import LOST
+from fairway_agent.fanout import launchers
+from fairway_agent.fanout.remote_exec import LOST, lost_nodes
 from fairway_agent.fanout.sshd import forced_command, server
 from fairway_agent.figures.sampling import sampler
 from fairway_agent.kubernetes.gang import Gang, base
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from fairway_agent.figures.idle import IdleWatch
     from fairway_agent.task_state import TaskState
 
-_PREPARED, _EACH_NODE = "fairway_agent.shared.prepared", "fairway_agent.fanout.each_node"
+_PREPARE, _EACH_NODE = "fairway_agent.prepare", "fairway_agent.fanout.each_node"
 _GONE = {NODE: "a node of it was lost", PREEMPTION: "a node of it was taken away"}
 _LOOK = 5.0  # seconds between two looks whether a pod was replaced
 
@@ -58,10 +59,7 @@ class PodTask(ScheduledTask):
 
     def lost(self) -> list[str]:
         """The addresses of its nodes that could not be reached any more."""
-        try:
-            return (self.folder / LOST).read_text(encoding="utf-8").split()
-        except FileNotFoundError:
-            return []
+        return lost_nodes(self.folder)
 
     def cause(self) -> str:
         """Whether a pod of it was lost, or taken away."""
@@ -148,16 +146,13 @@ class PodTask(ScheduledTask):
         if self.is_prepared and self.config is None:
             scratch.make(self.scratch_folder, scratch.Others.KEPT)
             return command
-        return [*bundle.program(_PREPARED), str(self.run_folder), "", *command]
+        return [*bundle.program(_PREPARE), str(self.run_folder), "", *command]
 
     def _contract(self) -> dict[str, str]:
         found = {**super()._contract(), **self._way()}
         if self.share is not None:
             found |= self._of_share(len(self.share.gpus))
-        if os.geteuid() == 0:
-            # What Open MPI wants to hear before it runs as root, as it does in most images.
-            found |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-        return found
+        return found | launchers.of_root()
 
     def _of_share(self, gpus: int) -> dict[str, str]:
         """In its container a task's GPUs are counted anew; and its processors, of which it has the

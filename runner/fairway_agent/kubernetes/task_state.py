@@ -14,15 +14,8 @@ from fairway_agent.kubernetes.objects import (
     moment,
     unscheduled,
 )
-from fairway_agent.shared.resolved_state import (
-    CANCELLED,
-    KILLED,
-    SERVICE,
-    ResolvedState,
-    ended,
-    waiting,
-)
-from fairway_agent.task_state import TIMED_OUT, TaskState
+from fairway_agent.shared.resolved_state import ResolvedState, ended, waiting
+from fairway_agent.task_state import CANCELLED, KILLED, SERVICE, TIMED_OUT, TaskState
 
 if TYPE_CHECKING:
     from fairway_agent.kubernetes.objects import Object, Objects

@@ -12,8 +12,15 @@ from fairway_agent import cancelled_tasks, record, wakeups
 from fairway_agent.faults import Fault
 from fairway_agent.setup import has_failed
 from fairway_agent.shared import submissions
-from fairway_agent.shared.resolved_state import CANCELLED, SERVICE
-from fairway_agent.task_state import ERROR, NODE, PREEMPTION
+from fairway_agent.task_state import (
+    CANCELLED,
+    ERROR,
+    IO_ERROR,
+    NODE,
+    PREEMPTION,
+    SERVICE,
+    TERMINATED,
+)
 
 if TYPE_CHECKING:
     import socket
@@ -25,8 +32,6 @@ if TYPE_CHECKING:
     from fairway_agent.shared.task import ScheduledTask
     from fairway_agent.shared.watch import Watch
 
-TERMINATED = 143
-FAULT = 74  # the code of a task that could not be started; "I/O error" in sysexits.h
 _ROOM_WAIT = 600.0  # seconds in which a disk may have room again; the nodes are paid for meanwhile
 LOST = {PREEMPTION: "its nodes were taken away", NODE: "a node of it was lost"}
 
@@ -59,10 +64,10 @@ class Attempts:
         """Says that it could not be begun, or not go on; the exit code that the scheduler
         sees."""
         status = self.task.status("failed")
-        self.task.record(replace(status, ended=time.time(), exit_code=FAULT, reason=reason))
+        self.task.record(replace(status, ended=time.time(), exit_code=IO_ERROR, reason=reason))
         self.states.await_room(self.wakeup, _ROOM_WAIT)
         self.send_word()
-        return FAULT
+        return IO_ERROR
 
     def leave_out(self, why: str | None = None) -> int:
         """Says that it does not begin, after all; the exit code that the scheduler sees."""
@@ -84,7 +89,7 @@ class Attempts:
         if self.is_cancelled or has_failed(run) or self.watch.is_over():
             return self._not_begun()
         if why := self.task.missing_input():
-            return self.finish("failed", FAULT, reason=why)
+            return self.finish("failed", IO_ERROR, reason=why)
         if lost := [each for each in (PREEMPTION, NODE) if self.task.is_used_up(each)]:
             return self.finish("failed", SERVICE, reason=LOST[lost[0]])
         while True:
@@ -92,7 +97,7 @@ class Attempts:
                 code = self._attempt()
             except self.REFUSED as error:
                 reason = f"it could not be started: {error}"
-                return self.finish("failed", FAULT, reason=reason)
+                return self.finish("failed", IO_ERROR, reason=reason)
             if self.asked == "hand-over":
                 return self.handed_over(code)
             if self.asked == "ended":
@@ -168,7 +173,7 @@ class Attempts:
         """Writes its last state; the exit code that goes with it."""
         self.task.reason = reason
         known = self.task.finish(state, code)
-        return code if known == state else code or FAULT
+        return code if known == state else code or IO_ERROR
 
     def ask(self, how: str) -> Callable[..., None]:
         """The handler of a signal that asks it to end so."""

@@ -6,9 +6,6 @@ from dataclasses import dataclass, replace
 
 from fairway_agent.task_state import TIMED_OUT, TaskState
 
-CANCELLED, SERVICE, KILLED = 130, 5, 137
-"""The exit codes of tasks that could not write their own."""
-
 
 @dataclass(frozen=True)
 class ResolvedState:

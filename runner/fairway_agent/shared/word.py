@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from fairway_agent import record, state_files
-from fairway_agent.delivery import deliver, tell_of
+from fairway_agent.delivery import PAID_PAUSES, deliver, tell_of
 from fairway_agent.notify import LOG, event_of, is_wanted, notify, orders
 from fairway_agent.shared import submissions
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from fairway_agent.plan import RunPlan
     from fairway_agent.run_state import RunState
 
-PAUSES = (5.0, 30.0)  # seconds before further tries in a job, whose nodes are paid for meanwhile
 _FILE = "notified.json"  # of which events somebody was told
 
 
@@ -46,7 +45,7 @@ def tell(folder: Path, plan: RunPlan, state: RunState, *, waits: bool) -> None:
     """Tells it. What a job leaves behind ends with it: there it is waited for (`waits`)."""
     if not waits:
         notify(folder, plan, state)
-    elif whys := deliver(orders(plan, state), PAUSES):
+    elif whys := deliver(orders(plan, state), PAID_PAUSES):
         with suppress(OSError), (folder / LOG).open("a", encoding="utf-8") as log:
             log.write(tell_of(whys))
 

@@ -20,11 +20,10 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar
 from fairway_agent import equal_tasks, record, state_files, wakeups
 from fairway_agent.allocators.hosts import Host
 from fairway_agent.faults import Fault
-from fairway_agent.share import Share, numbers_of, ports_beside
+from fairway_agent.share import Share, numbers_of, own_cores, ports_beside
 from fairway_agent.shared import after, plans, submissions
 from fairway_agent.shared.attempts import (
     LOST,
-    TERMINATED,
     Attempts,
     once_there_is_room,
     read_secrets,
@@ -32,7 +31,7 @@ from fairway_agent.shared.attempts import (
 from fairway_agent.slurm import commands
 from fairway_agent.slurm.cancel import Watch
 from fairway_agent.slurm.task import SlurmTask, job_id
-from fairway_agent.task_state import PREEMPTION
+from fairway_agent.task_state import PREEMPTION, TERMINATED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -206,11 +205,8 @@ def _given() -> list[Host]:
 def _with_share(host: Host, wanted: Wanted, part: float | None) -> Host:
     """The job's node, with what of it the job has; the `part` is that of the submission."""
     gpus = numbers_of(os.environ.get("SLURM_JOB_GPUS", "")) if wanted.gpus else ()
-    cores = tuple(sorted(os.sched_getaffinity(0)))
-    if len(cores) == os.cpu_count():
-        cores = ()  # Slurm keeps its jobs on no cores here
     ports = ports_beside([int(os.environ["SLURM_JOB_ID"]) % _PORTS], _PORTS)
-    return replace(host, share=Share(gpus, cores, part or 1.0, ports))
+    return replace(host, share=Share(gpus, own_cores(), part or 1.0, ports))
 
 
 if __name__ == "__main__":

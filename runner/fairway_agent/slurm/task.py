@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from fairway_agent.task_state import TaskState
 
-_SLURM, _PREPARED = "fairway_agent.slurm", "fairway_agent.shared.prepared"
+_SLURM, _PREPARE = "fairway_agent.slurm", "fairway_agent.prepare"
 
 _STRAY_GRACE = 2.0  # seconds for what an attempt has left on another node
 _STEP_PATIENCE = 120.0  # seconds for srun to end what is left, of which a node may never answer
@@ -146,7 +146,7 @@ class SlurmTask(ScheduledTask):
         if self.is_prepared:
             self._make_scratch()
             return command
-        return [*bundle.program(_PREPARED), str(self.run_folder), "--outside", *command]
+        return [*bundle.program(_PREPARE), str(self.run_folder), "--outside", *command]
 
     def _inside(self) -> list[str]:
         """Does nothing: see `entry`."""

@@ -6,16 +6,9 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from fairway_agent.shared.resolved_state import (
-    CANCELLED,
-    KILLED,
-    SERVICE,
-    ResolvedState,
-    ended,
-    waiting,
-)
+from fairway_agent.shared.resolved_state import ResolvedState, ended, waiting
 from fairway_agent.slurm.jobs import ENDED, TURNS, WAITING
-from fairway_agent.task_state import TIMED_OUT, TaskState
+from fairway_agent.task_state import CANCELLED, KILLED, SERVICE, TIMED_OUT, TaskState
 
 if TYPE_CHECKING:
     from fairway_agent.slurm.jobs import Element

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from fairway_agent import bundle, container, scratch, state_files
 from fairway_agent.fanout import launchers
-from fairway_agent.fanout.remote_exec import LOST, REACHED
+from fairway_agent.fanout.remote_exec import LOST, REACHED, lost_nodes
 from fairway_agent.setup import SETUP_FAILED
 from fairway_agent.shared.task import ClusterTask
 from fairway_agent.task_state import ERROR, NODE
@@ -44,10 +44,7 @@ class HostTask(ClusterTask):
 
     def lost(self) -> list[str]:
         """The addresses of nodes that could not be reached any more."""
-        try:
-            return list(dict.fromkeys((self.folder / LOST).read_text(encoding="utf-8").split()))
-        except FileNotFoundError:
-            return []
+        return lost_nodes(self.folder)
 
     def cause(self) -> str:
         """Whether a node was lost."""

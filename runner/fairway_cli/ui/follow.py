@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, BinaryIO
 
-from fairway_agent.attempt_line import begun
+from fairway_agent.log_marks import begun
 from fairway_agent.task_spec import LAST
 from fairway_cli.ui.log_lines import Line, LineFilter, label, tail_offset
 from fairway_core.findings import UserError, printable

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fairway_agent.rank_labels import split_label
+from fairway_agent.log_marks import split_label
 from fairway_runner.runs.log_lines import matching
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
 from fairway_agent import cpu_limit
-from fairway_agent.attempt_line import begun
-from fairway_agent.rank_labels import split_label
+from fairway_agent.log_marks import begun, split_label
 from fairway_agent.record import FINAL_STATES
 from fairway_core.findings import UserError
 from fairway_runner.jobs.ranks import labels_ranks, ranks_of_node

@@ -12,9 +12,9 @@ import pytest
 from fairway_agent import limits, state_files
 from fairway_agent.batch import attempt, tracking
 from fairway_agent.batch import task as batch_task
+from fairway_agent.batch.ending import FILE
 from fairway_agent.batch.folders import Folders
 from fairway_agent.batch.task import BatchTask
-from fairway_agent.ending import FILE
 from fairway_agent.limits import Over
 from fairway_agent.plan import CANCEL, Budget, IdleGpu, RunPlan
 from fairway_agent.shared import watch

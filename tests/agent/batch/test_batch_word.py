@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_agent.batch import word
+from fairway_agent.batch.ending import FILE, Ending
 from fairway_agent.batch.folders import Folders
-from fairway_agent.ending import FILE, Ending
 from fairway_agent.fields import Unfit
 from fairway_agent.plan import Receiver as Hears
 from fairway_agent.plan import RunPlan
@@ -97,7 +97,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, receiver: Receiver) ->
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("HOOK", "")  # and gone again after the test
     monkeypatch.setattr(Folders, "secret_values", lambda _: {"HOOK": receiver.url})
-    monkeypatch.setattr(word, "PAUSES", (0.0, 0.0))
+    monkeypatch.setattr(word, "PAID_PAUSES", (0.0, 0.0))
     return work / word.BROUGHT
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_agent.allocators.hosts import Host
-from fairway_agent.allocators.kubernetes import with_share
+from fairway_agent.kubernetes.pod import with_share
 from fairway_agent.kubernetes.task import PodTask
 from fairway_agent.plan import IdleGpu, RunPlan
 from fairway_agent.share import Wanted

@@ -33,7 +33,7 @@ def run(tmp_path: Path, receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> 
     started to tell."""
     listed = [Element("7", index, "RUNNING", "None", "n1", "", "") for index in range(2)]
     monkeypatch.setattr(reconcile, "jobs_named", lambda _: listed)
-    monkeypatch.setattr(word, "PAUSES", (0.0, 0.0))
+    monkeypatch.setattr(word, "PAID_PAUSES", (0.0, 0.0))
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
 
     def make(on: tuple[str, ...] = ("failed", "succeeded"), secret: str | None = None) -> Path:

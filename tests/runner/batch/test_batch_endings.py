@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_agent import state_files
-from fairway_agent.ending import Ending
+from fairway_agent.batch.ending import Ending
 from fairway_agent.limits import Over
 from fairway_agent.plan import WARN, IdleGpu, RunPlan
 from fairway_agent.record import write_json

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent.saying import say
+from fairway_agent.log_marks import say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

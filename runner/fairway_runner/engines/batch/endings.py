@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from fairway_agent.ending import FILE, Ending
+from fairway_agent.batch.ending import FILE, Ending
 from fairway_agent.fields import Unfit
 from fairway_agent.limits import Over
 from fairway_agent.plan import WARN

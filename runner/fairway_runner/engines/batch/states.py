@@ -6,8 +6,9 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from fairway_agent import task_state
 from fairway_agent.record import end_state
-from fairway_agent.task_state import TaskState
+from fairway_agent.task_state import TIMED_OUT, TaskState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,7 +23,6 @@ SELECT = ("id", "state", "executionInfo", "nodeInfo")
 """The properties of a task that are looked at."""
 
 _ENDED_BY_REQUEST = {"taskended", "taskterminated"}
-_TIMED_OUT, _CANCELLED = 124, 130
 
 
 def seconds(text: object) -> float | None:
@@ -105,7 +105,7 @@ def task_status(
 def is_ended_early(info: Mapping[str, Any]) -> bool:
     """Whether a task has ended as one does that somebody ends."""
     code = str((info.get("failureInfo") or {}).get("code") or "")
-    return code.lower() in _ENDED_BY_REQUEST or info.get("exitCode") == _CANCELLED
+    return code.lower() in _ENDED_BY_REQUEST or info.get("exitCode") == task_state.CANCELLED
 
 
 def count_up(status: TaskState, attempt: int) -> TaskState:
@@ -127,9 +127,9 @@ def _ended(
     failure = info.get("failureInfo") or {}
     word = str(failure.get("code") or "")
     if is_ended_early(info) and cancelled:
-        return replace(status, state="cancelled", exit_code=_CANCELLED)
+        return replace(status, state="cancelled", exit_code=task_state.CANCELLED)
     started = seconds(info.get("startTime"))
-    if code == _TIMED_OUT and timeout is not None and started is not None and ended is not None:
+    if code == TIMED_OUT and timeout is not None and started is not None and ended is not None:
         status = replace(status, timed_out=ended - started >= timeout)
     if word and word.lower() != "failureexitcode":
         category = str(failure.get("category") or "").lower()

@@ -1,16 +1,34 @@
-"""The line with which an attempt that is not a task's first begins in the log: which one it is, and
-why there is another. Standard library only."""
+"""Lines of a task's log that are not the job's own, and the labels before those that are.
+
+A launcher labels the lines of its ranks. Fairway begins an attempt that is not the first with a
+line that says which one it is, and why there is another. Standard library only.
+"""
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 from contextlib import suppress
 from pathlib import Path
 
 RETRIED = "the run was retried"
 
+# `[1,0]<stdout>: text` with --tag-output, which Open MPI 4 and 5 have (4 leaves out the
+# space), and `[0]<stdout>: text` with --output rank, which 5 has, and by the templates' own.
+_LABEL = re.compile(rb"\[(?:\d+,)?(\d{1,9})\]<std(?:out|err|diag)>: ?")
 # The second is what a reader of a Batch pool's logs writes where a node took its words with it.
 _LINE = re.compile(rb"fairway: attempt (\d{1,9})(: | lost its node)")
+
+
+def split_label(line: bytes) -> tuple[int | None, bytes]:
+    """The rank that a line of a log is labelled with, and the line without the label.
+
+    >>> split_label(b"[1,3]<stdout>: loss 0.5"), split_label(b"loss 0.5")
+    ((3, b'loss 0.5'), (None, b'loss 0.5'))
+    """
+    match = _LABEL.match(line) if line.startswith(b"[") else None
+    return (int(match[1]), line[match.end() :]) if match else (None, line)
 
 
 def attempt_line(attempt: int, why: str, checkpoint: str) -> str:
@@ -44,6 +62,20 @@ def append(log: Path, line: str) -> None:
             file.seek(-1, 2)
         cut = file.read(1) not in (b"", b"\n")
         file.write(b"\n" * cut + line.encode("utf-8", "surrogateescape") + b"\n")
+
+
+def say(text: str) -> None:
+    """A line of Fairway's own in the task's log."""
+    print_line(f"fairway: {text}")
+
+
+def print_line(line: str) -> None:
+    """A line of this program's output; none where its disk is full."""
+    try:
+        print(line, flush=True)  # noqa: T201
+    except OSError:
+        # What it still holds would be tried again as the program ends, and be its exit code.
+        sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
 
 
 def _has_files(folder: str) -> bool:
