@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +22,18 @@ if TYPE_CHECKING:
 
 RUN = "before-zwy5jf"
 HERE = Path(__file__).parent / "earlier_release"
+
+# As that release's supervisor did: it holds the lock, and moves the states into place at the end.
+_SUPERVISE = """
+import fcntl, pathlib, sys
+run, final = map(pathlib.Path, sys.argv[1:])
+lock = (run / "lock").open("a")
+fcntl.flock(lock, fcntl.LOCK_EX)
+print("watched", flush=True)
+sys.stdin.read()
+(final / "tasks/0/state.json").replace(run / "tasks/0/state.json")
+(final / "state.json").replace(run / "state.json")
+"""
 
 
 @pytest.fixture
@@ -41,6 +55,31 @@ def test_it_is_listed_shown_and_fetched(project: Path, fairway: RunFairway) -> N
     assert fairway(project, "fetch", RUN, "--to", "kept")[0] == 0
     assert (project / "kept/0/model/w").read_text() == "weights\n"
     assert (project / "kept/0/log.txt").read_text() == "loss=0.5\n"
+
+
+def test_it_ends_right_where_it_runs_during_the_upgrade(
+    project: Path, fairway: RunFairway, tmp_path: Path
+) -> None:
+    run, final = project / ".fairway" / "runs" / RUN, tmp_path / "final"
+    (final / "tasks/0").mkdir(parents=True)
+    for name in ("state.json", "tasks/0/state.json"):
+        (run / name).replace(final / name)
+    ended = json.loads((final / "state.json").read_text())
+    running = {"state": "running", "ended": None, "tasks": {"running": 1}}
+    (run / "state.json").write_text(json.dumps(ended | running))
+    (run / "tasks/0/state.json").write_text(
+        '{"state": "running", "attempt": 0, "started": 1795372473.99, "session": 29055}'
+    )
+    words = [sys.executable, "-c", _SUPERVISE, run, final]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as supervisor:
+        assert supervisor.stdout is not None
+        assert supervisor.stdout.readline() == b"watched\n"
+        code, shown, _ = fairway(project, "show", RUN, "--json")
+        assert (code, json.loads(shown)["state"]) == (0, "running")
+        supervisor.communicate()
+    assert fairway(project, "wait", RUN)[:2] == (0, f"{RUN} succeeded\n")
+    facts = json.loads(fairway(project, "show", RUN, "--json")[1])
+    assert (facts["state"], facts["task_list"][0]["exit_code"]) == ("succeeded", 0)
 
 
 def test_the_last_task_that_had_a_number_is_called_finally(
