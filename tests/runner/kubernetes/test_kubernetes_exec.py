@@ -196,6 +196,38 @@ def test_what_no_second_try_mends_is_said_at_once(
     assert len((tmp_path / "kubectl.log").read_text().splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "The connection to the server 127.0.0.1:6443 was refused - did you specify the right port?",
+        "The connection to the server localhost:8080 was refused - did you specify the right port?",
+        "Unable to connect to the server: dial tcp [::1]:6443: connect: connection refused",
+    ],
+)
+def test_where_nothing_listens_on_this_machine_nobody_waits(
+    kubectl: Callable[[str], None], tmp_path: Path, said: str
+) -> None:
+    """Who follows a run asks again after `no-connection`."""
+    kubectl(f"echo '{said}' >&2; exit 1")
+    with pytest.raises(UserError) as raised:
+        head().run(["true"], deadline=3600.0)
+    [finding] = raised.value.findings
+    assert finding.id == "refused-connection"
+    assert "is the cluster up, or the tunnel to it?" in finding.hint
+    assert len((tmp_path / "kubectl.log").read_text().splitlines()) == 1
+
+
+def test_a_tunnel_that_was_there_may_come_back(
+    kubectl: Callable[[str], None], tmp_path: Path
+) -> None:
+    kubectl('exec "$@"')
+    pod = head()
+    pod.run(["true"], deadline=1.0)
+    said = "The connection to the server 127.0.0.1:6443 was refused"
+    kubectl(f"""mkdir {tmp_path}/first && {{ echo '{said}' >&2; exit 1; }}; exec "$@" """)
+    assert pod.run(["echo", "back"], deadline=3600.0).out == b"back\n"
+
+
 def test_a_cluster_that_does_not_answer_is_given_up_in_words(
     kubectl: Callable[[str], None],
 ) -> None:

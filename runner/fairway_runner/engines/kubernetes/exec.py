@@ -89,6 +89,13 @@ _LASTING = {
     ),
 }
 
+# Nothing listens at an address of this machine, and nothing starts there by itself.
+_REFUSED_HERE = re.compile(r"(?:server|dial tcp) (?:127\.|localhost\b|\[::1\]).* refused")
+_NOT_UP = (
+    "refused-connection",
+    "is the cluster up, or the tunnel to it? is it the right one? try: {kubectl}",
+)
+
 
 @dataclass
 class Exec:
@@ -227,6 +234,8 @@ class Exec:
         return self.kubectl("exec", "-i", f"deploy/{self.access.head}", "--", *frame), mark
 
     def _lasting(self, said: str) -> tuple[str, str] | None:
+        if not self.reached and _REFUSED_HERE.search(said):
+            return _NOT_UP  # a tunnel that was there may come back
         return next((each for text, each in _LASTING.items() if re.search(text, said)), None)
 
     def _unreachable(self, said: str) -> UserError:
