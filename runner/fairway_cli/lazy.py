@@ -7,6 +7,7 @@ longer than most commands do. Here the list is a table of names and sentences.
 from __future__ import annotations
 
 import re
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
@@ -40,6 +41,7 @@ class LazyGroup(TyperGroup):
         for name, line in self.COMMANDS.items():
             self.add_command(TyperCommand(name, help=line))
         take_plainly(self)
+        show_plainly(self)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[Any, Any, list[str]]:
         """The command that the arguments name, which is imported now."""
@@ -102,6 +104,34 @@ def _ready(command: Any) -> Any:
     for each in getattr(command, "commands", {}).values():
         _ready(each)
     take_plainly(command)
+    show_plainly(command)
     if command.help:
         command.help = re.sub(r"(?<=[^\n])\n(?=[^\n\s])(?![-*] )", " ", command.help)
     return command
+
+
+def show_plainly(command: Any) -> None:
+    """Lets its usage have arguments as they are typed, and its flags no value: the newest Typer
+    puts names into brackets of its own, `[[ENVIRONMENT]]`, and `<bool>` behind a flag."""
+    every = command.get_params
+
+    def get_params(ctx: Any) -> Any:
+        found = every(ctx)
+        for each in found:
+            if each.param_type_name == "argument":
+                each.get_usage_pieces = partial(_typed, each)
+            elif each.is_flag:
+                each.display_type_rich = _nothing
+        return found
+
+    command.get_params = get_params
+
+
+def _typed(argument: Any, ctx: Any) -> list[str]:  # noqa: ARG001 - it stands in for a method
+    """`RUN`, `NODE…`, or `[ENVIRONMENT]` for one that may be left out."""
+    name: str = argument.metavar or argument.name.upper()
+    return [name if argument.required or name.startswith("[") else f"[{name}]"]
+
+
+def _nothing(ctx: Any) -> None:
+    """What stands behind a flag."""

@@ -60,6 +60,30 @@ def test_every_command_explains_itself(name: str) -> None:
     assert f"Usage: fairway {name}" in done.output
 
 
+@pytest.mark.parametrize(
+    ("words", "usage"),
+    [
+        (["plan"], "fairway plan [OPTIONS] [ENVIRONMENT]"),
+        (["nodes", "drain"], "fairway nodes drain [OPTIONS] TARGET NODE…"),
+        (["schema"], "fairway schema [OPTIONS] KIND"),
+        (["init"], "fairway init [OPTIONS] [DIR]"),
+        (["exec"], "fairway exec [OPTIONS] RUN -- COMMAND…"),
+    ],
+)
+def test_usage_is_as_one_types(words: list[str], usage: str) -> None:
+    done = CliRunner().invoke(app, [*words, "--help"], prog_name="fairway")
+    assert f"Usage: {usage} " in done.output.replace("\n", " ")
+    refused = CliRunner().invoke(app, [*words, "--nothing"], prog_name="fairway")
+    assert f"Usage: {usage}\n" in refused.output
+
+
+@pytest.mark.parametrize("words", [[], ["check"], ["nodes", "list"]])
+def test_an_option_without_a_value_shows_none(words: list[str]) -> None:
+    done = CliRunner().invoke(app, [*words, "--help"], prog_name="fairway")
+    assert "--help" in done.output
+    assert "bool" not in done.output
+
+
 def test_a_misspelt_command_is_answered_with_the_near_one() -> None:
     done = CliRunner().invoke(app, ["chek"])
     assert done.exit_code == 2
