@@ -17,6 +17,13 @@ def group_with_default(default: str) -> type[TyperGroup]:
     class Group(TyperGroup):
         """A group that knows its earlier spelling."""
 
+        def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+            """The arguments; UserError where they begin with an option of a command."""
+            own = {name for each in self.get_params(ctx) for name in each.opts}
+            if args and args[0].startswith("-") and args[0] not in own and "-h" not in args:
+                _refuse_order(f"fairway {ctx.info_name}", default, list(self.commands), args)
+            return super().parse_args(ctx, args)
+
         def resolve_command(self, ctx: Any, args: list[str]) -> tuple[Any, Any, list[str]]:
             """The command that the arguments name; UserError where there is none."""
             if args and not args[0].startswith("-") and args[0] not in self.commands:
@@ -43,6 +50,18 @@ def group_for_words(default: str) -> type[TyperGroup]:
             return super().parse_args(ctx, args)
 
     return Group
+
+
+def _refuse_order(group: str, default: str, commands: list[str], args: list[str]) -> None:
+    from fairway_core.findings import UserError
+
+    name = next((each for each in args if each in commands), "")
+    rest = list(args)
+    if name:
+        rest.remove(name)
+    hint = f"type: {group} {name or default} {shlex.join(rest)}"
+    message = f"`{group}` has no option `{args[0]}`: its commands have"
+    raise UserError.of("unknown-option", message, hint)
 
 
 def _refuse(group: str, default: str, commands: list[str], args: list[str]) -> None:

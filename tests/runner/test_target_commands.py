@@ -150,6 +150,9 @@ ONE_HOST |= {"ssh": {"host": "h", "user": "u", "shared": "/data"}}
         # As these were spelt before they were groups.
         (["nodes", "spot"], "type: fairway nodes list spot"),
         (["nodes", "spot", "--json"], "type: fairway nodes list spot --json"),
+        (["nodes", "--json", "spot"], "type: fairway nodes list --json spot"),
+        (["nodes", "--json", "drain", "spot", "a"], "type: fairway nodes drain --json spot a"),
+        (["schedule", "-t", "spot", "j.yaml"], "type: fairway schedule create -t spot j.yaml"),
         (["schedule", "job.yaml", "--every", "6h"], "schedule create job.yaml --every 6h"),
         (["nodes", "reboot", "local", "localhost"], "`local` cannot reboot a node"),
         (["pool", "resize", "local", "3"], "`local` cannot be resized"),
