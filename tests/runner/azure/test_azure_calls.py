@@ -249,6 +249,26 @@ def test_a_sign_in_that_has_expired_is_told_as_such(said: str, message: str) -> 
     assert "Environment" not in finding.message
 
 
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        (NOT_SET_UP % "Please run 'az login'", "ERROR: Please run 'az login'"),
+        ("AzureCliCredential: Azure CLI not found on path", "Azure CLI not found on path"),
+        (
+            "\tEnvironmentCredential: Authentication failed: AADSTS7000215: Invalid secret\n\tx",
+            "Authentication failed: AADSTS7000215: Invalid secret",
+        ),
+    ],
+)
+def test_who_is_not_signed_in_is_told_so_in_one_sentence(said: str, why: str) -> None:
+    """And not all that the SDK has tried, of which only the first part has room."""
+    with pytest.raises(ServiceError) as caught:
+        calls().call("a job", failing(ClientAuthenticationError(said)))
+    (finding,) = caught.value.findings
+    assert finding.message == f"Azure Batch was not asked: not signed in to Azure: {why}"
+    assert (caught.value.exit_code, finding.id) == (2, "no-access")
+
+
 def test_a_clock_that_is_off_is_named_where_it_cannot_be_made_up_for() -> None:
     date = {"Date": "Sat, 01 Mar 2031 12:00:00 GMT"}
     with pytest.raises(ServiceError, match="minutes behind Azure Batch's"):

@@ -25,3 +25,17 @@ def sign_in_again(error: object) -> str:
     if found := _MORE_ASKED.search(text):
         return f"your organization asks for more before it signs you in ({found[0]})"
     return ""
+
+
+def why_not_signed_in(error: object) -> str:
+    """What matters of the SDK's account of all the ways in that it has tried: what Microsoft Entra
+    ID answered to one of them, or else what the Azure CLI said.
+
+    >>> why_not_signed_in("Attempted credentials: …\\n\\tAzureCliCredential: Please run 'az login'")
+    "Please run 'az login'"
+    """
+    lines = str(error).strip().splitlines() or ["no reason was given"]
+    for sign in ("AADSTS", "AzureCliCredential: "):
+        if found := next((line.strip() for line in lines if sign in line), ""):
+            return found.partition("Credential: ")[2][:300] or found[:300]
+    return lines[0][:300]
