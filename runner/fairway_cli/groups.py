@@ -49,6 +49,14 @@ def group_for_words(default: str) -> type[TyperGroup]:
                 args = [default, *args]
             return super().parse_args(ctx, args)
 
+        def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+            """The commands, and what the one that need not be named begins with."""
+            found: list[Any] = super().shell_complete(ctx, incomplete)
+            command: Any = self.commands[default]
+            inner = command.make_context(default, [], parent=ctx, resilient_parsing=True)
+            first = next(each for each in command.params if each.param_type_name == "argument")
+            return [*found, *first.shell_complete(inner, incomplete)]
+
     return Group
 
 

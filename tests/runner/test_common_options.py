@@ -23,14 +23,11 @@ if TYPE_CHECKING:
 
     from fairway_runner.runs.store import RunStore
 
-# Those that tell facts, and do not only act, or print a script, a log, a page or a drawing.
-TELL_FACTS = (
-    *("submit", "sweep", "templates", "list", "show", "wait", "cancel", "retry", "rerun", "best"),
-    *("compare", "tag", "note", "fetch", "targets", "targets sync", "nodes list", "pool resize"),
-    *("pool evaluate", "nodes logs"),
-    *("schedule create", "schedule list", "data put", "data get", "data stage", "data ls"),
-    *("clean", "check", "doctor", "cost", "review", "synth", "plan", "sizes"),
-)
+# These only act, or print a script, a log, a page or a drawing, or ask on a terminal.
+TELL_NO_FACTS = {
+    *("deploy", "dev connect", "diagram", "exec", "init", "lock", "schema", "serve"),
+    *("comment", "ssh", "ssh-config", "targets prepare", "tunnel"),
+}
 
 # What a module that asks a service has in its text.
 ASKS = re.compile(
@@ -68,9 +65,9 @@ def _asks(name: str) -> bool:
 ASKING = sorted(name for name in COMMANDS if name not in ASK_NOTHING and _asks(name))
 
 
-@pytest.mark.parametrize("name", TELL_FACTS)
+@pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_a_command_that_tells_facts_can_tell_them_in_json(name: str) -> None:
-    assert "--json" in COMMANDS[name]
+    assert ("--json" in COMMANDS[name]) == (name not in TELL_NO_FACTS)
 
 
 @pytest.mark.parametrize("name", ASKING)
@@ -155,16 +152,50 @@ def test_completion_has_no_place_for_an_error(tmp_path: Path) -> None:
     assert completion.settings(object(), "") == []
 
 
-@pytest.mark.parametrize(
-    ("typed", "expected"),
-    [("submit job.yaml -s params.", "params.rate="), ("templates open", "openmpi")],
-)
+TYPED = [
+    ("submit job.yaml -s params.", "params.rate="),
+    ("rerun train-a -s params.", "params.rate="),
+    ("dev start spot -s nod", "nodes="),
+    ("templates open", "openmpi"),
+    *((f"{name} la", "lab") for name in ("check", "cost", "deploy", "diagram", "plan", "synth")),
+    ("doctor --environment la", "lab"),
+    *((f"{name} sp", "spot") for name in ("doctor", "ssh", "ssh-config", "nodes list", "data ls")),
+    *((f"{name} sp", "spot") for name in ("targets prepare", "pool resize", "dev start", "dev")),
+    *((f"{name} -t sp", "spot") for name in ("submit job.yaml", "list", "schedule list")),
+    *((f"{name} tr", "train-a") for name in ("show", "logs", "wait", "cancel", "best", "compare")),
+    *((f"{name} tr", "train-a") for name in ("dev stop", "clean", "submit --resume", "exec")),
+    ("best train-a -m ", "loss"),
+    ("best train-a --metric l", "loss"),
+    ("report train-a --throughput ", "loss"),
+    ("list --columns metric:", "metric:loss"),
+    ("tag train-a wi", "wide"),
+]
+
+
+@pytest.mark.parametrize(("typed", "expected"), TYPED)
+@pytest.mark.parametrize("below", [False, True])
 def test_completion_reaches_the_shell(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, typed: str, expected: str
+    store: RunStore,
+    make_run: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+    typed: str,
+    expected: str,
+    below: bool,
 ) -> None:
-    (tmp_path / "job.yaml").write_text("name: a\ncommand: echo\nparams: {rate: 1}\n")
-    monkeypatch.chdir(tmp_path)
+    """From the project's folder, and from one below it."""
+    folder = store.base.parent
+    job = "name: a\ncommand: echo\nparams: {rate: 1}\n"
+    here = folder / "below" if below else folder
+    (folder / "below").mkdir()
+    (here / "job.yaml").write_text(job)
+    (folder / "cdktf.json").write_text("{}")
+    (folder / "environments").mkdir()
+    (folder / "environments" / "lab.yaml").write_text("name: lab\n")
+    _pool(folder)
+    run = make_run("train-a", metrics={"loss": "loss=(.*)"}, tags=["wide"])
+    (run.folder / "job.yaml").write_text(job)
+    monkeypatch.chdir(here)
     environment = {"_FAIRWAY_COMPLETE": "complete_bash", "COMP_WORDS": f"fairway {typed}"}
-    environment["COMP_CWORD"] = str(len(typed.split()))
+    environment["COMP_CWORD"] = str(len(typed.split(" ")))
     done = CliRunner().invoke(app, [], env=environment, prog_name="fairway")
     assert expected in done.output.split()

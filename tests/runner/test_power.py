@@ -84,7 +84,8 @@ def test_it_returns_when_azure_is_done(
     assert (code, errors) == (0, "")
     assert "fairway nodes start box" in out
     assert len(looks) == 3
-    assert fairway(tmp_path, "nodes", "start", "box")[0] == 0
+    code, out, _ = fairway(tmp_path, "nodes", "start", "box", "--json")
+    assert (code, json.loads(out)) == (0, {"target": "box", "action": "start"})
     assert _asked(plane) == ["deallocate", "start"]
 
 

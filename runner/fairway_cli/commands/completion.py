@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fairway_runner.targets import LOCAL
 
@@ -72,7 +72,7 @@ def metrics(ctx: object, incomplete: str) -> list[str]:
     try:
         from fairway_runner.runs.store import RunStore
 
-        known = RunStore.here().find(getattr(ctx, "params")["run"]).record.metrics  # noqa: B009
+        known = RunStore.here().find(_argument(ctx, "run") or "").record.metrics
     except Exception:  # noqa: BLE001 - as above
         return []
     return [name for name in known if name.startswith(incomplete)]
@@ -85,16 +85,27 @@ def settings(ctx: object, incomplete: str) -> list[str]:
         from fairway_runner.jobs.job import Job
         from fairway_runner.runs.store import RunStore
 
-        known, named = set(_fields(Job)), getattr(ctx, "params")  # noqa: B009
-        # While an option has no value yet, the arguments before it have not found their places.
-        first = next(iter(getattr(ctx, "args", ())), None)
-        if "run" in named and (run := named["run"] or first):
+        known = set(_fields(Job))
+        if run := _argument(ctx, "run"):
             known |= set(_paths(read(RunStore.here().find(run).folder / "job.yaml").data))
-        elif job := named.get("job") or first:
+        elif job := _argument(ctx, "job"):
             known |= set(_paths(read(job).data))
     except Exception:  # noqa: BLE001 - as above
         return []
     return sorted(f"{path}=" for path in known if path.startswith(incomplete))
+
+
+def _argument(ctx: Any, name: str) -> str | None:
+    """What stands for that argument, or option, on the command line.
+
+    While an option has no value yet, the arguments before it have not found their places.
+    """
+    if given := ctx.params.get(name):
+        return str(given)
+    command = getattr(ctx, "command", None)
+    every = getattr(command, "params", ())
+    places = [each.name for each in every if each.param_type_name == "argument"]
+    return next(iter(ctx.args), None) if places[:1] == [name] else None
 
 
 def _fields(model: type[BaseModel], before: str = "") -> Iterator[str]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fairway_cli.commands import completion
 from fairway_cli.commands.arguments import DeadlineOption, JsonOption, TargetArgument, WatchOption
 
 if TYPE_CHECKING:
@@ -99,7 +100,12 @@ def stage(
 @app.command("ls")
 def list_(
     path: Annotated[
-        str, typer.Argument(metavar=f"TARGET|{_PLACE}", help="A target, or where in its storage.")
+        str,
+        typer.Argument(
+            metavar=f"TARGET|{_PLACE}",
+            help="A target, or where in its storage.",
+            autocompletion=completion.targets,
+        ),
     ],
     recursive: Annotated[
         bool,

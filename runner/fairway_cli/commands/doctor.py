@@ -34,6 +34,7 @@ def command(
         typer.Option(
             metavar="ENVIRONMENT",
             help="By default FAIRWAY_ENVIRONMENT, then the project's own.",
+            autocompletion=completion.environments,
         ),
     ] = None,
     json_: JsonOption = False,

@@ -51,6 +51,7 @@ def stop(
     force: Annotated[
         bool, typer.Option("--force", help="Stop them even if that loses runs.")
     ] = False,
+    json_: JsonOption = False,
     _deadline: DeadlineOption = None,
 ) -> None:
     """Stop the machines of a plain cluster or VM; you then pay for their disks only."""
@@ -58,16 +59,24 @@ def stop(
     from fairway_runner.targets.lookup import find_target
 
     power.stop(find_target(target), force=force)
+    if json_:
+        print(json.dumps({"target": target, "action": "stop"}))
+        return
     print(f"{target} is stopped; start it again: fairway nodes start {target}")
 
 
 @app.command()
-def start(target: TargetArgument, _deadline: DeadlineOption = None) -> None:
+def start(
+    target: TargetArgument, json_: JsonOption = False, _deadline: DeadlineOption = None
+) -> None:
     """Start the machines of a plain cluster or VM again."""
     from fairway_runner.live import power
     from fairway_runner.targets.lookup import find_target
 
     power.start(find_target(target))
+    if json_:
+        print(json.dumps({"target": target, "action": "start"}))
+        return
     print(f"{target} is started; its nodes take some minutes to boot")
 
 

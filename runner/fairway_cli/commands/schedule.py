@@ -92,37 +92,43 @@ def list_(
 def disable(
     names: _NamesArgument,
     target: TargetOption,
+    json_: JsonOption = False,
     _deadline: DeadlineOption = None,
 ) -> None:
     """Stop schedules from starting runs, for now."""
-    _act("disable", names, target, "is disabled")
+    _act("disable", names, target, "is disabled", json_=json_)
 
 
 @app.command()
 def enable(
     names: _NamesArgument,
     target: TargetOption,
+    json_: JsonOption = False,
     _deadline: DeadlineOption = None,
 ) -> None:
     """Let disabled schedules start runs again."""
-    _act("enable", names, target, "is enabled")
+    _act("enable", names, target, "is enabled", json_=json_)
 
 
 @app.command()
 def delete(
     names: _NamesArgument,
     target: TargetOption,
+    json_: JsonOption = False,
     _deadline: DeadlineOption = None,
 ) -> None:
     """Delete schedules; the files of their runs stay."""
-    _act("delete", names, target, "is deleted; the files of its runs stay")
+    _act("delete", names, target, "is deleted; the files of its runs stay", json_=json_)
 
 
-def _act(action: str, names: list[str], target: str, done: str) -> None:
+def _act(action: str, names: list[str], target: str, done: str, *, json_: bool) -> None:
     _, schedules = _target(target)
     for name in names:
         schedules.act(action, name)
-        print(f"{name} {done}", flush=True)
+        if not json_:
+            print(f"{name} {done}", flush=True)
+    if json_:
+        print(json.dumps([{"schedule": name, "action": action} for name in names], indent=1))
 
 
 def _target(name: str) -> tuple[Target, Schedules]:

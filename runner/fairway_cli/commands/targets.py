@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from fairway_cli.commands.arguments import DeadlineOption, JsonOption
+from fairway_cli.commands.arguments import DeadlineOption, JsonOption, TargetArgument
 
 _HELP = "List the targets that jobs can run on, or read them from a deployment."
 _OfflineOption = Annotated[
@@ -98,7 +98,7 @@ def sync(
 
 @app.command()
 def prepare(
-    target: Annotated[str, typer.Argument(help="The target.")],
+    target: TargetArgument,
     print_: Annotated[
         bool, typer.Option("--print", help="Print what would be made, for kubectl apply -f.")
     ] = False,

@@ -58,7 +58,8 @@ class TestSchedules:
         done = batch.fairway.within(*("submit", job, "--run-id", "weekly", "--target", "batch-sim"))
         assert done.returncode == 2
         assert "the account has a schedule with the id `weekly`" in done.stderr
-        batch.ok("schedule", "disable", "weekly", "--target", "batch-sim")
+        out = batch.ok("schedule", "disable", "weekly", "--target", "batch-sim", "--json")
+        assert json.loads(out) == [{"schedule": "weekly", "action": "disable"}]
         assert "disabled" in batch.ok("schedule", "list", "--target", "batch-sim")
         batch.ok("schedule", "enable", "weekly", "--target", "batch-sim")
         batch.ok("schedule", "delete", "weekly", "--target", "batch-sim")
