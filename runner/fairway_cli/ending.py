@@ -39,10 +39,18 @@ def ended(program: Callable[[], object]) -> None:
     except OSError as error:
         if any(map(_is_usage, _behind(error))):
             _end_unread(error)
-        if error.filename is not None:
-            _end(5, f"error: {printable(str(error.filename))}: {error.strerror}")
-        if error.errno not in _NO_ROOM:
-            raise
+        _end_failed(error)
+        raise
+
+
+def _end_failed(error: OSError) -> None:
+    """Ends the program with what the system said of a file; not where it said something else."""
+    if error.errno == errno.ENAMETOOLONG:
+        name = printable(str(error.filename or "a name"))
+        _end(2, f"error: {name} is too long for the name of a file")
+    if error.filename is not None:
+        _end(5, f"error: {printable(str(error.filename))}: {error.strerror}")
+    if error.errno in _NO_ROOM:
         _end(5, f"error: the output cannot be written: {error.strerror}")
 
 

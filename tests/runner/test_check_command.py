@@ -122,3 +122,6 @@ class TestSizes:
         done = _run("sizes", "--gpu", "H10")
         assert isinstance(done.exception, UserError)
         assert done.exception.findings[0].id == "unknown-gpu"
+        none_near = _run("sizes", "--gpu", "zz").exception
+        assert isinstance(none_near, UserError)
+        assert "V100" in none_near.findings[0].hint

@@ -143,6 +143,15 @@ def test_a_full_disk_is_said_and_not_traced() -> None:
     assert done.stderr == "error: the output cannot be written: No space left on device\n"
 
 
+@pytest.mark.parametrize("words", [["check"], ["review"], ["targets", "sync", "--from"]])
+def test_a_name_that_no_file_has_is_the_users_mistake(tmp_path: Path, words: list[str]) -> None:
+    done = subprocess.run(
+        [*PROGRAM, *words, "x" * 300], cwd=tmp_path, capture_output=True, text=True, timeout=300
+    )
+    said = f"error: {'x' * 300} is too long for the name of a file\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
+
+
 @pytest.mark.parametrize("name", Commands.COMMANDS)
 def test_a_paragraph_of_help_fills_the_terminal(name: str) -> None:
     """A line break of a docstring is none in the help: a narrow terminal would show both."""

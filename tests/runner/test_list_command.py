@@ -121,3 +121,16 @@ def test_those_that_wait_say_what_for(fairway: RunFairway, folder: Path, make_ru
     [facts] = json.loads(fairway(folder, "list", "--state", "queued", "--json")[1])
     assert facts["reason"] == "3 other jobs come first"
     assert "columns" not in facts
+
+
+def test_a_target_that_is_misspelt_is_no_empty_list(fairway: RunFairway, folder: Path) -> None:
+    code, out, err = fairway(folder, "list", "--target", "lcoal")
+    assert (code, out) == (2, "")
+    assert "did you mean `local`?" in err
+
+
+def test_a_target_that_is_gone_has_its_runs_still(
+    fairway: RunFairway, folder: Path, make_run: MakeRun
+) -> None:
+    make_run("gone-d", target="gone", created=1.3e9)
+    assert _ids(fairway, folder, "--target", "gone") == ["gone-d"]

@@ -157,7 +157,7 @@ def _print_runs(
         since=first,
         region=region,
     )
-    for finding in (*held.unanswered, *held.damaged):
+    for finding in dict.fromkeys((*held.unanswered, *held.damaged)):
         print(format_finding(finding), file=sys.stderr)
     found = held.uses
     facts = run_cost_facts(grouped(found, by), total(found), by=by, currency=prices.currency)

@@ -155,18 +155,33 @@ def _empty(runs: Sequence[dict[str, Any]], columns: Sequence[Column]) -> Iterato
 
 
 def _adopt(target: str, store: RunStore) -> Sequence[Finding]:
-    """Makes the runs on a target known here; one that no file names has none but those.
+    """Makes the runs on a target known here; one that no file names has none but those, and is a
+    typing error where there is none.
 
     Returns what is wrong with those that cannot be read.
     """
     from fairway_runner.engines.capabilities import runs_here
     from fairway_runner.engines.engine import engine_for
-    from fairway_runner.targets.lookup import all_targets
+    from fairway_runner.targets.lookup import all_targets, find_target
 
     known = all_targets().get(target)
+    if known is None and not _has_run_on(target, store):
+        find_target(target)  # which says that there is none, and which was meant
     if known is None or runs_here(known.target.engine):
         return ()
     return engine_for(known.target).adopt(store)
+
+
+def _has_run_on(target: str, store: RunStore) -> bool:
+    from fairway_core.findings import UserError
+
+    for run in [*store.unsorted()]:
+        try:
+            if run.record.target == target:
+                return True
+        except (UserError, OSError):
+            continue  # what is wrong with it is said where it is listed
+    return False
 
 
 def _watch(look: Callable[[], list[dict[str, Any]]], *, json_: bool) -> None:

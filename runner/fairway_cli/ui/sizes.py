@@ -24,7 +24,7 @@ def select(sizes: Iterable[VmSize], *, rdma: bool, gpu: str | None) -> list[VmSi
             from fairway_core.suggestions import did_you_mean
 
             raise UserError.of(
-                "unknown-gpu", f"no size has the GPU `{gpu}`", did_you_mean(gpu, models)
+                "unknown-gpu", f"no size has the GPU `{gpu}`", did_you_mean(gpu, models, most=40)
             )
         known = [size for size in known if size.gpu and size.gpu.model.lower() == gpu.lower()]
     return [size for size in known if size.rdma or not rdma]

@@ -209,7 +209,7 @@ class RunStore(RunFolders):
             message = f"`{text}` is ambiguous: it matches {len(matches)} runs"
             raise UserError.of("ambiguous-run", message, f"one of: {listed}")
         none = self.elsewhere() or "no run was submitted from this project yet"
-        hint = did_you_mean(text, known) if known else none
+        hint = (did_you_mean(text, known) or "list them: fairway list") if known else none
         raise UserError.of("unknown-run", f"there is no run `{text}` in {self.base}", hint)
 
     def elsewhere(self) -> str:

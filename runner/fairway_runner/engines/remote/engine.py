@@ -206,7 +206,8 @@ class RemoteEngine:
     def unknown_node(self, name: str, known: Iterable[str]) -> NoReturn:
         """UserError for a node that the target does not have."""
         message = f"`{self.target.name}` has no node `{name}`"
-        raise UserError.of("unknown-node", message, did_you_mean(name, known))
+        hint = did_you_mean(name, known) or f"its nodes: fairway nodes list {self.target.name}"
+        raise UserError.of("unknown-node", message, hint)
 
 
 def _access(target: Target) -> SshAccess | SlurmAccess:
