@@ -41,6 +41,9 @@ def ended(program: Callable[[], object]) -> None:
             _end_unread(error)
         _end_failed(error)
         raise
+    except UnicodeEncodeError:
+        _end_not_text(sys.argv)
+        raise
 
 
 def _end_failed(error: OSError) -> None:
@@ -52,6 +55,14 @@ def _end_failed(error: OSError) -> None:
         _end(5, f"error: {printable(str(error.filename))}: {error.strerror}")
     if error.errno in _NO_ROOM:
         _end(5, f"error: the output cannot be written: {error.strerror}")
+
+
+def _end_not_text(words: list[str]) -> None:
+    """Ends the program where a word of the command line is in another encoding, and cannot be what
+    it names; files may be called so."""
+    for word in words:
+        if any("\udc80" <= letter <= "\udcff" for letter in word):
+            _end(2, f"error: `{printable(word)}` is not UTF-8", "  type it in a UTF-8 locale")
 
 
 def _end_unread(error: BaseException) -> NoReturn:

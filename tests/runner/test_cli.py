@@ -152,6 +152,15 @@ def test_a_name_that_no_file_has_is_the_users_mistake(tmp_path: Path, words: lis
     assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
 
 
+@pytest.mark.parametrize("option", ["--name", "--location"])
+def test_a_word_in_another_encoding_is_refused(tmp_path: Path, option: str) -> None:
+    words = [*PROGRAM, "init", "new", "--yes", option, b"caf\xe9"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    said = "error: `caf\ufffd` is not UTF-8\n  type it in a UTF-8 locale\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("name", Commands.COMMANDS)
 def test_a_paragraph_of_help_fills_the_terminal(name: str) -> None:
     """A line break of a docstring is none in the help: a narrow terminal would show both."""
