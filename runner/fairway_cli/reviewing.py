@@ -38,6 +38,7 @@ def review_files(asked: Asked) -> int:
 
     form = form_of(markdown=asked["markdown"], json_=asked["json_"])
     with collector_paused():
+        _require_no_environment(asked["plans"])
         plans = [plan for argument in asked["plans"] for plan in read_plans(argument)]
         if not plans:
             message = f"{', '.join(asked['plans'])}: no *.json is in there"
@@ -50,6 +51,25 @@ def review_files(asked: Asked) -> int:
         )
         show_review(found, form)
     return _DATA_LOST if found.lost else _REFUSED if found.refused else 0
+
+
+def _require_no_environment(words: Sequence[str]) -> None:
+    """UserError where an environment is named in place of its plans, or nothing at all."""
+    from fairway_core.findings import UserError
+
+    if not words:
+        message = "say which plans: files of `terraform show -json`, or a folder of them"
+        hint = "to plan an environment and review that: fairway plan ENVIRONMENT"
+        raise UserError.of("no-plans", message, hint)
+    missing = [word for word in words if "/" not in word and word and not Path(word).exists()]
+    if not missing:
+        return
+    from fairway_core.environment.selection import known_environments
+
+    for name in missing:
+        if name in known_environments():
+            message = f"`{name}` is an environment, and no plan"
+            raise UserError.of("no-plans", message, f"fairway plan {name} plans and reviews it")
 
 
 def allowed(given: Sequence[str] | None) -> list[str]:

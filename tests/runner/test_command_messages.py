@@ -72,9 +72,11 @@ MISTAKES = [
     Mistake(
         "check",
         "the project has 2 environments, and none is chosen",
-        "set FAIRWAY_ENVIRONMENT to one of: a, b",
+        "name one of: a, b\n  or say which: `environment: a` in fairway.yaml, or FAIRWAY_ENV",
         {"cdktf.json": "{}", "environments/a.yaml": LAB, "environments/b.yaml": LAB},
     ),
+    Mistake("review", "say which plans", "review that: fairway plan ENVIRONMENT"),
+    Mistake("review demo", "`demo` is an environment, and no plan", "fairway plan demo plans and"),
     Mistake(
         "diagram demo -o picture.png",
         "picture.png: a picture is Markdown or SVG",

@@ -77,7 +77,8 @@ def _default() -> Path:
         raise UserError.of(
             "no-environment",
             f"the project has {len(own)} environments, and none is chosen",
-            f"set {VARIABLE} to one of: {', '.join(own)}",
+            f"name one of: {', '.join(own)}\nor say which: `environment: {next(iter(own))}` in "
+            f"fairway.yaml, or {VARIABLE}",
         )
     if not own:
         raise UserError.of(

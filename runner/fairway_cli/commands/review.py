@@ -12,12 +12,13 @@ from fairway_cli.reviewing import Asked, review_files
 
 def command(
     plans: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
             metavar="[STACK=]PLAN.json…",
             help="Output of `terraform show -json`, one per stack; or a folder of them.",
+            show_default=False,
         ),
-    ],
+    ] = None,
     base: Annotated[
         list[str] | None,
         typer.Option(
@@ -34,12 +35,13 @@ def command(
 ) -> None:
     """Show what Terraform plans would change, cost and destroy.
 
+    Takes plans that were made already: `fairway plan ENVIRONMENT` makes them and reviews them.
     Exits with 3 if data would be lost and --allow does not name its address, and with 2 if Azure
     would refuse a change. No service is asked: prices come from the cache or the snapshot.
     """
     code = review_files(
         Asked(
-            plans=plans,
+            plans=plans or [],
             base=base or [],
             markdown=markdown,
             json_=json_,
