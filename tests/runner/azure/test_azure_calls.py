@@ -20,9 +20,11 @@ from azure.core.exceptions import (
 from azure.core.rest import HttpRequest
 from azure.storage.blob import StorageErrorCode
 
+from fairway_core.target import Target
 from fairway_runner.engines import deadline
 from fairway_runner.engines.azure.calls import Calls, ServiceError
 from fairway_runner.engines.azure.sdk import transport
+from fairway_runner.engines.azure.storage import Storage
 
 
 class Clock(threading.Event):
@@ -148,10 +150,11 @@ def test_nobody_waits_for_a_port_of_this_machine_at_which_nothing_listens() -> N
     assert calls(address="https://a.batch.azure.com").call("a job", failing(error)) == 7
 
 
-@pytest.mark.parametrize("fails", [True, False])
+@pytest.mark.parametrize(("fails", "brief"), [(True, True), (False, True), (True, False)])
 def test_a_service_that_does_not_answer_is_named(
-    monkeypatch: pytest.MonkeyPatch, fails: bool
+    monkeypatch: pytest.MonkeyPatch, fails: bool, brief: bool
 ) -> None:
+    """What takes long by itself, once it has failed."""
     monkeypatch.setattr("fairway_runner.engines.silence._QUIET", 0.05)
     told: queue.Queue[logging.LogRecord] = queue.Queue()
     monkeypatch.setattr(logging.getLogger("fairway"), "handlers", [QueueHandler(told)])
@@ -162,10 +165,40 @@ def test_a_service_that_does_not_answer_is_named(
             raise errors.pop()
         return told.get(timeout=300).getMessage()
 
-    said = calls().call("a job", hangs)
+    said = calls().call("a job", hangs, brief=brief)
     assert said.startswith("Azure Batch does not answer")
     assert ("no route to host" in said) == fails
     assert "Ctrl-C ends it" in said
+
+
+@pytest.mark.parametrize("ask", ["exists", "blobs"])
+def test_storage_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch, ask: str) -> None:
+    monkeypatch.setattr("fairway_runner.engines.silence._QUIET", 0.05)
+    told: queue.Queue[logging.LogRecord] = queue.Queue()
+    monkeypatch.setattr(logging.getLogger("fairway"), "handlers", [QueueHandler(told)])
+    said: list[str] = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        where = f"http://127.0.0.1:{server.getsockname()[1]}/a"
+        text = f"DefaultEndpointsProtocol=http;AccountName=a;AccountKey=YWJj;BlobEndpoint={where};"
+        monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", text)
+        storage = Storage(Target.local(), 0.0)
+
+        def answer_nobody() -> None:
+            with server.accept()[0]:
+                said.append(told.get(timeout=300).getMessage())
+
+        silent = threading.Thread(target=answer_nobody)
+        silent.start()
+        with pytest.raises(ServiceError, match="Azure Storage has not answered for 0 s"):
+            storage.exists("c", "b") if ask == "exists" else next(storage.blobs("c", ""))
+        silent.join()
+    assert said[0].startswith("Azure Storage does not answer")
+
+
+@pytest.mark.parametrize(("deadline", "seconds"), [(600.0, 60), (30.0, 30), (1.0, 10)])
+def test_one_answer_is_not_waited_for_longer_than_all(deadline: float, seconds: float) -> None:
+    with transport(None, deadline) as connections:
+        assert connections.connection_config.read_timeout == seconds
 
 
 def test_wrong_credentials_are_the_users_to_fix() -> None:

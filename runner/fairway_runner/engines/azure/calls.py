@@ -135,14 +135,14 @@ class Calls:
         """What the operation returns; ServiceError where the service refuses or stays away.
 
         `what` says in a message what was asked: `the list of jobs`. One that is not `brief` may
-        take long though the service answers.
+        take long though the service answers, and is silent from its first failure on.
         """
-        if not brief:
-            return self._call(what, operation, None)
         with self.silence.watch(self.service, self.deadline) as watched:
+            if not brief:
+                watched.answered()
             return self._call(what, operation, watched)
 
-    def _call(self, what: str, operation: Callable[[], T], watched: Watched | None) -> T:
+    def _call(self, what: str, operation: Callable[[], T], watched: Watched) -> T:
         end = self.clock() + self.deadline
         wait, tokens, dated = _FIRST_WAIT, 0, False
         while True:
@@ -164,8 +164,7 @@ class Calls:
                 if _nobody_listens(error) and self._is_here:
                     raise self._not_started() from None
                 self.failures += 1
-                if watched is not None:
-                    watched.failed(_facts(error)[2])
+                watched.failed(_facts(error)[2])
                 asked = _asked_pause(error)
                 pause = asked or random.uniform(wait / 2, wait)  # noqa: S311
                 if self.clock() + pause >= end or self.stopped.wait(pause):

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from azure.core.credentials import TokenCredential
 
 _BLOCK = 1 << 20  # bytes of a file that are read at a time
-_TIMEOUT = 60  # seconds without a byte of an answer
+# Seconds without a byte of an answer, and those that a shorter deadline leaves to it all the same.
+_TIMEOUT, _LEAST = 60.0, 10.0
 
 
 def token_credential() -> TokenCredential:
@@ -27,8 +28,9 @@ def token_credential() -> TokenCredential:
     return DefaultAzureCredential()
 
 
-def transport(adapter: HTTPAdapter | None = None) -> RequestsTransport:
-    """The connections of an adapter, or straight ones."""
+def transport(adapter: HTTPAdapter | None = None, deadline: float = _TIMEOUT) -> RequestsTransport:
+    """The connections of an adapter, or straight ones; nobody waits at one for longer than the
+    `deadline` that the calls have."""
     import requests
 
     session = requests.Session()
@@ -38,7 +40,7 @@ def transport(adapter: HTTPAdapter | None = None) -> RequestsTransport:
     return RequestsTransport(
         session=session,
         session_owner=True,
-        connection_timeout=15,
-        read_timeout=_TIMEOUT,
+        connection_timeout=min(15.0, max(_LEAST, deadline)),
+        read_timeout=min(_TIMEOUT, max(_LEAST, deadline)),
         connection_data_block_size=_BLOCK,
     )

@@ -62,7 +62,7 @@ class Storage:
         from fairway_runner.engines.azure.sdk import transport
 
         adapter = adapter_for(self.target, url, self.calls.deadline)
-        return {"transport": transport(adapter), "retry_total": 0}
+        return {"transport": transport(adapter, self.calls.deadline), "retry_total": 0}
 
     def container(self, name: str) -> ContainerClient:
         """A container's client."""
@@ -80,7 +80,10 @@ class Storage:
         """Writes a blob as a whole, whatever was there."""
         client = self.container(container)
         self._call(
-            container, f"the blob {name}", lambda: client.upload_blob(name, data, overwrite=True)
+            container,
+            f"the blob {name}",
+            lambda: client.upload_blob(name, data, overwrite=True),
+            brief=False,
         )
 
     def upload_file(self, container: str, name: str, path: Path) -> None:
@@ -91,7 +94,7 @@ class Storage:
             with path.open("rb") as file:
                 client.upload_blob(name, file, overwrite=True)
 
-        self._call(container, f"the blob {name}", upload)
+        self._call(container, f"the blob {name}", upload, brief=False)
 
     def exists(self, container: str, name: str) -> bool:
         """Whether there is a blob of that name."""
@@ -116,7 +119,7 @@ class Storage:
             return bytes(client.download_blob(name, offset=first, length=count).readall())
 
         try:
-            data: bytes = self._call(container, f"the blob {name}", download)
+            data: bytes = self._call(container, f"the blob {name}", download, brief=False)
             return data
         except ServiceError as error:
             if error.status == 416:  # nothing is there from `first` on
@@ -132,7 +135,7 @@ class Storage:
             file.truncate()
             client.download_blob(name).readinto(file)
 
-        self._call(container, f"the blob {name}", download)
+        self._call(container, f"the blob {name}", download, brief=False)
 
     def blobs(self, container: str, prefix: str) -> Iterator[BlobProperties]:
         """The blobs whose names begin so."""
@@ -157,9 +160,9 @@ class Storage:
                     raise
         return count
 
-    def _call(self, container: str, what: str, operation: Any) -> Any:
+    def _call(self, container: str, what: str, operation: Any, *, brief: bool = True) -> Any:
         try:
-            return self.calls.call(what, operation, brief=False)
+            return self.calls.call(what, operation, brief=brief)
         except ServiceError as error:
             if error.code != "ContainerNotFound":
                 raise

