@@ -191,6 +191,12 @@ class TestCommand:
         code, out, _ = fairway(tmp_path, "dev", "list")
         assert (code, out) == (0, "no session is running; start one with: fairway dev TARGET\n")
         assert fairway(tmp_path, "dev", "list", "--json")[1] == "[]\n"
+
+    def test_a_damaged_run_is_in_nobodys_way(self, tmp_path: Path, fairway: RunFairway) -> None:
+        damaged = tmp_path / ".fairway" / "runs" / "job-222222"
+        damaged.mkdir(parents=True)
+        (damaged / "run.json").write_text("{")
+        assert fairway(tmp_path, "dev", "list", "--json") == (0, "[]\n", "")
         code, out, _ = fairway(tmp_path, "dev", "--help")
         assert code == 0
         assert "connect" not in out

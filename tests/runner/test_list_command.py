@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -121,6 +122,21 @@ def test_those_that_wait_say_what_for(fairway: RunFairway, folder: Path, make_ru
     [facts] = json.loads(fairway(folder, "list", "--state", "queued", "--json")[1])
     assert facts["reason"] == "3 other jobs come first"
     assert "columns" not in facts
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_run_that_may_not_be_read_hides_no_other(fairway: RunFairway, folder: Path) -> None:
+    run = folder / ".fairway" / "runs" / "one-a"
+    run.chmod(0)
+    try:
+        code, out, err = fairway(folder, "list", "--json")
+        shown = fairway(folder, "show", "sweep")[0]
+    finally:
+        run.chmod(0o755)
+    assert (code, shown) == (0, 0)
+    assert [each["run_id"] for each in json.loads(out)] == ["sweep-b", "none-c"]
+    assert f"{run / 'run.json'}: Permission denied [unreadable-run]" in err
+    assert f"see whose it is: ls -ld {run}" in err
 
 
 def test_a_target_that_is_misspelt_is_no_empty_list(fairway: RunFairway, folder: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -120,8 +121,14 @@ def has_jupyter(run: Run) -> bool:
 
 def going(store: RunStore, target: str | None = None) -> tuple[list[Run], list[Finding]]:
     """The sessions that have not ended, of one target or all, the newest last; and what is wrong
-    with targets that do not answer."""
-    found = [run for run in store.all() if target in (None, run.record.target) and _goes_on(run)]
+    with targets that do not answer. Runs that cannot be read are passed over: `fairway list` names
+    them."""
+    found: list[Run] = []
+    for run in store.unsorted():
+        with suppress(UserError, OSError):
+            if target in (None, run.record.target) and _goes_on(run):
+                found.append(run)
+    found.sort(key=lambda run: run.record.created)
     findings = refresh_all(found)
     return [run for run in found if _goes_on(run)], findings
 

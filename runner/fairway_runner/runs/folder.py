@@ -341,5 +341,12 @@ class RunFolders:
             return
         for entry in os.scandir(self.folder):
             # A folder without a record is what was left when a run was half removed.
-            if not entry.name.startswith(".") and Path(entry.path, "run.json").is_file():
+            if not entry.name.startswith(".") and _has_record(Path(entry.path)):
                 yield RunFolder(Path(entry.path))
+
+
+def _has_record(folder: Path) -> bool:
+    try:
+        return (folder / "run.json").is_file()
+    except PermissionError:
+        return True  # somebody else's: who reads it is told so

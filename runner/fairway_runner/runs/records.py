@@ -78,12 +78,15 @@ def settled(state: str, run_state: str) -> str:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """A mapping from a file; UserError where it is damaged, FileNotFoundError where it is
-    missing."""
+    """A mapping from a file; UserError where it is damaged or may not be read, FileNotFoundError
+    where it is missing."""
     try:
         value = json.loads(path.read_bytes())
     except FileNotFoundError:
         raise
+    except PermissionError as error:
+        hint = f"see whose it is: ls -ld {path.parent}"
+        raise UserError.of("unreadable-run", f"{path}: {error.strerror}", hint) from None
     except OSError as error:
         raise damaged(path, str(error.strerror)) from None
     except RecursionError:
