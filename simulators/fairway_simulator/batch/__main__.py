@@ -6,35 +6,32 @@ is missing, 5 it does not start.
 
 from __future__ import annotations
 
-import argparse
 import base64
 import os
 import secrets
-import shlex
-import signal
 import sys
 import tempfile
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_simulator.background import in_background
 from fairway_simulator.batch import BatchSimulator, orders
 from fairway_simulator.batch.agent import users
 from fairway_simulator.batch.agent.supervisor_client import namespaces
 from fairway_simulator.batch.azurite import AzuriteMissing
 from fairway_simulator.batch.simulator import DEFAULT_POOL
+from fairway_simulator.command import StandInCommand, folder, interrupted, number
 from fairway_simulator.private_file import make_own, write_private
 from fairway_simulator.variables import published
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable
 
 PORT = 10100
 """The port at which a client looks for it by default."""
 # As the repository's fairway.yaml has it.
 DATA = Path("/tmp/fairway-batch-sim/data")  # noqa: S108 - made so that it is one's own
-_FILE = Path("sim.env")
+_COMMAND = StandInCommand("batch-simulator", "fairway_simulator.batch")
 
 
 def main() -> int:
@@ -42,33 +39,16 @@ def main() -> int:
     if sys.argv[1:2] and sys.argv[1] in orders.ACTIONS:
         return orders.order(sys.argv[1:])
     options = _options()
-    if options.background:
-        return _in_background(options)
-    return _serve(options, lambda: None)
-
-
-def _in_background(options: argparse.Namespace) -> int:
-    """Returns when the account is ready, which lives on in a session of its own."""
-    options.env = options.env or _FILE
-    child, code = in_background(lambda ready: _serve(options, ready))
-    if code:
-        return code
-    file = shlex.quote(str(options.env if options.env.is_absolute() else f"./{options.env}"))
-    sys.stdout.write(f"next: source {file}; and to end it: kill {child}\n")
-    return 0
+    return _COMMAND.run(options, lambda ready: _serve(options, ready), "source FILE")
 
 
 def _serve(options: argparse.Namespace, ready: Callable[[], None]) -> int:
     """The account, until a signal ends it; tells when it is ready."""
-    # Before anything is started: a signal that comes early ends it as a later one does.
-    ending = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: ending.set())
+    ending = interrupted()
     if not _make_data():
-        return _say(f"{DATA.parent} is not a folder of your own; remove it first", 2)
-    with tempfile.TemporaryDirectory(prefix="batch-simulator-") as folder:
-        state = options.state or Path(folder)
-        state.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return _COMMAND.say(f"{DATA.parent} is not a folder of your own; remove it first", 2)
+    with tempfile.TemporaryDirectory(prefix="batch-simulator-") as own:
+        state = options.state or Path(own)
         service = BatchSimulator(
             state,
             nodes=options.nodes,
@@ -82,13 +62,13 @@ def _serve(options: argparse.Namespace, ready: Callable[[], None]) -> int:
         try:
             service.start()
         except AzuriteMissing as missing:
-            return _say(f"Azurite is not installed; type: {missing}", 4)
+            return _COMMAND.say(f"Azurite is not installed; type: {missing}", 4)
         except RuntimeError as error:
-            return _say(str(error), 5)
+            return _COMMAND.say(str(error), 5)
         except OSError as error:
-            return _say(f"port {options.port}: {error.strerror}; choose another with --port", 2)
+            return _COMMAND.not_started(error, options.port)
         try:
-            with published(service.environment(), options.env, "BATCH_SIMULATOR_PID"):
+            with published(service.environment(), options.env, _COMMAND.process):
                 _say_ready(service)
                 ready()
                 ending.wait()
@@ -98,24 +78,15 @@ def _serve(options: argparse.Namespace, ready: Callable[[], None]) -> int:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="bin/batch-simulator",
-        description="An Azure Batch account on this machine, with Azurite beside it for storage. "
+    parser = _COMMAND.parser(
+        "An Azure Batch account on this machine, with Azurite beside it for storage. "
         "Its pool is `sim`. It runs until interrupted, and prints the variables to set.",
-        epilog="While it runs: bin/batch-simulator preempt|lose|restore NODE tells what befalls a "
+        "While it runs: bin/batch-simulator preempt|lose|restore NODE tells what befalls a "
         "node, and bin/batch-simulator fault KIND what of requests.",
     )
+    parser.add_argument("--nodes", type=number(0, 100), default=4, help="nodes of the pool (4)")
     parser.add_argument(
-        "--env", type=Path, metavar="FILE", help="also write the variables there, once it is ready"
-    )
-    parser.add_argument(
-        "--background",
-        action="store_true",
-        help=f"return when it is ready, with the variables in --env ({_FILE})",
-    )
-    parser.add_argument("--nodes", type=_count, default=4, help="nodes of the pool (4)")
-    parser.add_argument(
-        "--port", type=int, default=PORT, help=f"port on 127.0.0.1 ({PORT}; 0: any)"
+        "--port", type=number(0, 65535), default=PORT, help=f"port on 127.0.0.1 ({PORT}; 0: any)"
     )
     parser.add_argument(
         "--shared-network",
@@ -124,7 +95,7 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument(
         "--state",
-        type=Path,
+        type=folder,
         metavar="DIR",
         help="keep storage, the shared folder and the key there",
     )
@@ -146,13 +117,6 @@ def _make_data() -> bool:
     return True
 
 
-def _count(text: str) -> int:
-    number = int(text)
-    if not 0 <= number <= 100:
-        raise argparse.ArgumentTypeError("0 to 100")
-    return number
-
-
 def _key(state: Path) -> str:
     """The account's key: another each time, unless the state is kept."""
     file = state / "account-key"
@@ -172,11 +136,6 @@ def _say_ready(service: BatchSimulator) -> None:
             "note: nodes have a network of their own, which leads to this account and its storage "
             "alone; with the internet: --shared-network\n"
         )
-
-
-def _say(message: str, code: int) -> int:
-    sys.stderr.write(f"batch-simulator: {message}\n")
-    return code
 
 
 if __name__ == "__main__":

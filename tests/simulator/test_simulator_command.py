@@ -1,0 +1,167 @@
+"""What the commands that start stand-ins have in common, with one that does nothing."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fairway_simulator import command
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_NEXT = re.compile(r"next: use (\S+); and to end it: kill (\d+)\n")
+
+_MODULE = """
+import sys
+from pathlib import Path
+from fairway_simulator.command import StandInCommand, interrupted, number
+from fairway_simulator.variables import published
+
+COMMAND = StandInCommand("none-simulator", "stand_in")
+
+def serve(options, ready):
+    ending = interrupted()
+    with published({"NONE": str(options.nodes)}, options.env, COMMAND.process):
+        ready()
+        ending.wait()
+    return 0
+
+parser = COMMAND.parser("None.")
+parser.add_argument("--nodes", type=number(1, 9), default=1)
+options = parser.parse_args()
+sys.exit(COMMAND.run(options, lambda ready: serve(options, ready), "use FILE"))
+"""
+
+
+class _StandIn:
+    """Runs the command in a folder, and ends what it has started there."""
+
+    def __init__(self, folder: Path) -> None:
+        (folder / "stand_in.py").write_text(_MODULE)
+        self.folder = folder / "work"
+        self.folder.mkdir()
+        self._ended: dict[int, int] = {}
+
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [sys.executable, "-m", "stand_in", *words],
+            cwd=self.folder,
+            env={**os.environ, "PYTHONPATH": str(self.folder.parent)},
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert "Traceback" not in done.stderr, done.stderr
+        return done
+
+    def start(self, *words: str) -> int:
+        """The process that runs when the command has returned."""
+        done = self.run("--background", *words)
+        found = _NEXT.fullmatch(done.stdout)
+        assert found, done.stdout + done.stderr
+        process = int(found[2])
+        self._ended.setdefault(process, os.pidfd_open(process))
+        return process
+
+    def end(self, number: signal.Signals) -> None:
+        for process, ended in self._ended.items():
+            os.kill(process, number)
+            assert select.select([ended], [], [], 300)[0]
+            os.close(ended)
+        self._ended.clear()
+
+
+@pytest.fixture
+def stand_in(tmp_path: Path) -> _StandIn:
+    return _StandIn(tmp_path)
+
+
+def test_the_same_command_again_finds_the_one_that_runs(stand_in: _StandIn) -> None:
+    first = stand_in.start("--nodes", "2")
+    again = stand_in.run("--background", "--nodes", "2")
+    assert again.returncode == 0
+    assert again.stderr == f"none-simulator: it runs already, as process {first}\n"
+    assert again.stdout == f"next: use ./sim.env; and to end it: kill {first}\n"
+    stand_in.end(signal.SIGTERM)
+    assert not (stand_in.folder / "sim.env").exists()
+
+
+def test_other_options_are_not_taken_for_those_of_the_one_that_runs(stand_in: _StandIn) -> None:
+    first = stand_in.start("--nodes", "2")
+    other = stand_in.run("--background", "--nodes", "3")
+    assert (other.returncode, other.stdout) == (2, "")
+    assert f"end it with: kill {first}, or name another --env" in other.stderr
+    assert stand_in.start("--nodes", "3", "--env", "other.env") != first
+    stand_in.end(signal.SIGTERM)
+
+
+def test_one_that_was_killed_is_not_taken_for_one_that_runs(stand_in: _StandIn) -> None:
+    first = stand_in.start()
+    stand_in.end(signal.SIGKILL)
+    assert f"NONE_SIMULATOR_PID={first}\n" in (stand_in.folder / "sim.env").read_text()
+    assert stand_in.start() != first
+    stand_in.end(signal.SIGTERM)
+
+
+def test_another_program_that_has_its_number_by_now_is_not_either(stand_in: _StandIn) -> None:
+    file = stand_in.folder / "sim.env"
+    file.write_text(f"export NONE_SIMULATOR_PID={os.getpid()}\n")
+    assert stand_in.start() != os.getpid()
+    stand_in.end(signal.SIGTERM)
+
+
+@pytest.mark.parametrize("background", [[], ["--background"]])
+@pytest.mark.parametrize(
+    ("file", "said"),
+    [
+        ("none/sim.env", "there is no folder none"),
+        ("folder", "it is a folder; name a file"),
+    ],
+)
+def test_variables_that_cannot_be_written_are_refused_before_anything_starts(
+    stand_in: _StandIn, file: str, said: str, background: list[str]
+) -> None:
+    (stand_in.folder / "folder").mkdir()
+    done = stand_in.run("--env", file, *background)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"none-simulator: --env {file}: {said}\n"
+
+
+@pytest.mark.parametrize("text", ["0", "10", "many", ""])
+def test_a_number_that_is_out_of_bounds_or_none(text: str) -> None:
+    assert command.number(1, 9)("9") == 9
+    with pytest.raises(argparse.ArgumentTypeError, match="a number from 1 to 9, not "):
+        command.number(1, 9)(text)
+
+
+def test_a_folder_is_made_unless_a_file_is_in_its_way(tmp_path: Path) -> None:
+    made = command.folder(str(tmp_path / "a/b"))
+    assert made.stat().st_mode & 0o777 == 0o700
+    assert command.folder(str(made)) == made
+    (tmp_path / "file").touch()
+    with pytest.raises(argparse.ArgumentTypeError, match="is a file; name a folder"):
+        command.folder(str(tmp_path / "file"))
+    with pytest.raises(argparse.ArgumentTypeError, match="Not a directory"):
+        command.folder(str(tmp_path / "file/below"))
+
+
+def test_only_a_port_that_is_taken_is_the_users_to_change(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    named = command.StandInCommand("none-simulator", "stand_in")
+    assert named.not_started(OSError(98, "Address already in use"), 7) == 2
+    assert named.not_started(OSError(28, "No space left on device", "/disk"), 7) == 5
+    assert capsys.readouterr().err == (
+        "none-simulator: port 7: Address already in use; choose another with --port\n"
+        "none-simulator: [Errno 28] No space left on device: '/disk'\n"
+    )
