@@ -199,6 +199,42 @@ class Pipe:
         os.close(self._descriptor)
 
 
+class Signs:
+    """A named pipe in which programs on any machine say how far they are, a line each."""
+
+    def __init__(self, path: Path) -> None:
+        os.mkfifo(path)
+        self.path = path
+        # Open for writing too, so that it does not end when nobody else has it open.
+        self._descriptor = os.open(path, os.O_RDWR | os.O_NONBLOCK)
+        self._text = b""
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    def lines(self, count: int) -> list[str]:
+        """Waits until there are `count` lines in all."""
+        while self._text.count(b"\n") < count:
+            assert self._read(PATIENCE), f"nothing came after {self._text!r}"
+        return self._text.decode().splitlines()
+
+    def all(self) -> list[str]:
+        """What was said up to now."""
+        while self._read(0):
+            pass
+        return self._text.decode().splitlines()
+
+    def _read(self, seconds: float) -> bool:
+        ready = bool(select.select([self._descriptor], [], [], seconds)[0])
+        if ready:
+            self._text += os.read(self._descriptor, 65536)
+        return ready
+
+    def close(self) -> None:
+        """Stops listening."""
+        os.close(self._descriptor)
+
+
 class Gate:
     """A named pipe that programs read a line from: they wait until it is opened."""
 
@@ -239,3 +275,11 @@ def gate(tmp_path: Path) -> Iterator[Gate]:
     gate = Gate(tmp_path / "gate")
     yield gate
     gate.close()
+
+
+@pytest.fixture
+def signs(tmp_path: Path) -> Iterator[Signs]:
+    """What programs say through the named pipe `signs` in the test's folder."""
+    signs = Signs(tmp_path / "signs")
+    yield signs
+    signs.close()

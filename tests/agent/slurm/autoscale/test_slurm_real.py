@@ -323,7 +323,11 @@ def test_a_bad_node_takes_no_jobs_until_it_is_sound(cluster: Cluster, tmp_path: 
     check.write_text(sound)
     cluster.until(lambda: cluster.state("n-0") == "idle")
     cluster.ask("scontrol", "update", "nodename=n-0", "state=drain", "reason=mine")
-    time.sleep(2.5)
+    looks = tmp_path / "looks"
+    program, rest = sound.split("\n", 1)
+    check.write_text(f"{program}\ntrap 'echo >>{looks}' EXIT\n{rest}")
+    # The first may have begun before the node was drained.
+    cluster.until(lambda: looks.exists() and looks.stat().st_size >= 2)
     assert cluster.state("n-0") == "drained", "what somebody drained stays drained"
 
 
