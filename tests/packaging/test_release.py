@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import fairway_core
+from fairway_core import archives
 
 VERSION = fairway_core.__version__
 
@@ -35,15 +36,19 @@ def _release(copy: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
 
-def test_a_release_holds_the_wheel_its_digest_and_its_notes(copy: Path) -> None:
+def test_a_release_holds_the_wheel_the_agent_their_digests_and_its_notes(copy: Path) -> None:
     changes = "# Changelog\n\n## [Unreleased]\n\n- later\n\n"
     changes += f"## [{VERSION}] - 2026-01-02\n\n- this\n\n## [0.0.1]\n\n- before\n"
     (copy / "CHANGELOG.md").write_text(changes)
     done = _release(copy, f"v{VERSION}")
     assert done.returncode == 0, done.stderr
     (wheel,) = (copy / "dist").glob("fairway_hpc-*.whl")
-    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
-    assert (copy / "dist/SHA256SUMS").read_text() == f"{digest}  ./{wheel.name}\n"
+    digest, archive = archives.agent()
+    agent = copy / f"dist/fairway-agent-{digest}.tar.gz"
+    assert agent.read_bytes() == archive
+    sums = [hashlib.sha256(file.read_bytes()).hexdigest() for file in (agent, wheel)]
+    listed = f"{sums[0]}  ./{agent.name}\n{sums[1]}  ./{wheel.name}\n"
+    assert (copy / "dist/SHA256SUMS").read_text() == listed
     assert (copy / "dist/notes.md").read_text().strip() == "- this"
 
 
@@ -59,12 +64,17 @@ def test_what_is_published_is_what_was_built(
     dist = copy / "dist"
     dist.mkdir()
     (dist / "fairway_hpc.whl").write_bytes(b"wheel")
-    digest = hashlib.sha256(b"wheel").hexdigest()
-    (dist / "SHA256SUMS").write_text(f"{digest}  ./fairway_hpc.whl\n")
+    (dist / "fairway-agent.tar.gz").write_bytes(b"agent")
+    sums = [
+        f"{hashlib.sha256((dist / name).read_bytes()).hexdigest()}  ./{name}\n"
+        for name in ("fairway_hpc.whl", "fairway-agent.tar.gz")
+    ]
+    (dist / "SHA256SUMS").write_text("".join(sums))
     done = _release(copy, f"v{VERSION}", "--publish")
     assert done.returncode == 0, done.stderr
     assert done.stdout.split()[:3] == ["release", "create", f"v{VERSION}"]
-    assert {"dist/fairway_hpc.whl", "dist/SHA256SUMS"} <= set(done.stdout.split())
+    published = {"dist/fairway_hpc.whl", "dist/fairway-agent.tar.gz", "dist/SHA256SUMS"}
+    assert published <= set(done.stdout.split())
     (dist / "fairway_hpc.whl").write_bytes(b"another")
     refused = _release(copy, f"v{VERSION}", "--publish")
     assert (refused.returncode, "create" in refused.stdout) == (2, False)

@@ -18,6 +18,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from ruamel.yaml import YAML
 
+from fairway_runner.engines.capabilities import ENGINES
+
 FOLDER = Path(__file__).parents[2] / ".github" / "workflows"
 WORKFLOWS = sorted(FOLDER.glob("*.yml"))
 _PINNED = re.compile(r"[\w.-]+/[\w.-]+@[0-9a-f]{40}")
@@ -71,6 +73,12 @@ def test_other_files_of_github_have_their_form() -> None:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
         assert done.returncode == 0, done.stdout + done.stderr
     assert len(templates) == 2
+
+
+def test_a_bug_report_names_every_engine() -> None:
+    form = _load(FOLDER.parent / "ISSUE_TEMPLATE" / "bug.yml")
+    (engine,) = (field for field in form["body"] if field.get("id") == "engine")
+    assert engine["attributes"]["options"] == ["none (infrastructure)", *ENGINES]
 
 
 @pytest.mark.parametrize("file", WORKFLOWS, ids=lambda file: file.stem)
