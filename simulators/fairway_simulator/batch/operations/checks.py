@@ -44,6 +44,22 @@ def duration(body: dict[str, Any], name: str) -> None:
         seconds(body[name], name)
 
 
+def span(body: dict[str, Any], name: str, least: float, most: float | None = None) -> None:
+    """A property that is a span of time within these seconds, where it is given."""
+    if body.get(name) is None:
+        return
+    length = seconds(body[name], name)
+    if length < least or (most is not None and length > most):
+        raise invalid_property(name, body[name], f"{least:g} to {most or 'any number of'} seconds")
+
+
+def sizing(body: dict[str, Any]) -> None:
+    """How long a pool may take to change, and how often a formula is evaluated: see the
+    descriptions of resize_timeout and auto_scale_evaluation_interval in azure-batch."""
+    span(body, "resizeTimeout", 5 * 60)
+    span(body, "autoScaleEvaluationInterval", 5 * 60, 168 * 3600)
+
+
 def priority(body: dict[str, Any]) -> None:
     """A job's priority, where it is given."""
     value = body.get("priority")

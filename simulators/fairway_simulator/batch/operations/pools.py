@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from fairway_simulator.batch.wire.router import Operation
 
 _OPTIONS = ("requeue", "terminate", "taskcompletion", "retaineddata")
+_MOST_REMOVED = 100  # nodes in one request: see remove_nodes in azure-batch
 
 
 def create(core: Core, request: Request) -> Response:
@@ -34,6 +35,7 @@ def add(core: Core, spec: dict[str, Any]) -> Pool:
     checks.identifier(spec)
     checks.required(spec, "vmSize")
     checks.slots(spec)
+    checks.sizing(spec)
     if spec["id"].lower() in core.account.pools:
         raise ServiceError(409, "PoolExists")
     autoscales = bool(spec.get("enableAutoScale"))
@@ -105,6 +107,7 @@ def resize(core: Core, request: Request, pool_id: str) -> Response:
     """Change a pool's size."""
     body = request.json()
     checks.one_of(body, "nodeDeallocationOption", _OPTIONS)
+    checks.sizing(body)
     if body.get("targetDedicatedNodes") is None and body.get("targetLowPriorityNodes") is None:
         raise ServiceError(400, "MissingRequiredProperty", PropertyName="targetDedicatedNodes")
     with core.account.changed:
@@ -112,8 +115,7 @@ def resize(core: Core, request: Request, pool_id: str) -> Response:
         preconditions.check(request, pool)
         if pool.spec["enableAutoScale"]:
             raise ServiceError(409, "PoolAutoScaleEnabled")
-        if pool.allocation_state != "steady":
-            raise ServiceError(409, "PoolBeingResized")
+        _steady(pool)
         pool.target_dedicated = int(body.get("targetDedicatedNodes") or 0)
         pool.target_spot = int(body.get("targetLowPriorityNodes") or 0)
         core.fleet.resize(pool, str(body.get("nodeDeallocationOption") or "requeue").lower())
@@ -143,9 +145,11 @@ def stop_resize(core: Core, request: Request, pool_id: str) -> Response:
 def enable_autoscale(core: Core, request: Request, pool_id: str) -> Response:
     """Let a formula choose the pool's size; it is evaluated once, now."""
     body = request.json()
+    checks.sizing(body)
     with core.account.changed:
         pool = core.account.pool(pool_id)
         preconditions.check(request, pool)
+        _steady(pool)
         text = str(body.get("autoScaleFormula") or pool.spec.get("autoScaleFormula") or "")
         _scale(core, pool, text)
         pool.spec |= {"enableAutoScale": True, "autoScaleFormula": text}
@@ -181,6 +185,13 @@ def evaluate_autoscale(core: Core, request: Request, pool_id: str) -> Response:
         return answer(run)
 
 
+def _steady(pool: Pool) -> None:
+    """One change at a time: see remove_nodes, enable_pool_auto_scale and begin_resize_pool in
+    azure-batch."""
+    if pool.allocation_state != "steady":
+        raise ServiceError(409, "PoolBeingResized")
+
+
 def _scale(core: Core, pool: Pool, text: str) -> None:
     try:
         result = evaluate(text, core.account, pool)
@@ -194,10 +205,14 @@ def remove_nodes(core: Core, request: Request, pool_id: str) -> Response:
     """Take nodes out of a pool."""
     body = request.json()
     checks.one_of(body, "nodeDeallocationOption", _OPTIONS)
+    checks.sizing(body)
     names = checks.required(body, "nodeList")
+    if len(names) > _MOST_REMOVED:
+        raise invalid_property("nodeList", len(names), f"at most {_MOST_REMOVED} nodes")
     with core.account.changed:
         pool = core.account.pool(pool_id)
         preconditions.check(request, pool)
+        _steady(pool)
         missing = [name for name in names if name not in pool.nodes]
         if missing:
             raise not_found("Node")
