@@ -78,7 +78,7 @@ def test_secrets_are_read_by_it_and_never_by_the_nodes(services: Services) -> No
 
 
 @pytest.mark.usefixtures("pod")
-def test_so_are_blobs(services: Services) -> None:
+def test_blobs_are_read_by_the_workload_identity_alone(services: Services) -> None:
     assert identity.bearer(STORAGE) == {"Authorization": f"Bearer token for {STORAGE}"}
     assert asked(services) == [EXCHANGE]
 

@@ -22,7 +22,9 @@ def test_the_folder_constructs_does_not_shadow_the_package(repository: Path) -> 
     assert "site-packages" in _run("-c", _WHERE, cwd=repository)
 
 
-def test_nor_does_it_under_python_m_pytest(repository: Path, tmp_path: Path) -> None:
+def test_the_folder_constructs_does_not_shadow_the_package_under_pytest(
+    repository: Path, tmp_path: Path
+) -> None:
     test = tmp_path / "test_shadow.py"
     test.write_text(
         "import constructs\ndef test_shadow():\n    assert 'site-packages' in constructs.__file__\n"

@@ -55,7 +55,7 @@ def test_what_is_missing_fails_in_ci(
 
 
 @pytest.mark.parametrize("value", ["", None])
-def test_and_is_skipped_elsewhere(
+def test_what_is_missing_is_skipped_outside_of_ci(
     pytester: pytest.Pytester,
     monkeypatch: pytest.MonkeyPatch,
     repository: Path,

@@ -305,7 +305,7 @@ def test_sizes_of_several_generations_serve_files(tmp_path: Path, size: str, mbp
     assert min(server.limits_mbps.values()) == mbps
 
 
-def test_so_is_that_of_a_file_server(written: Written) -> None:
+def test_a_file_server_may_have_a_described_size(written: Written) -> None:
     """Newer generations than the catalogue's serve files as well."""
     text = _file({"pair": "{engine: ssh, size: Standard_HB176rs_v4, nodes: 2, mounts: [data]}"})
     server = "size: {name: Standard_D32s_v9, like: Standard_D32s_v6}"
@@ -319,7 +319,9 @@ def test_so_is_that_of_a_file_server(written: Written) -> None:
     assert "is not known" in raised.value.findings[0].message
 
 
-def test_so_are_those_of_scheduler_login_node_and_gateway(written: Written, tmp_path: Path) -> None:
+def test_scheduler_login_node_and_gateway_may_have_described_sizes(
+    written: Written, tmp_path: Path
+) -> None:
     """They run no jobs, and yet a new generation is what a region may have left."""
     described = "{name: Standard_D%ss_v9, like: Standard_D4s_v6, vcpus: %s}"
     sizes = {name: described % (vcpus, vcpus) for name, vcpus in (("s", 8), ("l", 16), ("g", 2))}

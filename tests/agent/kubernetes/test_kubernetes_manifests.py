@@ -84,7 +84,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("queue", [None, "nd"])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_so_is_all_that_a_run_writes_down(
+def test_all_that_a_run_writes_down_is_accepted(
     cluster: Cluster,
     server: Server,
     monkeypatch: pytest.MonkeyPatch,

@@ -245,7 +245,7 @@ class TestNames:
         cancel.answer(cluster.shared, CancelRequest("job-a", 0, kill=True), io.BytesIO())
         assert (json.dumps(server.of("jobs")["job-a-0-0"]), server.created) == (before, [])
 
-    def test_nor_where_both_are_submitted_at_once(
+    def test_two_runs_of_one_name_submitted_at_once_keep_to_their_own(
         self, cluster: Cluster, server: Server, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         folder = cluster.bring("job-a", [2, 2])

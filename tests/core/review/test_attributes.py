@@ -132,7 +132,7 @@ class TestSecrets:
             "SAS",
         ],
     )
-    def test_and_so_they_are_in_nested_maps(self, name: str) -> None:
+    def test_secret_names_in_nested_maps_are_masked(self, name: str) -> None:
         new = {"settings": {name: self.SECRET}, "list": [{"a": {name: self.SECRET}}]}
         assert self.SECRET not in repr(masked(new, False))
         old = {"settings": {name: "old"}, "list": [{"a": {name: "old"}}]}
@@ -147,7 +147,7 @@ class TestSecrets:
             f"DefaultEndpointsProtocol=https;AccountKey={'hunter2' * 8}",
         ],
     )
-    def test_and_so_are_texts_that_hold_one(self, text: str) -> None:
+    def test_texts_that_hold_a_secret_are_masked(self, text: str) -> None:
         assert masked({"url": text, "urls": [text]}, False) == {"url": HIDDEN, "urls": [HIDDEN]}
         assert _changes({"url": "x"}, {"url": text}) == [("url", "x", HIDDEN)]
 

@@ -71,7 +71,7 @@ def test_what_is_no_review(change: dict[str, Any], tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", "NaN", "[" * 500 + "]" * 500])
-def test_nor_is_other_text(text: str, tmp_path: Path) -> None:
+def test_other_text_is_no_review(text: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="is not a review"):
         _read(tmp_path, text)
 

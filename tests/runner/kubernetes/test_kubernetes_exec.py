@@ -387,7 +387,7 @@ def test_a_kubeconfig_of_others_is_not_taken(
     assert not (tmp_path / "kubectl.log").exists()
 
 
-def test_nor_is_one_that_somebody_else_owns(
+def test_a_kubeconfig_that_somebody_else_owns_is_not_taken(
     kubectl: Callable[[str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kubectl('exec "$@"')

@@ -133,7 +133,7 @@ def test_a_file_that_was_fetched_stays_when_it_comes_anew(tmp_path: Path) -> Non
     assert fetched.read_text() == "first"
 
 
-def test_so_it_does_where_the_host_is_this_machine(tmp_path: Path) -> None:
+def test_a_file_fetched_from_this_machine_stays_when_it_comes_anew(tmp_path: Path) -> None:
     there, here = tmp_path / "there", tmp_path / "here"
     (there / "outputs").mkdir(parents=True)
     (there / "outputs/a").write_text("first")
