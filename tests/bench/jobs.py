@@ -99,10 +99,10 @@ def _list(folder: Path) -> Pair:
 
 def _sweep(folder: Path) -> Pair:
     """200 no-op tasks against a look at them, and `xargs -P` over the very scripts that they
-    ran."""
+    ran; the least of each, as what else the machine does costs many programs more than one."""
     job = _sweep_of(folder, 200)
     ours = Command([FAIRWAY, "submit", job, "--watch"], directory=folder)
-    seconds(ours)
+    spent = seconds(ours)
     (run,) = (folder / ".fairway/runs").glob("sweep-*")
     contract = f"""
         export FAIRWAY_SCRATCH_DIR=$(mktemp -d) FAIRWAY_HOSTFILE={run}/tasks/0/hosts
@@ -113,7 +113,11 @@ def _sweep(folder: Path) -> Pair:
     """
     (folder / "one.sh").write_text(contract)
     several = f"ls -d {run}/tasks/* | xargs -P {os.cpu_count()} -I{{}} bash {folder}/one.sh {{}}"
-    return side_by_side(seconds, ours, _after_a_look(job, several, folder), runs=2)
+    theirs = _after_a_look(job, several, folder)
+    rounds = [(seconds(theirs), seconds(ours)) for _ in range(2)]
+    best = min(spent, *(figures[1] for figures in rounds))
+    reference = min(figures[0] for figures in rounds)
+    return Pair(best, reference, best / reference)
 
 
 def _sampler(folder: Path) -> Pair:
