@@ -199,13 +199,13 @@ def _check(
         raise UserError.of(
             "too-many-slots",
             f"pool `{name}`: jobs of several nodes run only where a node has one task slot",
-            "take one slot, or a pool without MPI",
+            "use one slot, or a pool without MPI",
         )
     if autoscale is not None and autoscale.mixes and (shape.mpi or not shape.spot):
         raise UserError.of(
             "mixed-pool",
             f"pool `{name}`: the nodes of an MPI job are all dedicated or all Spot",
-            "take another scenario, or a pool of Spot nodes without MPI",
+            "use another scenario, or a pool of Spot nodes without MPI",
         )
 
 

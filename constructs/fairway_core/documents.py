@@ -221,7 +221,7 @@ def text_of(path: Path) -> str:
             "unreadable-file", f"{path}: {error.strerror}", f"ls -l {path}"
         ) from None
     if len(content) > _LARGEST_FILE:
-        hint = "name a job or an environment; data does not belong into these files"
+        hint = "name a job or an environment; data does not belong in these files"
         raise UserError.of("file-too-large", f"{path}: larger than 1 MiB", hint)
     try:
         return content.decode("utf-8-sig")

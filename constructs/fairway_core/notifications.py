@@ -66,7 +66,7 @@ class Mail(Model):
     @model_validator(mode="after")
     def _signs_in(self) -> Self:
         if (self.user is None) != (self.password is None):
-            hint = "give both, or neither for a server that asks for none"
+            hint = "give both, or neither for a server without sign-in"
             raise FieldError("`user` and `password` belong together", hint)
         return self
 

@@ -22,7 +22,7 @@ def _bastion(text: str) -> str:
 def _jump_host(text: str) -> str:
     if not _JUMP.fullmatch(text):
         raise FieldError(
-            f"`{text}` is not a jump host", "write user@host, or user@host:port, each by itself"
+            f"`{text}` is not a jump host", "write user@host or user@host:port, one per item"
         )
     return text
 
@@ -40,5 +40,5 @@ class Reach(Model, defer_build=True):
     @model_validator(mode="after")
     def _one_way(self) -> Self:
         if (self.bastion is None) == (self.jump is None):
-            raise FieldError("name one way: either `bastion:` or `jump:`", "keep one of the two")
+            raise FieldError("`bastion:` and `jump:` cannot be combined", "keep one of the two")
         return self

@@ -28,10 +28,10 @@ def _word(value: str) -> str:
     """What programs are given on their command lines."""
     _printable(value)
     if value.startswith("-"):
-        raise FieldError("this begins with `-`, as options of programs do", "leave that out")
+        raise FieldError("this begins with `-`, as options of programs do", "remove it")
     # Terraform has its own words where an address is not known yet.
     if not value.startswith("${") and any(character.isspace() for character in value):
-        raise FieldError("this holds a space", "leave that out")
+        raise FieldError("this holds a space", "remove it")
     return value
 
 
@@ -45,7 +45,7 @@ def _name(value: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", value):
         raise FieldError(
             "this is not a target's name",
-            "up to 63 letters, digits, points, hyphens and underscores; no hyphen at the front",
+            "up to 63 letters, digits, dots, hyphens and underscores; no hyphen at the front",
         )
     return value
 
@@ -62,7 +62,7 @@ def _label(value: str) -> str:
     if not re.fullmatch(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", value):
         raise FieldError(
             "this is not a name of Kubernetes",
-            "small letters, digits, hyphens and points, with a letter or digit at both ends",
+            "lower-case letters, digits, hyphens and dots, with a letter or digit at both ends",
         )
     return value
 
@@ -81,7 +81,7 @@ def _image(value: str) -> str:
     if not value.startswith("${") and not is_image(value):
         raise FieldError(
             f"`{value[:60]}` is not a container image",
-            "for example myregistry.azurecr.io/train:1; small letters but for the tag",
+            "for example myregistry.azurecr.io/train:1; lower-case letters except in the tag",
         )
     return value
 
@@ -294,7 +294,7 @@ class Target(Model):
         if self.kubernetes and self.kubernetes.priorities and not self.kubernetes.queue:
             raise FieldError(
                 "only Kueue keeps these, and the target has no `queue:`",
-                "name a LocalQueue with `queue:`, or leave them out",
+                "leave them out, or name a LocalQueue with `queue:`",
                 ("kubernetes", "priorities"),
             )
         return self
@@ -307,15 +307,15 @@ class Target(Model):
             if name not in self.mounts:
                 raise FieldError(
                     f"there is no mount `{name}`",
-                    f"say where pods have it, with `mounts: {{{name}: /{name}}}`",
+                    f"set where pods have it: `mounts: {{{name}: /{name}}}`",
                     ("kubernetes", "volumes", name),
                 )
         paths = [self.mounts[name].rstrip("/") for name in self.kubernetes.volumes]
         shared = self.kubernetes.shared
         if not any(shared == path or shared.startswith(f"{path}/") for path in paths):
             raise FieldError(
-                "this is below none of the `volumes`",
-                f"a folder of one of them, for example {paths[0]}/fairway",
+                "this is not below any of the `volumes`",
+                f"use a folder of one of them, for example {paths[0]}/fairway",
                 ("kubernetes", "shared"),
             )
         return self

@@ -5,7 +5,7 @@ from __future__ import annotations
 _HINTS = {
     r"'\t'": "indent with spaces",
     "mapping values are not": "indent it as its neighbours, or quote text that has `: ` in it",
-    "could not find expected ':'": "write `key: value`, with a space behind the colon",
+    "could not find expected ':'": "write `key: value`, with a space after the colon",
     "undefined alias": "name an `&anchor` above it, or quote the `*`",
     "cannot start any token": "put the text in quotes",
     "unknown escape": r"write \\ for \, or put the text in single quotes",

@@ -37,7 +37,7 @@ _DEEPEST = 64
 # The largest power of two that a number with a fraction can be near.
 _LONGEST_INTEGER = 1023
 
-_EMPTY = "fairway init FOLDER writes an environment and a job to begin with"
+_EMPTY = "to start with an example: fairway init FOLDER"
 _LINE_END = re.compile("\r\n|\r|\n")
 
 
@@ -176,7 +176,7 @@ class _Reader:
             self._fail("yaml-nesting", DEEP, node, FLATTER)
         if id(node) in self._open:
             self._fail(
-                "alias-cycle", "this alias contains itself", node, "write out what it stands for"
+                "alias-cycle", "this alias contains itself", node, "write out what it refers to"
             )
         self._open.add(id(node))
         value: Any = None
@@ -194,7 +194,7 @@ class _Reader:
         self._distinct.add(id(node))
         self._visits += 1
         if self._visits > _ALIAS_FACTOR * len(self._distinct) + _ALIAS_ALLOWANCE:
-            message = "aliases expand to far more than the file says"
+            message = "aliases expand to far more than the file itself"
             self._fail("alias-bomb", message, node, "write out what you need of it")
 
     def _sequence(self, node: SequenceNode, path: DataPath) -> list[Any]:

@@ -138,7 +138,7 @@ def require_memory(container: Container) -> None:
     have = shutil.disk_usage("/dev/shm").total  # noqa: S108 - the node's shared memory
     if have < size:
         message = f"the node has {have >> 20} MiB of shared memory, and the job wants {wanted}"
-        raise Fault("no-memory", message, "take a larger VM size, or set a smaller shm_size", 2)
+        raise Fault("no-memory", message, "use a larger VM size, or set a smaller shm_size", 2)
 
 
 def missing(where: str) -> tuple[str, str]:

@@ -50,7 +50,7 @@ def on_nodes(program: str, *, contained: bool) -> str:
     """What is said of a program that a node, or the container there, does not have, and what to
     do."""
     if contained:
-        return f"`{program}` is not on the PATH of the job's container: take an image that has it"
+        return f"`{program}` is not on the PATH of the job's container: use an image that has it"
     return (
         f"`{program}` is not on the node's PATH: {how_to_get(program)} in the job's `setup:`, take "
         "an image that has it, or give the job a `container:`"

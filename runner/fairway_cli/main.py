@@ -46,7 +46,7 @@ class Commands(LazyGroup):
         "tag": "Add tags to a run, remove some, or print those it has.",
         "note": "Write a note about a run, or print the one it has.",
         "report": "Write a page about a run: its tasks, metrics, sweep, scaling and nodes.",
-        "serve": "Show the runs of this project in a browser, and answer by REST under /api/v1.",
+        "serve": "Show the runs of this project in a browser, with a REST API under /api/v1.",
         "fetch": "Copy the outputs and logs of a run to FOLDER/TASK/.",
         "targets": "List the targets that jobs can run on, or read them from a deployment.",
         "nodes": (
@@ -59,8 +59,10 @@ class Commands(LazyGroup):
             "Print the `Host` blocks by which ssh, scp, rsync and VS Code reach targets."
         ),
         "exec": ("Run a command in the environment, folder and container of a running task."),
-        "dev": "Work in a session on a target's nodes, with your code kept in step.",
-        "tunnel": "Forward a port of a run's main host here, such as TensorBoard's 6006.",
+        "dev": "Work in a session on a target's nodes, with your code kept in sync.",
+        "tunnel": (
+            "Forward a port of a run's main host to this machine, such as TensorBoard's 6006."
+        ),
         "schedule": "Run a job on a recurring schedule.",
         "data": "Copy files to and from a target's storage, and from there to its nodes.",
         "clean": "Remove runs that have ended, with their logs, outputs and checkpoints.",
@@ -131,7 +133,9 @@ def options(
             "--server",
             metavar="URL",
             envvar="FAIRWAY_SERVER",
-            help="Ask a `fairway serve` elsewhere: list, show, logs, submit, wait, cancel.",
+            help=(
+                "Use a `fairway serve` elsewhere, for list, show, logs, submit, wait and cancel."
+            ),
             show_default=False,
         ),
     ] = None,

@@ -41,7 +41,7 @@ def review_files(asked: Asked) -> int:
         _require_no_environment(asked["plans"])
         plans = [plan for argument in asked["plans"] for plan in read_plans(argument)]
         if not plans:
-            message = f"{', '.join(asked['plans'])}: no *.json is in there"
+            message = f"{', '.join(asked['plans'])}: holds no *.json"
             raise UserError.of("no-plans", message, "fairway plan --out DIR fills such a folder")
         found = review(
             plans,

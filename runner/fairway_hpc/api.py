@@ -163,7 +163,9 @@ def costs(
     {'key': 'baseline', 'runs': 4, 'node_hours': 12.5, 'cost': 1125.0, …}
     """
     if by is not None and by not in BY:
-        raise UserError.of("bad-value", f"by: runs have no `{by}`", f"one of: {', '.join(BY)}")
+        raise UserError.of(
+            "bad-value", f"by: runs cannot be grouped by `{by}`", f"one of: {', '.join(BY)}"
+        )
     known = prices_at_hand(None if prices is None else Path(prices))
     held = spending(
         _store(folder),

@@ -57,7 +57,7 @@ class Costs:
         by, since = query.get("by") or "run", query.get("since") or ""
         if by not in ("run", *BY):
             hint = did_you_mean(by, BY) or f"one of: run, {', '.join(BY)}"
-            raise UserError.of("bad-value", f"by: runs have no `{by}`", hint)
+            raise UserError.of("bad-value", f"by: runs cannot be grouped by `{by}`", hint)
         listing = select(self._runs, Wanted(since=moment("since", since) if since else None))
         prices = prices_at_hand()
         found = uses([run for run, _ in listing.runs], prices, None)

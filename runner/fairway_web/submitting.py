@@ -133,7 +133,7 @@ class Submitting:
         ):
             about |= {"run": ready.record.id, "target": ready.record.target}
             if ready.tasks > MANY and not asked.yes:
-                raise many(ready.tasks, "say `yes` if that is meant")
+                raise many(ready.tasks, "send `yes: true` to start them")
             if (who := by()) is not None:
                 ready.sign(who)
             return ready.start(self._store), ready.warnings
@@ -203,7 +203,7 @@ class Submitting:
         for name in ("file", "code"):
             if getattr(asked, name) is not None:
                 hint = "give one of them"
-                raise UserError.of("bad-value", f"`run` and `{name}` exclude each other", hint)
+                raise UserError.of("bad-value", f"`run` and `{name}` cannot be combined", hint)
         if asked.patience is not None or len(asked.target) > 1:
             message = "a run is run again on one target"
             raise UserError.of("one-target", message, "name one, and leave out `patience`")

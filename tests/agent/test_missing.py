@@ -61,7 +61,7 @@ def test_a_task_that_ended_for_it_says_so(
     reason, log = _ended(Task(plan, TaskSpec(0, script=script), tmp_path, tmp_path / "tasks/0"))
     why = (
         "`no-such-launcher` is not on the node's PATH: install what has no-such-launcher in the "
-        "job's `setup:`, take an image that has it, or give the job a `container:`"
+        "job's `setup:`, use an image that has it, or give the job a `container:`"
     )
     assert reason == (why if says else None)
     assert log.endswith(f"fairway: {why}\n") is says
@@ -70,7 +70,7 @@ def test_a_task_that_ended_for_it_says_so(
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        (0, "is not on the PATH of the job's container: take an image that has it"),
+        (0, "is not on the PATH of the job's container: use an image that has it"),
         ("setup", "is not on the node's PATH: pip install torch"),  # which runs outside
     ],
 )

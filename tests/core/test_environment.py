@@ -197,7 +197,7 @@ def test_nodes_find_an_address_each(tmp_path: Path, home: Path) -> None:
     text += "network: {address_space: 10.0.0.0/21}\n"
     finding = _fault(tmp_path, text, home)
     assert finding.path == "network.address_space"
-    assert "1101 nodes do not fit the 1019 addresses of 10.0.0.0/22" in finding.message
+    assert "1101 nodes do not fit in the 1019 addresses of 10.0.0.0/22" in finding.message
 
 
 FILESYSTEMS = [
@@ -205,9 +205,9 @@ FILESYSTEMS = [
     ("kind: nfs_server, path: data", "path", "not an absolute, plain path"),
     ("kind: nfs_server, path: /data/../etc", "path", "not an absolute, plain path"),
     ("kind: nfs_server, path: '/da ta'", "path", "not an absolute, plain path"),
-    ("kind: nfs_server, path: /etc/data", "path", "would hide a part of the system"),
-    ("kind: nfs_server, path: /home/azureuser", "path", "would hide a part of the system"),
-    ("kind: nfs_server, path: /mnt", "path", "would hide a part of the system"),
+    ("kind: nfs_server, path: /etc/data", "path", "would hide part of the system"),
+    ("kind: nfs_server, path: /home/azureuser", "path", "would hide part of the system"),
+    ("kind: nfs_server, path: /mnt", "path", "would hide part of the system"),
     ("kind: nfs_server, path: /data, size: Standard_HC44rs", "size", "is not known"),
     ("kind: nfs_server, path: /data, size: Standard_D2s", "size", "unknown VM size"),
     ("kind: nfs_server, path: /data, disks: {count: 49}", "disks.count", "at most 48 disks"),
@@ -237,7 +237,7 @@ def test_mounts_lie_apart(tmp_path: Path, home: Path, one: str, two: str) -> Non
 """
     finding = _fault(tmp_path, text, home)
     assert finding.path == "filesystems.two.path"
-    assert "lie in each other" in finding.message
+    assert "are inside each other" in finding.message
 
 
 def test_paths_that_only_begin_alike_lie_apart(tmp_path: Path, home: Path) -> None:
@@ -325,7 +325,7 @@ class TestKeys:
             (
                 "ecdsa-sha2-nistp256 AAAAE2VjZHNhLXNoYTItbmlzdHAyNTY=",
                 None,
-                "Azure does not take",
+                "Azure does not accept",
                 "ssh-rsa",
             ),
         ],

@@ -123,12 +123,12 @@ FREE = f"size: {CPU}, nodes: {{min: 0, max: 8}}, mpi: false"
         ),
         (f"size: {A100}, nodes: 4, autoscale: weekday", "autoscale", "nothing to scale"),
         (f"size: {A100}, nodes: 4, autoscale: manual", "autoscale", "nothing to scale"),
-        (f"{RANGE}, autoscale: {{formula: 'x = 1;'}}", "autoscale.formula", "no number"),
+        (f"{RANGE}, autoscale: {{formula: 'x = 1;'}}", "autoscale.formula", "not set the number"),
         (f"{RANGE}, autoscale: workday_with_offpeak_max_spot", "autoscale", "needs Spot nodes"),
         (
             f"{RANGE}, spot: true, autoscale: workday_with_offpeak_max_spot",
             "autoscale",
-            "one kind only",
+            "only one kind",
         ),
         (
             (
@@ -136,7 +136,7 @@ FREE = f"size: {CPU}, nodes: {{min: 0, max: 8}}, mpi: false"
                 "{scenario: pending_tasks, rebalance: {dedicated: 1}}"
             ),
             "autoscale.rebalance",
-            "one kind only",
+            "only one kind",
         ),
         (
             f"{FREE}, autoscale: {{scenario: pending_tasks, rebalance: {{dedicated: 1}}}}",
@@ -146,7 +146,7 @@ FREE = f"size: {CPU}, nodes: {{min: 0, max: 8}}, mpi: false"
         (
             f"{RANGE}, autoscale: {{scenario: pending_tasks, nodes_per_job: 9}}",
             "autoscale.nodes_per_job",
-            "no job takes 9 nodes",
+            "a pool of at most 8 nodes cannot count 9 for a job",
         ),
         (
             f"{FREE}, autoscale: {{scenario: pending_tasks, nodes_per_job: 2}}",
@@ -325,7 +325,7 @@ def test_a_node_has_one_slot_where_nothing_is_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("pool", "message", "hint"),
     [
-        ("task_slots: 2", "run only where a node has one task slot", "say `mpi: false`"),
+        ("task_slots: 2", "run only where a node has one task slot", "set `mpi: false`"),
         (
             "mpi: false, task_slots: 65",
             "a node of Standard_D16s_v6 has at most 64 task slots, not 65",

@@ -116,7 +116,10 @@ FAULTS = {
     "accept_terms: true": ("accept_terms", "has no terms to accept"),
     "image_id: trained": ("image_id", "not the id of a version of a gallery image"),
     f"image_id: {IMAGE.partition('/versions')[0]}": ("image_id", "not the id of a version"),
-    f"capacity_reservation: {RESERVED}": ("capacity_reservation", "one placement group"),
+    f"capacity_reservation: {RESERVED}": (
+        "capacity_reservation",
+        "a placement group, which rules out a reservation",
+    ),
     "capacity_reservation: mine": ("capacity_reservation", "not the id of a capacity reservation"),
     "proximity_placement_group: near": ("proximity_placement_group", "not the id"),
 }

@@ -77,7 +77,7 @@ def test_infiniband_of_a_pool_that_may_be_empty_is_asked_for(tmp_path: Path) -> 
     ("change", "said"),
     [
         ("", "jobs on it get no InfiniBand"),
-        (", infiniband: true", "nobody has verified that AKS starts a node for InfiniBand"),
+        (", infiniband: true", "it is not verified that AKS starts a node for InfiniBand"),
         (", infiniband: false", ""),
     ],
 )
@@ -117,13 +117,13 @@ def test_the_system_pool_is_as_it_was_described(tmp_path: Path) -> None:
     ("change", "message"),
     [
         ("size: Standard_ND96zz", "no VM size|did you mean"),
-        ("size: Standard_ND96isr_MI300X_v5", "its GPUs are AMD's"),
+        ("size: Standard_ND96isr_MI300X_v5", "its GPUs are from AMD"),
         ("nodes: 101", "a node pool holds at most 100 nodes with InfiniBand, not 101"),
         ("nodes: {min: 1, max: 1001}, size: Standard_D16s_v6", "at most 1000 nodes, not 1001"),
         ("nodes: 0", "greater than or equal to 1|at least 1"),
         ("mounts: []", "pods need a folder that all of them see"),
         ("mounts: [dota]", "no `dota` under `filesystems:`"),
-        ("zones: [1, 2]", "does not leave a zone"),
+        ("zones: [1, 2]", "does not cross zones"),
         ("zones: [1, 1], size: Standard_D16s_v6", "a zone is named twice"),
         ("zones: []", "at least 1"),
         ("infiniband: true, size: Standard_D16s_v6", "Standard_D16s_v6 has no InfiniBand"),
@@ -170,20 +170,20 @@ def test_a_name_that_no_pool_can_have_is_refused(tmp_path: Path, name: str) -> N
     [
         ('version: "1.32"', r"Kubernetes 1\.32 is too old: jobs need 1\.33"),
         ("version: 1.34.2", "is not a minor version of Kubernetes"),
-        ("namespace: kube-system", "`kube-system` is Kubernetes' own"),
-        ("namespace: default", "`default` is Kubernetes' own"),
-        ("namespace: flux-system", "`flux-system` is for what Azure or Fairway installs"),
+        ("namespace: kube-system", "`kube-system` belongs to Kubernetes itself"),
+        ("namespace: default", "`default` belongs to Kubernetes itself"),
+        ("namespace: flux-system", "`flux-system` is reserved for what Azure or Fairway installs"),
         ("namespace: Team_A", "cannot be a namespace"),
         ("quota: {GPUs: '8'}", "is not a quota of Kubernetes"),
         ("quota: {requests.nvidia.com/gpu: many}", "is not an amount of Kubernetes"),
         ("quota: {requests.memory: 5K}", "is not an amount of Kubernetes"),
         ("quota: {requests.memory: 5mi}", "is not an amount of Kubernetes"),
-        ("quota: {limits.cpu: '96'}", "nor does the pod through which jobs are submitted"),
+        ("quota: {limits.cpu: '96'}", "the pod through which jobs are submitted is one"),
         ("wait_for_pods: 10s", "pods take minutes to start"),
         ("operators: {gpu: latest}", "`latest` is not an exact version"),
         ("admins: [me]", "is not the object id of a user or a group"),
         ("system: {size: Standard_ND128isr_NDR_GB200_v6}", "is an Arm size"),
-        ("system: {nodes: {min: 0, max: 2}}", "needs a node at all times"),
+        ("system: {nodes: {min: 0, max: 2}}", "need a node at all times"),
         ("upgrades: {hours: 2}", "greater than or equal to 4|at least 4"),
         ("pod_range: 10.40.0.0/16", r"`10\.40\.0\.0/16` overlaps the network's"),
         ("service_range: 172.16.0.0/16", "overlaps InfiniBand's"),
@@ -227,7 +227,7 @@ _ACCOUNT = (
 @pytest.mark.parametrize(
     ("storage", "message"),
     [
-        (f"existing: {_ACCOUNT}", "Fairway makes none in an existing account"),
+        (f"existing: {_ACCOUNT}", "Fairway creates none in an existing account"),
         ("containers: {cluster-configuration: {}}", "cannot be a part of an Azure name"),
     ],
 )
@@ -242,5 +242,7 @@ def test_nodes_need_addresses_in_their_own_subnet(tmp_path: Path) -> None:
     """A /21 has a subnet of 64 addresses for them, five of which are Azure's."""
     small = "network: {address_space: 10.40.0.0/21}\n"
     assert _load(tmp_path, CPU.replace("nodes: 2", "nodes: 55"), small)
-    with pytest.raises(UserError, match=r"60 nodes do not fit the 59 addresses of 10\.40\.5\.128"):
+    with pytest.raises(
+        UserError, match=r"60 nodes do not fit in the 59 addresses of 10\.40\.5\.128"
+    ):
         _load(tmp_path, CPU.replace("nodes: 2", "nodes: 56"), small)

@@ -38,10 +38,13 @@ MISTAKES = [
     (NFS % ", backup: {keep: 3d}", "backups are kept for 7d to"),
     (NFS % ", versions: [3, 3]", "version 3 is named twice"),
     # managed file systems
-    (NETAPP % ", service_level: Flexible, mibps: 1", "a `Flexible` volume of 4 TiB has 128 to"),
+    (
+        NETAPP % ", service_level: Flexible, mibps: 1",
+        "a `Flexible` volume of 4 TiB can have 128 to",
+    ),
     (
         VM % "" + "filesystems: {fast: {kind: lustre, path: /fast, tib: 7}}\n",
-        "with 250 MB/s a TiB there are",
+        "with 250 MB/s per TiB, sizes are",
     ),
     (
         "zone: none\n" + LUSTRE % 16,
@@ -49,15 +52,15 @@ MISTAKES = [
     ),
     (
         LUSTRE % 16 + "network: {egress: none}\n",
-        "Managed Lustre works only where it reaches Azure's own services",
+        "Managed Lustre works only if it reaches Azure's own services",
     ),
     (
         LUSTRE % "768, mbps_per_tib: 40" + "network: {address_space: 10.40.0.0/20}\n",
         "Lustre needs a subnet of 1024 addresses, and 10.40.",
     ),
     # clusters
-    (VM % ", repair: {}", "Azure repairs no single VM"),
-    (VM % ", repair: {grace: 5m}", "Azure takes 10m to 90m here, in whole minutes"),
+    (VM % ", repair: {}", "Azure does not repair a single VM"),
+    (VM % ", repair: {grace: 5m}", "Azure accepts 10m to 90m here, in whole minutes"),
     (VM % ", image: ubuntu-hpc-1604", "unknown image `ubuntu-hpc-1604`"),
     (VM % ", mounts: [home]", "no `home` under `filesystems:`"),
     (VM % ", mounts: [home, home]" + HOME, "`home` is mounted twice"),
@@ -129,10 +132,10 @@ MISTAKES = [
         SLURM % "nd" + "slurm: {login: {size: {name: Standard_X}}}\n",
         "is missing",
     ),
-    (SLURM % "slurm-scheduler", "`slurm-scheduler` is what the scheduler is called"),
+    (SLURM % "slurm-scheduler", "`slurm-scheduler` is the scheduler's own name"),
     (
         SLURM % "slurm-login-0" + "slurm: {login: {}}\n",
-        "`slurm-login-0` is what login nodes are called",
+        "`slurm-login-0` is a login node's own name",
     ),
     (
         SLURM % "nd" + "slurm: {login: {size: Standard_ND128isr_GB300_v6}}\n",
@@ -182,22 +185,22 @@ MISTAKES = [
     (POOL % ", nodes: {min: 0, max: 4}, autoscale: {every: 5m}", "needs either a `scenario:` or"),
     (
         POOL % ", nodes: {min: 0, max: 4}, autoscale: {formula: 'x = 1;'}",
-        "the formula sets no number of",
+        "the formula does not set the number of",
     ),
     (
         SCALED
         % "autoscale: {formula: '$TargetDedicatedNodes = 1; x = $ActiveTasks.GetSample(9);'}",
-        "the formula takes samples without seeing whether they are there",
+        "the formula reads samples without checking that they exist",
     ),
     (
         SCALED % "autoscale: {formula: '$TargetDedicatedNodes = 1; %s'}" % ("x = 1;" * 100),
-        "the formula has 101 statements, and Batch takes 100",
+        "the formula has 101 statements, and Batch accepts at most 100",
     ),
     (
         SCALED
         % "autoscale: {formula: '$TargetDedicatedNodes = 1; %s'}"
         % ("/*%s*/" % ("x" * 9000)),
-        " bytes, and Batch takes 8192",
+        " bytes, and Batch accepts at most 8192",
     ),
     (
         SCALED % "autoscale: {scenario: workday, hours: {start: 18, end: 8}}",
@@ -209,7 +212,7 @@ MISTAKES = [
     ),
     (
         SCALED % "autoscale: {scenario: pending_tasks, lookback: 1m}",
-        "samples of the last minute are not there yet",
+        "samples of the last minute are not available yet",
     ),
     (
         SCALED % "spot: true, autoscale: workday_with_offpeak_max_spot",
@@ -217,9 +220,12 @@ MISTAKES = [
     ),
     (
         SCALED % "autoscale: {scenario: pending_tasks, nodes_per_job: 5}",
-        "no job takes 5 nodes of a pool of 4",
+        "a pool of at most 4 nodes cannot count 5 for a job",
     ),
-    (POOL % ", nodes: 2, mounts: [home]" + HOME, "a mount on /home would hide the users"),
+    (
+        POOL % ", nodes: 2, mounts: [home]" + HOME,
+        "a mount on /home would hide the home directories",
+    ),
     (
         POOL % ", nodes: 2, image: ubuntu-hpc-2404-rocm",
         "image `ubuntu-hpc-2404-rocm` does not fit Standard_ND96asr_v4",

@@ -155,12 +155,12 @@ BAD = [
     (
         f"network: {{dns: {{zones: {HUB_ZONES}}}}}\n" + LAKE + ", private_endpoint: true}",
         "storage.private_endpoint",
-        "would take the name of `contosolake` from those who use it now",
+        "would take over the name of `contosolake` from its present users",
     ),
     (
         LAKE + "}\n" + IMPORTS % IMPORT,
         "filesystems.fast.import",
-        "Fairway makes none in an existing account",
+        "Fairway creates none in an existing account",
     ),
     ("resource_group: team", "resource_group", "expected a mapping"),
     ("resource_group: {}", "resource_group.existing", "missing"),

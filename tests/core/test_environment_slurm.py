@@ -71,13 +71,13 @@ SSH = "{engine: ssh, size: Standard_ND96isr_H100_v5, nodes: 2, mounts: [data]}"
             _nodes("nodes: 2, spot: {eviction: deallocate}"),
             "",
             "clusters.nd.spot.eviction",
-            "asks for a new node",
+            "starts a new node",
         ),
         (
             _nodes("nodes: 2, spot: {restore: 1h}"),
             "",
             "clusters.nd.spot.restore",
-            "asks for a new node",
+            "starts a new node",
         ),
         (SSH, "slurm: {}\n", "slurm", "no cluster has `engine: slurm`"),
         (ND, "slurm: {idle: 10s}\n", "slurm.idle", "at least a minute"),
@@ -95,7 +95,7 @@ SSH = "{engine: ssh, size: Standard_ND96isr_H100_v5, nodes: 2, mounts: [data]}"
             _nodes("nodes: 1, health: full").replace("ND96isr_H100_v5", "NC4as_T4_v3"),
             "",
             "clusters.nd.health",
-            "no checks of an HPC image",
+            "has no health checks",
         ),
         (ND, "slurm: {scheduler_size: Standard_Nope}\n", "slurm.scheduler_size", "unknown"),
         (
@@ -147,5 +147,5 @@ def test_images_without_a_slurm_that_fits_are_refused_with_the_reason(
     assert bool(findings) is found
     for finding in findings:
         assert finding.severity == "error"
-        assert finding.hint == "take `image: ubuntu-hpc-2404`"
+        assert finding.hint == "use `image: ubuntu-hpc-2404`"
         assert finding.path == "clusters.nd.image"

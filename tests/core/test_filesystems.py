@@ -70,7 +70,7 @@ BAD = [
         "1 to 100 MB/s",
     ),
     ("kind: nfs_server, path: /d, disks: {kind: floppy}", "disks.kind", "expected one of"),
-    ("kind: nfs_server, path: /d, versions: [4]", "versions.0", "no NFS version 4 here"),
+    ("kind: nfs_server, path: /d, versions: [4]", "versions.0", "the server does not offer NFS 4"),
     ("kind: nfs_server, path: /d, versions: []", "versions", "at least 1"),
     ("kind: nfs_server, path: /d, versions: [3, 3]", "versions.1", "named twice"),
     ("kind: nfs_server, path: /d, backup: {keep: 6d}", "backup.keep", "7d to 9999d"),
@@ -79,7 +79,7 @@ BAD = [
     ("kind: azure_files, path: /d, gib: 102401", "gib", "at most 102400"),
     ("kind: azure_files, path: /d, replication: GRS", "replication", "expected one of"),
     ("kind: netapp, path: /d, tib: 101", "tib", "at most 100"),
-    ("kind: netapp, path: /d, mibps: 500", "mibps", "comes with the size"),
+    ("kind: netapp, path: /d, mibps: 500", "mibps", "follows from the size"),
     ("kind: netapp, path: /d, service_level: Flexible", "", "needs `mibps:`"),
     (
         "kind: netapp, path: /d, service_level: Flexible, tib: 1, mibps: 641",
@@ -194,7 +194,7 @@ class TestImport:
 
     def test_the_container_of_its_logs_is_its_own(self, load: Any) -> None:
         more = "storage: {account_keys: true, containers: {datasets: {}, lustre-data-logs: {}}}\n"
-        assert "logs what it imports" in _fault(load, _text(LUSTRE, more=more)).message
+        assert "logs its imports" in _fault(load, _text(LUSTRE, more=more)).message
 
 
 class TestMounts:

@@ -86,8 +86,11 @@ def test_local_always_exists_and_needs_no_section() -> None:
         ({"price": 0}, "greater than 0"),
         ({"price": -1.5}, "greater than 0"),
         ({"price": "nan"}, "finite number|valid number"),
-        ({"reach": {}}, "either `bastion:` or `jump:`"),
-        ({"reach": {"bastion": BASTION, "jump": ["gate"]}}, "either `bastion:` or `jump:`"),
+        ({"reach": {}}, "`bastion:` and `jump:` cannot be combined"),
+        (
+            {"reach": {"bastion": BASTION, "jump": ["gate"]}},
+            "`bastion:` and `jump:` cannot be combined",
+        ),
         ({"reach": {"bastion": "lab-bas"}}, "not the id of a Bastion"),
         ({"reach": {"jump": []}}, "at least 1 item"),
         ({"reach": {"jump": ["one,two"]}}, "`one,two` is not a jump host"),

@@ -167,12 +167,12 @@ def test_characters_that_no_program_can_be_given() -> None:
         ("a: 'x", "close the quote that is open here"),
         ("a: [1", "close the bracket that is open here"),
         ("- a\nb: 1", "look at its indentation, brackets and quotes"),
-        ("a: &a [*a]", "write out what it stands for"),
+        ("a: &a [*a]", "write out what it refers to"),
         ("<<: 1", "for example `<<: *anchor`"),
         ("[1]: 2", "write a word before the colon"),
         ("a: .inf", "write a number, or quote it"),
         ("a: " + "[" * 80 + "]" * 80, "write it with fewer levels"),
-        ("", "fairway init FOLDER writes an environment and a job to begin with"),
+        ("", "to start with an example: fairway init FOLDER"),
     ],
 )
 def test_what_to_do_is_said(text: str, hint: str) -> None:

@@ -108,7 +108,7 @@ CASES = [
     case("a list for a job", after("outputs: {model: []}\n"), "3:18", "expected a mapping"),
     case("an empty command", "name: t\ncommand: ' '\n", "2:10", "the command is empty", "python"),
     # Names.
-    case("a capital", "name: Digits\ncommand: a\n", "1:7", "`Digits`", "small letters"),
+    case("a capital", "name: Digits\ncommand: a\n", "1:7", "`Digits`", "lower-case letters"),
     case("a digit first", "name: 1a\ncommand: a\n", "1:7", "`1a`", "the first of them a letter"),
     case("a long name", f"name: {'a' * 41}\ncommand: a\n", "1:7", "up to 40"),
     case("a path for a name", "name: ../t\ncommand: a\n", "1:7", "`../t` is not a job's name"),

@@ -142,7 +142,7 @@ def test_a_session_of_another_machine_is_not_kept_in_step(fairway: Fairway, path
         pass
     assert fairway("dev", "stop", run).returncode == 0
     _, said = process.communicate()
-    assert "its code is not kept in step from here: it was started elsewhere" in said
+    assert "its code is not kept in sync from here: it was started elsewhere" in said
 
 
 def _command_line(process: Path) -> bytes:

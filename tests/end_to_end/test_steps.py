@@ -213,7 +213,7 @@ def test_it_is_cancelled_as_a_whole(fairway: Fairway, gate: Gate) -> None:
         2,
         True,
     )
-    assert "this machine has to stay on for: last, begun by: fairway wait pipe-a" in said
+    assert "this machine has to stay on to begin: last, by: fairway wait pipe-a" in said
     assert states(fairway, "pipe-a") == {"hold": "running", "next": "queued", "last": "queued"}
     why = [each["reason"] for each in fairway.show("pipe-a")["task_list"]]
     assert why == [None, "it waits for hold", "it waits for next"]

@@ -103,7 +103,7 @@ MISTAKES = [
     Mistake(
         "targets",
         "this holds a space",
-        "leave that out",
+        "remove it",
         project({**HOST, "ssh": {"host": "box 1", "user": "me", "shared": "/data"}}),
     ),
     Mistake(
@@ -116,7 +116,7 @@ MISTAKES = [
     Mistake("cost demo --by team", "--by, --since and --csv apply to runs only", "add --runs"),
     Mistake(
         "schedule create job.yaml --target spot",
-        "say when it runs",
+        "no time is given",
         "--every 6h, or --cron '30 2 * * *'",
         {**project(POOL), "job.yaml": JOB},
     ),
@@ -129,7 +129,7 @@ MISTAKES = [
     Mistake(
         "submit job.yaml --target local",
         "this starts 1,001 tasks",
-        "say --yes if that is meant",
+        "add --yes to start them",
         {"job.yaml": JOB + SWEPT % "{start: 0, stop: 1001, step: 1}"},
     ),
     # Sweeps and templates.
@@ -185,12 +185,12 @@ MISTAKES = [
     Mistake(
         "review lab-network=plan.json",
         "lab-network: `azurerm_subnet.x` has the actions ['move']",
-        "its Terraform is newer than Fairway knows: plan with an older one",
+        "its Terraform is newer than Fairway supports: plan with an older one",
         {"plan.json": plan(resource_changes=[MOVED])},
     ),
     Mistake(
         "review lab-network=plan.json",
-        "the plan of lab-network leaves something for later",
+        "the plan of lab-network is incomplete",
         "plan again without `-target`, or once more after this one is applied",
         {"plan.json": plan(complete=False)},
         code=0,

@@ -104,11 +104,11 @@ def test_what_is_unknown_is_never_zero(fairway: Any, tmp_path: Path) -> None:
     named = "without cluster pair, file system data, NAT gateway (public address)"
     assert hour.endswith(named), "beside the sum: what is not in it"
     assert facts["missing"]["NAT gateway"] == ["public address"]
-    assert "prices are known of" in out
+    assert "parts have known prices" in out
     assert "no price in southcentralus: vm/Standard_ND96isr_H100_v5, " in out
     assert "without --offline" in out
     best = _facts(fairway, tmp_path, "demo", "--offline", "--region", "eastus")["known"]
-    assert f"with --region eastus prices are known of {best['parts']} of {best['of']}" in out
+    assert f"with --region eastus, {best['parts']} of {best['of']} parts have known prices" in out
     _, out, _ = fairway(tmp_path, "cost", "demo", "--offline", "--region", "eastus")
     assert "with --region" not in out
     assert "no price in eastus: vm/Standard_D32s_v6, premium/P6\n" in out

@@ -158,7 +158,7 @@ class TestCommand:
             (["local", "--hours", "nan"], "--hours: nan is not a valid length of a session"),
             (["local", "--hours", "1e9"], "--hours: 1e+09 is not a valid length of a session"),
             (["local", "--idle", "soon"], "--idle: "),
-            (["local", "--json"], "--json is for --detach"),
+            (["local", "--json"], "--json needs --detach"),
             (["local", "--job", "none.yaml"], "none.yaml"),
             (["local", "--nodes", "0"], "--nodes"),
             (["stop", "dev-none"], "there is no run `dev-none`"),

@@ -1,4 +1,4 @@
-"""How the code of a session is kept in step, and how ssh is told of it."""
+"""How the code of a session is kept in sync, and how ssh is told of it."""
 
 from __future__ import annotations
 

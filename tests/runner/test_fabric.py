@@ -98,7 +98,7 @@ def test_sharp_is_set_where_it_is_asked_for() -> None:
 def test_sharp_that_the_fabric_does_not_have_is_said_to_do_nothing(size: str) -> None:
     asked = {"template": "torchrun", "options": {"sharp": True}}
     (found,) = [each for each in check_job(asked, target(size)) if each.id == "no-sharp"]
-    assert found.message == f"`sharp: true` does nothing on {size}: no settings for it are known"
+    assert found.message == f"`sharp: true` has no effect on {size}: no settings for it are known"
     assert "NCCL_COLLNET_ENABLE" not in profile(size, sharp=True).environment
     has_it = target("Standard_ND96isr_H100_v5")
     assert "no-sharp" not in [each.id for each in check_job(asked, has_it)]

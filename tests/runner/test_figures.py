@@ -94,7 +94,7 @@ def test_what_was_sampled_is_printed(
 ) -> None:
     here = store.base.parent
     run = make_run("job-aaaaaa", state="succeeded")
-    none = "job-aaaaaa  succeeded\nno node of it was sampled yet\n"
+    none = "job-aaaaaa  succeeded\nnone of its nodes has been sampled yet\n"
     assert fairway(here, "top", "job", "--once") == (0, none, "")
     write(run, {"nd-1": [{"time": 1.7e9, "cpu": 0.25, "gpus": [{"index": 3, "use": 0.5}]}]})
     assert len(figures(run)["nd-1"]) == 1

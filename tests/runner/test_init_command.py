@@ -255,7 +255,7 @@ def test_a_person_is_asked_for_what_no_option_says(
         ("What runs the jobs", "ssh"),
         ("VM size", "Standard_ND96isr_H100_v5"),
         ("Monthly budget in USD, for alerts", "1500"),
-        ("Mail address of the owner", "ada@example.com"),
+        ("Email address of the owner", "ada@example.com"),
     ]
     assert found == {
         "location": "swedencentral",

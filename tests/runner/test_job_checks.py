@@ -96,7 +96,7 @@ def test_a_warning_is_said_and_stops_nothing(
     _write(tmp_path, nodes=4)
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 0, done.output
-    assert done.stderr.startswith("job.yaml:4:8: warning: the end of one of 4 Spot nodes")
+    assert done.stderr.startswith("job.yaml:4:8: warning: the loss of one of 4 Spot nodes")
     assert "would start 1 task on nd" in done.stdout
     _write(tmp_path, nodes=4, retries=3, checkpoint={"signal": "TERM"})
     assert CliRunner().invoke(app, arguments).stderr == ""
@@ -196,7 +196,7 @@ def test_how_to_name_one_of_an_own_template_is_said(tmp_path: Path) -> None:
     job_file = load_job(_write(tmp_path, command="ls $FAIRWAY_TASKS"))
     found = check_job(_facts(job_file), Target.local(), job_file.document)
     assert [each.hint for each in found] == [
-        "did you mean `$FAIRWAY_TASK`?\nwhere your own template sets it, write `${FAIRWAY_TASKS:-}`"
+        "did you mean `$FAIRWAY_TASK`?\nif your own template sets it, write `${FAIRWAY_TASKS:-}`"
     ]
     job_file = load_job(_write(tmp_path, command="ls ${FAIRWAY_TASKS:-}"))
     assert check_job(_facts(job_file), Target.local(), job_file.document) == []

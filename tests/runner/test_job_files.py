@@ -118,11 +118,11 @@ def test_a_count_may_be_a_template(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("template", "hint"),
     [
-        ("mpirun", "take `openmpi`, `mpich` or `intelmpi`"),
-        ("slurm", "`slurm` is a kind of target, and no template: fairway submit JOB --target NAME"),
+        ("mpirun", "use `openmpi`, `mpich` or `intelmpi`"),
+        ("slurm", "`slurm` is a kind of target, not a template: fairway submit JOB --target NAME"),
         ("sbatch", "submit to a target with Slurm: fairway targets list"),
-        ("pytorch", "take `torchrun`"),
-        ("python", "take `template: plain`, which runs the command as it is"),
+        ("pytorch", "use `torchrun`"),
+        ("python", "use `template: plain`, which runs the command as it is"),
         ("openmp", "did you mean `openmpi`?"),
         ("xyz", "list them with: fairway templates"),
         ("own.sh.j2", "did you mean `mine.sh.j2`?"),

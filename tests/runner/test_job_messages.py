@@ -224,10 +224,10 @@ WRONG = [
 # A command line, and what is said of it.
 COMMANDS = [
     (["list", "--state", "runing"], "`runing` is not a state of a run"),
-    (["submit"], "say which job"),
+    (["submit"], "no job is given"),
     (["show", "nothing"], "there is no run `nothing`"),
     (["cost", "demo", "--offline", "--hours-per-day", "30"], "--hours-per-day 30: a day has 24"),
-    (["review", "--markdown", "--json", "x.json"], "--markdown and --json exclude each other"),
+    (["review", "--markdown", "--json", "x.json"], "--markdown and --json cannot be combined"),
     (["cost", "demo", "--offline", "--region", "South US"], "Azure has no region `South US`"),
     (["cost", "demo", "--offline", "--region", "nowhere"], "--region: Azure has no region"),
     (["cost", "--runs", "--region", "eastu"], "did you mean `eastus`?"),
@@ -235,7 +235,7 @@ COMMANDS = [
     (["logs", "done-aaaaaa", "--rank", "7"], "done-aaaaaa has no rank 7"),
     (["logs", "done-aaaaaa", "--node", "7"], "done-aaaaaa has no node 7"),
     (["logs", "done-aaaaaa", "--task", "7"], "has no task 7"),
-    (["tunnel", "done-aaaaaa", "6006"], "has ended: nothing of it listens any more"),
+    (["tunnel", "done-aaaaaa", "6006"], "has ended: nothing listens there any more"),
     (
         ["schedule", "create", "job.yaml", "--target", "local"],
         "let cron or a pipeline start it: fairway submit JOB --target NAME",

@@ -492,7 +492,7 @@ def test_check_live_lists_what_may_be_had_of_each_size(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """The H100 nodes do not fit the quota, of the A100 ones the pool's account knows."""
+    """The H100 nodes do not fit in the quota, of the A100 ones the pool's account knows."""
     zones = [{"location": "WestEurope", "zones": ["1", "2"]}]
     there = {"locationInfo": zones, "restrictions": []}
     more = [{"name": name, **there} for name in (H200, H100_NC, "Standard_D32s_v6", A100)]

@@ -136,7 +136,11 @@ def test_the_base_is_set_apart(fairway: Any, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "said"),
-    [("not JSON", "this is no JSON"), ("[]", "no plan"), ('{"format_version": "3.0"}', "format 3")],
+    [
+        ("not JSON", "this is not JSON"),
+        ("[]", "not a plan"),
+        ('{"format_version": "3.0"}', "format 3"),
+    ],
 )
 def test_bad_input(fairway: Any, tmp_path: Path, content: str, said: str) -> None:
     (tmp_path / "bad.json").write_text(content)
@@ -215,7 +219,7 @@ def test_a_folder_of_plans_is_reviewed_in_the_order_of_deployment(
     plans = tmp_path / "plans"
     plans.mkdir()
     code, _, errors = fairway(tmp_path, "review", "plans")
-    assert (code, "error: plans: no *.json is in there" in errors) == (2, True)
+    assert (code, "error: plans: holds no *.json" in errors) == (2, True)
     for role in ("compute", "network", "data"):
         (plans / f"plan-lab-{role}.json").write_bytes((SAMPLES / "create.json").read_bytes())
     (plans / "lab-data.tfplan").write_bytes(b"PK")
@@ -229,4 +233,4 @@ def test_a_folder_of_plans_is_reviewed_in_the_order_of_deployment(
     (plans / "other.json").write_text("{}")
     code, _, errors = fairway(tmp_path, "review", "plans")
     assert code == 2
-    assert "other.json: this is JSON, and no plan" in errors
+    assert "other.json: this is JSON, but not a plan" in errors

@@ -383,7 +383,7 @@ def test_of_others_a_year_is_asked_for(
     assert facts["others_since"] == "2016-07-14"
     assert "score-ghijkl" in {each["key"] for each in facts["groups"]}
     _, out, _ = fairway(folder, "cost", "--runs", "--prices", "prices.toml")
-    assert "others have submitted, those since 2016-07-14 count: --since WHEN" in out
+    assert "others have submitted count since 2016-07-14; change it with --since WHEN" in out
     assert _costs(fairway, folder, "--since", "2014-01-01")["others_since"] is None
     cluster.told = Accounts()
     assert _costs(fairway, folder)["others_since"] is None

@@ -102,7 +102,7 @@ def test_fields_of_a_step_are_set_as_those_of_a_job(tmp_path: Path) -> None:
 REFUSED: list[tuple[Any, dict[str, Any], str, str]] = [
     ({}, {}, "`steps`: expected a length of at least 1", ""),
     (3, {}, "`steps`: expected a mapping", ""),
-    ({"A b": TRAIN}, {}, "`A b` is not a step's name", "up to 15 small letters"),
+    ({"A b": TRAIN}, {}, "`A b` is not a step's name", "up to 15 lower-case letters"),
     ({"a-name-that-is-long": TRAIN}, {}, "is not a step's name", ""),
     ({"a": 3}, {}, "`steps.a`: expected a mapping", ""),
     ({"a": TRAIN}, {"stesp": 1}, "unknown key `stesp`", "did you mean `steps`?"),
@@ -261,7 +261,7 @@ def test_a_damaged_file_is_named(
 def test_an_id_leaves_room_for_those_of_the_steps(tmp_path: Path, fairway: RunFairway) -> None:
     write(tmp_path, {"train": {**TRAIN, "template": "plain"}})
     code, _, err = fairway(tmp_path, "submit", "steps.yaml", "--run-id", "a" * 58)
-    assert (code, "a --run-id of up to 57 small letters" in err) == (2, True)
+    assert (code, "a --run-id of up to 57 lower-case letters" in err) == (2, True)
     assert f"the run of the step `train` cannot be called {'a' * 58}-train" in err
     assert not (tmp_path / ".fairway" / "runs").exists()
     code, out, _ = fairway(tmp_path, "submit", "steps.yaml", "--run-id", "a" * 57, "--dry-run")

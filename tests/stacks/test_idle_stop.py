@@ -184,8 +184,8 @@ def _run(
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("idle: 2h", "idle: 5m", "nodes stop after 10 idle minutes at the soonest"),
-        ("idle: 2h", "idle: 90s", "nodes stop after 10 idle minutes at the soonest"),
+        ("idle: 2h", "idle: 5m", "nodes can stop after 10 idle minutes at the earliest"),
+        ("idle: 2h", "idle: 90s", "nodes can stop after 10 idle minutes at the earliest"),
         ("idle: 2h", "idle: 630s", "in whole minutes"),
         ("idle: 2h", "idle: soon", "is not a span of time"),
         ("    os_disk: managed\n", "    os_disk: local\n", "loses its system disk"),
@@ -198,7 +198,7 @@ def _run(
         (
             "  free: {engine: ssh,",
             "  free: {engine: slurm, idle: 1h, mounts: [data],",
-            "say after how long Slurm deletes idle ones: `slurm: {idle: 10m}`",
+            "set when Slurm deletes idle nodes: `slurm: {idle: 10m}`",
         ),
         (
             "  free: {engine: ssh,",

@@ -174,7 +174,7 @@ _WHEEL = "fairway_hpc-1.0.0-py3-none-any.whl"
     ("before", "after", "message"),
     [
         ("  login: {count: 2}\n", "  idle: 10m\n", "no scheduler, and there is none"),
-        ("account: runs", "account: ada", "`ada` is nobody under `access.users`"),
+        ("account: runs", "account: ada", "`ada` is not under `access.users`"),
         ("- name: runs", "- admin: true\n      name: runs", "`runs` is an administrator"),
         ("- name: runs", "- name: fairway-web", "nobody under `access.users`"),
         ("[10.8.0.0/16]", "[203.0.113.0/24]", "the login node has no public address"),

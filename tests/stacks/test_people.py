@@ -304,7 +304,7 @@ _POOL = "pool: {engine: batch, size: Standard_ND96asr_v4, nodes: {min: 0, max: 4
         (
             f"users: [{{name: a@x.com, entra: {_ID}}}]\n  gateway: true",
             _BOX,
-            "the gateway lets people in by their keys alone",
+            "the gateway accepts only keys",
         ),
     ],
 )

@@ -324,7 +324,7 @@ def test_stacks_come_after_what_they_read(tmp_path: Path) -> None:
 def test_a_plan_that_failed_for_more_than_its_inputs_has_failed() -> None:
     def log(*summaries: str) -> str:
         found = [{"diagnostic": {"severity": "error", "summary": each}} for each in summaries]
-        return "\n".join(["no JSON", *map(json.dumps, found)])
+        return "\n".join(["not JSON", *map(json.dumps, found)])
 
     assert waits_for_inputs(log("Unable to find remote state", "Unable to find remote state"))
     assert not waits_for_inputs(log("Unable to find remote state", "Invalid index"))

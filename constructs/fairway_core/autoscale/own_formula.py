@@ -29,19 +29,19 @@ def check_formula(formula: str, *, spot: bool, mpi: bool) -> None:
     own, other = ("Spot", "dedicated") if spot else ("dedicated", "Spot")
     if own not in targets:
         name = "$TargetLowPriorityNodes" if spot else "$TargetDedicatedNodes"
-        raise FieldError(f"the formula sets no number of {own} nodes", f"set `{name}`")
+        raise FieldError(f"the formula does not set the number of {own} nodes", f"set `{name}`")
     if mpi and any(value != "0" for value in targets.get(other, [])):
         raise FieldError(
-            f"the formula sets {other} nodes too, and a pool for MPI holds one kind only",
-            "set the other target to 0, or say `mpi: false` where each job takes one node",
+            f"the formula also sets {other} nodes, and a pool for MPI holds only one kind",
+            "set the other target to 0, or set `mpi: false` where each job takes one node",
         )
     if not spot and any(value != "0" for value in targets.get(other, [])):
-        raise FieldError("the formula sets Spot nodes", "say `spot: true`")
+        raise FieldError("the formula sets Spot nodes", "set `spot: true`")
     alone = [match for match in _SAMPLES.finditer(text) if not _has_second(text[match.end() :])]
     if alone and not _GUARD.search(text):
         raise FieldError(
-            "the formula takes samples without seeing whether they are there",
-            "guard them with `GetSamplePercent`, or name a percentage: GetSample(interval, 70)",
+            "the formula reads samples without checking that they exist",
+            "guard them with `GetSamplePercent`, or add a percentage: GetSample(interval, 70)",
         )
 
 
@@ -60,9 +60,11 @@ def _has_second(arguments: str) -> bool:
 def _check_size(formula: str) -> None:
     size, most = len(formula.encode()), limit("batch_autoscale_formula_bytes")
     if size > most:
-        raise FieldError(f"the formula has {size} bytes, and Batch takes {most}", _SHORTER)
+        raise FieldError(
+            f"the formula has {size} bytes, and Batch accepts at most {most}", _SHORTER
+        )
     statements = [part for part in _COMMENT.sub(" ", formula).split(";") if part.strip()]
     most = limit("batch_autoscale_formula_statements")
     if len(statements) > most:
-        message = f"the formula has {len(statements)} statements, and Batch takes {most}"
+        message = f"the formula has {len(statements)} statements, and Batch accepts at most {most}"
         raise FieldError(message, _SHORTER)

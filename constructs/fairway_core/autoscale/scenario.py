@@ -117,7 +117,7 @@ class Autoscale(Model, defer_build=True):
             raise FieldError(
                 f"Batch evaluates a formula every {least // 60} minutes "
                 f"to every {most // 3600} hours",
-                "take 5m or more, up to 168h",
+                "use 5m or more, up to 168h",
             )
         return every
 
@@ -136,7 +136,7 @@ class Autoscale(Model, defer_build=True):
             if self.formula is not None and name not in ("formula", "every"):
                 raise FieldError(
                     f"`{name}:` has no effect beside a `formula:`",
-                    "write it into the formula",
+                    "put it into the formula",
                     (name,),
                 )
             if self.scenario is not None and self.scenario not in _ONLY_FOR.get(
@@ -153,16 +153,17 @@ class Autoscale(Model, defer_build=True):
     def _samples_can_be_there(self) -> Self:
         if self.lookback <= SAMPLE_DELAY:
             raise FieldError(
-                "samples of the last minute are not there yet",
+                "samples of the last minute are not available yet",
                 "look back further, for example `lookback: 5m`",
                 ("lookback",),
             )
         there = int(100 * (self.lookback - SAMPLE_DELAY) / self.lookback)
         if self.sample_percent > there:
             raise FieldError(
-                f"of {self.lookback:g} seconds at most {there} % of the samples are there, "
-                f"as those of the last minute are not: {self.sample_percent} % is never reached",
-                "look back further, or ask for fewer",
+                f"in {self.lookback:g} seconds at most {there} % of the samples exist, "
+                f"since those of the last minute are missing: {self.sample_percent} % is "
+                "never reached",
+                "look back further, or lower `sample_percent:`",
                 ("lookback" if "lookback" in self.model_fields_set else "sample_percent",),
             )
         return self

@@ -76,7 +76,7 @@ _OWN = (
     "name a gallery image of your own that has it, and what that was made from:\n"
     "`image_id: /subscriptions/…/versions/1.0.0`, `image: ubuntu-hpc-2404`"
 )
-_OTHER = "take another size: fairway sizes"
+_OTHER = "use another size: fairway sizes"
 
 
 def image(name: str) -> Image:
@@ -101,7 +101,7 @@ def default_image(size: VmSize) -> Image:
         if size.image_family in row.default_for and row.fits(size):
             return row
     if driver := _missing_drivers().get(size.image_family):
-        message = f"no image in the catalogue has {driver}, which {size.name} takes"
+        message = f"no image in the catalogue has {driver}, which {size.name} needs"
         raise UserError.of("no-image", message, _OWN)
     raise UserError.of("no-image", f"no image in the catalogue fits {size.name}", _OTHER)
 

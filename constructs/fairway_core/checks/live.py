@@ -27,39 +27,40 @@ class LiveCheck:
 LIVE: Mapping[str, LiveCheck] = {
     "provider-not-registered": LiveCheck(
         Severity.ERROR,
-        "A resource provider that is not registered: nothing of it can be made.",
+        "A resource provider that is not registered: none of its resources can be created.",
         "`providers/NAMESPACE`",
     ),
     "feature-not-registered": LiveCheck(
         Severity.ERROR,
-        "A feature that is not registered, for node pools of Kubernetes with InfiniBand: nodes "
-        "that are made before that are not in one fabric.",
+        "A feature for Kubernetes node pools with InfiniBand that is not registered: nodes "
+        "created before that do not share a fabric.",
         "`providers/Microsoft.Features/providers/NAMESPACE/features/FEATURE`",
     ),
     "missing-right": LiveCheck(
         Severity.WARNING,
-        "Resource groups, role assignments, locks or roles to be made that you may not make.",
+        "Resource groups, role assignments, locks or roles that you are not allowed to create.",
         "`providers/Microsoft.Authorization/permissions`",
     ),
     "not-there": LiveCheck(
         Severity.ERROR,
-        "A resource group, storage account, registry or workspace that was to be there already.",
+        "An existing resource group, storage account, registry or workspace that is not there.",
         "`/subscriptions/…`, the id in the file",
     ),
     "in-another-region": LiveCheck(
         Severity.ERROR,
-        "A storage account or a workspace that is there already, and not in this region.",
+        "An existing storage account or workspace in another region.",
         "the same",
     ),
     "stopped-machine": LiveCheck(
         Severity.WARNING,
-        "A VM of the environment that is stopped: Azure changes none of its extensions then, by "
-        "which it gets accounts and the monitoring agent.",
+        "A stopped VM of the environment: Azure cannot change its extensions, which set up "
+        "accounts and the monitoring agent.",
         "`providers/Microsoft.Compute/virtualMachines`, `instanceView`",
     ),
     "role-given-already": LiveCheck(
         Severity.ERROR,
-        "A role that the deployment gives, and that somebody has by hand: Azure gives none twice.",
+        "A role that the deployment assigns, but that was already assigned by hand: Azure "
+        "assigns none twice.",
         "`providers/Microsoft.Storage/storageAccounts`, `providers/Microsoft.Batch/batchAccounts`, "
         "`providers/Microsoft.Authorization/roleAssignments` of these",
     ),
@@ -75,7 +76,7 @@ LIVE: Mapping[str, LiveCheck] = {
     ),
     "size-not-in-zone": LiveCheck(
         Severity.ERROR,
-        "A VM size that the region has in other zones than the environment's.",
+        "A VM size that the region offers only in other zones than the environment's.",
         "`providers/Microsoft.Compute/skus`",
     ),
     "quota-too-small": LiveCheck(
@@ -86,7 +87,7 @@ LIVE: Mapping[str, LiveCheck] = {
     ),
     "quota-in-use": LiveCheck(
         Severity.WARNING,
-        "A quota that would do, of which others, or this environment, use a part already.",
+        "A quota that is large enough, but partly used by others or by this environment itself.",
         "`providers/Microsoft.Compute/locations/REGION/usages`",
     ),
     "no-image-version": LiveCheck(
@@ -101,12 +102,12 @@ LIVE: Mapping[str, LiveCheck] = {
     ),
     "pool-images-not-asked": LiveCheck(
         Severity.WARNING,
-        "A Batch account that does not say which images it takes, to you or from here.",
+        "A Batch account that does not tell you which images it accepts, or not from here.",
         "the same",
     ),
     "not-allowed": LiveCheck(
         Severity.WARNING,
-        "Something of the above that you may not read: it is left out, and the rest is checked.",
+        "Any of the above that you may not read: it is skipped, and the rest is checked.",
         "nothing more",
     ),
 }

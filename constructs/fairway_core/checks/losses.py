@@ -89,7 +89,7 @@ def _kept_less(sides: Sides) -> Iterator[str]:
         old, new = map(number, values or (0, 0))
         if new < old and values is not None:
             if values[0] is True:
-                yield f"would have {path} switched off"
+                yield f"would turn off {path}"
             else:
                 yield f"would keep less: {path} {old:g} → {new:g}"
     for path, what in keeping(sides.type).expires:
@@ -105,8 +105,8 @@ def _smaller(sides: Sides) -> Iterator[str]:
         old, new = map(number, sides.values(path) or (0, 0))
         if 0 < new < old:
             yield (
-                f"would shrink: {path} {old:g} → {new:g} {unit}, and nothing can be written "
-                "where more than that is stored"
+                f"would shrink: {path} {old:g} → {new:g} {unit}; nothing could be written "
+                "if it already holds more"
             )
 
 
@@ -135,13 +135,13 @@ def _backed_up_less(sides: Sides) -> Iterator[str]:
     if (new in _NOT_BACKED_UP and old != new) or (
         no_policy and sides.unknown.get("backup_policy_id") is not True
     ):
-        yield "would make no backups any more"
+        yield "would no longer be backed up"
     left_out = _more("exclude_disk_luns", sides)
     only = sides.after.get("include_disk_luns") or []
     fewer = isinstance(only, list) and only and _more("include_disk_luns", sides, back=True)
     narrowed = only and not sides.before.get("include_disk_luns")
     if left_out or fewer or narrowed:
-        yield "would leave disks out of its backups"
+        yield "would exclude disks from its backups"
 
 
 def _more(path: str, sides: Sides, *, back: bool = False) -> bool:

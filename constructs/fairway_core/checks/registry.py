@@ -65,4 +65,4 @@ def require_known(ids: Iterable[str]) -> None:
             from fairway_core.suggestions import did_you_mean
 
             hint = did_you_mean(id, known) or "docs/checks.md lists them"
-            raise UserError.of("unknown-check", f"no check is called `{id}`", hint)
+            raise UserError.of("unknown-check", f"there is no check `{id}`", hint)

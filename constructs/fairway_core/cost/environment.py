@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # The system of file servers, see the construct that makes them.
 _SERVER_IMAGE = "ubuntu-2404"
 
-_BATCH_DISKS = "Batch does not say of what kind and size the system disks of its nodes are"
+_BATCH_DISKS = "Batch does not tell the kind and size of its nodes' system disks"
 
 
 def parts_of(environment: Environment, *, region: str | None = None) -> list[Part]:
@@ -175,7 +175,7 @@ def _network(environment: Environment, region: str) -> Iterator[Part]:
     if environment.network.has_nat:
         yield make.flat("NAT gateway", region, meter="nat_gateway", what="gateway")
         yield make.flat("NAT gateway", region, meter="public_ip", what="public address")
-        reason = "paid for by the GB that passes"
+        reason = "charged per GB that passes"
         yield make.used("NAT gateway", region, what="data", reason=reason)
     if size := environment.access.gateway_size:
         yield make.machine("gateway", region, size=size)
@@ -208,7 +208,7 @@ def _services(environment: Environment, region: str) -> Iterator[Part]:
         yield _endpoint("Batch account", region, count=2)
     if environment.monitoring is not None:
         yield _by_use("logs", region, "azurerm_log_analytics_workspace")
-        reason = "paid for by the rule and by what it looks at"
+        reason = "charged per rule and per GB inspected"
         yield make.used("alerts", region, what="alerts", reason=reason)
 
 

@@ -154,7 +154,7 @@ def _scaled(address: str, size: str, formula: str, region: str) -> Part:
     """Nodes between the limits that a formula of Fairway's own begins with."""
     limits, kind = _LIMITS.match(formula), _ONE_KIND.search(formula)
     if limits is None or kind is None:
-        reason = "how many nodes its formula asks for cannot be told"
+        reason = "the number of nodes that its formula asks for is not known"
         return make.unpriced(address, region, what=f"nodes of {size}", reason=reason)
     least, most = (int(limit) for limit in limits.groups())
     counts, spot = Counts(least, most, least), kind[1] == "LowPriority"
@@ -171,7 +171,7 @@ def _size(name: str) -> str:
 
 def _share(address: str, attributes: Mapping[str, Any], region: str) -> list[Part]:
     if attributes.get("enabled_protocol") != "NFS":
-        reason = "paid for by the GB that is kept and by the operation"
+        reason = "charged per GB stored and per operation"
         return [make.used(address, region, what="file share", reason=reason)]
     # How often it is kept is a matter of its account, and not among its attributes.
     reason = "its price depends on the replication of its account"
@@ -189,7 +189,7 @@ def _netapp(address: str, attributes: Mapping[str, Any], region: str) -> list[Pa
 def _public_ip(address: str, attributes: Mapping[str, Any], region: str) -> list[Part]:
     if attributes.get("sku") == "Standard":
         return [make.flat(address, region, meter="public_ip", what="public address")]
-    reason = "only addresses of the sku Standard have a known price"
+    reason = "only addresses of sku Standard have a known price"
     return [make.unpriced(address, region, what="public address", reason=reason)]
 
 

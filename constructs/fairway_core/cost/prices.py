@@ -190,11 +190,11 @@ def _check_price(name: str, amount: object, file: str) -> None:
     try:
         meter(name)
     except KeyError:
-        raise _wrong(file, f"no meter is called `{name}`") from None
+        raise _wrong(file, f"there is no meter `{name}`") from None
     number = isinstance(amount, int | float) and not isinstance(amount, bool)
     # `inf` and `nan` are numbers in TOML.
     if not number or not 0 < float(str(amount)) < float("inf"):
-        hint = "leave it out where it is not known"
+        hint = "leave it out if it is not known"
         raise _wrong(file, f"`{name} = {amount}` is not an hourly price", hint)
 
 

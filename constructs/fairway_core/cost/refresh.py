@@ -157,7 +157,7 @@ def main(arguments: Sequence[str], service: PriceService | None = None) -> int:
     said = [f"{len(found.prices):,} prices of {len(region_names)} regions are in {folder}"]
     said += [f"no price in any region: {size}" for size in found.unpriced]
     said += [f"not in regions.toml: {region}" for region in sorted(found.unknown_regions)]
-    said += [f"no answer, and kept as it was: {name}" for name in found.silent]
+    said += [f"no answer, so kept as it was: {name}" for name in found.silent]
     sys.stdout.writelines(f"{line}\n" for line in said)
     return 0
 

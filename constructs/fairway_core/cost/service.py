@@ -85,7 +85,7 @@ class PriceService:
             answer = self._get(page)
             items = answer.get("Items")
             if not isinstance(items, list):
-                raise _failed("its answer holds no `Items`")
+                raise _failed("its answer has no `Items`")
             yield from (item for item in items if isinstance(item, dict))
             page = answer.get("NextPageLink") or None
             if page is not None and _origin(page) != _origin(self.url):
@@ -105,7 +105,7 @@ class PriceService:
                 with urllib.request.urlopen(url, timeout=timeout) as response:  # noqa: S310
                     answer = json.load(response)
                 if not isinstance(answer, dict):
-                    raise _failed("its answer is no object")
+                    raise _failed("its answer is not an object")
                 return answer
             except urllib.error.HTTPError as error:
                 with error:
@@ -183,7 +183,6 @@ def _failed(reason: str) -> UserError:
     return UserError.of(
         "prices-unreachable",
         f"Azure's price service: {reason}",
-        "only prices that are at hand are used, as with --offline: those kept from before, and a "
-        "dated snapshot",
+        "using only stored prices, as with --offline: earlier answers and a dated snapshot",
         exit_code=5,
     )

@@ -21,7 +21,7 @@ _GATEWAY_SIZE = "Standard_D2s_v6"
 def _own_range(network: IPv4Network) -> IPv4Network:
     if network.prefixlen < WIDEST_RANGE:
         raise FieldError(
-            f"`{network}` would let a large part of the internet in",
+            f"`{network}` would admit a large part of the internet",
             "name the ranges that you work from, for example 203.0.113.0/24",
         )
     return network
@@ -71,8 +71,8 @@ class Access(Model, defer_build=True):
     def _admins_have_a_way_in(self) -> Self:
         if self.admins and not self.bastion:
             raise FieldError(
-                "`admins:` connect through the bastion, and there is none",
-                "say `bastion: true`, or leave `admins:` out: keys are under `ssh_keys:`",
+                "`admins:` connect through the bastion, but there is none",
+                "set `bastion: true`, or leave `admins:` out: keys are under `ssh_keys:`",
                 ("admins",),
             )
         return self

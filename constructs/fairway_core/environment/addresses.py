@@ -30,7 +30,7 @@ def check_space(space: IPv4Network) -> None:
     if not WIDEST_RANGE <= space.prefixlen <= LONGEST_PREFIX:
         raise FieldError(
             f"`{space}` cannot be cut into subnets",
-            f"take a length of /{WIDEST_RANGE} to /{LONGEST_PREFIX}, for example /16",
+            f"use a length of /{WIDEST_RANGE} to /{LONGEST_PREFIX}, for example /16",
         )
 
 

@@ -127,7 +127,7 @@ class BatchCluster(Model, defer_build=True):
         if self.runs_containers and not chosen.hpc and self.image_id is None:
             raise FieldError(
                 f"image `{chosen.alias}` has no container runtime",
-                "take an HPC image such as `ubuntu-hpc-2204`, or a gallery image (`image_id:`) "
+                "use an HPC image such as `ubuntu-hpc-2204`, or a gallery image (`image_id:`) "
                 "with Docker",
                 ("containers",),
             )
@@ -141,7 +141,7 @@ class BatchCluster(Model, defer_build=True):
             raise FieldError(
                 f"a pool holds at most {most} nodes, not {self.node_range.max}",
                 "make several pools"
-                + (", or say `mpi: false` where each job takes one node" if self.mpi else ""),
+                + (", or set `mpi: false` where each job takes one node" if self.mpi else ""),
                 most_nodes_path(self.nodes),
             )
         return self
@@ -151,7 +151,7 @@ class BatchCluster(Model, defer_build=True):
         if self.task_slots > 1 and self.mpi:
             raise FieldError(
                 "jobs of several nodes run only where a node has one task slot",
-                "say `mpi: false` where each job takes one node or less, or make another pool",
+                "set `mpi: false` where each job takes one node or less, or make another pool",
                 ("task_slots",),
             )
         most = _SLOTS_OF_A_CORE * vm_size(self.size).vcpus
@@ -185,11 +185,11 @@ class BatchCluster(Model, defer_build=True):
         path = ("autoscale", "rebalance") if autoscale.rebalance else ("autoscale",)
         what = "`rebalance:`" if autoscale.rebalance else f"`{autoscale.scenario}`"
         if autoscale.mixes and not self.spot:
-            raise FieldError(f"{what} needs Spot nodes", "say `spot: true`", path)
+            raise FieldError(f"{what} needs Spot nodes", "set `spot: true`", path)
         if autoscale.mixes and self.mpi:
             raise FieldError(
                 f"{what} mixes dedicated and Spot nodes, and a pool for MPI holds one kind only",
-                "say `mpi: false` where each job takes one node, or take another scenario",
+                "set `mpi: false` where each job takes one node, or use another scenario",
                 path,
             )
 
@@ -200,7 +200,9 @@ class BatchCluster(Model, defer_build=True):
         if count > self.node_range.max:
             most = self.node_range.max
             raise FieldError(
-                f"no job takes {count} nodes of a pool of {most}", f"write {most} or less", path
+                f"a pool of at most {most} nodes cannot count {count} for a job",
+                f"write {most} or less",
+                path,
             )
 
     @property
@@ -285,7 +287,7 @@ def check_pool_image(size: VmSize, chosen: Image, *, own: bool = False) -> None:
     """Raises FieldError where devices of the size would not work with the image, or with an `own`
     one that was made from it; UserError where no image fits."""
     if not chosen.fits(size, own=own):
-        hint = f"take `{pool_image(size).alias}`, or leave `image:` out"
+        hint = f"use `{pool_image(size).alias}`, or leave `image:` out"
         raise FieldError(f"image `{chosen.alias}` does not fit {size.name}", hint, ("image",))
 
 
@@ -316,8 +318,8 @@ def check_batch(
             )
     if not private_endpoints and not allowed:
         raise FieldError(
-            "nobody could submit jobs to the Batch account: no range is allowed, "
-            "and it has no address inside the network",
+            "nobody could submit jobs to the Batch account: it has no private endpoint, "
+            "and no range is allowed",
             "name the ranges that you work from under `access.allowed:`",
             ("network", "private_endpoints"),
         )

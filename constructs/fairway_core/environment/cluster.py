@@ -29,7 +29,7 @@ _LARGEST_OS_DISK = 4095
 def _between(least: int, most: int) -> AfterValidator:
     def check(seconds: float) -> float:
         if not least * 60 <= seconds <= most * 60 or seconds % 60:
-            message = f"Azure takes {least}m to {most}m here, in whole minutes"
+            message = f"Azure accepts {least}m to {most}m here, in whole minutes"
             raise FieldError(message, f"for example {least}m")
         return seconds
 
@@ -39,7 +39,7 @@ def _between(least: int, most: int) -> AfterValidator:
 def _long_enough(seconds: float) -> float:
     if seconds < _SHORTEST_IDLE_MINUTES * 60 or seconds % 60:
         message = (
-            f"nodes stop after {_SHORTEST_IDLE_MINUTES} idle minutes at the soonest, in whole "
+            f"nodes can stop after {_SHORTEST_IDLE_MINUTES} idle minutes at the earliest, in whole "
         )
         raise FieldError(f"{message}minutes", "for example `idle: 2h`")
     return seconds
@@ -49,7 +49,7 @@ def _a_number(value: object) -> object:
     if isinstance(value, dict):
         raise FieldError(
             "nothing resizes a cluster with `engine: ssh`: it has no queue",
-            "write one number, or take `engine: slurm` or `engine: batch`",
+            "write one number, or use `engine: slurm` or `engine: batch`",
         )
     return value
 
@@ -117,7 +117,7 @@ class Nodes(Model, defer_build=True):
         if fitting:
             raise FieldError(
                 f"image `{self.image}` does not fit {self.size}",
-                f"take `{fitting}`, or leave `image:` out",
+                f"use `{fitting}`, or leave `image:` out",
                 path=("image",),
             )
         if self.accept_terms and chosen.plan is None:
@@ -142,13 +142,13 @@ class Nodes(Model, defer_build=True):
         if not fits_local_disk(self.size, self.os_gib):
             raise FieldError(
                 f"the local disk of {self.size} has no room for a system disk of {self.os_gib} GiB",
-                "take `os_disk: managed`",
+                "use `os_disk: managed`",
                 ("os_disk",),
             )
         if self.spot_options and self.spot_options.eviction == "deallocate":
             raise FieldError(
                 "a local system disk is lost when Azure stops the node",
-                "take `eviction: delete`, or `os_disk: managed`",
+                "use `eviction: delete`, or `os_disk: managed`",
                 ("os_disk",),
             )
         return self
@@ -210,9 +210,11 @@ class Cluster(Nodes, defer_build=True):
         if self.nodes > 1:
             return self
         if self.repair is not None:
-            raise FieldError("Azure repairs no single VM", "leave it out", ("repair",))
+            raise FieldError("Azure does not repair a single VM", "leave it out", ("repair",))
         if self.spot_options and self.spot_options.restore is not None:
-            raise FieldError("Azure brings no single VM back", "leave it out", ("spot", "restore"))
+            raise FieldError(
+                "Azure does not bring a single VM back", "leave it out", ("spot", "restore")
+            )
         return self
 
     @model_validator(mode="after")
@@ -221,7 +223,10 @@ class Cluster(Nodes, defer_build=True):
             return self
         hint, path = "leave it out", ("capacity_reservation",)
         if self.nodes > 1:
-            message = "nodes that share InfiniBand are in one placement group, which takes none"
+            message = (
+                "nodes that share InfiniBand are in a placement group, which rules "
+                "out a reservation"
+            )
             raise FieldError(message, hint, path)
         if self.spot:
             raise FieldError("Spot capacity cannot be reserved", hint, path)
@@ -245,13 +250,13 @@ class Cluster(Nodes, defer_build=True):
                 continue
             if self.has_local_disk:
                 raise FieldError(
-                    "a node that is stopped loses its system disk, which is on the node itself",
+                    "a stopped node loses its system disk, which is on the node itself",
                     "add `os_disk: managed`",
                     (field,),
                 )
             if self.repair is not None:
                 raise FieldError(
-                    "Azure would take nodes that are stopped for broken ones, and replace them",
+                    "Azure would take stopped nodes for broken ones, and replace them",
                     f"leave `repair:` or `{field}:` out",
                     (field,),
                 )
@@ -262,9 +267,8 @@ class Cluster(Nodes, defer_build=True):
         chosen = self.chosen_image
         if self.idle is not None and chosen.nfs_client_package != "nfs-common":
             raise FieldError(
-                f"what looks whether a node is idle needs Python 3.10, and `{chosen.alias}` has an "
-                "older one",
-                "take an image of Ubuntu, or a `schedule:`",
+                f"the idle check needs Python 3.10, and `{chosen.alias}` has an older one",
+                "use an image of Ubuntu, or a `schedule:`",
                 ("idle",),
             )
         return self

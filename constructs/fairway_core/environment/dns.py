@@ -32,7 +32,7 @@ class Dns(Model, defer_build=True):
         for service, zone in zones.items() if isinstance(zones, dict) else ():
             if service not in private_links():
                 hint = did_you_mean(service, private_links())
-                raise FieldError(f"no service is called `{service}`", hint, (service,))
+                raise FieldError(f"there is no service `{service}`", hint, (service,))
             wanted = private_link(service).zone
             try:
                 name = parts_of("private DNS zone", zone)["name"]
@@ -40,7 +40,7 @@ class Dns(Model, defer_build=True):
                 raise FieldError(str(error), error.hint, (service,)) from None
             if name != wanted:
                 raise FieldError(
-                    f"`{name}` is not the zone of `{service}`", f"that is {wanted}", (service,)
+                    f"`{name}` is not the zone of `{service}`", f"the zone is {wanted}", (service,)
                 )
         return zones
 

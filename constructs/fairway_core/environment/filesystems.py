@@ -71,26 +71,26 @@ def _check_imports(filesystems: Mapping[str, AnyFileSystem], storage: Storage) -
             raise FieldError(f"no `{container}` under `storage.containers:`", hint, path)
         if lustre_log_container(name) in storage.containers:
             raise FieldError(
-                f"`{lustre_log_container(name)}` is where `{name}` logs what it imports",
+                f"`{lustre_log_container(name)}` is where `{name}` logs its imports",
                 "choose another name",
                 ("storage", "containers", lustre_log_container(name)),
             )
         if storage.existing:
             raise FieldError(
-                "Managed Lustre logs its imports in a container of its own, and Fairway makes none "
-                "in an existing account",
-                "leave it out, and copy the data to the file system by a job",
+                "Managed Lustre logs its imports to a container of its own, and Fairway "
+                "creates none in an existing account",
+                "leave it out, and copy the data to the file system in a job",
                 path,
             )
         if not storage.account_keys:
             raise FieldError(
-                "Managed Lustre reads Blob storage with the keys of the account, which are off",
-                "say `account_keys: true` under `storage:`; Terraform's state then holds them",
+                "Managed Lustre reads Blob storage with the account's keys, which are disabled",
+                "set `account_keys: true` under `storage:`; Terraform's state then holds them",
                 path,
             )
     if storage.account_keys and not imports:
         raise FieldError(
-            "nothing in the environment needs the keys of the account",
+            "nothing in the environment needs the account's keys",
             "leave it out",
             ("storage", "account_keys"),
         )
@@ -107,12 +107,12 @@ def _check_mounts(
             if filesystem.kind == "lustre" and not cluster.chosen_image.lustre_client:
                 raise FieldError(
                     f"image `{cluster.chosen_image.alias}` has no Lustre client",
-                    "take an HPC image such as `ubuntu-hpc-2404`, which has one",
+                    "use an HPC image such as `ubuntu-hpc-2404`, which has one",
                     path,
                 )
             if filesystem.path == HOME and isinstance(cluster, BatchCluster):
                 raise FieldError(
-                    f"a mount on {HOME} would hide the users that Batch makes on its nodes",
+                    f"a mount on {HOME} would hide the home directories of Batch's users",
                     f"give `{mount}` another path, or leave it out here",
                     path,
                 )
@@ -125,8 +125,8 @@ def _check_subnets(filesystems: Mapping[str, AnyFileSystem], network: Network) -
     for name, filesystem in filesystems.items():
         if filesystem.kind == "lustre" and network.egress == "none":
             raise FieldError(
-                "Managed Lustre works only where it reaches Azure's own services",
-                "take another `egress:` or another kind of file system",
+                "Managed Lustre works only if it reaches Azure's own services",
+                "use another `egress:` or another kind of file system",
                 ("filesystems", name),
             )
     needed = sum(lustre_addresses(f.tib) for f in filesystems.values() if f.kind == "lustre")
@@ -136,7 +136,7 @@ def _check_subnets(filesystems: Mapping[str, AnyFileSystem], network: Network) -
     if needed > subnet.num_addresses:
         raise FieldError(
             f"Lustre needs a subnet of {needed} addresses, and {subnet} has {subnet.num_addresses}",
-            "take a larger subnet" if existing else "take a larger `address_space:`",
+            "use a larger subnet" if existing else "use a larger `address_space:`",
             ("network", "existing" if existing else "address_space"),
         )
 

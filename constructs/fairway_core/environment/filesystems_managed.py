@@ -71,8 +71,8 @@ class NetApp(FileSystem, defer_build=True):
         if self.service_level != "Flexible":
             if self.mibps is not None:
                 raise FieldError(
-                    f"with level `{self.service_level}` the throughput comes with the size",
-                    "leave it out, or take `service_level: Flexible`",
+                    f"with level `{self.service_level}` the throughput follows from the size",
+                    "leave it out, or use `service_level: Flexible`",
                     path=("mibps",),
                 )
             return self
@@ -85,7 +85,7 @@ class NetApp(FileSystem, defer_build=True):
             )
         if not least <= self.mibps <= most:
             raise FieldError(
-                f"a `Flexible` volume of {self.tib} TiB has {least} to {most} MiB/s, "
+                f"a `Flexible` volume of {self.tib} TiB can have {least} to {most} MiB/s, "
                 f"not {self.mibps}",
                 f"the nearest is `mibps: {min(max(self.mibps, least), most)}`",
                 path=("mibps",),
@@ -141,8 +141,8 @@ class Lustre(FileSystem, defer_build=True):
             step = level.least_tib
             near = min(level.most_tib, max(step, math.ceil(self.tib / step) * step))
             raise FieldError(
-                f"with {self.mbps_per_tib} MB/s a TiB there are {step} to {level.most_tib} TiB "
-                f"in steps of {step}, not {self.tib}",
+                f"with {self.mbps_per_tib} MB/s per TiB, sizes are {step} to "
+                f"{level.most_tib} TiB in steps of {step}, not {self.tib}",
                 f"the nearest is `tib: {near}`",
                 path=("tib",),
             )

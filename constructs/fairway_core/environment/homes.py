@@ -83,7 +83,7 @@ def check_people(
     no_logins = ("batch", "kubernetes")
     if not gateway and all(cluster.engine in no_logins for cluster in clusters.values()):
         raise FieldError(
-            "nobody logs in to nodes of Batch or Kubernetes: no machine has these accounts",
+            "nobody logs in to nodes of Batch or Kubernetes: no machine would have these accounts",
             "let them submit by `access: {researchers: [OBJECT ID]}`",
             path,
         )
@@ -91,8 +91,8 @@ def check_people(
     partitions = any(cluster.engine == "slurm" for cluster in clusters.values())
     if partitions and home_filesystem(filesystems, clusters) is None:
         raise FieldError(
-            "no file system is mounted by all partitions, and so none can hold the homes",
-            "name one under `mounts:` of each cluster with `engine: slurm`",
+            "no file system is mounted by all partitions, so none can hold the home directories",
+            "mount one file system in each cluster with `engine: slurm`, under `mounts:`",
             path,
         )
 
@@ -107,15 +107,15 @@ def _check_sign_in(
         several = [name for name, cluster in clusters.items() if _needs_one_number(cluster)]
         if several:
             raise FieldError(
-                f"Entra ID gives `{person.name}` a user id on each machine by itself, and all "
-                f"nodes of `{several[0]}` need the same",
-                "name their `keys:`",
+                f"Entra ID gives `{person.name}` a different user id on each machine, and "
+                f"all nodes of `{several[0]}` need the same",
+                "use `keys:` for them",
                 ("access", "users", index, "entra"),
             )
         if gateway:
             raise FieldError(
-                "the gateway lets people in by their keys alone",
-                "name their `keys:`",
+                "the gateway accepts only keys",
+                "use `keys:` for them",
                 ("access", "users", index, "entra"),
             )
 

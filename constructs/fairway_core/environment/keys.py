@@ -24,7 +24,7 @@ def read_public_keys(entry: str, *, folder: Path) -> tuple[str, ...]:
     if entry.startswith(_LOOKS_LIKE_A_KEY):
         return (_checked(entry, "the key"),)
     if "PRIVATE KEY" in entry:
-        hint = "take it out of the file, make a new pair, and name the public key's file:\n"
+        hint = "remove it from the file, make a new pair, and name the public key's file:\n"
         raise UserError.of("private-key", "this is a private key", hint + _how_to_make(""))
     path = folder / Path(entry).expanduser()
     try:
@@ -76,7 +76,7 @@ def _checked(key: str, where: str) -> str:
     if match["type"] not in _TYPES:
         raise UserError.of(
             "bad-ssh-key",
-            f"{where} is of type {match['type']}, which Azure does not take",
-            f"take one of {', '.join(_TYPES)}: ssh-keygen -t ed25519",
+            f"{where} is of type {match['type']}, which Azure does not accept",
+            f"use one of {', '.join(_TYPES)}: ssh-keygen -t ed25519",
         )
     return key

@@ -97,14 +97,16 @@ def _namespace(text: str) -> str:
     if not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", text):
         raise FieldError(
             f"`{text}` cannot be a namespace",
-            "up to 63 small letters, digits and hyphens, with a letter or digit at both ends",
+            "up to 63 lower-case letters, digits and hyphens, with a letter or digit at both ends",
         )
     if text == "default" or text.startswith("kube-"):
-        raise FieldError(f"`{text}` is Kubernetes' own", "choose another, for example `training`")
+        raise FieldError(
+            f"`{text}` belongs to Kubernetes itself", "choose another, for example `training`"
+        )
     # Who may submit jobs may act as any account of their namespace, and Flux's may do anything.
     if text in _INSTALLED:
         raise FieldError(
-            f"`{text}` is for what Azure or Fairway installs",
+            f"`{text}` is reserved for what Azure or Fairway installs",
             "choose another, for example `training`",
         )
     return text
@@ -116,7 +118,7 @@ def _labels(labels: dict[str, str]) -> dict[str, str]:
         if not _LABEL_KEY.fullmatch(key) or not _LABEL_VALUE.fullmatch(value):
             raise FieldError(
                 f"`{key}: {value}` is not a label of Kubernetes",
-                "letters, digits, points, hyphens and underscores, 63 at most",
+                "letters, digits, dots, hyphens and underscores, 63 at most",
                 (key,),
             )
     return labels
@@ -153,9 +155,9 @@ def _quota(quota: dict[str, str]) -> dict[str, str]:
             )
         if key == "limits.cpu":
             raise FieldError(
-                "no pod that states no limit of processors would start then, nor does the pod "
-                "through which jobs are submitted",
-                f'count what they ask for: requests.cpu: "{value}"',
+                "pods that set no CPU limit could not start then, and the pod through "
+                "which jobs are submitted is one",
+                f'limit requests instead: requests.cpu: "{value}"',
                 (key,),
             )
     return quota
@@ -222,8 +224,8 @@ class KubernetesNodes(Model, defer_build=True):
         gpu = offered_size(name).gpu
         if gpu is not None and gpu.vendor != "nvidia":
             raise FieldError(
-                f"nothing installs the drivers of {name} in the cluster: its GPUs are AMD's",
-                "take a size with NVIDIA's, or another engine",
+                f"nothing installs the drivers of {name} in the cluster: its GPUs are from AMD",
+                "use a size with NVIDIA GPUs, or another engine",
             )
         return name
 
@@ -251,7 +253,7 @@ class KubernetesNodes(Model, defer_build=True):
     def _infiniband_stays_in_a_zone(self) -> Self:
         rdma = vm_size(self.size).rdma
         if rdma and self.zones is not None and len(self.zones) > 1:
-            message = f"the InfiniBand of {self.size} does not leave a zone"
+            message = f"the InfiniBand of {self.size} does not cross zones"
             raise FieldError(message, "name one zone", ("zones",))
         if self.infiniband and not rdma:
             raise FieldError(f"{self.size} has no InfiniBand", "leave it out", ("infiniband",))
@@ -265,7 +267,7 @@ class KubernetesNodes(Model, defer_build=True):
             raise FieldError(
                 f"the local disk of {self.size} has no room for a system disk of "
                 f"{self.os_disk_gib} GiB",
-                "take `os_disk: managed`, or a smaller `os_disk_gib:`",
+                "use `os_disk: managed`, or a smaller `os_disk_gib:`",
                 ("os_disk",),
             )
         return self
@@ -334,7 +336,7 @@ class SystemPool(Model, defer_build=True):
     @model_validator(mode="after")
     def _is_never_empty(self) -> Self:
         if self.node_range.min < 1:
-            message = "what runs in the cluster needs a node at all times"
+            message = "the cluster's own pods need a node at all times"
             raise FieldError(message, "write `min: 1`, or more", ("nodes", "min"))
         return self
 
@@ -429,8 +431,8 @@ def check_kubernetes(
         if not _POOL_NAME.fullmatch(name) or name == SYSTEM_POOL:
             raise FieldError(
                 f"`{name}` cannot be the name of a node pool",
-                "1 to 12 small letters and digits, first a letter"
-                + (f"; `{SYSTEM_POOL}` is AKS' own" if name == SYSTEM_POOL else ""),
+                "1 to 12 lower-case letters and digits, first a letter"
+                + (f"; `{SYSTEM_POOL}` belongs to AKS" if name == SYSTEM_POOL else ""),
                 ("clusters", name),
             )
     _check_storage(storage)
@@ -443,8 +445,8 @@ def check_kubernetes(
 def _check_storage(storage: Storage) -> None:
     if storage.existing:
         raise FieldError(
-            "manifests of the cluster are in a container of its own, and Fairway makes none in an "
-            "existing account",
+            "the cluster's manifests are in a container of their own, and Fairway creates "
+            "none in an existing account",
             "leave it out",
             ("storage", "existing"),
         )
@@ -459,7 +461,7 @@ def _check_ranges(spec: Kubernetes, ranges: Sequence[IPv4Network]) -> None:
             if own.overlaps(other):
                 raise FieldError(
                     f"`{own}` overlaps {whose} {other}",
-                    f"write `{field}:` with a range that nothing in the network has",
+                    f"set `{field}:` to a range that nothing in the network uses",
                     ("kubernetes", field),
                 )
         used.append(("the pods'", own))
@@ -471,7 +473,8 @@ def _check_room(spec: Kubernetes, pools: Mapping[str, KubernetesNodes]) -> None:
     room = 2 ** max(0, _PREFIX_OF_A_NODE - spec.pod_range.prefixlen)
     if nodes > room:
         raise FieldError(
-            f"the pods of {nodes} nodes do not fit `{spec.pod_range}`, which serves {room}",
+            f"the pods of {nodes} nodes do not fit in `{spec.pod_range}`, which has room "
+            f"for {room}",
             "write a larger `pod_range:`, for example 10.244.0.0/14",
             ("kubernetes", "pod_range"),
         )
@@ -484,7 +487,7 @@ def _check_network(spec: Kubernetes, network: Network, access: Access) -> None:
         what = "`egress: none` closes" if network.proxy is None else "`proxy:` is the way to"
         raise FieldError(
             f"nodes of Kubernetes fetch their system from the internet, which {what}",
-            "take another `egress:`, or another engine",
+            "use another `egress:`, or another engine",
             ("network", "proxy" if network.proxy is not None else "egress"),
         )
     if spec.api_server == "private":
@@ -498,8 +501,8 @@ def _check_network(spec: Kubernetes, network: Network, access: Access) -> None:
         )
     if not network.has_nat:
         raise FieldError(
-            "nodes could not reach the API server: it knows them by the address of the NAT "
-            "gateway, and there is none",
+            "nodes could not reach the API server: it admits them by the address of the "
+            "NAT gateway, and there is none",
             "leave `api_server:` out",
             path,
         )

@@ -26,7 +26,7 @@ _ANCHORS = "x-"
 
 # By engine.
 _IN_PLACE_OF_IDLE = {
-    "slurm": "say after how long Slurm deletes idle ones: `slurm: {idle: 10m}`",
+    "slurm": "set when Slurm deletes idle nodes: `slurm: {idle: 10m}`",
     "batch": "let the pool shrink: `nodes: {min: 0, max: 8}` with `autoscale: pending_tasks`",
 }
 
@@ -92,7 +92,9 @@ def _said_of_idle(finding: Finding, document: Document) -> Finding:
     instead = _IN_PLACE_OF_IDLE.get(str(document.data["clusters"][match[1]].get("engine")))
     if instead is None:
         return finding
-    message = f"`{finding.path}`: nodes of this engine come and go by themselves, and none stops"
+    message = (
+        f"`{finding.path}`: this engine starts and removes nodes as needed, and none of them stops"
+    )
     return replace(finding, message=f"{message} itself", hint=instead)
 
 

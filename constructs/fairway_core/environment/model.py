@@ -126,7 +126,7 @@ class Environment(Model):
                     f"{filesystem.path}/"
                 ):
                     raise FieldError(
-                        f"`{filesystem.path}` and `{path}` of `{other}` lie in each other",
+                        f"`{filesystem.path}` and `{path}` of `{other}` are inside each other",
                         "give each file system a path of its own",
                         ("filesystems", name, "path"),
                     )
@@ -150,7 +150,7 @@ class Environment(Model):
             if filesystem.kind == "lustre":
                 raise FieldError(
                     "Managed Lustre needs a zone, and `zone: none` names none",
-                    "name one, for example `zone: 1`, or take another kind of file system",
+                    "name one, for example `zone: 1`, or use another kind of file system",
                     ("filesystems", name, "kind"),
                 )
         return self
@@ -298,8 +298,8 @@ class Environment(Model):
         free = subnet.num_addresses - limit("subnet_reserved_addresses")
         if nodes > free:
             raise FieldError(
-                f"{nodes} nodes do not fit the {free} addresses of {subnet}",
-                "take a larger subnet" if existing else "take a larger `address_space:`",
+                f"{nodes} nodes do not fit in the {free} addresses of {subnet}",
+                "use a larger subnet" if existing else "use a larger `address_space:`",
                 ("network", "existing" if existing else "address_space"),
             )
 

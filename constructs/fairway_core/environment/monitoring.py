@@ -63,7 +63,7 @@ class Monitoring(Model, defer_build=True):
     def _its_owner_keeps_the_logs(self) -> Self:
         if self.workspace and "retention" in self.model_fields_set:
             raise FieldError(
-                "the owner of an existing workspace says how long it keeps logs",
+                "the owner of an existing workspace decides how long it keeps logs",
                 "leave it out",
                 ("retention",),
             )

@@ -30,7 +30,7 @@ def _free_of_infiniband(network: IPv4Network) -> IPv4Network:
         if network.overlaps(reserved):
             raise FieldError(
                 f"`{network}` overlaps {reserved}, which InfiniBand uses inside each VM",
-                "take another range, for example 10.40.0.0/16",
+                "use another range, for example 10.40.0.0/16",
             )
     return network
 
@@ -102,7 +102,7 @@ class ExistingSubnets(Model, defer_build=True):
                 if other < role and subnet.range.overlaps(second.range):
                     raise FieldError(
                         f"`{role}` and `{other}` have addresses in common",
-                        "write the range that each subnet has: az network vnet subnet list",
+                        "write the range that each subnet really has: az network vnet subnet list",
                         (role, "range"),
                     )
         return self
@@ -162,7 +162,7 @@ class Network(Model, defer_build=True):
         for field in sorted(self.model_fields_set - _WITH_EXISTING) if self.existing else ():
             raise FieldError(
                 f"`{field}:` has no effect on an existing network",
-                "leave it out: the owner of the network sees to it",
+                "leave it out: it is up to the owner of the network",
                 (field,),
             )
         return self
@@ -177,7 +177,7 @@ class Network(Model, defer_build=True):
             )
         if not self.private_endpoints and self.dns.zones != "make":
             raise FieldError(
-                "without private endpoints no name is in a private zone",
+                "without private endpoints there are no private DNS zones",
                 "leave it out",
                 ("dns", "zones"),
             )
@@ -189,7 +189,8 @@ class Network(Model, defer_build=True):
             return self
         if "Microsoft.Storage" not in self.service_endpoints:
             raise FieldError(
-                "without private endpoints nodes reach the storage account by their subnet",
+                "without private endpoints nodes reach the storage account through a "
+                "service endpoint of their subnet",
                 "keep `Microsoft.Storage` in it",
                 ("service_endpoints",),
             )
@@ -199,15 +200,15 @@ class Network(Model, defer_build=True):
     def _the_firewall_is_in_reach(self) -> Self:
         if isinstance(self.egress, Firewall) and not self.peerings:
             raise FieldError(
-                f"no network is connected in which {self.egress.next_hop} could be",
+                f"{self.egress.next_hop} is in no connected network",
                 "name the network of the firewall under `peerings:`",
                 ("egress",),
             )
         gateways = [name for name, peering in self.peerings.items() if peering.gateway]
         if len(gateways) > 1:
             raise FieldError(
-                "a network takes the gateway of one other only",
-                "leave one `gateway: true`",
+                "a network can use the gateway of only one other",
+                "keep one `gateway: true`",
                 ("peerings", gateways[1], "gateway"),
             )
         return self
@@ -224,7 +225,7 @@ class Network(Model, defer_build=True):
         if self.egress != "none" and not address.is_private:
             return
         raise FieldError(
-            f"no network is connected in which {address} could be",
+            f"{address} is in no connected network",
             "name the network of the proxy under `peerings:`",
             ("proxy",),
         )
@@ -284,33 +285,33 @@ def check_network(
     for name in nfs_servers if network.is_closed else ():
         raise FieldError(
             f"`{name}` installs its NFS server from the internet, which `egress: none` closes",
-            "take another `egress:` or another kind of file system",
+            "use another `egress:` or another kind of file system",
             ("filesystems", name),
         )
     network.dns.check_zones(_with_endpoints(services, slurm=slurm, files=files, blobs=blobs))
     if network.is_closed and slurm:
         raise FieldError(
             "scheduler and nodes install Slurm from the internet, which `egress: none` closes",
-            "take another `egress:` or another engine",
+            "use another `egress:` or another engine",
             ("network", "egress"),
         )
     for name in stop_themselves if network.is_closed else ():
         raise FieldError(
-            f"`{name}` could not ask Azure to stop it, which `egress: none` closes",
-            "take another `egress:`, or a `schedule:`, which Azure keeps by itself",
+            f"`{name}` could not ask Azure to stop it, as `egress: none` blocks that",
+            "use another `egress:`, or a `schedule:`, which Azure runs by itself",
             ("clusters", name, "idle"),
         )
     if network.is_closed and monitoring:
         raise FieldError(
             "nodes could not send their logs anywhere",
-            "take another `egress:`, or leave `monitoring:` out",
+            "use another `egress:`, or leave `monitoring:` out",
             ("network", "egress"),
         )
     used = [name for name, there in services.items() if there]
     if used and not network.private_endpoints and not network.has_nat:
         raise FieldError(
-            f"nodes could not reach the {used[0]}: without private endpoints it knows them by "
-            "the address of the NAT gateway, and there is none",
+            f"nodes could not reach the {used[0]}: without private endpoints it admits them "
+            "by the address of the NAT gateway, and there is none",
             "leave `private_endpoints: false` out",
             ("network", "private_endpoints"),
         )

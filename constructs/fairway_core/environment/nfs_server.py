@@ -32,7 +32,9 @@ _NFS_VERSIONS = (3, 4.1)
 
 def _nfs_version(version: float) -> float:
     if version not in _NFS_VERSIONS:
-        raise FieldError(f"no NFS version {version:g} here", "take 4.1, or 3 for what is older")
+        raise FieldError(
+            f"the server does not offer NFS {version:g}", "use 4.1, or 3 for older clients"
+        )
     return version
 
 
@@ -80,9 +82,9 @@ class Disks(Model, defer_build=True):
             if value is not None:
                 tier = disk_kind(self.kind).tier(self.gib)
                 raise FieldError(
-                    f"a `{self.kind}` disk of {self.gib} GiB has {tier.iops} IOPS and "
-                    f"{tier.mbps} MB/s, and no other",
-                    "leave it out, or take `kind: premium_v2`",
+                    f"a `{self.kind}` disk of {self.gib} GiB has a fixed {tier.iops} IOPS "
+                    f"and {tier.mbps} MB/s",
+                    "leave it out, or use `kind: premium_v2`",
                     path=(field,),
                 )
 
@@ -106,7 +108,7 @@ class Disks(Model, defer_build=True):
                 f"a disk of {self.disk_iops} IOPS has {least} to {most} MB/s, not {self.disk_mbps}",
                 "raise `iops:`, four for each MB/s"
                 if self.disk_mbps > most
-                else f"take `mbps: {least}` or more",
+                else f"use `mbps: {least}` or more",
                 path=("mbps",),
             )
 
@@ -185,7 +187,7 @@ class NfsServer(FileSystem, defer_build=True):
         if self.disks.count > size.max_data_disks:
             raise FieldError(
                 f"`{self.size}` takes at most {size.max_data_disks} disks, not {self.disks.count}",
-                f"take `count: {size.max_data_disks}`, or a larger size: fairway sizes",
+                f"use `count: {size.max_data_disks}`, or a larger size: fairway sizes",
                 path=("disks", "count"),
             )
         return self

@@ -52,18 +52,18 @@ class Person(Model, defer_build=True):
     @model_validator(mode="after")
     def _has_one_way_in(self) -> Self:
         if (self.keys is None) == (self.entra is None):
-            message = f"`{self.name}` gets in either by keys or by Entra ID"
-            raise FieldError(message, "name `keys:` or `entra:`", ("name",))
+            message = f"`{self.name}` signs in either with keys or with Entra ID"
+            raise FieldError(message, "give `keys:` or `entra:`, not both", ("name",))
         form = _NAME if self.entra is None else _SIGN_IN_NAME
         if not form.fullmatch(self.name):
             hint = "for example `ada`" if self.entra is None else "for example `ada@contoso.com`"
             message = f"`{self.name}` cannot be the name of an account"
             raise FieldError(message, hint, ("name",))
         if self.name in _TAKEN:
-            message = f"`{self.name}` is an account or a group of the machines' own"
+            message = f"`{self.name}` is an account or a group of the machines themselves"
             raise FieldError(message, "choose another name", ("name",))
         if self.entra is not None and self.uid is not None:
-            message = "the user ids of those who sign in by Entra ID are given by the machine"
+            message = "those who sign in with Entra ID get their user ids from the machine"
             raise FieldError(message, "leave it out", ("uid",))
         return self
 

@@ -22,9 +22,9 @@ def _proxy_url(url: str) -> str:
     # Not repeated in the message: it may hold a password.
     if "@" in url:
         raise FieldError(
-            "a user or a password in the address of a proxy would be kept in Terraform's state, "
+            "a user or password in a proxy's address would be kept in Terraform's state, "
             "and be readable on every machine",
-            "have the proxy let the subnets of the machines in without a sign-in",
+            "let the proxy admit the machines' subnets without a sign-in",
         )
     bare = url.removesuffix("/")
     if not _URL.fullmatch(bare) or not 0 < (_port(bare) or 0) <= _LARGEST_PORT:
@@ -46,7 +46,7 @@ def _direct_name(name: str) -> str:
     if not _NAME.fullmatch(name):
         raise FieldError(
             f"`{name}` is neither a name nor an address",
-            "write names, names that begin with a dot, addresses or ranges, each as an item",
+            "write names, names with a leading dot, addresses or ranges, each as an item",
         )
     return name
 

@@ -57,7 +57,7 @@ class Registry(Model, defer_build=True):
         if self.sku != "Premium":
             raise FieldError(
                 f"a {self.sku} registry keeps manifests without a tag for ever",
-                "take `sku: Premium`, or leave `retention:` out",
+                "use `sku: Premium`, or leave `retention:` out",
                 path=("retention",),
             )
         if self.retention > _LONGEST_RETENTION:
@@ -73,7 +73,7 @@ class Registry(Model, defer_build=True):
         if private_endpoints and not self.existing and self.sku != "Premium":
             raise FieldError(
                 f"a {self.sku} registry has no private endpoint and is open to the internet",
-                "take `sku: Premium`, or set `private_endpoints: false` under `network:`",
+                "use `sku: Premium`, or set `private_endpoints: false` under `network:`",
                 ("registry", "sku"),
             )
 

@@ -43,7 +43,7 @@ def _names(items: dict[str, Any]) -> dict[str, Any]:
         if not _NAME.fullmatch(name) or name in _TAKEN:
             raise FieldError(
                 f"`{name}` cannot be a name in Slurm's accounting",
-                "1 to 30 small letters, digits, hyphens and underscores, first a letter",
+                "1 to 30 lower-case letters, digits, hyphens and underscores, first a letter",
                 (name,),
             )
     return items
@@ -159,7 +159,7 @@ class SlurmNodes(Nodes, defer_build=True):
     def _the_image_can_check_it(self) -> Self:
         known = vm_size(self.size).health is not None and self.chosen_image.hpc
         if self.health == "full" and not known:
-            message = f"no checks of an HPC image are known for {self.size}"
+            message = f"the HPC image has no health checks for {self.size}"
             raise FieldError(message, "leave it out", ("health",))
         return self
 
@@ -186,13 +186,13 @@ class SlurmNodes(Nodes, defer_build=True):
             return self
         if spot.eviction != "delete":
             raise FieldError(
-                "Slurm asks for a new node where one was taken away",
-                "take `eviction: delete`",
+                "Slurm starts a new node when one was taken away",
+                "use `eviction: delete`",
                 ("spot", "eviction"),
             )
         if spot.restore is not None:
             raise FieldError(
-                "Slurm asks for a new node where one was taken away",
+                "Slurm starts a new node when one was taken away",
                 "leave it out",
                 ("spot", "restore"),
             )
@@ -207,9 +207,11 @@ def check_slurm(clusters: Mapping[str, object], slurm: Slurm | None) -> None:
     has_login = slurm is not None and slurm.login is not None
     for name in clusters if partitions else ():
         if name == _SCHEDULER or (has_login and name.startswith(_LOGIN)):
-            what = "the scheduler is" if name == _SCHEDULER else "login nodes are"
+            what = "the scheduler's" if name == _SCHEDULER else "a login node's"
             raise FieldError(
-                f"`{name}` is what {what} called", "choose another name", ("clusters", name)
+                f"`{name}` is {what} own name",
+                "choose another name",
+                ("clusters", name),
             )
     if _SLURMS_OWN in partitions:
         raise FieldError(

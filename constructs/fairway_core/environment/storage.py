@@ -62,13 +62,14 @@ class Storage(Model, defer_build=True):
                     + ("exists" if self.existing else "Fairway makes"),
                     "leave it out"
                     if self.existing
-                    else "leave it out: `private_endpoints:` under `network:` says so",
+                    else "leave it out: `private_endpoints:` under `network:` decides",
                     (field,),
                 )
         for name, container in self.containers.items() if self.existing else ():
             if container.expire:
                 raise FieldError(
-                    "an account has one set of expiry rules; of an existing one it is its owner's",
+                    "an account has one set of expiry rules; an existing account's belong "
+                    "to its owner",
                     "leave it out, and ask the owner for a rule",
                     ("containers", name, "expire"),
                 )
@@ -87,14 +88,15 @@ class Storage(Model, defer_build=True):
         if not network.private_endpoints:
             raise FieldError(
                 "this network has no private endpoints",
-                "leave it out, or leave `private_endpoints: false` out under `network:`",
+                "leave it out, or remove `private_endpoints: false` under `network:`",
                 path,
             )
         if isinstance(network.dns.zones, dict):
             raise FieldError(
-                "a zone has one address for an account: this endpoint would take the name of "
-                f"`{(self.existing or '').rpartition('/')[2]}` from those who use it now",
-                "leave it out: the network's owner leads nodes to the account",
+                "a zone holds one address per account: this endpoint would take over the "
+                f"name of `{(self.existing or '').rpartition('/')[2]}` from its present "
+                "users",
+                "leave it out: the network's owner decides how nodes reach the account",
                 path,
             )
 

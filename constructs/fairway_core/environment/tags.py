@@ -29,13 +29,13 @@ def _as_azure_takes_them(tags: dict[str, str]) -> dict[str, str]:
             raise FieldError(f"Fairway sets the tag `{folded}` itself", "remove it", (name,))
         if folded in seen:
             raise FieldError(
-                f"Azure takes `{name}` and `{seen[folded]}` for one tag", "keep one", (name,)
+                f"Azure treats `{name}` and `{seen[folded]}` as one tag", "keep one", (name,)
             )
         seen[folded] = name
         most = limit("tag_value_characters")
         if len(value) > most:
             message = f"the value of `{name}` has {len(value)} characters"
-            raise FieldError(message, f"Azure takes up to {most}", (name,))
+            raise FieldError(message, f"Azure allows up to {most}", (name,))
     return tags
 
 
@@ -46,19 +46,21 @@ def _check_name(name: str) -> None:
     if len(name) > most:
         # The name may be of any length: only its beginning is shown.
         raise FieldError(
-            f"the name `{name[:40]}…` has {len(name)} characters", f"Azure takes up to {most}", ()
+            f"the name `{name[:40]}…` has {len(name)} characters", f"Azure allows up to {most}", ()
         )
     if wrong := sorted(_FORBIDDEN & set(name)):
         shown = " ".join(wrong)
         raise FieldError(
-            f"Azure takes no `{shown}` in the name of a tag", "leave it out, or take a `-`", (name,)
+            f"Azure does not allow `{shown}` in the name of a tag",
+            "leave it out, or use a `-`",
+            (name,),
         )
     if any(character < " " for character in name):
         raise FieldError("a control character in the name of a tag", "leave it out", (name,))
     if name.lower().startswith(_RESERVED):
         raise FieldError(
-            f"`{name}` begins as Azure's own tags do",
-            f"begin it with none of {', '.join(_RESERVED)}",
+            f"`{name}` begins like Azure's own tags",
+            f"it must not begin with {', '.join(_RESERVED)}",
             (name,),
         )
 
@@ -71,7 +73,7 @@ def check_count(tags: Mapping[str, str], *, private_endpoints: bool) -> None:
     if len(tags) + len(OWN) > most:
         raise FieldError(
             f"{len(tags)} tags and {len(OWN)} of Fairway's own are too many for {where}",
-            f"Azure takes {most} there: keep {most - len(OWN)}",
+            f"Azure allows {most} there: keep {most - len(OWN)}",
             ("tags",),
         )
 

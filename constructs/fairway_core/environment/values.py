@@ -90,7 +90,7 @@ def _mount_path(path: str) -> str:
     # /home itself may be shared: the login user of nodes then has its home elsewhere.
     hides = path.split("/")[1] in _SYSTEM_FOLDERS or path in _LOCAL_DISKS
     if hides or path.startswith("/home/"):
-        raise FieldError(f"a mount on `{path}` would hide a part of the system", "try /data")
+        raise FieldError(f"a mount on `{path}` would hide part of the system", "try /data")
     return path
 
 
@@ -125,7 +125,7 @@ def offered_size(name: str) -> VmSize:
         since = f" on {size.retirement_date}" if size.retirement_date else ""
         raise FieldError(f"`{name}` was retired{since}", f"its successor is `{size.successor}`")
     if size.unsupported:
-        raise FieldError(f"`{name}` is {size.unsupported}", f"take `{size.successor}`")
+        raise FieldError(f"`{name}` is {size.unsupported}", f"use `{size.successor}`")
     return size
 
 

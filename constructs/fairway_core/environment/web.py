@@ -48,7 +48,7 @@ def _secret_name(text: str) -> str:
 
 def _private(network: IPv4Network) -> IPv4Network:
     if not is_private(network):
-        message = f"nobody comes from `{network}`: the login node has no public address"
+        message = f"nobody connects from `{network}`: the login node has no public address"
         raise FieldError(message, "name ranges of your networks or VPN, for example 10.8.0.0/16")
     return network
 
@@ -90,7 +90,7 @@ class Web(Model, defer_build=True):
     def _is_https(cls, url: str) -> str:
         found = url.lower().removesuffix("/").removesuffix(":443")
         if not _URL.fullmatch(found):
-            message = f"`{url}` is not https:// and a name, which is all that it can be"
+            message = f"`{url}` is not https:// and a name alone"
             raise FieldError(message, "for example `https://runs.example.org`")
         return found
 
@@ -98,7 +98,9 @@ class Web(Model, defer_build=True):
     @classmethod
     def _is_pinned(cls, package: str) -> str:
         if not _WHEEL.fullmatch(package):
-            message = "the login node takes a wheel of Fairway with its digest, and nothing else"
+            message = (
+                "the login node installs a wheel of Fairway whose digest is known, and nothing else"
+            )
             hint = "write https://HOST/fairway_hpc-VERSION-py3-none-any.whl#sha256=DIGEST"
             raise FieldError(message, hint)
         return package
@@ -120,23 +122,24 @@ def check_web(web: Web | None, slurm: Slurm | None, access: Access, network: Net
         return
     if slurm is None or slurm.login is None:
         raise FieldError(
-            "the page needs a machine that runs no jobs and is no scheduler, and there is none",
+            "the page needs a machine that neither runs jobs nor is the scheduler, and "
+            "there is none",
             "add a login node: `slurm: {login: {}}`",
             ("web",),
         )
     person = next((each for each in access.users if each.name == web.account), None)
     if person is None or person.admin:
-        what = "is an administrator" if person else "is nobody under `access.users`"
+        what = "is an administrator" if person else "is not under `access.users`"
         raise FieldError(
-            f"`{web.account}` {what}, and jobs of the page run as an account without sudo",
-            "name one there for it, with a key of yours and without `admin`",
+            f"`{web.account}` {what}, but the page's jobs run as an account without sudo",
+            "name one of them, with a key of yours and without `admin`",
             ("web", "account"),
         )
     if any(each.name == USER for each in access.users):
         message = f"`{USER}` is the account of the page's own server"
         raise FieldError(message, "choose another name", ("access", "users"))
     if network.existing and web.allowed:
-        message = "rules of an existing network are its owner's, who has to let people in"
+        message = "the rules of an existing network belong to its owner, who has to admit people"
         raise FieldError(message, "leave it out", ("web", "allowed"))
     if not network.existing and not web.allowed:
         message = "nobody could open the page"

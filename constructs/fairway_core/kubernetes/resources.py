@@ -23,7 +23,7 @@ def of_node(target: Target) -> dict[str, str]:
     if access.resources is not None:
         return dict(access.resources)
     if not target.vm_size:
-        message = f"the target `{target.name}` says neither its `vm_size` nor its `resources`"
+        message = f"the target `{target.name}` has neither a `vm_size` nor `resources`"
         hint = 'for example `kubernetes: {resources: {cpu: "30", memory: 200Gi}}`'
         raise UserError.of("no-vm-size", message, hint)
     from fairway_core.catalog import vm_size

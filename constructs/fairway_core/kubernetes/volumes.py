@@ -70,7 +70,7 @@ def _where(volume: Volume, handle: str) -> dict[str, Any]:
         return {
             "csi": {"driver": LUSTRE_DRIVER, "volumeHandle": handle, "volumeAttributes": address}
         }
-    assert volume.type == "nfs", f"no volume of pods is mounted as {volume.type}"
+    assert volume.type == "nfs", f"pods cannot mount a volume of type {volume.type}"
     # Kubernetes' own, for which nodes need no driver. Source: Azure documentation, NFS volumes on
     # AKS.
     server, _, export = volume.source.partition(":/")

@@ -119,7 +119,7 @@ def changes_of(plan: Plan) -> Iterator[Change]:
             raise UserError.of(
                 "unknown-action",
                 f"{plan.stack}: `{resource['address']}` has the actions {list(actions)}",
-                "its Terraform is newer than Fairway knows: plan with an older one",
+                "its Terraform is newer than Fairway supports: plan with an older one",
             )
         yield _change(plan.stack, resource, action)
 

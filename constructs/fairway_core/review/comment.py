@@ -22,9 +22,9 @@ LONGEST = 65_000
 _MOST_ENVIRONMENTS = 40
 _CUT = "… (cut: the summary of the run has all of it)"
 _WARNING = (
-    "> [!WARNING]\n"
-    "> {whose} made the data below, and could have written anything into it: look at what it "
-    "changes in `bin/`, `constructs/`, `stacks/` and `.github/` before you believe it."
+    "> [!WARNING]\n> {whose} produced the data below, and could have written anything: "
+    "check its changes to `bin/`, `constructs/`, `stacks/` and `.github/` before you trust "
+    "it."
 )
 
 

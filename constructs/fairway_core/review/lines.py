@@ -128,13 +128,13 @@ def waiting_line(stack: StackReview) -> Line:
         return [
             "waits for outputs of ",
             Given(", ".join(stack.waits_for)),
-            "; this is what it would do with them, and what depends on their values is unknown yet",
+            ("; this is what it would do with them; what depends on their values is not known yet"),
         ]
     known = "this is not all" if stack.changes or stack.pending else "not planned"
     return [
         f"{known} yet: it needs outputs of ",
         Given(", ".join(stack.waits_for)),
-        " that are not deployed, and is planned when they are",
+        " that are not deployed yet, and is planned when they are",
     ]
 
 
@@ -149,10 +149,10 @@ def cost_lines(cost: CostReview, *, most: int | None = None) -> Iterator[Line]:
     """The difference, that of `most` resources, and where the prices are from."""
     known, changes = cost.known
     if not changes:
-        yield ["no change in what is paid for by the hour"]
+        yield ["no change in hourly costs"]
         return
     high, low = (_hour_and_month(x, cost.currency) for x in (cost.hourly, cost.hourly_at_minimum))
-    where = "" if high == low else f" at the maximum of nodes, {low} at the minimum"
+    where = "" if high == low else f" at the maximum number of nodes, {low} at the minimum"
     some, named = f"{changes - known} of {changes} changes", _without_price(cost, most)
     if known == changes:
         yield [f"{high}{where}"]

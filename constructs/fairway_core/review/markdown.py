@@ -91,7 +91,7 @@ def head(review: Review) -> Iterator[str]:
     for loss in review.losses:
         yield f"- {_written(_loss_line(loss, allowed=loss.address in review.allowed))}"
     if lost:
-        yield from ("", f"Where all of that is meant: {code(lines.allow_options(review.losses))}")
+        yield from ("", f"To accept all of that: {code(lines.allow_options(review.losses))}")
     for finding in review.findings:
         yield from ("", f"- ⚠️ {code(_words(finding))} ({code(finding.id)})")
     for severity, mark in ((Severity.ERROR, "⛔"), (Severity.WARNING, "⚠️")):
@@ -153,8 +153,8 @@ def _stack(stack: StackReview) -> Iterator[str]:
             f"{len(stack.outputs)} output{'s' if len(stack.outputs) > 1 else ''}",
             [f"- {_written(lines.output_line(each))}" for each in stack.outputs],
         )
-    yield from _changes(stack.pending, "what the base would do already", quiet=True)
-    yield from _changes(stack.dropped, "what only the base would do", quiet=True)
+    yield from _changes(stack.pending, "what the base branch would already do", quiet=True)
+    yield from _changes(stack.dropped, "what only the base branch would do", quiet=True)
     yield from _changes(stack.drift, "changed outside of Terraform (drift)")
     if stack.reread:
         yield from (_written(lines.reread_line(stack)), "")

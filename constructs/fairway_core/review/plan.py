@@ -155,14 +155,14 @@ def _plan(stack: str, file: Path) -> Plan:
     except KeyTwice as error:
         raise _no_plan(file, str(error)) from None
     if not isinstance(data, dict) or "format_version" not in data:
-        raise _no_plan(file, "this is JSON, and no plan")
+        raise _no_plan(file, "this is JSON, but not a plan")
     version = str(data["format_version"])
     if not _FORMAT.fullmatch(version):
-        raise _no_plan(file, f"a plan of format {version}, and only formats 1.x are known")
+        raise _no_plan(file, f"this plan has format {version}, and only formats 1.x are known")
     if "values" in data and "resource_changes" not in data:
-        raise _no_plan(file, "this is a state, and no plan")
+        raise _no_plan(file, "this is a state, not a plan")
     if "resource_changes" not in data and "planned_values" not in data:
-        raise _no_plan(file, "this is JSON, and no plan")
+        raise _no_plan(file, "this is JSON, but not a plan")
     _check_shape(data, file)
     return Plan(stack, data, tuple(_missing_inputs(data)))
 
@@ -172,7 +172,7 @@ def _content(file: Path) -> bytes:
     try:
         facts = file.stat()
         if stat.S_ISCHR(facts.st_mode) or stat.S_ISBLK(facts.st_mode):
-            raise _no_plan(file, "this is a device, and no file")
+            raise _no_plan(file, "this is a device, not a file")
         if facts.st_size > _LARGEST:
             raise _too_large(file)
         with file.open("rb") as stream:
@@ -274,15 +274,15 @@ def _at(data: Any, *keys: str) -> Any:
 def _plan_of_log(stack: str, file: Path, content: bytes) -> Plan:
     """A stack that could not be planned, by the diagnostics of `terraform plan -json`."""
     if content[:2] == b"PK":
-        raise _no_plan(file, "this is Terraform's own plan file, and no JSON")
+        raise _no_plan(file, "this is Terraform's own plan file, not JSON")
     errors = list(_errors(content))
     if not errors:
-        raise _no_plan(file, "this is no JSON")
+        raise _no_plan(file, "this is not JSON")
     missing: dict[str, None] = {}
     for summary, stacks in errors:
         if summary != _NO_STATE and not (summary == _NO_OUTPUT and stacks):
             message = f"{file}: terraform plan failed: {summary}"
-            raise UserError.of("plan-failed", message, "see all that it says: terraform plan")
+            raise UserError.of("plan-failed", message, "see its whole output: terraform plan")
         missing.update(dict.fromkeys(stacks or ["another stack"]))
     return Plan(stack, {}, tuple(missing))
 

@@ -163,9 +163,9 @@ def _left_behind(name: str, plans: Sequence[Plan]) -> Finding:
     return Finding(
         "environment-left",
         f"the environment `{name}` would stay in Azure and continue to cost money: no file "
-        f"asks for it any more, and {new} would be made beside it, with nothing of its data",
-        f"a name cannot be changed: keep `name: {name}`, or copy the data over and then take "
-        f"`{name}` down with its old file, as docs/teardown.md says",
+        f"describes it any more, and {new} would be created beside it, with none of its data",
+        f"a name cannot be changed: keep `name: {name}`, or copy the data over and then "
+        f"tear `{name}` down with its old file (docs/teardown.md)",
         severity=Severity.WARNING,
     )
 
@@ -231,9 +231,9 @@ def _shortcomings(plan: Plan, state: str) -> list[Finding]:
         return [
             Finding(
                 "failed-plan",
-                f"Terraform gave up on {plan.stack}: this is not all that would change",
-                "look at what `terraform plan` says; where data would be lost too, it is often "
-                "`prevent_destroy`, which refuses to delete what is protected",
+                f"Terraform stopped early on {plan.stack}: more would change than is shown",
+                "read the output of `terraform plan`; if data would be lost too, the cause "
+                "is often `prevent_destroy`, which refuses to delete what is protected",
                 severity=Severity.WARNING,
             )
         ]
@@ -241,7 +241,7 @@ def _shortcomings(plan: Plan, state: str) -> list[Finding]:
         return [
             Finding(
                 "partial-plan",
-                f"the plan of {plan.stack} leaves something for later",
+                f"the plan of {plan.stack} is incomplete",
                 "plan again without `-target`, or once more after this one is applied",
                 severity=Severity.WARNING,
             )

@@ -62,7 +62,7 @@ PatienceOption = Annotated[
     typer.Option(
         "--patience",
         metavar="SPAN",
-        help="How long to wait on each of several targets before the next, such as 30m.",
+        help="How long to wait on each of several targets before trying the next, such as 30m.",
     ),
 ]
 SetOption = Annotated[
@@ -80,7 +80,7 @@ TagOption = Annotated[
     typer.Option(
         "--tag",
         metavar="TAG",
-        help="A word to find the run by, as with `fairway list --tag`. Repeatable.",
+        help="Tag to find the run by, as with `fairway list --tag`. Repeatable.",
         autocompletion=completion.tags,
     ),
 ]

@@ -17,8 +17,8 @@ def command(
         bool | None,
         typer.Option(
             "--min/--max",
-            help="Which value is the best; by default what the job says in `better:`, "
-            "or the metric's name.",
+            help="Which value is best; by default what the job's `better:` says, or the "
+            "metric's name implies.",
         ),
     ] = None,
     metric: Annotated[
@@ -26,7 +26,7 @@ def command(
         typer.Option(
             "--metric",
             "-m",
-            help="Which metric, where the job has several.",
+            help="The metric, if the job has several.",
             autocompletion=completion.metrics,
         ),
     ] = None,

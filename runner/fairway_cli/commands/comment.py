@@ -14,10 +14,13 @@ def command(
     folder: Annotated[
         Path,
         typer.Argument(
-            metavar="DIR", help="Holds a folder review-ENVIRONMENT with a review.json for each."
+            metavar="DIR",
+            help="Folder that holds review-ENVIRONMENT/review.json for each environment.",
         ),
     ],
-    run: Annotated[str, typer.Option(metavar="URL", help="The run that made the reviews.")],
+    run: Annotated[
+        str, typer.Option(metavar="URL", help="The workflow run that made the reviews.")
+    ],
     commit: Annotated[str, typer.Option(metavar="SHA", help="The commit that was planned.")],
     head: Annotated[
         str, typer.Option(metavar="OWNER/REPO", help="The repository that the commit is from.")

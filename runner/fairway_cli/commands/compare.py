@@ -29,7 +29,7 @@ def command(
     from fairway_runner.runs.store import RunStore
 
     if csv and json_:
-        raise UserError.of("bad-value", "--csv and --json exclude each other", "give one of them")
+        raise UserError.of("bad-value", "--csv and --json cannot be combined", "give one of them")
     store = RunStore.here()
     found = [store.find(run) for run in runs]
     for finding in refresh_all(found, logs=True):

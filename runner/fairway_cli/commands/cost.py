@@ -29,14 +29,14 @@ _HoursOption = Annotated[
 ]
 _RunsOption = Annotated[
     bool,
-    typer.Option("--runs", help="What runs have cost, on ENVIRONMENT or anywhere."),
+    typer.Option("--runs", help="Show what runs have cost, on ENVIRONMENT or anywhere."),
 ]
 _ByOption = Annotated[
     str | None,
     typer.Option(
         "--by",
         metavar="WHAT",
-        help="With --runs: a line for each name, tag, user, target or month.",
+        help="With --runs: group by name, tag, user, target or month.",
         autocompletion=completion.groups,
     ),
 ]
@@ -45,8 +45,8 @@ _SinceOption = Annotated[
     typer.Option(
         "--since",
         metavar="WHEN",
-        help="With --runs: those submitted since 7d, or 2026-11-01; by default all, and those of"
-        " other people of the last year.",
+        help="With --runs: only those submitted since 7d, or 2026-11-01; by default all of "
+        "yours, and other people's of the last year.",
     ),
 ]
 _CsvOption = Annotated[
@@ -116,9 +116,11 @@ def _require_runs(*, runs: bool, by: str | None, csv: bool, json_: bool) -> None
         message = "--by, --since and --csv apply to runs only"
         raise UserError.of("bad-value", message, "add --runs")
     if by is not None and by not in BY:
-        raise UserError.of("bad-value", f"--by: runs have no `{by}`", did_you_mean(by, BY))
+        raise UserError.of(
+            "bad-value", f"--by: runs cannot be grouped by `{by}`", did_you_mean(by, BY)
+        )
     if csv and json_:
-        raise UserError.of("bad-value", "--csv and --json exclude each other", "give one of them")
+        raise UserError.of("bad-value", "--csv and --json cannot be combined", "give one of them")
 
 
 def _print_runs(
@@ -219,7 +221,7 @@ def _check_hours(hours: float | None) -> None:
 
     if hours is not None and not 0 <= hours <= 24:
         message = f"--hours-per-day {hours:g}: a day has 24 hours"
-        raise UserError.of("wrong-hours", message, "take a number from 0 to 24")
+        raise UserError.of("wrong-hours", message, "give a number from 0 to 24")
 
 
 def _region(name: str | None, prices: Path | None) -> str | None:

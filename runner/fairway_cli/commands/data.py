@@ -25,13 +25,15 @@ app = typer.Typer(
 )
 
 ForceOption = Annotated[bool, typer.Option("--force", help="Replace files that differ.")]
-QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Draw no progress.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
 
 
 @app.command()
 def put(
     source: Annotated[Path, typer.Argument(metavar="SRC", help="A file or a folder.")],
-    path: Annotated[str, typer.Argument(metavar=_PLACE, help="Where in the storage account.")],
+    path: Annotated[
+        str, typer.Argument(metavar=_PLACE, help="Destination in the storage account.")
+    ],
     force: ForceOption = False,
     quiet: QuietOption = False,
     json_: JsonOption = False,
@@ -50,7 +52,7 @@ def put(
 
 @app.command()
 def get(
-    path: Annotated[str, typer.Argument(metavar=_PLACE, help="Where in the storage account.")],
+    path: Annotated[str, typer.Argument(metavar=_PLACE, help="Source in the storage account.")],
     folder: Annotated[
         Path, typer.Argument(metavar="[FOLDER]", help="Destination; by default the current folder.")
     ] = Path(),
@@ -73,8 +75,10 @@ def get(
 @app.command()
 def stage(
     target: TargetArgument,
-    source: Annotated[str, typer.Argument(metavar="CONTAINER:PATH", help="What is copied.")],
-    destination: Annotated[str, typer.Argument(metavar="MOUNT:PATH", help="Where to.")],
+    source: Annotated[str, typer.Argument(metavar="CONTAINER:PATH", help="The blobs to copy.")],
+    destination: Annotated[
+        str, typer.Argument(metavar="MOUNT:PATH", help="Destination on the cluster.")
+    ],
     watch: WatchOption = False,
     quiet: QuietOption = False,
     json_: JsonOption = False,
@@ -103,7 +107,7 @@ def list_(
         str,
         typer.Argument(
             metavar=f"TARGET|{_PLACE}",
-            help="A target, or where in its storage.",
+            help="A target, or a path in its storage.",
             autocompletion=completion.targets,
         ),
     ],
@@ -134,7 +138,7 @@ def list_(
     elif found:
         print_entries(found)
     else:
-        print(f"nothing is at {where}")
+        print(f"there is nothing at {where}")
 
 
 def _storage(at: BlobPath) -> Storage:

@@ -31,7 +31,7 @@ def command(
     ] = None,
     report: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Write the review that is to be approved next here."),
+        typer.Option(metavar="DIR", help="Write the next review to approve to this folder."),
     ] = None,
     allow: AllowOption = None,
 ) -> None:

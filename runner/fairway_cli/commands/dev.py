@@ -1,4 +1,4 @@
-"""`fairway dev`: a session on a target's nodes, with the code kept in step."""
+"""`fairway dev`: a session on a target's nodes, with the code kept in sync."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ if TYPE_CHECKING:
     from fairway_runner.dev.sessions import Wanted
     from fairway_runner.runs.store import Run, RunStore
 
-_HELP = "Work in a session on a target's nodes, with your code kept in step."
+_HELP = "Work in a session on a target's nodes, with your code kept in sync."
 _MORE = (
-    "`fairway dev TARGET` starts one, or attaches to the one that is there: `fairway dev start -h`."
+    "`fairway dev TARGET` starts a session, or attaches to the running one; see `fairway "
+    "dev start -h`."
 )
 
 app = typer.Typer(
@@ -57,17 +58,19 @@ def start(
     idle: Annotated[
         str | None,
         typer.Option(
-            "--idle", metavar="SPAN", help="End it when unused for so long; 30m, 0s is never."
+            "--idle",
+            metavar="SPAN",
+            help="End it after this long without use; by default 30m, 0s is never.",
         ),
     ] = None,
     jupyter: Annotated[
         bool, typer.Option("--jupyter", help="Run JupyterLab in it, and open a tunnel to it.")
     ] = False,
     sync: Annotated[
-        bool, typer.Option("--sync/--no-sync", help="Copy changes of the code there.")
+        bool, typer.Option("--sync/--no-sync", help="Copy changes of the code to the session.")
     ] = True,
     detach: Annotated[
-        bool, typer.Option("--detach", help="Start it, and do not stay with it.")
+        bool, typer.Option("--detach", help="Start it without attaching to it.")
     ] = False,
     json_: Annotated[bool, typer.Option("--json", help="With --detach: print JSON.")] = False,
     _deadline: DeadlineOption = None,
@@ -83,7 +86,7 @@ def start(
     from fairway_runner.runs.store import RunStore
 
     if json_ and not detach:
-        raise UserError.of("bad-value", "--json is for --detach", "add --detach")
+        raise UserError.of("bad-value", "--json needs --detach", "add --detach")
     store, found = RunStore.here(), _target(target)
     given = _given(job=job, set_=set_, nodes=nodes, hours=hours, idle=idle, jupyter=jupyter)
     run = _there(store, found, given) or _begin(store, found, given)
@@ -192,7 +195,7 @@ def _there(store: RunStore, target: Target, given: dict[str, Any]) -> Run | None
     run = sessions[-1]
     if given:
         names = ", ".join(f"--{name.rstrip('_')}" for name in given)
-        message = f"{run.id} is on {target.name} already: {names} would be another session's"
+        message = f"{run.id} already runs on {target.name}: {names} would need another session"
         hint = (
             f"attach to it: fairway dev {target.name}\nor end it first: fairway dev stop {run.id}"
         )
@@ -226,7 +229,7 @@ def _wanted(given: dict[str, Any]) -> Wanted:
         if not 0 < given["hours"] <= _MOST_HOURS:
             message = f"--hours: {given['hours']:g} is not a valid length of a session"
             raise UserError.of(
-                "bad-value", message, f"say more than 0, and at most {_MOST_HOURS:,}"
+                "bad-value", message, f"give more than 0, and at most {_MOST_HOURS:,}"
             )
         fields["seconds"] = given["hours"] * 3600
     return Wanted(**fields)

@@ -88,7 +88,7 @@ def _of_target(name: str) -> Iterator[Examined]:
     from fairway_runner.targets.lookup import all_targets, find_target
 
     if name not in all_targets() and name in known_environments():
-        message = f"`{name}` is an environment, and no target"
+        message = f"`{name}` is an environment, not a target"
         raise UserError.of("unknown-target", message, f"fairway doctor --environment {name}")
     findings = tuple(engine_for(find_target(name)).doctor())
     yield Examined(f"target {name}", "has problems" if findings else "ready", findings)

@@ -12,19 +12,22 @@ from fairway_cli.commands.arguments import DeadlineOption, RunArgument
 def command(
     run: RunArgument,
     words: Annotated[
-        list[str], typer.Argument(metavar="-- COMMAND…", help="What to run.", show_default=False)
+        list[str],
+        typer.Argument(metavar="-- COMMAND…", help="The command to run.", show_default=False),
     ],
     task: Annotated[
         str | None,
         typer.Option(
-            "--task", metavar="TASK", help="Beside this task; by default the first that runs."
+            "--task",
+            metavar="TASK",
+            help="The task to join; by default the first that is running.",
         ),
     ] = None,
     node: Annotated[
         int | None, typer.Option("--node", min=0, help="On this node of the task, from 0.")
     ] = None,
     rank: Annotated[
-        int | None, typer.Option("--rank", min=0, help="Beside this rank, on its node.")
+        int | None, typer.Option("--rank", min=0, help="The rank to join, on its node.")
     ] = None,
     _deadline: DeadlineOption = None,
 ) -> None:

@@ -25,7 +25,8 @@ def command(
         str | None, typer.Option(help="Azure region; by default southcentralus.")
     ] = None,
     engine: Annotated[
-        str | None, typer.Option(help="What runs the jobs: ssh (the default), slurm or batch.")
+        str | None,
+        typer.Option(help="The engine that runs the jobs: ssh (the default), slurm or batch."),
     ] = None,
     size: Annotated[
         str | None, typer.Option(help="The VM size of the nodes; see fairway sizes.")
@@ -37,7 +38,7 @@ def command(
         int | None, typer.Option(help="Monthly budget in USD, for alerts; by default 1500.")
     ] = None,
     email: Annotated[
-        str | None, typer.Option(help="Mail address of the owner, who gets the alerts.")
+        str | None, typer.Option(help="Email address of the owner, who gets the alerts.")
     ] = None,
     yes: Annotated[
         bool, typer.Option("--yes", "-y", help="Ask nothing; take the defaults.")

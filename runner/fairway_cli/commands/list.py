@@ -62,14 +62,13 @@ _SortOption = Annotated[
     ),
 ]
 _LimitOption = Annotated[
-    int | None, typer.Option("--limit", "-n", min=1, help="Show only the last N of the list.")
+    int | None,
+    typer.Option("--limit", "-n", min=1, help="Show only the last N runs of the list."),
 ]
 _WatchOption = Annotated[
-    bool, typer.Option("--watch", help="Draw the list again until all of them have ended.")
+    bool, typer.Option("--watch", help="Keep refreshing the list until all of them have ended.")
 ]
-_ReverseOption = Annotated[
-    bool, typer.Option("--reverse", help="With --sort: put the lowest last.")
-]
+_ReverseOption = Annotated[bool, typer.Option("--reverse", help="With --sort: reverse the order.")]
 
 
 def command(

@@ -20,7 +20,7 @@ def command(
     ] = False,
     task: TaskOption = None,
     rank: Annotated[
-        int | None, typer.Option("--rank", min=0, help="Only this rank, where the log names ranks.")
+        int | None, typer.Option("--rank", min=0, help="Only this rank, if the log names ranks.")
     ] = None,
     node: Annotated[
         int | None, typer.Option("--node", min=0, help="Only the ranks of this node, from 0.")
@@ -106,6 +106,6 @@ def _require_end(run: Run) -> None:
     if run.state == "lost":
         from fairway_core.findings import UserError
 
-        message = f"{run.id} is lost: {run.status.reason or 'nothing knows of it any more'}"
+        message = f"{run.id} is lost: {run.status.reason or 'its target no longer knows it'}"
         hint = f"run it again: fairway retry {run.id}"
         raise UserError.of("lost-run", message, hint, exit_code=5)

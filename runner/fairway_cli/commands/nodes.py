@@ -193,7 +193,7 @@ def report(
         str | None,
         typer.Option(
             metavar="TEXT",
-            help="What you saw; by default the reason of the drain.",
+            help="What you saw; by default the reason for the drain.",
             show_default=False,
         ),
     ] = None,

@@ -29,7 +29,8 @@ def command(
         list[str] | None,
         typer.Option(
             metavar="PLAN.json|DIR",
-            help="A plan, or a folder of --out, whose changes are listed apart. Repeatable.",
+            help="A plan of the base branch, or a folder of --out; its changes are listed "
+            "separately. Repeatable.",
         ),
     ] = None,
     out: Annotated[

@@ -46,7 +46,7 @@ def evaluate(
         typer.Option(
             "--formula",
             metavar="FILE",
-            help="A formula to try; by default the pool's own. The pool stays as it is.",
+            help="A formula to try; by default the pool's own. The pool is not changed.",
         ),
     ] = None,
     json_: JsonOption = False,

@@ -25,7 +25,7 @@ def command(
         typer.Option(
             "--throughput",
             metavar="METRIC",
-            help="What scaling is measured by; by default the first metric named per_second.",
+            help="Metric to measure scaling by; by default the first named per_second.",
             autocompletion=completion.metrics,
         ),
     ] = None,

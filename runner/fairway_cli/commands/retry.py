@@ -14,7 +14,9 @@ def command(
     run: RunArgument,
     failed: Annotated[
         bool,
-        typer.Option("--failed", help="Leave out tasks that were cancelled or lost."),
+        typer.Option(
+            "--failed", help="Only tasks that failed, not those that were cancelled or lost."
+        ),
     ] = False,
     json_: JsonOption = False,
     _deadline: DeadlineOption = None,

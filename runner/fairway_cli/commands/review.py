@@ -23,7 +23,7 @@ def command(
         list[str] | None,
         typer.Option(
             metavar="[STACK=]PLAN.json",
-            help="A plan of the base branch, whose changes are listed apart. Repeatable.",
+            help="A plan of the base branch; its changes are listed separately. Repeatable.",
         ),
     ] = None,
     markdown: Annotated[

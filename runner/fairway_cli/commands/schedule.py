@@ -63,7 +63,7 @@ def create(
         return
     print(f"{made} runs on {target}, and does not need this machine")
     print(f"  its runs: fairway list --target {target}")
-    print(f"  its end:  fairway schedule delete {made} --target {target}")
+    print(f"  end it:   fairway schedule delete {made} --target {target}")
 
 
 @app.command("list")
@@ -145,7 +145,7 @@ def _recurrence(schedules: Schedules, every: str | None, cron: str | None) -> Re
     from fairway_core.findings import UserError
 
     if (every is None) == (cron is None):
-        raise UserError.of("no-time", "say when it runs", "--every 6h, or --cron '30 2 * * *'")
+        raise UserError.of("no-time", "no time is given", "use --every 6h, or --cron '30 2 * * *'")
     if cron is not None:
         return schedules.cron(cron, datetime.now(UTC))
     return schedules.every(span("--every", every or ""))

@@ -23,7 +23,7 @@ def command(
         typer.Option(
             "--socket",
             metavar="PATH",
-            help="Listen on a socket file of yours instead, for machines that others use too.",
+            help="Listen on a Unix socket of yours instead, on machines that others use too.",
         ),
     ] = None,
     open_: Annotated[
@@ -33,12 +33,13 @@ def command(
         bool,
         typer.Option(
             "--behind-proxy",
-            help="For several people: a proxy signs them in with Entra ID, and passes their token.",
+            help="Serve several people: a proxy signs them in with Entra ID, and passes on "
+            "their tokens.",
         ),
     ] = False,
     public_url: Annotated[
         str | None,
-        typer.Option("--public-url", metavar="URL", help="The address that people open, https://…"),
+        typer.Option("--public-url", metavar="URL", help="The URL that people open, https://…"),
     ] = None,
     tenant: Annotated[
         str | None,
@@ -56,7 +57,7 @@ def command(
     ] = None,
     _deadline: DeadlineOption = None,
 ) -> None:
-    """Show the runs of this project in a browser, and answer by REST under /api/v1.
+    """Show the runs of this project in a browser, with a REST API under /api/v1.
 
     It listens on loopback alone, and asks for the token in the address that it prints. While it
     runs, it begins next steps and takes runs to their next targets. End it with Ctrl-C; no run ends
@@ -97,7 +98,10 @@ def _require_options_that_agree(
 
     if behind_proxy:
         if open_ or (socket is not None and (port or address is not None)):
-            message = "--behind-proxy excludes --open, and --socket excludes --port and --address"
+            message = (
+                "--behind-proxy cannot be combined with --open, nor --socket with "
+                "--port or --address"
+            )
             raise UserError.of("bad-value", message, "people open the address of the proxy")
         return
     if address is not None or any(settings.values()):
@@ -105,7 +109,7 @@ def _require_options_that_agree(
         hint = "without it the server listens on loopback alone: add --behind-proxy, or leave them"
         raise UserError.of("bad-value", message, hint)
     if socket is not None and (port or open_):
-        message = "--socket excludes --port and --open"
+        message = "--socket cannot be combined with --port or --open"
         raise UserError.of("bad-value", message, "a browser opens ports: leave --socket out")
 
 

@@ -90,7 +90,7 @@ def command(
 
         run = go_on(_unfinished(store, resume))
     elif job is None:
-        raise UserError.of("no-job", "say which job", "fairway submit JOB, or --resume RUN")
+        raise UserError.of("no-job", "no job is given", "fairway submit JOB, or --resume RUN")
     else:
         ready = make_ready(
             load_job(job, set_ or ()),
@@ -137,4 +137,4 @@ def _ask(tasks: int, *, yes: bool) -> None:
     if sys.stdin.isatty() and sys.stderr.isatty():
         typer.confirm(f"Start {tasks:,} tasks?", abort=True, err=True)
         return
-    raise many(tasks, "say --yes if that is meant")
+    raise many(tasks, "add --yes to start them")

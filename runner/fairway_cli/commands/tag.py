@@ -27,7 +27,7 @@ def command(
         typer.Option(
             "--remove",
             metavar="TAG",
-            help="Take this tag off. Repeatable.",
+            help="Tag to remove. Repeatable.",
             autocompletion=completion.tags,
         ),
     ] = None,

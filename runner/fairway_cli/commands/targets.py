@@ -12,7 +12,7 @@ from fairway_cli.commands.arguments import DeadlineOption, JsonOption, TargetArg
 
 _HELP = "List the targets that jobs can run on, or read them from a deployment."
 _OfflineOption = Annotated[
-    bool, typer.Option("--offline", help="Do not ask how many nodes there are now.")
+    bool, typer.Option("--offline", help="Do not ask for the current number of nodes.")
 ]
 
 app = typer.Typer(add_completion=False, invoke_without_command=True, help=_HELP)
@@ -100,9 +100,11 @@ def sync(
 def prepare(
     target: TargetArgument,
     print_: Annotated[
-        bool, typer.Option("--print", help="Print what would be made, for kubectl apply -f.")
+        bool, typer.Option("--print", help="Print the manifests, for kubectl apply -f.")
     ] = False,
-    apply: Annotated[bool, typer.Option("--apply", help="Make it, with your own rights.")] = False,
+    apply: Annotated[
+        bool, typer.Option("--apply", help="Apply the manifests, with your own rights.")
+    ] = False,
     _deadline: DeadlineOption = None,
 ) -> None:
     """Make what a Kubernetes cluster needs before jobs run there.
@@ -115,6 +117,6 @@ def prepare(
 
     if print_ == apply:
         hint = f"fairway targets prepare {target} --print"
-        raise UserError.of("bad-option", "say either --print or --apply", hint)
+        raise UserError.of("bad-option", "give either --print or --apply", hint)
     engine = preparing(find_target(target))
     print(engine.manifests() if print_ else engine.prepare().rstrip())

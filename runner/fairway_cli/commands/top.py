@@ -85,7 +85,7 @@ def _text(run: Run, samples: dict[str, Sample], *, gpus: bool) -> str:
     from fairway_runner.runs.figures import figures, in_words
 
     if not samples:
-        return f"{run.id}  {run.state}\nno node of it was sampled yet"
+        return f"{run.id}  {run.state}\nnone of its nodes has been sampled yet"
     all_ = [sample for each in figures(run).values() for sample in each]
     table = (gpu_table(samples) if gpus else "") or use_table(samples)
     return f"{run.id}  {run.state}\n{table}\nso far: {in_words(all_)}"

@@ -26,7 +26,7 @@ def command(
     ] = None,
     _deadline: DeadlineOption = None,
 ) -> None:
-    """Forward a port of a run's main host here, such as TensorBoard's 6006.
+    """Forward a port of a run's main host to this machine, such as TensorBoard's 6006.
 
     The tunnel stays open until Ctrl-C.
     """
@@ -36,7 +36,7 @@ def command(
     found = RunStore.here().find(run)
     found.refresh()
     if found.state in FINAL_STATES:
-        message = f"{found.id} has ended: nothing of it listens any more"
+        message = f"{found.id} has ended: nothing listens there any more"
         raise UserError.of("ended-run", message, f"look at its files: fairway fetch {found.id}")
     here = local_port or port
     _require_free(here)
@@ -66,7 +66,7 @@ def _require_free(port: int) -> None:
 
     if error := _taken(port):
         message = f"port {port} on this machine cannot be used: {error.strerror}"
-        hint = "take another: --local-port PORT"
+        hint = "choose another: --local-port PORT"
         raise UserError.of("port-in-use", message, hint)
 
 

@@ -41,7 +41,7 @@ The examples below show only the lines that matter.
 
 _SECTIONS = {
     Subject.ENVIRONMENT: "On the environment file",
-    Subject.TERRAFORM: "On the Terraform that is written",
+    Subject.TERRAFORM: "On the generated Terraform",
     Subject.PLAN: "On a plan",
     Subject.JOB: "On a job",
 }

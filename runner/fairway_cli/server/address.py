@@ -76,7 +76,7 @@ def token_for(address: Address) -> str:
         try:
             return _fitting(Path(name).read_text("utf-8").strip(), name)
         except (OSError, UnicodeDecodeError) as error:
-            why = error.strerror if isinstance(error, OSError) else "it is no text"
+            why = error.strerror if isinstance(error, OSError) else "it is not text"
             raise UserError.of("no-token", f"{name}: {why}", f"{TOKEN_FILE} names it") from None
     if is_loopback(address.host) and (token := _recorded(address)):
         return _fitting(token, "serve.json")

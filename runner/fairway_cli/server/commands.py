@@ -28,8 +28,8 @@ def at_server(url: str, name: str | None, here: Any, *, is_typed: bool) -> Any:
     does, where `--server` was typed: with FAIRWAY_SERVER, others are those of this machine."""
     if name not in _SERVED:
         if is_typed and name is not None:
-            message = f"`fairway {name}` asks no server"
-            hint = f"leave --server out; with it there are {', '.join(_SERVED)}"
+            message = f"`fairway {name}` does not work with --server"
+            hint = f"leave --server out; these work with it: {', '.join(_SERVED)}"
             raise UserError.of("no-server-command", message, hint)
         return here
     command = import_module(f"fairway_cli.commands.{name}").command
@@ -50,5 +50,5 @@ def require_unset(name: str, **options: object) -> None:
     """UserError where an option is given that only this machine's own command has."""
     for option, value in options.items():
         if value:
-            message = f"`fairway {name}` of a server has no --{option.replace('_', '-')}"
-            raise UserError.of("no-server-option", message, "leave it out, or --server")
+            message = f"`fairway {name}` has no --{option.replace('_', '-')} with --server"
+            raise UserError.of("no-server-option", message, "leave one of the two out")

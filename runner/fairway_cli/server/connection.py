@@ -46,7 +46,7 @@ class Allowance:
         self.answers -= 1
         self.size -= size
         if self.answers < 0 or self.size < 0:
-            raise server.strange("it answers without end")
+            raise server.strange("its answer does not end")
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class Server:
         with self._asked(method, path, query, body, patience) as response:
             content = response.read(_LARGEST + 1)
             if len(content) > _LARGEST:
-                raise self.strange("it answers without end")
+                raise self.strange("its answer does not end")
             return Answer(content, {name.lower(): value for name, value in response.getheaders()})
 
     def data(self, answer: Answer) -> Any:
@@ -116,7 +116,7 @@ class Server:
             return json.loads(answer.body)
         except (ValueError, RecursionError):
             kind = answer.headers.get("content-type", "nothing that it names")
-            raise self.strange(f"it answers with {kind}") from None
+            raise self.strange(f"its answer is {kind}") from None
 
     @contextmanager
     def events(
@@ -133,7 +133,7 @@ class Server:
         try:
             yield
         except (KeyError, TypeError, ValueError, AttributeError, IndexError):
-            raise self.strange("its answer is not of this interface") from None
+            raise self.strange("its answer is not what was asked for") from None
 
     def strange(self, what: str) -> UserError:
         """What is said of a server that is none of ours."""
@@ -177,7 +177,7 @@ class Server:
             field, _, value = line.decode("utf-8", "replace").rstrip("\r\n").partition(": ")
             size += len(line)
             if size > _LONGEST_EVENT:
-                raise self.strange("it tells an event without end")
+                raise self.strange("one of its events does not end")
             if field == "id":
                 event_id = value
             elif field == "event":
@@ -198,7 +198,7 @@ class Server:
     def _refused(self, response: HTTPResponse, call: str) -> UserError:
         status, kind = response.status, response.headers.get_content_type()
         if status // 100 == 3:
-            return self.strange(f"it sends elsewhere, with status {status}")
+            return self.strange(f"it redirects elsewhere, with status {status}")
         try:
             told = json.loads(response.read(_LARGEST))
             findings = found_in(told["findings"], self.sent)

@@ -79,7 +79,7 @@ def follow_run(server: Server, run_id: str, out: BinaryIO) -> None:
 
 def _refuse_lost(server: Server, run_id: str) -> NoReturn:
     """UserError with exit code 5 where a run that was followed is lost."""
-    reason = state_of(server, run_id)["reason"] or "nothing knows of it any more"
+    reason = state_of(server, run_id)["reason"] or "its target no longer knows it"
     hint = f"run it again: fairway retry {run_id}"
     raise UserError.of("lost-run", f"{run_id} is lost: {reason}", hint, exit_code=_FAILED)
 
@@ -182,7 +182,7 @@ class _Logs:
     def _add(self, name: str, data: bytes) -> None:
         self.size += len(data)
         if self.size > _MOST_BYTES:
-            raise self.server.strange("it answers without end")
+            raise self.server.strange("its answer does not end")
         with self.files[name].open("ab") as out:
             out.write(data)
 

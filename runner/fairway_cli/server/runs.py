@@ -169,5 +169,5 @@ class Patience:
             raise error
         if not self.told:
             self.told = True
-            said = f"{error.findings[0].message}; it is asked again, Ctrl-C ends it"
+            said = f"{error.findings[0].message}; retrying, Ctrl-C ends it"
             print(printable(said), file=sys.stderr, flush=True)

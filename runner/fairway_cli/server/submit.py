@@ -48,7 +48,7 @@ def submit_command(
 
     require_unset("submit", resume=resume)
     if job is None:
-        raise UserError.of("no-job", "say which job", "fairway submit JOB")
+        raise UserError.of("no-job", "no job is given", "fairway submit JOB")
     if patience is not None:
         span("--patience", patience)
     job_file = load_job(job, set_ or ())
@@ -147,12 +147,12 @@ def _confirm(error: UserError) -> None:
     if sys.stdin.isatty() and sys.stderr.isatty():
         typer.confirm(printable(f"{message}. Start them?"), abort=True, err=True)
         return
-    raise UserError.of("many-tasks", message, "say --yes if that is meant")
+    raise UserError.of("many-tasks", message, "add --yes to start them")
 
 
 def _unheard(error: UserError, run_id: str) -> UserError:
     """What is said where it may have been started."""
-    hint = f"nothing starts twice: submit it again with --run-id {run_id}"
+    hint = f"submit it again with --run-id {run_id}: nothing starts twice"
     finding = Finding("cut-off-submission", f"{run_id} may have been started", hint)
     return UserError([*error.findings, finding], exit_code=error.exit_code)
 

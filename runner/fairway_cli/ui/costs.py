@@ -153,7 +153,7 @@ def _print_idle(facts: dict[str, Any]) -> None:
 
 def _print_sources(facts: dict[str, Any]) -> None:
     known = facts["known"]
-    print(f"prices are known of {known['parts']} of {known['of']} parts ({known['share']:.0%})")
+    print(f"{known['parts']} of {known['of']} parts have known prices ({known['share']:.0%})")
     for source in facts["prices"]:
         print(f"prices from {source['source']}, of {_span(source)}")
 
@@ -170,12 +170,13 @@ def _print_unknown(
     for region, meters in missing.items():
         print(f"no price in {region}: {', '.join(meters)}")
     if missing and not asked:
-        print("without --offline and --prices Azure's price service is asked, without credentials")
+        print(
+            "without --offline and --prices, Azure's price service is asked; that needs "
+            "no credentials"
+        )
     if missing and elsewhere is not None:
         region, number = elsewhere
-        print(
-            f"with --region {region} prices are known of {number} of {facts['known']['of']} parts"
-        )
+        print(f"with --region {region}, {number} of {facts['known']['of']} parts have known prices")
     print("prices of your own: --prices FILE, see docs/cost.md")
 
 
@@ -206,7 +207,7 @@ def _line_facts(line: Line) -> dict[str, Any]:
         "by_use": part.by_use,
         "unit_price": None if price is None else price.hourly,
         "hourly": _amounts(line.hourly),
-        "reason": part.reason or (f"no price of it in {region} is known" if unknown else ""),
+        "reason": part.reason or (f"its price in {region} is not known" if unknown else ""),
     }
 
 

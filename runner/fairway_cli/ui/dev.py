@@ -106,12 +106,12 @@ def _sync_of(beside: Beside) -> Sync | None:
     known = Known.read(run)
     if known is None or not known.folder.is_dir():
         why = "it was started elsewhere" if known is None else f"{known.folder} is gone"
-        print(f"its code is not kept in step from here: {why}", file=sys.stderr)
+        print(f"its code is not kept in sync from here: {why}", file=sys.stderr)
         return None
     if take_turn(run) is None:
-        print("its code is kept in step by another `fairway dev`", file=sys.stderr)
+        print("its code is kept in sync by another `fairway dev`", file=sys.stderr)
         return None
-    print(f"changes in {known.folder} are copied there, and nothing from there", flush=True)
+    print(f"changes in {known.folder} are copied there, and none are copied back", flush=True)
     return Sync(beside, known)
 
 

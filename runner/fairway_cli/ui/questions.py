@@ -13,11 +13,13 @@ if TYPE_CHECKING:
 
 _QUESTIONS = {
     "location": "Azure region",
-    "engine": "What runs the jobs (ssh: VMs of your own, slurm: a queue, batch: Azure Batch)",
+    "engine": (
+        "Engine that runs the jobs (ssh: VMs of your own, slurm: a queue, batch: Azure Batch)"
+    ),
     "size": "VM size (fairway sizes lists them)",
     "nodes": "How many nodes, at most",
     "budget": "Monthly budget in USD, for alerts",
-    "email": "Mail address of the owner",
+    "email": "Email address of the owner",
 }
 
 

@@ -36,7 +36,7 @@ _BOLD = "1"
 def form_of(*, markdown: bool, json_: bool) -> str:
     """The form that the options ask for; UserError where they ask for two."""
     if markdown and json_:
-        raise UserError.of("two-forms", "--markdown and --json exclude each other", "choose one")
+        raise UserError.of("two-forms", "--markdown and --json cannot be combined", "choose one")
     return "json" if json_ else "markdown" if markdown else "text"
 
 
@@ -86,8 +86,8 @@ def _print_stack(stack: StackReview) -> None:
         _print_changes(chosen, word, _COLOURS[action])
     for output in stack.outputs:
         print(f"  output {_written(lines.output_line(output))}")
-    _print_changes(stack.pending, "what the base would do already", "2")
-    _print_changes(stack.dropped, "what only the base would do", "2")
+    _print_changes(stack.pending, "what the base branch would already do", "2")
+    _print_changes(stack.dropped, "what only the base branch would do", "2")
     _print_changes(stack.drift, "changed outside of Terraform (drift)", "36")
     if stack.reread:
         print(f"  {_written(lines.reread_line(stack))}")

@@ -72,9 +72,9 @@ def print_run_costs(facts: dict[str, Any]) -> None:
             "the region with --region, or prices with --prices FILE or as `price` of the target"
         )
     if facts["by"] == "tag":
-        print("\na run with several tags is in each of them, and in the sum once")
+        print("\na run with several tags counts under each, and once in the total")
     if since := facts["others_since"]:
-        print(f"\nof runs that others have submitted, those since {since} count: --since WHEN")
+        print(f"\nruns that others have submitted count since {since}; change it with --since WHEN")
     if budget := facts.get("budget"):
         print(f"\n{_budget_line(budget, facts['currency'])}")
 

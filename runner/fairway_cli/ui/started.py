@@ -89,11 +89,11 @@ def _who_begins(left: Sequence[str], by: str) -> str:
     """By what the steps begin that no target has yet, and which machine has to stay on for it: that
     of the server, where no command is named."""
     if not left:
-        return "  its steps begin by themselves, also where no command follows it"
+        return "  its steps begin by themselves, even if no command follows it"
     names = ", ".join(left[:_NAMED]) + (f" and {len(left) - _NAMED} more" * (len(left) > _NAMED))
     if not by:
-        return f"  the server has to stay on for: {names}, which it begins"
-    return f"  this machine has to stay on for: {names}, begun {by}"
+        return f"  the server has to stay on to begin: {names}"
+    return f"  this machine has to stay on to begin: {names}, {by}"
 
 
 def changes_shown(changes: Changes) -> Iterator[str]:

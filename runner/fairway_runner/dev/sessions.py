@@ -96,7 +96,7 @@ def begin(wanted: Wanted, target: Target, store: RunStore) -> tuple[Run, Sequenc
     job = job_file.resolve(target)
     if job.nodes > 1 and not capabilities(target.engine).one_copy:
         message = f"a session on `{target.name}` has one node: its engine is `{target.engine}`"
-        hint = "its nodes have copies of the code, which cannot be kept in step: --nodes 1"
+        hint = "its nodes have copies of the code, which cannot be kept in sync: --nodes 1"
         raise UserError.of("not-supported", message, hint)
     # Before the code is collected: what changes from now on is sent.
     known = Known.of(job_file.folder / job.code.path, job.code.exclude)

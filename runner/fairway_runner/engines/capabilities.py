@@ -261,7 +261,7 @@ def _about_notify(job: Job, target: Target, able: Capabilities) -> Iterator[Find
     elif job.notify and "waiting" in job.notify.on and not able.tells_secretly:
         for name in job.notify.secrets.values():
             message = f"`{target.name}` cannot tell that a run waits: only its tasks know `{name}`"
-            hint = "leave `waiting` out of `notify.on`, or take a receiver without a secret"
+            hint = "leave `waiting` out of `notify.on`, or use a receiver without a secret"
             yield Finding("not-supported", message, hint, "notify.on")
 
 

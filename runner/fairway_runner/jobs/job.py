@@ -30,7 +30,7 @@ def _job_name(value: str) -> str:
     if not re.fullmatch(r"[a-z][a-z0-9-]{0,39}", value):
         raise FieldError(
             f"`{value[:60]}` is not a job's name",
-            "up to 40 small letters, digits and hyphens, the first of them a letter",
+            "up to 40 lower-case letters, digits and hyphens, the first of them a letter",
         )
     return value
 
@@ -115,7 +115,7 @@ def _attempts(value: Any) -> Any:
 def _image(value: str) -> str:
     if not is_image(value):
         hint = (
-            "write it as a registry does, in small letters but for the tag, for example "
+            "write it as a registry does, in lower-case letters except in the tag, for example "
             "myregistry.azurecr.io/train:1"
         )
         raise FieldError(f"`{value[:60]}` is not a container image", hint)

@@ -65,7 +65,7 @@ def is_own(path: Path) -> bool:
 def require_own_template(file: Path) -> None:
     """UserError for a template that was sent, of those who run no code on this machine."""
     if not is_own(file):
-        hint = "take one of `fairway templates`, or ask for the role Operator"
+        hint = "use one of `fairway templates`, or ask for the role Operator"
         message = "your role does not let you send templates"
         raise UserError.of("missing-role", message, hint)
 

@@ -34,7 +34,7 @@ OF_THE_WHOLE = ("name", "tags", "note", "code")
 
 def _step_name(value: str) -> str:
     if not re.fullmatch(r"[a-z][a-z0-9-]{0,14}", value):
-        hint = "up to 15 small letters, digits and hyphens, the first of them a letter"
+        hint = "up to 15 lower-case letters, digits and hyphens, the first of them a letter"
         raise FieldError(f"`{value[:60]}` is not a step's name", hint)
     return value
 

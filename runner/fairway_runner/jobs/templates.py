@@ -69,12 +69,12 @@ def find_template(name: str, job_folder: Path) -> Path:
 _LIST = "list them with: fairway templates"
 
 
-_ENGINE = "`{}` is a kind of target, and no template: fairway submit JOB --target NAME"
-_PLAIN = "take `template: plain`, which runs the command as it is"
+_ENGINE = "`{}` is a kind of target, not a template: fairway submit JOB --target NAME"
+_PLAIN = "use `template: plain`, which runs the command as it is"
 # What people name who come from elsewhere.
 _FOREIGN = {
-    **dict.fromkeys(("mpi", "mpirun", "mpiexec"), "take `openmpi`, `mpich` or `intelmpi`"),
-    **dict.fromkeys(("pytorch", "ddp", "accelerate"), "take `torchrun`"),
+    **dict.fromkeys(("mpi", "mpirun", "mpiexec"), "use `openmpi`, `mpich` or `intelmpi`"),
+    **dict.fromkeys(("pytorch", "ddp", "accelerate"), "use `torchrun`"),
     **dict.fromkeys(("sbatch", "srun"), "submit to a target with Slurm: fairway targets list"),
     **{engine: _ENGINE.format(engine) for engine in ENGINES},
     **dict.fromkeys(("python", "bash", "shell", "none"), _PLAIN),

@@ -31,7 +31,7 @@ def size_offered(
     sku = next((one for one in skus if str(one.get("name", "")).lower() == size.lower()), None)
     if sku is None:
         message = f"{size} is not offered in {location}"
-        yield Finding("size-not-offered", message, f"take another region or size; see: {how}", path)
+        yield Finding("size-not-offered", message, f"use another region or size; see: {how}", path)
         return
     for restriction in sku.get("restrictions") or ():
         info = restriction.get("restrictionInfo") or {}
@@ -51,7 +51,7 @@ def size_offered(
         there = f"it is in zones {', '.join(zones)}" if zones else "no zone has it there"
         message = f"{size} is not in zone {zone} of {location}: {there}"
         hint = "set `zone:` to another" if zones else "set `zone: none`"
-        yield Finding("size-not-in-zone", message, f"{hint}, or take another region", path)
+        yield Finding("size-not-in-zone", message, f"{hint}, or use another region", path)
 
 
 def quota_suffices(
@@ -130,7 +130,7 @@ def image_version_exists(
         newest = f"the newest is {names[-1]}" if names else "there is none of this image"
         message = f"image `{image.urn}` is not in {location}: {newest}"
         stem = image.urn.rpartition(":")[0]
-        hint = f"name one that is: `image: {stem}:VERSION`" if names else "take another image"
+        hint = f"name one that is: `image: {stem}:VERSION`" if names else "use another image"
         yield Finding("no-image-version", message, hint, path)
 
 
@@ -154,7 +154,7 @@ def pool_takes_image(
             f"Azure Batch lists image `{name}` with the node agent {', '.join(sorted(agents))}, "
             f"and not with {image.node_agent}"
         )
-    hint = "take one that it lists, see: az batch pool supported-images list --output table"
+    hint = "use one that it lists, see: az batch pool supported-images list --output table"
     yield Finding("pool-image-not-listed", message, hint, path)
 
 

@@ -118,7 +118,7 @@ def _region(text: str) -> str:
     from fairway_core.environment.values import Location
 
     location: str = validated("--location", Location, text)
-    more = "take another here, and change `location:` in the environment file"
+    more = "use another here, and change `location:` in the environment file"
     require_region("--location", location, f"is it a new one? {more}")
     return location
 

@@ -78,7 +78,7 @@ def cut_off(run: Run, error: UserError) -> UserError:
 def require_run_id(text: str) -> None:
     """UserError where it cannot be a run's id."""
     if not is_run_id(text):
-        hint = "up to 63 small letters, digits and hyphens, the first of them a letter"
+        hint = "up to 63 lower-case letters, digits and hyphens, the first of them a letter"
         raise UserError.of("bad-run-id", f"`{text[:70]}` is not a run's id", hint)
 
 

@@ -189,7 +189,7 @@ def _require_ids(whole: str, named: Sequence[NamedStep], store: RunStore) -> Non
         if not is_run_id(run):
             message = f"the run of the step `{step.name}` cannot be called {run}"
             longest = LONGEST_ID - len(step_run("", step.name))
-            hint = f"choose a --run-id of up to {longest} small letters, digits and hyphens"
+            hint = f"choose a --run-id of up to {longest} lower-case letters, digits and hyphens"
             raise UserError.of("bad-run-id", message, hint)
         _require_free(run, step.name, store)
 

@@ -326,16 +326,16 @@ def test_a_formula_of_ones_own_is_taken(formula: str, shape: dict[str, bool]) ->
 @pytest.mark.parametrize(
     ("formula", "message", "shape"),
     [
-        ("x = 1;", "no number of dedicated nodes", {}),
-        ("$TargetDedicatedNodes = 1;", "no number of Spot nodes", {"spot": True}),
-        ("x = $TargetDedicatedNodes == 1;", "no number", {}),
-        ("$TargetDedicatedNodes = 1; $TargetLowPriorityNodes = 1;", "one kind only", {}),
+        ("x = 1;", "not set the number of dedicated nodes", {}),
+        ("$TargetDedicatedNodes = 1;", "not set the number of Spot nodes", {"spot": True}),
+        ("x = $TargetDedicatedNodes == 1;", "not set the number", {}),
+        ("$TargetDedicatedNodes = 1; $TargetLowPriorityNodes = 1;", "only one kind", {}),
         (
             "$TargetDedicatedNodes = 1; $TargetLowPriorityNodes = 1;",
             "sets Spot nodes",
             {"mpi": False},
         ),
-        ("$TargetDedicatedNodes = avg($ActiveTasks.GetSample(180));", "takes samples", {}),
+        ("$TargetDedicatedNodes = avg($ActiveTasks.GetSample(180));", "reads samples", {}),
         ("$TargetDedicatedNodes = max(0, avg($ActiveTasks.GetSample((180))));", "samples", {}),
         ("$TargetDedicatedNodes = 1;" + " " * 8192, "8218 bytes", {}),
         ("$TargetDedicatedNodes = 1;" + "x = 1;" * 100, "101 statements", {}),

@@ -45,7 +45,7 @@ ACCOUNT, VAULT = "azurerm_storage_account", "azurerm_recovery_services_vault"
             {"immutability_period_in_days": 30},
             "would keep less: immutability_period_in_days 90 → 30",
         ),
-        (POLICY, {"locked": True}, {"locked": False}, "locked switched off"),
+        (POLICY, {"locked": True}, {"locked": False}, "turn off locked"),
         (
             ACCOUNT,
             {"immutability_policy": [{"state": "Locked", "period_since_creation_in_days": 9}]},
@@ -170,13 +170,17 @@ def test_fewer_copies(type_: str, before: Any, after: Any, said: str) -> None:
 @pytest.mark.parametrize(
     ("before", "after", "said"),
     [
-        ({"exclude_disk_luns": []}, {"exclude_disk_luns": [0]}, "leave disks out"),
+        ({"exclude_disk_luns": []}, {"exclude_disk_luns": [0]}, "exclude disks"),
         ({"exclude_disk_luns": [0]}, {"exclude_disk_luns": []}, ""),
-        ({"include_disk_luns": []}, {"include_disk_luns": [0]}, "leave disks out"),
-        ({"include_disk_luns": [0, 1]}, {"include_disk_luns": [0]}, "leave disks out"),
+        ({"include_disk_luns": []}, {"include_disk_luns": [0]}, "exclude disks"),
+        ({"include_disk_luns": [0, 1]}, {"include_disk_luns": [0]}, "exclude disks"),
         ({"include_disk_luns": [0]}, {"include_disk_luns": []}, ""),
-        ({"protection_state": "Protected"}, {"protection_state": "BackupsSuspended"}, "no backups"),
-        ({"backup_policy_id": "/p"}, {"backup_policy_id": None}, "no backups"),
+        (
+            {"protection_state": "Protected"},
+            {"protection_state": "BackupsSuspended"},
+            "no longer be backed up",
+        ),
+        ({"backup_policy_id": "/p"}, {"backup_policy_id": None}, "no longer be backed up"),
         ({"backup_policy_id": "/p"}, {"backup_policy_id": "/q"}, ""),
     ],
 )

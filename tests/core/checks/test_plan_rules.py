@@ -187,7 +187,7 @@ def test_a_denial_that_goes_opens() -> None:
     group = "azurerm_network_security_group"
     found = _found(group, {"security_rule": [RULE, deny]}, {"security_rule": [RULE]})
     assert "rule `deny`" in found["network-opened"]
-    assert "which denies, would go" in found["network-opened"]
+    assert "which denies access, would be removed" in found["network-opened"]
     association = "azurerm_subnet_network_security_group_association"
     found = _found(association, {"id": "x"}, None, "delete")
     assert "would be destroyed: its rules would no longer apply" in found["network-opened"]
@@ -306,7 +306,7 @@ ACCOUNT = "azurerm_storage_account"
             ACCOUNT,
             {"blob_properties": [{"versioning_enabled": True}]},
             {"blob_properties": [{"versioning_enabled": False}]},
-            "versioning_enabled switched off",
+            "turn off blob_properties.versioning_enabled",
         ),
         (
             ACCOUNT,
@@ -343,7 +343,7 @@ ACCOUNT = "azurerm_storage_account"
             "azurerm_recovery_services_vault",
             {"storage_mode_type": "GeoRedundant", "soft_delete_enabled": True},
             {"storage_mode_type": "LocallyRedundant", "soft_delete_enabled": False},
-            "soft_delete_enabled switched off; would no longer survive the loss of a region",
+            "turn off soft_delete_enabled; would no longer survive the loss of a region",
         ),
         (
             "azurerm_backup_policy_vm",
@@ -361,7 +361,7 @@ ACCOUNT = "azurerm_storage_account"
             "azurerm_backup_protected_vm",
             {"protection_state": "Protected"},
             {"protection_state": "ProtectionStopped"},
-            "no backups any more",
+            "no longer be backed up",
         ),
         (
             "azurerm_management_lock",
@@ -485,7 +485,7 @@ def test_a_new_container_and_a_new_account_hold_nothing_to_lose() -> None:
         (
             {"storage_account_type": "PremiumV2_LRS"},
             {"storage_account_type": "Premium_LRS"},
-            "would turn from PremiumV2_LRS into Premium_LRS, which Azure does with no disk",
+            "would change from PremiumV2_LRS to Premium_LRS, which Azure does for no existing disk",
         ),
         (
             {"storage_account_type": "StandardSSD_LRS"},
@@ -532,7 +532,7 @@ def test_a_subnet_in_which_something_stays_cannot_go() -> None:
         return [one.message for one in check_plan(plan, others=others)]
 
     (said,) = found("no-op", after=stands)
-    assert f"would be deleted, while {nic}.n uses it: Azure refuses that" in said
+    assert f"would be deleted while {nic}.n uses it: Azure refuses that" in said
     assert found("delete", after=None) == []
     assert found("update", after={"ip_configuration": [{"subnet_id": "/other"}]}) == []
 
@@ -547,7 +547,7 @@ def test_the_system_disk_of_a_machine_does_not_shrink() -> None:
 @pytest.mark.parametrize(
     ("why", "said"),
     [
-        ({"action_reason": "replace_by_request"}, "as somebody asks for that (-replace)"),
+        ({"action_reason": "replace_by_request"}, "as it was requested (-replace)"),
         ({"action_reason": "replace_because_tainted"}, "as it is tainted"),
         ({"action_reason": "replace_by_triggers"}, "replace_triggered_by"),
         ({"action_reason": ["?"]}, "destroyed and recreated: what"),
@@ -566,7 +566,7 @@ def test_what_was_left_over_is_not_what_nobody_asks_for() -> None:
     change = {"actions": ["delete"], "before": {"instances": 2}, "after": None}
     resource = {"address": f"{SET}.x", "type": SET, "change": change, "deposed": "00000001"}
     (found,) = check_plan({"resource_changes": [resource]})
-    assert "as it was left over when another took its place" in found.message
+    assert "as it was left over when another replaced it" in found.message
 
 
 @pytest.mark.parametrize(
@@ -677,7 +677,7 @@ def test_what_is_marked_as_a_secret_opens_nothing_unseen(
     ]
     assert found
     if marks is not True and "public_network_access_enabled" not in after:
-        said = "is marked as a secret, so nobody can see who gets in"
+        said = "is marked as a secret, so nobody can see whom it admits"
         assert any(said in finding.message for finding in found)
 
 
@@ -707,9 +707,9 @@ def _open_to(*ranges: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("before", "after", "said"),
     [
-        (CLOSED, _open_to("203.0.113.0/24"), "would let 203.0.113.0/24 in"),
-        (None, _open_to("203.0.113.0/24", "10.0.0.0/8"), "would let 203.0.113.0/24 in"),
-        (_open_to("203.0.113.0/24"), _open_to("203.0.113.0/24", "8.8.8.0/24"), "let 8.8.8.0/24 in"),
+        (CLOSED, _open_to("203.0.113.0/24"), "would admit 203.0.113.0/24"),
+        (None, _open_to("203.0.113.0/24", "10.0.0.0/8"), "would admit 203.0.113.0/24"),
+        (_open_to("203.0.113.0/24"), _open_to("203.0.113.0/24", "8.8.8.0/24"), "admit 8.8.8.0/24"),
         (_open_to("203.0.113.0/24"), _open_to(), "would be open to every address"),
         (None, _open_to(), "would be open to every address"),
         (None, CLOSED, ""),
@@ -729,7 +729,7 @@ def test_an_api_server_that_opens(before: Any, after: Any, said: str) -> None:
 @pytest.mark.parametrize(
     ("ranges", "unknown", "said"),
     [
-        (["203.0.113.0/24", None], [False, True], "would let 203.0.113.0/24 in"),
+        (["203.0.113.0/24", None], [False, True], "would admit 203.0.113.0/24"),
         ([None], [True], ""),
         (None, True, ""),
         ([], [], "would be open to every address"),

@@ -53,7 +53,10 @@ def test_each_tag_that_lacks_is_named_at_the_tags(tmp_path: Path) -> None:
     found = _found(tmp_path, policies + tags)
     assert _shown(found) == [("policy-tag", "tags", tags.strip())] * 2
     assert "the tag `Cost-Center`" in found[0].message
-    assert "which `policies.required_tags` asks of every resource, has no value" in found[0].message
+    assert (
+        "which `policies.required_tags` requires on every resource, has no value"
+        in found[0].message
+    )
     assert "the tag `project`" in found[1].message
     assert "is missing" in found[1].message
     assert _found(tmp_path, "policies: {required_tags: [managed-by]}\n") == [], "Fairway's own"
@@ -88,15 +91,15 @@ def test_services_have_no_public_side(tmp_path: Path) -> None:
     closed = "network: {private_endpoints: false}\n"
     ranges, endpoints = _found(tmp_path, deny + closed, ", allowed: [10.0.0.0/8, 203.0.113.0/24]")
     assert (ranges.path, endpoints.path) == ("access.allowed", "network.private_endpoints")
-    assert "open for these public ranges" in ranges.message
-    assert "open for the subnets of the nodes" in endpoints.message
+    assert "open to these public ranges" in ranges.message
+    assert "open to the subnets of the nodes" in endpoints.message
     assert _found(tmp_path, deny, ", allowed: [10.0.0.0/8]") == []
 
 
 def test_the_vault_of_a_batch_account_of_ones_own_is_open(tmp_path: Path) -> None:
     (found,) = _found(tmp_path, f"policies: {{deny_public_access: true}}\n{OWN}")
-    assert (found.path, found.hint) == ("batch.mode", "take `mode: BatchService`")
-    assert "is open for Azure's services, which `policies.deny_public_access`" in found.message
+    assert (found.path, found.hint) == ("batch.mode", "use `mode: BatchService`")
+    assert "is open to Azure's services, which `policies.deny_public_access`" in found.message
 
 
 POOL = "clusters: {p: {engine: batch, size: Standard_ND96asr_v4, nodes: 2}}\n"
@@ -108,12 +111,12 @@ SHARE = "filesystems: {home: {kind: azure_files, gib: 1024, path: /home}}\n"
 @pytest.mark.parametrize(
     ("kind", "more", "path", "hint"),
     [
-        ("storage", "", "storage", "say `customer_managed_key: true`"),
-        ("registry", "registry: {}\n", "registry", "leave `registry` out of"),
-        ("batch", POOL, "clusters", "leave `batch` out of"),
-        ("files", SHARE, "filesystems.home", "leave `files` out of"),
-        ("disks", SERVER, "filesystems.data", "leave `disks` out of"),
-        ("disks", OWN, "clusters.p", "leave `disks` out of"),
+        ("storage", "", "storage", "set `customer_managed_key: true`"),
+        ("registry", "registry: {}\n", "registry", "remove `registry` from"),
+        ("batch", POOL, "clusters", "remove `batch` from"),
+        ("files", SHARE, "filesystems.home", "remove `files` from"),
+        ("disks", SERVER, "filesystems.data", "remove `disks` from"),
+        ("disks", OWN, "clusters.p", "remove `disks` from"),
     ],
 )
 def test_what_has_no_key_of_the_company_is_named(
@@ -122,7 +125,7 @@ def test_what_has_no_key_of_the_company_is_named(
     found = _found(tmp_path, f"policies: {{require_cmk: [{kind}]}}\n{more}")
     assert path in [each.path for each in found]
     assert {each.id for each in found} == {"policy-key"}
-    assert "encrypted with Azure's key alone" in found[0].message
+    assert "encrypted only with Azure's key" in found[0].message
     assert hint in found[0].hint
 
 

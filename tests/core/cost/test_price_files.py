@@ -66,7 +66,7 @@ def test_the_first_source_that_knows_a_price_says_it() -> None:
         ("= 90", "= inf", "not an hourly price"),
         ("= 90", "= true", "not an hourly price"),
         ("= 90", '= "90"', "not an hourly price"),
-        ("vm/", "wm/", "no meter is called `wm/Standard_ND96isr_H100_v5`"),
+        ("vm/", "wm/", "there is no meter `wm/Standard_ND96isr_H100_v5`"),
         ("EUR", "euro", "not a currency"),
         ("2026-11-21", '"today"', "not a day"),
         ("2026-11-21", "2026-11-21T10:00:00", "not a day"),

@@ -93,7 +93,7 @@ def test_what_gets_no_answer_stays_as_it_was(
     assert (found["eastus", f"vm/{SIZE}"].hourly, found["eastus", f"vm/{SIZE}"].date) == (90.0, DAY)
     assert found["eastus", "premium/P10"].hourly == 0.027
     captured = capsys.readouterr()
-    assert f"no answer, and kept as it was: vm/{SIZE}" in captured.out
+    assert f"no answer, so kept as it was: vm/{SIZE}" in captured.out
     assert "HTTP 400" in captured.err
 
 

@@ -204,7 +204,9 @@ class TestOrder:
         installed = (installed | {flux.NAMESPACE}) - {"training"}
         assert len(installed) == 4
         for name in installed:
-            with pytest.raises(ValidationError, match="is for what Azure or Fairway installs"):
+            with pytest.raises(
+                ValidationError, match="is reserved for what Azure or Fairway installs"
+            ):
                 Kubernetes(namespace=name)
 
     def test_versions_are_exact(self) -> None:

@@ -117,9 +117,9 @@ def test_a_forged_artifact_is_only_text(tmp_path: Path) -> None:
 
 def test_it_says_whose_code_made_it() -> None:
     found = {"lab": _sample("grow")}
-    assert "The code of a fork made the data below" in comment(found, ORIGIN)
+    assert "The code of a fork produced the data below" in comment(found, ORIGIN)
     own = comment(found, Origin(ORIGIN.run, ORIGIN.commit, fork=False))
-    assert "The code of this pull request made the data below" in own
+    assert "The code of this pull request produced the data below" in own
 
 
 def _long(make_plan: Any, name: str, count: int = 3000) -> Review:

@@ -400,7 +400,7 @@ EMPTY = "the new one begins empty, as data disks go with it"
         (batch_size, "as vm_size cannot be changed in place", "without nodes"),
         (remove_batch, "with it its pools, jobs and schedules", "stay in the account"),
         (less_replication, "no longer survive the loss of a zone", "region"),
-        (open_, "would let 52.1.2.0/24 in on port 22", "port *"),
+        (open_, "would admit 52.1.2.0/24 on port 22", "port *"),
     ],
 )
 def test_what_is_said_is_true(change: Change, said: str, unsaid: str, tmp_path: Path) -> None:

@@ -115,20 +115,20 @@ GOOD = {"format_version": "1.2", "planned_values": {}}
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("", "no JSON"),
-        ("{", "no JSON"),
-        ("plan: x", "no JSON"),
+        ("", "not JSON"),
+        ("{", "not JSON"),
+        ("plan: x", "not JSON"),
         ("[" * 100_000, "levels deep"),
         (f'{{"format_version": "1.2", "a": {"[" * 900}{"]" * 900}}}', "levels deep"),
         ('{"a": "}", "b": ' * 900 + "1" + "}" * 900, "levels deep"),
-        ('{"format_version": "1.2", "resource_changes": [], "a": NaN}', "no JSON"),
-        ('{"format_version": "1.2", "resource_changes": [], "a": 1e400}', "no JSON"),
-        ('{"format_version": "1.2", "resource_changes": [], "a": -Infinity}', "no JSON"),
-        ("[]", "no plan"),
-        ("null", "no plan"),
-        ("1", "no plan"),
-        ("{}", "no plan"),
-        ('{"format_version": "1.2"}', "no plan"),
+        ('{"format_version": "1.2", "resource_changes": [], "a": NaN}', "not JSON"),
+        ('{"format_version": "1.2", "resource_changes": [], "a": 1e400}', "not JSON"),
+        ('{"format_version": "1.2", "resource_changes": [], "a": -Infinity}', "not JSON"),
+        ("[]", "not a plan"),
+        ("null", "not a plan"),
+        ("1", "not a plan"),
+        ("{}", "not a plan"),
+        ('{"format_version": "1.2"}', "not a plan"),
         ('{"format_version": "1.0", "values": {}}', "a state"),
         ({**GOOD, "format_version": "2.0"}, "format 2.0"),
         ({**GOOD, "format_version": ["1"]}, "format"),
@@ -162,7 +162,7 @@ def test_brackets_in_texts_are_no_levels(make_plan: Any) -> None:
 
 
 def test_a_device_is_no_plan() -> None:
-    with pytest.raises(UserError, match="this is a device, and no file"):
+    with pytest.raises(UserError, match="this is a device, not a file"):
         read_plan("x=/dev/zero")
 
 

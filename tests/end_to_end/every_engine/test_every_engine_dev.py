@@ -112,7 +112,7 @@ class TestSession:
         refused = fairway("dev", place.name, "--hours", "2")
         assert refused.returncode == 2
         assert (
-            f"{run} is on {place.name} already: --hours would be another session's"
+            f"{run} already runs on {place.name}: --hours would need another session"
             in refused.stderr
         )
         again = fairway.start("dev", place.name)

@@ -91,7 +91,10 @@ def test_steps_begin_without_a_command_that_follows(
     assert done.returncode == 0, done.stderr
     gate.open()
     if place.engine == "batch":
-        assert "this machine has to stay on for: second, third, repair, other, last" in done.stdout
+        assert (
+            "this machine has to stay on to begin: second, third, repair, other, last"
+            in done.stdout
+        )
     else:
         assert "its steps begin by themselves" in done.stdout
         assert fairway("wait", f"{run}-second").returncode == 3
@@ -149,7 +152,7 @@ def test_the_best_is_chosen_where_tasks_run(fairway: Fairway, place: Place, gate
     done = fairway("submit", file, "--target", place.name, "--run-id", run)
     assert done.returncode == 0, done.stderr
     if place.engine == "batch":
-        assert f"has to stay on for: score, begun by: fairway wait {run}" in done.stdout
+        assert f"has to stay on to begin: score, by: fairway wait {run}" in done.stdout
     else:
         assert "its steps begin by themselves" in done.stdout
         waiting = fairway.show(f"{run}-score")["inputs"]["model"]
@@ -187,7 +190,7 @@ def test_a_server_begins_what_no_target_does(fairway: Fairway, place: Place, gat
     file, run = fairway.folder / "steps.json", place.new_id("served")
     file.write_text(json.dumps({"name": "served", "template": "plain", "steps": named}))
     done = fairway("submit", file, "--target", place.name, "--run-id", run)
-    assert f"score, report, begun by: fairway wait {run}, or fairway serve\n" in done.stdout
+    assert f"score, report, by: fairway wait {run}, or fairway serve\n" in done.stdout
     server = _serving(fairway)
     gate.open(2)
     _until_begun(fairway, f"{run}-score", server)

@@ -71,9 +71,9 @@ def test_it_is_written_and_read_as_it_is() -> None:
     [
         ({"volumes": {}}, "at least 1 item"),
         ({"volumes": {"other": "claim"}}, "there is no mount `other`"),
-        ({"shared": "/home/fairway"}, "this is below none of the `volumes`"),
-        ({"shared": "/database"}, "this is below none of the `volumes`"),
-        ({"shared": "relative"}, "this is below none of the `volumes`"),
+        ({"shared": "/home/fairway"}, "this is not below any of the `volumes`"),
+        ({"shared": "/database"}, "this is not below any of the `volumes`"),
+        ({"shared": "relative"}, "this is not below any of the `volumes`"),
         ({"namespace": "Training"}, "this is not a name of Kubernetes"),
         ({"namespace": "--all"}, "this is not a name of Kubernetes"),
         ({"queue": "a b"}, "this is not a name of Kubernetes"),
@@ -237,7 +237,7 @@ class TestPreparing:
         for words in ((), ("--print", "--apply")):
             code, _, err = fairway(tmp_path, "targets", "prepare", "nd", *words)
             assert code == 2
-            assert "say either --print or --apply" in err
+            assert "give either --print or --apply" in err
 
     def test_a_target_that_needs_nothing_says_so(self) -> None:
         with pytest.raises(UserError, match="`local` cannot be prepared"):

@@ -54,7 +54,10 @@ def test_the_page_has_a_line_for_each_and_their_sum(client: TestClient) -> None:
 
 @pytest.mark.parametrize(
     ("query", "said"),
-    [("by=names", "by: runs have no `names`"), ("since=once", "since: `once` is neither")],
+    [
+        ("by=names", "by: runs cannot be grouped by `names`"),
+        ("since=once", "since: `once` is neither"),
+    ],
 )
 def test_what_costs_cannot_be_asked_for(client: TestClient, query: str, said: str) -> None:
     for path in ("/cost", "/api/v1/cost"):

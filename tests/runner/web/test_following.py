@@ -60,7 +60,7 @@ def _submitted(store: RunStore, fairway: RunFairway, **changes: dict[str, Any]) 
     (store.base.parent / "pipe.yaml").write_text(text)
     code, printed, said = fairway(store.base.parent, "submit", "pipe.yaml", "--run-id", "pipe-a")
     assert code == 0, said
-    assert "score, report, begun by: fairway wait pipe-a, or fairway serve\n" in printed
+    assert "score, report, by: fairway wait pipe-a, or fairway serve\n" in printed
     store.find("pipe-a-train").wait()
     return store.find("pipe-a")
 

@@ -155,7 +155,7 @@ def test_what_code_is_not_given_with(client: TestClient, store: RunStore) -> Non
     assert client.post("/api/v1/runs", json=asked).status_code == 201
     store.find("a-one").wait()
     answer = client.post("/api/v1/check", json={"run": "a-one", "code": code})
-    assert "`run` and `code` exclude each other" in answer.text
+    assert "`run` and `code` cannot be combined" in answer.text
 
 
 def test_what_nobody_asks_for_goes_after_a_day(client: TestClient, store: RunStore) -> None:

@@ -187,7 +187,7 @@ def test_a_port_that_is_taken(project: Path, fairway: RunFairway) -> None:
 def test_a_socket_excludes_ports(project: Path, fairway: RunFairway, option: list[str]) -> None:
     code, _, said = fairway(project, "serve", "--socket", "s", *option)
     assert code == 2
-    assert "--socket excludes --port and --open" in said
+    assert "--socket cannot be combined with --port or --open" in said
     assert not (project / "s").exists()
 
 

@@ -130,11 +130,11 @@ def test_waiting_has_an_end(ask: Ask, make_run: MakeRun) -> None:
 def test_commands_that_no_server_has(ask: Ask, fairway: RunFairway, tmp_path: Path) -> None:
     code, _, said = ask("rerun", "job-a")
     assert code == 2
-    assert "`fairway rerun` asks no server" in said
-    assert "leave --server out; with it there are list, show, logs, submit, wait, cancel" in said
+    assert "`fairway rerun` does not work with --server" in said
+    assert "leave --server out; these work with it: list, show, logs, submit, wait, cancel" in said
     code, _, said = ask("logs", "job-a", "--since", "1h")
     assert code == 2
-    assert "`fairway logs` of a server has no --since" in said
+    assert "`fairway logs` has no --since with --server" in said
 
 
 def test_the_variable_is_for_the_commands_that_servers_have(
@@ -203,7 +203,7 @@ def test_where_the_token_is_from(
     monkeypatch.setenv("FAIRWAY_SERVER_TOKEN_FILE", str(file))
     assert f"{file}: No such file" in fairway(tmp_path, *words)[2]
     file.write_bytes(b"\xff")
-    assert f"{file}: it is no text" in fairway(tmp_path, *words)[2]
+    assert f"{file}: it is not text" in fairway(tmp_path, *words)[2]
     file.write_text("two words")
     assert f"{file} has no token: one line" in fairway(tmp_path, *words)[2]
     file.write_text(f"{token}\n")
@@ -236,12 +236,17 @@ _ODD = json.dumps({"run_id": "a\x1b[2J", "target": 1, "state": "odd", "exit_code
 @pytest.mark.parametrize(
     ("status", "body", "headers", "message"),
     [
-        (200, b"<html>", {"Content_Type": "text/html"}, "it answers with text/html"),
-        (302, b"", {"Location": "https://evil.example/"}, "it sends elsewhere, with status 302"),
+        (200, b"<html>", {"Content_Type": "text/html"}, "its answer is text/html"),
+        (
+            302,
+            b"",
+            {"Location": "https://evil.example/"},
+            "it redirects elsewhere, with status 302",
+        ),
         (500, b"oh", {"Content_Type": "text/plain"}, "status 500, text/plain"),
-        (200, b"[]", _JSON, "its answer is not of this interface"),
-        (200, b"[" * 100_000, _JSON, "it answers with application/json"),
-        (200, _ODD, _JSON, "its answer is not of this interface"),
+        (200, b"[]", _JSON, "its answer is not what was asked for"),
+        (200, b"[" * 100_000, _JSON, "its answer is application/json"),
+        (200, _ODD, _JSON, "its answer is not what was asked for"),
         (
             404,
             b'{"findings": [{"id": "no-such-page", "message": "Not Found"}]}',
@@ -318,12 +323,12 @@ _DETAIL = {"task_list": [{"task": 0}], "setup": None}
 @pytest.mark.parametrize(
     ("words", "limit", "message"),
     [
-        (["list"], "listing._MOST_PAGES", "it answers without end"),
-        (["list"], "listing._MOST_BYTES", "it answers without end"),
-        (["logs", "job-a"], "logs._MOST_PIECES", "it answers without end"),
-        (["logs", "job-a"], "logs._MOST_BYTES", "it answers without end"),
-        (["logs", "job-a", "-f"], "connection._LONGEST_EVENT", "it tells an event without end"),
-        (["show", "job-a"], "connection._LARGEST", "it answers without end"),
+        (["list"], "listing._MOST_PAGES", "its answer does not end"),
+        (["list"], "listing._MOST_BYTES", "its answer does not end"),
+        (["logs", "job-a"], "logs._MOST_PIECES", "its answer does not end"),
+        (["logs", "job-a"], "logs._MOST_BYTES", "its answer does not end"),
+        (["logs", "job-a", "-f"], "connection._LONGEST_EVENT", "one of its events does not end"),
+        (["show", "job-a"], "connection._LARGEST", "its answer does not end"),
     ],
 )
 def test_answers_without_end_have_one(

@@ -148,8 +148,8 @@ def project(tmp_path: Path) -> Path:
         (["--tenant", TENANT], "the server listens on loopback alone: add --behind-proxy"),
         (["--behind-proxy"], "--behind-proxy needs --public-url, --tenant, --audience"),
         (["--behind-proxy", *OPTIONS[:4]], "--behind-proxy needs --audience"),
-        (["--behind-proxy", *OPTIONS, "--open"], "--behind-proxy excludes --open"),
-        (["--behind-proxy", *OPTIONS, "--socket", "s", "--port", "1"], "excludes --port"),
+        (["--behind-proxy", *OPTIONS, "--open"], "--behind-proxy cannot be combined with --open"),
+        (["--behind-proxy", *OPTIONS, "--socket", "s", "--port", "1"], "nor --socket with --port"),
         (["--behind-proxy", *OPTIONS, "--address", "203.0.113.7"], "of 203.0.113.7 cannot be used"),
         (["--behind-proxy", *OPTIONS, "--address", "no-ip"], "of no-ip cannot be used"),
         *(

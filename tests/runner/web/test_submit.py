@@ -218,7 +218,7 @@ def test_a_run_is_run_again_with_changes(
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({"file": "job.yaml"}, "`run` and `file` exclude each other"),
+        ({"file": "job.yaml"}, "`run` and `file` cannot be combined"),
         ({"target": ["local", "other"]}, "a run is run again on one target"),
         ({"patience": "10m"}, "a run is run again on one target"),
         ({"job": JOB + "code: {path: src}\n"}, "`code`: a rerun has the code of hello-first"),

@@ -141,8 +141,8 @@ def test_it_says_what_is_said_beside_the_runs(
 
 def test_options_and_files_that_no_server_takes(send: Ask, laptop: Path) -> None:
     for words, message in (
-        ([], "say which job"),
-        (["--resume", "a"], "`fairway submit` of a server has no --resume"),
+        ([], "no job is given"),
+        (["--resume", "a"], "`fairway submit` has no --resume with --server"),
         (["job.yaml", "-s", "code.path=/etc"], "a server is sent no folder `/etc`"),
         (["job.yaml", "-s", "code.path={{ name }}"], "a server is sent no folder"),
         (["job.yaml", "-s", "checkpoint.directory=kept"], "would go with the code that was sent"),
@@ -224,7 +224,7 @@ def test_it_says_that_the_server_goes_on_with_it(
     )
     code, printed, said = send("steps.yaml", "--run-id", "two-a")
     assert (code, said) == (0, "")
-    assert "\n  the server has to stay on for: b, which it begins\n" in printed
+    assert "\n  the server has to stay on to begin: b\n" in printed
     store.find("two-a-other").wait()
     for thread in follower.look():
         thread.join()
@@ -247,7 +247,7 @@ def test_a_server_that_goes_away_meanwhile(
     code, _, said = send("job.yaml", "--run-id", "hello-a")
     assert code == 5
     assert "hello-a may have been started" in said
-    assert "nothing starts twice: submit it again with --run-id hello-a" in said
+    assert "submit it again with --run-id hello-a: nothing starts twice" in said
 
 
 def test_code_that_changes_meanwhile(

@@ -99,9 +99,9 @@ def no_imex(size: VmSize, nodes: int) -> Iterator[Fault]:
     """
     if nodes > 1 and size.nvlink_nodes > 1:
         yield Fault(
-            f"nothing starts nvidia-imex on the nodes of `{size.name}`, which NCCL needs between"
-            " them",
-            "take one node, or a size whose nodes meet over InfiniBand alone: fairway sizes --rdma",
+            f"nothing starts nvidia-imex on the nodes of `{size.name}`, and NCCL needs it "
+            "between them",
+            "use one node, or a size whose nodes meet over InfiniBand alone: fairway sizes --rdma",
         )
 
 
@@ -120,7 +120,7 @@ def unused_infiniband(size: VmSize, nodes: int) -> Iterator[Fault]:
     if nodes == 1 and size.rdma:
         yield Fault(
             f"jobs on one node do not use the InfiniBand of `{size.name}`",
-            "let them take more nodes, or a size without it: fairway sizes",
+            "let them use several nodes, or choose a size without it: fairway sizes",
         )
 
 
@@ -169,5 +169,5 @@ def rdma_only_image(size: VmSize, image: Image) -> Iterator[Fault]:
     if image.hpc and not size.rdma:
         yield Fault(
             f"Batch lists image `{image.alias}` for sizes with InfiniBand, not for {size.name}",
-            "try it with one node, and then ignore this check; or name an `image_id:` of your own",
+            ("try it with one node and then ignore this check, or name an `image_id:` of your own"),
         )

@@ -38,4 +38,4 @@ def unknown_check(id: str, known: Collection[str]) -> Iterator[Fault]:  # noqa: 
     """
     if id not in known:
         hint = did_you_mean(id, known) or "docs/checks.md lists them"
-        yield Fault(f"no check is called `{id}`", hint)
+        yield Fault(f"there is no check `{id}`", hint)

@@ -55,11 +55,11 @@ def infiniband_from_zero(least: int, asked: bool | None) -> Iterator[Fault]:
         return
     if asked:
         yield Fault(
-            "nobody has verified that AKS starts a node for InfiniBand where a pool has none",
-            "see that a job on it starts, and then ignore this check; or keep a node: `min: 1`",
+            "it is not verified that AKS starts a node for InfiniBand in a pool that has none",
+            "try whether a job on it starts, and then ignore this check; or keep a node: `min: 1`",
         )
         return
     yield Fault(
-        "jobs on it get no InfiniBand: from no nodes at all, AKS may not start one for that",
-        "keep a node: `min: 1`; or try `infiniband: true`; or say `infiniband: false`",
+        "jobs on it get no InfiniBand: AKS may not start a first node for it",
+        "keep a node: `min: 1`; or try `infiniband: true`; or set `infiniband: false`",
     )

@@ -32,9 +32,13 @@ def unknown_region(location: str) -> Iterator[Fault]:
     if location not in regions():
         from fairway_core.suggestions import did_you_mean
 
-        listed = "if Azure has it, ignore this: az account list-locations --output table"
+        listed = (
+            "if Azure does have it, ignore this check: az account list-locations --output table"
+        )
         hint = did_you_mean(location, regions())
-        yield Fault(f"no region `{location}` is known", f"{hint}\n{listed}" if hint else listed)
+        yield Fault(
+            f"the region `{location}` is not known", f"{hint}\n{listed}" if hint else listed
+        )
 
 
 def _zoned(subject: EnvironmentSubject) -> Iterator[Occurrence]:
@@ -62,7 +66,7 @@ def no_zones(location: str, zoned: bool) -> Iterator[Fault]:
         zone: none
     """
     if zoned and location in regions_without_zones():
-        yield Fault(f"{location} has no availability zones", "set `zone: none`, and take LRS")
+        yield Fault(f"{location} has no availability zones", "set `zone: none`, and use LRS")
 
 
 def _disks(subject: EnvironmentSubject) -> Iterator[Occurrence]:
@@ -94,6 +98,6 @@ def disks_need_a_zone(kind: str, zone: int | None, location: str) -> Iterator[Fa
     may_have_zones = location in regions() - regions_without_zones()
     if kind in ("premium_v2", "ultra") and zone is None and may_have_zones:
         yield Fault(
-            f"if {location} has availability zones, Azure makes `{kind}` disks in a zone only",
-            "take `disks: {kind: premium}`, or name a zone",
+            f"if {location} has availability zones, Azure makes `{kind}` disks only in a zone",
+            "use `disks: {kind: premium}`, or name a zone",
         )

@@ -31,7 +31,7 @@ def no_owner(tags: Mapping[str, str]) -> Iterator[Fault]:
         tags: {owner: research@example.com, project: vision}
     """
     if not any(name.lower() == "owner" and value.strip() for name, value in tags.items()):
-        yield Fault("no tag says whose this is", "add `tags: {owner: you@example.com}`")
+        yield Fault("no tag names the owner", "add `tags: {owner: you@example.com}`")
 
 
 def _spending(subject: EnvironmentSubject) -> Iterator[Occurrence]:
@@ -80,7 +80,8 @@ def unseen_zones(makes_zones: bool) -> Iterator[Fault]:
     if makes_zones:
         yield Fault(
             "nodes ask these DNS servers, which do not see the private zones of this network",
-            "name the zones that they see as `zones: {blob: ID, …}`, or `zones: none` for a policy",
+            "name the zones that they do see as `zones: {blob: ID, …}`, or set `zones: "
+            "none` if a policy links them",
         )
 
 
@@ -131,8 +132,8 @@ def closed_batch(has_range: bool, has_other_network: bool, has_host: bool) -> It
     """
     if not (has_range or has_other_network or has_host):
         yield Fault(
-            "from outside of its network nothing leads to Batch and storage: jobs cannot be "
-            "submitted from your machine",
+            "nothing outside the network reaches Batch and storage: you cannot submit jobs "
+            "from your machine",
             "add `gateway: true`, or the public ranges that you work from as `allowed: [...]`",
         )
 
@@ -155,6 +156,6 @@ def no_way_in(engines: Collection[str], has_way_in: bool) -> Iterator[Fault]:
     """
     if not has_way_in and _OVER_SSH & set(engines):
         yield Fault(
-            "jobs reach these clusters over SSH, and `access:` lets nobody in",
+            "jobs reach these clusters over SSH, and `access:` admits nobody",
             "add `bastion: true`, or the ranges that you work from as `allowed: [...]`",
         )

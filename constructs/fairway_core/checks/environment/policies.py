@@ -41,7 +41,7 @@ def policy_tag(name: str, tags: Mapping[str, str]) -> Iterator[Fault]:
         return
     missing = "has no value" if folded in values else "is missing"
     yield Fault(
-        f"the tag `{name}`, which `policies.required_tags` asks of every resource, {missing}",
+        f"the tag `{name}`, which `policies.required_tags` requires on every resource, {missing}",
         f"add it under `tags:`, for example `{name}: VALUE`",
     )
 
@@ -78,10 +78,10 @@ def _public_addresses(subject: EnvironmentSubject) -> Iterator[Occurrence]:
         return
     network = environment.network
     if network.has_nat:
-        hint = "take `egress: none`, also with a `proxy:`, a firewall, or `existing:` subnets"
+        hint = "use `egress: none`, also with a `proxy:`, a firewall, or `existing:` subnets"
         yield ("network", "egress"), {"what": "the NAT gateway", "hint": hint}
     if environment.access.bastion:
-        hint = "leave it out, and name one that is there already under `access.reach`"
+        hint = "leave it out, and name an existing one under `access.reach`"
         yield ("access", "bastion"), {"what": "the bastion", "hint": hint}
 
 
@@ -105,16 +105,16 @@ def _public_access(subject: EnvironmentSubject) -> Iterator[Occurrence]:
     if not environment.policies.deny_public_access:
         return
     if seen_outside(environment.access.allowed):
-        hint = "name private ranges alone, and reach services through `access.gateway` or a host"
-        what = "services would be open for these public ranges"
+        hint = "name only private ranges, and reach services through `access.gateway` or a host"
+        what = "services would be open to these public ranges"
         yield ("access", "allowed"), {"what": what, "hint": hint}
     if not environment.network.private_endpoints:
         hint = "leave `private_endpoints: false` out"
-        what = "services would be open for the subnets of the nodes"
+        what = "services would be open to the subnets of the nodes"
         yield ("network", "private_endpoints"), {"what": what, "hint": hint}
     if _makes_nodes_itself(environment):
-        hint = "take `mode: BatchService`"
-        what = "the vault of a Batch account in mode UserSubscription is open for Azure's services"
+        hint = "use `mode: BatchService`"
+        what = "the vault of a Batch account in mode UserSubscription is open to Azure's services"
         yield ("batch", "mode"), {"what": what, "hint": hint}
 
 
@@ -181,13 +181,13 @@ def policy_key(kind: str, what: str, can: bool) -> Iterator[Fault]:
         storage: {customer_managed_key: true}
     """
     if can:
-        hint = "say `customer_managed_key: true` there"
+        hint = "set `customer_managed_key: true` there"
     else:
         hint = (
-            f"Fairway gives it no other key: have it exempted, and leave `{kind}` out of "
-            "`policies.require_cmk`"
+            f"Fairway cannot give it your own key: get an exemption, and remove `{kind}` "
+            "from `policies.require_cmk`"
         )
     yield Fault(
-        f"{what} would be encrypted with Azure's key alone, which `policies.require_cmk` denies",
+        f"{what} would be encrypted only with Azure's key, which `policies.require_cmk` denies",
         hint,
     )

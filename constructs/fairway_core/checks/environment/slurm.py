@@ -42,7 +42,7 @@ def slurm_image(size: VmSize, image: Image) -> Iterator[Fault]:
     if image.slurm:
         return
     fitting = [each.alias for each in images().values() if each.slurm and each.fits(size)]
-    hint = f"take `image: {fitting[0]}`" if fitting else "take another size, or `engine: ssh`"
+    hint = f"use `image: {fitting[0]}`" if fitting else "use another size, or `engine: ssh`"
     yield Fault(f"image `{image.alias}` has no Slurm 23.11 in its distribution", hint)
 
 

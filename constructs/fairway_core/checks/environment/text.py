@@ -48,5 +48,5 @@ def terraform_expression(text: str) -> Iterator[Fault]:
     if match := _EXPRESSION.search(text):
         yield Fault(
             f"Terraform would evaluate `{text[match.start() :][:60]}`",
-            "write the value itself, or take it from a variable: ${env:NAME}",
+            "write the value itself, or read it from a variable: ${env:NAME}",
         )

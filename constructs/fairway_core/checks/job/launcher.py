@@ -68,7 +68,7 @@ def nested_launcher(command: str, template: str, several: bool) -> Iterator[Faul
     found = _LAUNCHER.search(command) if several and template in _START_RANKS else None
     if found:
         yield Fault(
-            f"the template `{template}` starts the ranks, and each of them runs `{found[1]}`",
-            f"leave `{found[1]}` and its options out, or take `template: plain`, "
+            f"the template `{template}` starts the ranks, and each of them would run `{found[1]}`",
+            f"leave `{found[1]}` and its options out, or use `template: plain`, "
             "which runs the command once",
         )

@@ -47,8 +47,8 @@ def spot_without_checkpoint(spot: bool, nodes: int, goes_on: bool) -> Iterator[F
     """
     if spot and nodes > 1 and not goes_on:
         yield Fault(
-            f"the end of one of {nodes} Spot nodes ends the job, and what it did is lost",
-            "add `retries:` and `checkpoint:`, and resume from what FAIRWAY_CHECKPOINT_DIR holds",
+            f"the loss of one of {nodes} Spot nodes ends the job, and its work is lost",
+            "add `retries:` and `checkpoint:`, and resume from the files in FAIRWAY_CHECKPOINT_DIR",
             ("nodes",),
         )
 
@@ -84,8 +84,8 @@ def old_cuda(image: str, size: VmSize) -> Iterator[Fault]:
     least = least_cuda(gpu.architecture) if gpu else None
     if gpu and least and named and (int(named[1]), int(named[2])) < least:
         yield Fault(
-            f"CUDA {named[1]}.{named[2]} does not know the {gpu.model} of `{size.name}`",
-            f"take an image with CUDA {least[0]}.{least[1]} or newer",
+            f"CUDA {named[1]}.{named[2]} does not support the {gpu.model} of `{size.name}`",
+            f"use an image with CUDA {least[0]}.{least[1]} or newer",
         )
 
 
@@ -113,6 +113,6 @@ def no_sharp(size: VmSize) -> Iterator[Fault]:
 
     if not (size.rdma and fabric_for(size).sharp):
         yield Fault(
-            f"`sharp: true` does nothing on {size.name}: no settings for it are known",
-            "leave it out, or take nodes of the ND H100 v5 or ND H200 v5 series",
+            f"`sharp: true` has no effect on {size.name}: no settings for it are known",
+            "leave it out, or use nodes of the ND H100 v5 or ND H200 v5 series",
         )

@@ -57,5 +57,5 @@ def secret_in_job(text: str) -> Iterator[Fault]:
     for kind in kinds:
         yield Fault(
             f"{kind} is in plain text here",
-            "put it into the vault, and name it: secrets: {NAME: keyvault:NAME}",
+            "put it into the vault and refer to it: secrets: {NAME: keyvault:NAME}",
         )

@@ -80,7 +80,7 @@ def unknown_variable(text: str, own: Collection[str]) -> Iterator[Fault]:
         told.add(name)
         if hint := _instead(name, fine):
             yield Fault(
-                f"the job has no `$FAIRWAY_{name}` here: the shell would make nothing of it",
+                f"the job has no `$FAIRWAY_{name}` here: the shell would expand it to nothing",
                 hint,
                 within=used[0],
             )
@@ -91,7 +91,7 @@ def _instead(name: str, known: Collection[str]) -> str:
     kind, _, rest = name.partition("_")
     if kind not in _SECTIONS:
         near = nearest(name, known)
-        own = f"where your own template sets it, write `${{FAIRWAY_{name}:-}}`"
+        own = f"if your own template sets it, write `${{FAIRWAY_{name}:-}}`"
         return f"did you mean `$FAIRWAY_{near}`?\n{own}" if near else ""
     for other in (kind, *_SECTIONS):
         names = [each.partition("_")[2] for each in known if each.startswith(f"{other}_")]

@@ -32,7 +32,7 @@ _FIREWALLS = ("network_rules", "network_acls", "network_rule_set")
 _INSIDE = frozenset({"virtualnetwork", "azureloadbalancer", "gatewaymanager", "azuremonitor"})
 # Who sends from there reaches a Bastion, which then asks for a sign-in.
 _BASTION = "gatewaymanager"
-_KEEP = "leave what makes it in the environment file"
+_KEEP = "keep what creates it in the environment file"
 
 
 def _changes(subject: PlanSubject) -> Iterator[Occurrence]:
@@ -117,8 +117,8 @@ def network_opened(
 
 def _unseen(address: str, what: str) -> Fault:
     return Fault(
-        f"`{address}`: {what} is marked as a secret, so nobody can see who gets in",
-        "remove the mark: who gets in is not a secret",
+        f"`{address}`: {what} is marked as a secret, so nobody can see whom it admits",
+        "remove the mark: whom it admits is not a secret",
     )
 
 
@@ -144,13 +144,13 @@ def _opened_rules(
         if outside:
             sources, ports = ", ".join(outside), ", ".join(sorted(_ports(rule)) or ["*"])
             yield Fault(
-                f"rule `{name}` of `{address}` would let {sources} in on port {ports}",
+                f"rule `{name}` of `{address}` would admit {sources} on port {ports}",
                 "name the ranges that you work from",
             )
     for name, was in old.items():
         if was.get("access") == "Deny" and new.get(name, {}).get("access") != "Deny":
-            message = f"rule `{name}` of `{address}`, which denies, would go"
-            yield Fault(message, "keep it, or see to it that nothing gets in by its absence")
+            message = f"rule `{name}` of `{address}`, which denies access, would be removed"
+            yield Fault(message, "keep it, or make sure that nothing gets in without it")
 
 
 def _is_inbound(rule: Mapping[str, Any]) -> bool:
@@ -189,18 +189,18 @@ def _opened_service(
     for attribute, value in open_when().items():
         if after.get(attribute) == value and before.get(attribute) != value:
             text = str(value).lower() if isinstance(value, bool) else value
-            yield Fault(f"`{address}` would open: {attribute} = {text}", "leave it closed")
+            yield Fault(f"`{address}` would open: {attribute} = {text}", "keep it closed")
     for block in _FIREWALLS:
         if after.get(block) is HIDDEN:
             yield _unseen(address, block)
         old, new = first(before.get(block)), first(after.get(block))
         if new.get("default_action") == "Allow" and old.get("default_action") != "Allow":
-            message = f"`{address}` would open: {block} lets every network in"
+            message = f"`{address}` would open: {block} admits every network"
             yield Fault(message, "default_action = Deny")
         added = sorted(_ranges(new) - _ranges(old))
         if added:
             yield Fault(
-                f"`{address}` would let {', '.join(added)} in", "name the ranges that you work from"
+                f"`{address}` would admit {', '.join(added)}", "name the ranges that you work from"
             )
 
 

@@ -194,8 +194,8 @@ def refused_by_azure(
     """
     if type == _SUBNET and "delete" in actions:
         if users:
-            message = f"`{address}` would be deleted, while {_some(users)} it: Azure refuses that"
-            yield Fault(message, "delete what is in it first, or keep it")
+            message = f"`{address}` would be deleted while {_some(users)} it: Azure refuses that"
+            yield Fault(message, "first delete what is in it, or keep it")
         return
     if type == _SUBNET:
         yield from _narrower(address, before, after, users)
@@ -211,8 +211,10 @@ def refused_by_azure(
     was, kind = str(before.get("storage_account_type")), str(after.get("storage_account_type"))
     fixed = is_kind_of_its_own(was) or is_kind_of_its_own(kind)
     if fixed and was != kind and after.get("storage_account_type"):
-        message = f"`{address}` would turn from {was} into {kind}, which Azure does with no disk"
-        yield Fault(message, "keep the kind, or make a new file system and copy the data")
+        message = (
+            f"`{address}` would change from {was} to {kind}, which Azure does for no existing disk"
+        )
+        yield Fault(message, "keep the kind, or create a new file system and copy the data")
 
 
 def _narrower(
@@ -226,7 +228,8 @@ def _narrower(
         yield Fault(
             f"`{address}` would lose {', '.join(map(str, lost))}, which {_some(users)}: "
             "Azure refuses that",
-            "keep `address_space`; to move, deploy an environment of another name beside this one",
+            "keep `address_space`; to move, deploy an environment with another name beside "
+            "this one",
         )
 
 

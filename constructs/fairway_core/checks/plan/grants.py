@@ -96,7 +96,9 @@ def wider_grant(
         if not before:
             added = [action for action in added if _is_broad_action(action)]
         if added:
-            yield Fault(f"role `{address}` would allow {', '.join(added)}", "allow what is needed")
+            yield Fault(
+                f"role `{address}` would allow {', '.join(added)}", "allow only what is needed"
+            )
         return
     if "issuer" in after or "subject" in after:
         if any(before.get(key) != after.get(key) for key in _TRUSTED):
@@ -104,7 +106,7 @@ def wider_grant(
             who = after.get("subject") or "a subject that is known after apply"
             message = f"`{address}` would let {who} of {issuer} act as its identity"
             yield Fault(
-                message, "trust the one repository, branch or service account that needs it"
+                message, "trust only the repository, branch or service account that needs it"
             )
         return
     if not _is_wider(before, after):
@@ -117,7 +119,7 @@ def wider_grant(
         return
     yield Fault(
         f"`{address}` would give {role} over {over} to {who}{broad}",
-        "give the narrowest role over the least that does",
+        "assign the narrowest role at the smallest scope that works",
     )
 
 

@@ -63,7 +63,7 @@ def lost_infiniband(
     if reasons:
         yield Fault(
             f"`{address}` would lose InfiniBand: {'; '.join(reasons)}",
-            "keep it as it was where jobs take several nodes",
+            "keep it as it was if jobs take several nodes",
         )
 
 

@@ -67,7 +67,7 @@ def api_server_opened(
         not before or before.get("local_account_disabled")
     ):
         yield Fault(
-            f"`{address}` would have local accounts, whose credentials lie in Terraform's state",
+            f"`{address}` would have local accounts, whose credentials are in Terraform's state",
             "local_account_disabled = true",
         )
     if after.get("private_cluster_enabled"):
@@ -78,13 +78,13 @@ def api_server_opened(
     if not new and not unknown and not (was_open and not old):
         yield Fault(
             f"the API server of `{address}` would be open to every address",
-            "leave what makes `api_server:` in the environment file",
+            "keep what creates `api_server:` in the environment file",
         )
     # What was open to all before is narrowed by any range.
     added = [] if was_open and not old else sorted(filter(_is_outside, new - old))
     if added:
         yield Fault(
-            f"the API server of `{address}` would let {', '.join(added)} in",
+            f"the API server of `{address}` would admit {', '.join(added)}",
             "name the ranges that you work from",
         )
 
@@ -137,7 +137,7 @@ def upgraded_nodes(
     old, new = before.get(_VERSIONS[type]), after.get(_VERSIONS[type])
     if actions == ["update"] and old and new and old != new:
         yield Fault(
-            f"the nodes of `{address}` would be replaced, one after another, for Kubernetes {new} "
+            f"the nodes of `{address}` would be replaced one by one, for Kubernetes {new} "
             f"in place of {old}: what runs on each ends",
             "apply it when nothing runs, or when jobs can start again from their checkpoints",
         )
@@ -174,7 +174,7 @@ def lost_cluster(
         what = "destroyed and recreated" if "create" in actions else "destroyed"
         why = f", as {reason}" if reason else ""
         yield Fault(
-            f"`{address}` would be {what}{why}: every job in the cluster ends, and what waits in "
-            "its queues goes",
-            "apply it when nothing runs or waits; what is on file systems stays",
+            f"`{address}` would be {what}{why}: every job in the cluster ends, and its "
+            "queues are lost",
+            "apply it when nothing runs or waits; file systems keep their data",
         )

@@ -90,8 +90,8 @@ def mixed_nodes(
     else:
         until, hint = "reimaged", _how_to_reimage(address, type, before, partition)
     yield Fault(
-        f"{nodes} of `{address}` would keep the old {what} until each is {until}: old nodes and "
-        "new ones would be mixed",
+        f"{nodes} of `{address}` would keep the old {what} until each is {until}: old and "
+        "new nodes would be mixed",
         hint,
     )
 
@@ -119,7 +119,7 @@ def _how_to_update(scale_set: Mapping[str, Any]) -> str:
     """Source: Azure documentation, Virtual Machine Scale Sets, "Upgrade policy modes" (Manual): an
     instance that is brought up to the model gets its extensions, and its disk stays."""
     which = _all_of(scale_set)
-    return f"what runs goes on, unless more has changed since: az vmss update-instances {which}"
+    return f"what runs continues, unless more has changed since: az vmss update-instances {which}"
 
 
 def _all_of(scale_set: Mapping[str, Any]) -> str:
@@ -195,7 +195,7 @@ def _fewer_or_stopped(
 ) -> Iterator[Fault]:
     fewer = _fewer(type, before, after)
     if fewer:
-        message = f"{_counted(fewer)} of `{address}` would be destroyed, as it would have fewer"
+        message = f"{_counted(fewer)} of `{address}` would be destroyed, as it shrinks"
         yield Fault(f"{message}: what runs on them ends", _SAVE)
     stopped = stopped_for(before, after) if type in _MACHINES else []
     if stopped:

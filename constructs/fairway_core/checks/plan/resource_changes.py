@@ -57,9 +57,9 @@ def because(change: Mapping[str, Any]) -> list[str]:
 
 # Terraform's own words for why a resource is replaced although no attribute forces it.
 _REASONS = {
-    "replace_by_request": "somebody asks for that (-replace)",
+    "replace_by_request": "it was requested (-replace)",
     "replace_by_triggers": "something that it depends on changes (replace_triggered_by)",
-    "replace_because_tainted": "it is tainted: it was not made as it should be",
+    "replace_because_tainted": "it is tainted: it was not created properly",
 }
 
 
@@ -67,7 +67,7 @@ def reason(resource: Mapping[str, Any]) -> str:
     """Why it is destroyed or recreated, as what follows on "as"."""
     change = resource["change"]
     if resource.get("deposed"):
-        return "it was left over when another took its place"
+        return "it was left over when another replaced it"
     forcing = because(change)
     if forcing:
         return f"{', '.join(forcing)} cannot be changed in place"

@@ -92,7 +92,7 @@ def local_accounts(arguments: Mapping[str, Any]) -> Iterator[Fault]:
     """
     if arguments.get("local_account_disabled") is not True:
         yield Fault(
-            "it would have local accounts, whose credentials lie in Terraform's state",
+            "it would have local accounts, whose credentials are in Terraform's state",
             "local_account_disabled = true",
             ("local_account_disabled",),
         )
@@ -177,7 +177,7 @@ def disk_in_other_zone(disk_zone: str | None, machine_zone: str | None) -> Itera
     """
     if disk_zone != machine_zone:
         yield Fault(
-            f"the disk is in zone {disk_zone or 'none'}, its VM in {machine_zone or 'none'}",
+            f"the disk is in zone {disk_zone or 'none'}, and its VM in {machine_zone or 'none'}",
             "put both in one zone",
         )
 

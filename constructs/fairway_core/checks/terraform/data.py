@@ -149,7 +149,9 @@ def public_service(open_to_all: bool, reached: bool, asked: bool) -> Iterator[Fa
                 {private_connection_resource_id: "${azurerm_key_vault.vault.id}"}
     """
     if open_to_all and not asked:
-        yield Fault("every network may reach this", "deny by default, and name who may")
+        yield Fault(
+            "every network may reach this", "deny by default, and name the networks to admit"
+        )
     if not open_to_all and not reached:
         yield Fault("nobody can reach this", "give it a private endpoint, or name a subnet")
 
@@ -204,4 +206,4 @@ def plain_secret(text: str) -> Iterator[Fault]:
     for what in secrets_in(text):
         yield Fault(f"{what} is in plain text here", hint)
     if match := _SECRET_ATTRIBUTE.search(text):
-        yield Fault(f"`{match[0]}` is a secret, and readable by all here", hint)
+        yield Fault(f"`{match[0]}` is a secret that everyone can read here", hint)

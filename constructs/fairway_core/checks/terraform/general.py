@@ -74,7 +74,7 @@ def azure_name(type: str, arguments: Mapping[str, Any]) -> Iterator[Fault]:  # n
             ("name",),
         )
     if rule.style == "alphanumeric" and not _ALPHANUMERIC.fullmatch(known):
-        yield Fault(f"Azure does not take `{name}`", "lower-case letters and digits", ("name",))
+        yield Fault(f"Azure does not accept `{name}`", "lower-case letters and digits", ("name",))
 
 
 _BROAD_ROLES = frozenset({"Owner", "Contributor", "User Access Administrator"})
@@ -98,6 +98,6 @@ def broad_role(arguments: Mapping[str, Any]) -> Iterator[Fault]:
     """
     role = arguments.get("role_definition_name")
     if role in _BROAD_ROLES:
-        yield Fault(f"`{role}` may do far more than any node needs", "take a role for one service")
+        yield Fault(f"`{role}` allows far more than any node needs", "use a role for one service")
     if not arguments.get("description"):
         yield Fault("this role has no description", "describe its purpose in `description`")

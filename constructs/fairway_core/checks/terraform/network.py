@@ -89,7 +89,7 @@ def open_to_internet(
     for source in sources:
         if isinstance(source, str) and _is_open(source, allowed):
             yield Fault(
-                f"rule `{rule.get('name')}` lets `{source}` in",
+                f"rule `{rule.get('name')}` admits `{source}`",
                 "name the ranges that you work from under `access.allowed`",
             )
 
@@ -189,7 +189,8 @@ def public_interface(arguments: Mapping[str, Any]) -> Iterator[Fault]:
             if configuration.get("public_ip_address"):
                 yield Fault(
                     "each node would have a public address",
-                    "leave `public_ip_address` out: nodes reach the internet through the NAT",
+                    "leave `public_ip_address` out: nodes reach the internet through the "
+                    "NAT gateway",
                     ("network_interface", number),
                 )
 

@@ -91,7 +91,7 @@ class RemoteEngine:
             and job.template not in (*_ONCE_A_NODE, TEMPLATE)
         ):
             message = f"`{job.template}` cannot start ranks in containers on several nodes here"
-            hint = f"take one node, or one of the launchers {', '.join(_ONCE_A_NODE)}"
+            hint = f"use one node, or one of the launchers {', '.join(_ONCE_A_NODE)}"
             raise UserError.of("no-containers", message, hint)
 
     def place_of(self, target: Target) -> tuple[str, ...]:
