@@ -38,11 +38,11 @@ class Serve(Model):
     """How `fairway serve --behind-proxy` is reached, and by whom; there is no secret in it."""
 
     url: str | None = None
-    """The address that people open: https://NAME, without a path."""
+    """The URL that people open: https://NAME, without a path."""
     tenant: str | None = None
     """The ID of the Entra ID tenant in which they sign in."""
     audience: str | None = None
-    """The ID of the application under which they do."""
+    """The ID of the application that they sign in to."""
 
     @field_validator("url")
     @classmethod
@@ -73,14 +73,15 @@ class Project(Model):
     """The file `fairway.yaml`; relative paths in it are relative to its folder."""
 
     environment: str | None = None
-    """The environment that commands take where none is named: a file, or the name of one."""
+    """The environment that commands use if none is named: a file, or the name of one."""
     targets: tuple[AnyTarget, ...] = ()
-    """Targets that no environment has, and what `local` mounts."""
+    """Targets that are not part of an environment, and the mounts of `local`."""
 
     notify: Notify | None = None
-    """Who hears of runs whose job does not say it, on targets that can send word."""
+    """Who is notified about runs whose job has no `notify:`, on targets that can send
+    notifications."""
     serve: Serve = Field(default_factory=Serve)
-    """How `fairway serve --behind-proxy` is reached, and by whom."""
+    """URL and sign-in of `fairway serve --behind-proxy`."""
 
     @model_validator(mode="after")
     def _hosts_are_named(self) -> Self:

@@ -47,7 +47,7 @@ def begun(line: bytes) -> int | None:
 
     >>> begun(b"fairway: attempt 2: exit code 3"), begun(b"attempt 2")
     (2, None)
-    >>> begun(b"fairway: attempt 2 lost its node, and with it what it printed last")
+    >>> begun(b"fairway: attempt 2 lost its node, and the last lines that it printed")
     3
     """
     found = _LINE.match(line)

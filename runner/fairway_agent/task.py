@@ -457,7 +457,7 @@ class Task:
             if not folder.is_dir():
                 _, run, _, task, _, output = (*path.split("/"), *[""] * 5)[:6]
                 if not output:
-                    return f"the input `{each.name}` is not there any more: {folder}"
+                    return f"the input `{each.name}` no longer exists: {folder}"
                 return f"task {task} of {run} has kept no file in `{output}`"
         return ""
 

@@ -35,7 +35,7 @@ def moment(option: str, text: str, now: float | None = None) -> float:
             return found.timestamp()
     with suppress(ValueError, OverflowError):
         return datetime.fromisoformat(text).timestamp()
-    message = f"{option}: `{text[:60]}` is neither a span of time nor a date"
+    message = f"{option}: `{text[:60]}` is neither a duration nor a date"
     hint = (
         "write how long ago, as 2h or 7d, or since when, as 14:30, 2026-11-01 or 2026-11-01T09:30"
     )

@@ -44,28 +44,28 @@ class Asked(Model):
     """What somebody asks to be checked or submitted."""
 
     job: str | None = None
-    """The text of the job's file; by default what is written in `file`."""
+    """The text of the job file; by default the content of `file`."""
     file: str | None = None
-    """Where it stands in the project: its folder has the code."""
+    """Path of the job file in the project; its folder holds the code."""
     code: str | None = None
-    """Code that was sent, in place of that of the project: the answer of `/code` names it. `file`
-    is then what the job's file is called in findings."""
+    """Code that was sent, in place of the project's: its name, as `/code` answered it. `file` is
+    then only the name of the job file in findings."""
     run: str | None = None
     """An earlier run, in place of `file`: its code runs again, with its own job or `job`."""
     set: tuple[str, ...] = ()
-    """Assignments `KEY=VALUE` over the job."""
+    """Assignments `KEY=VALUE` that change fields of the job."""
     target: tuple[str, ...] = ()
-    """Where it runs, in place of what the job says."""
+    """The targets to run on, in place of the job's."""
     patience: str | None = None
-    """How long it waits on each of several targets."""
+    """How long to wait on each of several targets before trying the next."""
     run_id: str | None = None
-    """The ID of the run: asked for twice with the same one, it is one run."""
+    """The ID of the run. The same ID again starts no second run."""
     tags: tuple[str, ...] = ()
     note: str | None = None
     yes: bool = False
-    """Starts more than 1,000 tasks too."""
+    """Also start more than 1,000 tasks."""
     offline: bool = False
-    """Asks no target; what it has no room for is found later."""
+    """Do not ask the target, which may then refuse the job later."""
 
 
 def read_asked(body: bytes) -> Asked:
@@ -119,7 +119,7 @@ class Submitting:
             made = ready.prepared
             if isinstance(made, PreparedSteps):
                 hint = "`check` answers with the script of each step"
-                raise UserError.of("several-steps", "one job is wanted here", hint)
+                raise UserError.of("several-steps", "this needs a single job", hint)
             facts = {"name": made.record.name, "target": made.record.target}
             return {**facts, "template": made.job.template, "script": made.plan.first_script}
 

@@ -44,5 +44,5 @@ def test_an_input_that_was_not_kept_is_named(tmp_path: Path) -> None:
     assert missing(kept) == "task 3 of train-a has kept no file in `weights`"
     (tmp_path / kept).mkdir(parents=True)
     assert missing(kept) == ""
-    gone = f"the input `model` is not there any more: {tmp_path}/chained/abc"
+    gone = f"the input `model` no longer exists: {tmp_path}/chained/abc"
     assert missing("chained/abc") == gone

@@ -294,7 +294,7 @@ class TestNodes:
         assert users(shared, "pair") == {"node-1": "b", "node-2": "b"}
 
     def test_what_no_node_has_is_refused(self, shared: Path) -> None:
-        with pytest.raises(NeverFits, match="wants 9 GPUs, and the node has 8 GPUs"):
+        with pytest.raises(NeverFits, match="needs 9 GPUs, and the node has 8 GPUs"):
             self.of(shared, "a").take(1, 1, Wanted(gpus=9))
 
     def test_a_node_that_says_nothing_sensible_is_left_out(

@@ -136,8 +136,8 @@ CASES = [
     # Templates.
     case("no template", after("template: openmp\n"), "3:11", "`openmp`", "mean `openmpi`?"),
     case("a private template", after("template: _launcher\n"), "3:11", "does not name a template"),
-    case("outside", after("template: ../../etc/passwd\n"), "3:11", "leaves the job's folder"),
-    case("absolute", after("template: /etc/passwd\n"), "3:11", "leaves the job's folder"),
+    case("outside", after("template: ../../etc/passwd\n"), "3:11", "outside of the job's folder"),
+    case("absolute", after("template: /etc/passwd\n"), "3:11", "outside of the job's folder"),
     case("not a template", after("template: job.yaml\n"), "3:11", "ends in .sh.j2"),
     case("a missing file", after("template: a/b.sh.j2\n"), "3:11", "no template `a/b.sh.j2`"),
     case("a long template", after(f"template: {_LONG}\n"), "3:11", "cannot be the name of a file"),

@@ -352,11 +352,11 @@ def test_more_than_the_node_has(fairway: Fairway, target: str, pipe: Pipe, gate:
     done = fairway("submit", job, "--target", target, "--watch")
     if target in ("local", "batch-sim", "kubernetes-sim"):
         assert done.returncode == 2
-        assert f"a task wants 9 GPUs, and a node of `{target}` has 8" in done.stderr
+        assert f"a task needs 9 GPUs, and a node of `{target}` has 8" in done.stderr
         assert "set gpus to at most 8" in done.stderr
     elif target == "slurm-sim":
         assert done.returncode == 2
-        assert "wants 9 GPUs, and Slurm knows of 8 GPUs a node in the partition" in done.stderr
+        assert "needs 9 GPUs, and Slurm knows of 8 GPUs a node in the partition" in done.stderr
     else:
         assert done.returncode not in (0, 2)
         [run] = [each.name for each in (fairway.folder / ".fairway" / "runs").glob("job-*")]
@@ -394,7 +394,7 @@ def test_of_two_tasks_on_a_node_the_one_that_does_nothing_is_ended(
     if target == "slurm-sim":
         refused = fairway("submit", job, "--target", target)
         assert refused.returncode == 2
-        assert "does not tell which of a node's GPUs are idle" in refused.stderr
+        assert "cannot tell which of a node's GPUs are idle" in refused.stderr
         return
     run = fairway.submit(job, "--target", target)
     tasks = said(pipe, 2)

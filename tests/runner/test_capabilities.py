@@ -110,7 +110,7 @@ def test_retries_are_what_they_were(
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"retries": 2, "retry": {"error": 2}}, "`retries` says the same"),
+        ({"retries": 2, "retry": {"error": 2}}, "`retries` sets the same"),
         ({"retry": {"node": -1}}, "greater than or equal to 0"),
         ({"retry": {"timeout": 1}}, "Extra inputs"),
         ({"retry": 3}, "valid dictionary"),
@@ -131,8 +131,9 @@ def test_idle_gpus(name: str, gpus: int | None) -> None:
     if able.idle_gpu and (gpus is None or able.idle_parts):
         require(job, target(name))
         return
-    message = "tell which of a node's GPUs are idle" if able.idle_gpu else "watch for idle GPUs"
-    with pytest.raises(UserError, match=f"does not {message}: its engine is `{name}`") as raised:
+    parts = "cannot tell which of a node's GPUs are idle"
+    message = parts if able.idle_gpu else "does not watch for idle GPUs"
+    with pytest.raises(UserError, match=f"{message}: its engine is `{name}`") as raised:
         require(job, target(name))
     [finding] = raised.value.findings
     assert (finding.id, finding.path) == ("not-supported", "idle_gpu")
@@ -157,7 +158,7 @@ def test_gpus_are_not_watched_where_there_are_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"sample_every": None}, "idle GPUs are seen by samples"),
+        ({"sample_every": None}, "idle GPUs are found by samples"),
         ({"sample_every": "31m"}, "shorter than the time between two samples"),
         ({"cores": 4}, "`cores` and without `gpus` has no GPU"),
         ({"idle_gpu": {"below": 0, "for": "30m"}}, "greater than 0"),
@@ -229,10 +230,12 @@ def test_word_of_runs(name: str) -> None:
             require(job, target(name))
         [finding] = raised.value.findings
         if able.notifies and not able.tells_waiting:
-            said = "`nd` cannot tell that a run waits: nothing runs there until it begins"
+            said = "`nd` cannot notify of waiting runs: nothing runs there before they start"
             assert (finding.message, finding.path) == (said, "notify.on")
         elif able.notifies:
-            assert "cannot tell that a run waits: only its tasks know `HOOK`" in finding.message
+            assert (
+                "cannot notify of waiting runs: only their tasks can read `HOOK`" in finding.message
+            )
         else:
             assert "-s notify=null" in finding.hint
 
@@ -243,7 +246,7 @@ def test_after(name: str) -> None:
     if capabilities(name).after:
         require(job, target(name))
         return
-    with pytest.raises(UserError, match="`after` cannot be kept on `nd`: its engine is `batch`"):
+    with pytest.raises(UserError, match="`after` has no effect on `nd`: its engine is `batch`"):
         require(job, target(name))
 
 
@@ -309,19 +312,19 @@ def test_a_part_of_a_node(name: str, tmp_path: Path) -> None:
             "gpus: 1",
             "Standard_ND96isr_H100_v5",
             "`nd` gives each task whole nodes: they have one task slot each",
-            "leave it out (-s gpus=null); or write `task_slots: 8` and `mpi: false`",
+            "leave it out (-s gpus=null); or set `task_slots: 8` and `mpi: false`",
         ),
         (
             "cores: 1",
             "Standard_D2s_v6",
             "`nd` gives each task whole nodes: they have one task slot each",
-            "leave it out (-s cores=null); or write `task_slots: 2` and `mpi: false`",
+            "leave it out (-s cores=null); or set `task_slots: 2` and `mpi: false`",
         ),
         (
             "gpus: 1",
             "",
-            "`nd` does not say what its nodes have, so none can be shared",
-            "leave it out (-s gpus=null), or write the nodes' `vm_size:` into the target",
+            "the resources of `nd`'s nodes are not known, so they cannot be shared",
+            "leave it out (-s gpus=null), or set the target's `vm_size:`",
         ),
     ],
 )
@@ -343,9 +346,9 @@ def test_a_pool_whose_nodes_have_one_slot(
 @pytest.mark.parametrize(
     ("field", "size", "message", "hint"),
     [
-        ("gpus: 9", "Standard_ND96isr_H100_v5", "wants 9 GPUs, and a node of `nd` has 8", "most 8"),
-        ("gpus: 1", "Standard_D2s_v6", "wants 1 GPUs, and a node of `nd` has none", "leave it out"),
-        ("cores: 3", "Standard_D2s_v6", "wants 3 cores, and a node of `nd` has 2", "at most 2"),
+        ("gpus: 9", "Standard_ND96isr_H100_v5", "needs 9 GPUs, and a node of `nd` has 8", "most 8"),
+        ("gpus: 1", "Standard_D2s_v6", "needs 1 GPUs, and a node of `nd` has none", "leave it out"),
+        ("cores: 3", "Standard_D2s_v6", "needs 3 cores, and a node of `nd` has 2", "at most 2"),
     ],
 )
 def test_more_than_a_node_has(
@@ -377,7 +380,7 @@ def test_several_nodes_are_whole(name: str, tmp_path: Path) -> None:
     with pytest.raises(UserError) as raised:
         load_job(tmp_path / "job.yaml").resolve(target("ssh"))
     [finding] = raised.value.findings
-    wrong = f"`{name}`: a job of 2 nodes takes whole nodes: `{name}` is for one node"
+    wrong = f"`{name}`: a job of 2 nodes uses whole nodes: `{name}` is for one node"
     assert finding.message == wrong
     assert finding.hint == f"leave `{name}` out, or set `nodes: 1`"
     assert finding.location is not None

@@ -78,7 +78,7 @@ def test_a_task_s_output_is_an_input(
         ({"run": "../train-abc", "task": 1}, "there is no run", ""),
         ({"run": "train-abc"}, "train-abc is a sweep of 3 tasks", "`task: 0` to 2, or `best: "),
         ({"run": "train-abc", "task": 3}, "train-abc has no task 3", "0 to 2, and finally"),
-        ({"run": "train-abc", "task": 2}, "has failed, and it keeps `model` only on success", ""),
+        ({"run": "train-abc", "task": 2}, "has failed, and keeps `model` only on success", ""),
         ({"run": "train-abc", "task": 0}, "task 0 of train-abc has kept no file in `model`", ""),
         (
             {"run": "train-abc", "task": 1, "output": "modle"},
@@ -182,7 +182,9 @@ def test_a_run_is_not_removed_while_another_reads_it(
     facts = {"code": "c" * 64, "inputs": {"model": known, "odd": 3, "more": {"run": 1}}}
     (reader.folder / "provenance.json").write_text(json.dumps(facts))
     assert input_facts(reader) == {"model": known}
-    with pytest.raises(UserError, match="score-abc, which has not ended, needs what train-abc"):
+    with pytest.raises(
+        UserError, match="score-abc, which has not ended, needs outputs of train-abc"
+    ):
         removable(store, ["train-abc"])
     assert removable(store) == []
     (reader.folder / "state.json").write_text(json.dumps({"state": "succeeded"}))

@@ -75,7 +75,7 @@ def test_a_folder_that_cannot_be_removed_is_named(
         remove(store, [run])
     (finding,) = raised.value.findings
     assert finding.message == f"{run.folder} cannot be removed: Permission denied"
-    assert finding.hint == f"see whose it is: ls -ld {run.folder}"
+    assert finding.hint == f"see who owns it: ls -ld {run.folder}"
 
 
 def test_code_goes_with_the_last_run_that_uses_it(make_run: MakeRun, store: RunStore) -> None:

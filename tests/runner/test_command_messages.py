@@ -79,8 +79,8 @@ MISTAKES = [
     Mistake("review demo", "`demo` is an environment, and no plan", "fairway plan demo plans and"),
     Mistake(
         "diagram demo -o picture.png",
-        "picture.png: a picture is Markdown or SVG",
-        "end its name in .md or in .svg",
+        "picture.png: a diagram is Markdown or SVG",
+        "use a name that ends in .md or .svg",
     ),
     Mistake(
         "report done-aaaaaa -o .",
@@ -159,14 +159,14 @@ MISTAKES = [
     ),
     Mistake(
         "submit job.yaml --dry-run",
-        "this template is too involved: ",
+        "this template is too complex: ",
         "split it into shorter expressions",
         {"job.yaml": JOB + "setup: echo {{ " + "(" * 400 + "1" + ")" * 400 + " }}\n"},
     ),
     # What a job takes along.
     Mistake(
         "submit job.yaml --target local",
-        ": this is more than code (2 files or 256 MiB at most); the largest: data",
+        ": this is too large for code (2 files or 256 MiB at most); the largest: data",
         'code: {path: src, exclude: ["data"]}',
         {"job.yaml": JOB, "data/a": "1" * 99, "data/b": "1" * 99},
     ),
@@ -221,7 +221,7 @@ def test_it_is_said_with_what_to_type(
     for module in (axes, sweep_files):
         if "more than 3" in mistake.said:
             monkeypatch.setattr(module, "MOST_POINTS", 3)
-    if "more than code" in mistake.said:
+    if "too large for code" in mistake.said:
         monkeypatch.setattr(snapshot, "MOST_FILES", 2)
     monkeypatch.delenv("FAIRWAY_ENVIRONMENT", raising=False)
     make_run("done-aaaaaa")
@@ -247,7 +247,7 @@ def test_it_is_said_with_what_to_type(
     [
         ("deep", 'leave it out: code: {exclude: ["deep"]}'),
         ("deep/key.pem", 'leave it out: code: {exclude: ["deep/key.pem"]}'),
-        (".", "see whose it is: ls -ld {folder}"),
+        (".", "see who owns it: ls -ld {folder}"),
     ],
 )
 def test_code_that_may_not_be_read_is_named_with_what_leaves_it_out(

@@ -126,7 +126,7 @@ class TestRuns:
         monkeypatch.setattr("fairway_runner.dev.sessions.going", lambda _: (found, []))
         with pytest.raises(UserError, match="2 sessions are running: dev-a, dev-b") as caught:
             chosen(store, None)
-        assert caught.value.findings[0].hint == "say which: fairway dev stop dev-b"
+        assert caught.value.findings[0].hint == "name one: fairway dev stop dev-b"
 
     def test_a_damaged_job_is_no_session(self, make_run: MakeRun) -> None:
         run = _session(make_run, "dev-a")
@@ -258,5 +258,5 @@ def test_where_it_is(make_run: MakeRun) -> None:
 )
 def test_what_it_says_is_not_trusted(make_run: MakeRun, before: str, after: str) -> None:
     said = "fairway-user=me\nfairway-folder=/data\nfairway-port=\nfairway-token=\n"
-    with pytest.raises(UserError, match="does not say who and where it is"):
+    with pytest.raises(UserError, match="does not report its user and folder"):
         _look(make_run, said.replace(before, after))

@@ -149,7 +149,7 @@ def test_without_a_subscription_the_command_that_names_one(
     code, found = _examine(capsys)
     assert code == 4
     (finding,) = found["subscription"]["findings"]
-    assert "az would take 11111111-2222" in finding["message"]
+    assert "az would use 11111111-2222" in finding["message"]
     assert finding["hint"].startswith("export ARM_SUBSCRIPTION_ID=$(az account show")
     assert "what `demo` needs" not in found
 
@@ -188,8 +188,8 @@ def test_a_sign_in_that_fails(
 @pytest.mark.parametrize(
     ("status", "body", "said"),
     [
-        (404, {}, f"subscription {NOBODY} is not there, or not for you"),
-        (403, {}, f"subscription {NOBODY} is not there, or not for you"),
+        (404, {}, f"subscription {NOBODY} does not exist, or you have no access to it"),
+        (403, {}, f"subscription {NOBODY} does not exist, or you have no access to it"),
         (200, {"displayName": "old", "state": "Disabled"}, "subscription `old` is Disabled"),
     ],
 )
@@ -256,7 +256,10 @@ def test_roles_are_looked_at_before_anything_is_made(
     plane.rights = Rights(())
     code, nothing = _examine(capsys)
     assert code == 4
-    assert "is not there, or not for you" in nothing["subscription"]["findings"][0]["message"]
+    assert (
+        "does not exist, or you have no access to it"
+        in nothing["subscription"]["findings"][0]["message"]
+    )
     assert "what `demo` needs" not in nothing
 
 

@@ -67,7 +67,9 @@ def test_one_task(run: Run, tmp_path: Path) -> None:
 def test_a_file_that_differs_stops_everything(run: Run, tmp_path: Path) -> None:
     (tmp_path / "to" / "1").mkdir(parents=True)
     (tmp_path / "to" / "1" / "log.txt").write_text("mine")
-    with pytest.raises(UserError, match=r"other files are in .*/to already: 1/log\.txt") as raised:
+    with pytest.raises(
+        UserError, match=r"other files already exist in .*/to: 1/log\.txt"
+    ) as raised:
         fetch(run, tmp_path / "to")
     assert raised.value.exit_code == 3
     hint = "choose another folder with --to, or replace them with --force"

@@ -77,7 +77,7 @@ def test_the_page_draws_each_node(make_run: MakeRun) -> None:
     write(run, {"nd-1": samples, "nd-<b>": samples, "nd-3": [], "nd-4": [{"time": 5.0}]})
     text = page(run)
     assert "GPUs 90 % busy; processors 50 % busy" in text
-    assert "2 nodes, their means from 90 to 90 %." in text
+    assert "2 nodes, with averages from 90 to 90 %." in text
     assert "InfiniBand, %" not in text
     assert "nd-&lt;b&gt;" in text
     assert "nd-<b>" not in text

@@ -119,7 +119,7 @@ def test_other_files_are_left_alone(home: Path) -> None:
 def test_a_file_in_the_place_of_a_folder_is_listed(home: Path, name: str, listed: str) -> None:
     Path(name).write_text("mine")
     folder = Path("lab") if name == "lab" else Path()
-    with pytest.raises(UserError, match=f"there already: {listed};"):
+    with pytest.raises(UserError, match=f"already in .*: {listed};"):
         write_project(folder, Settings("lab"))
     assert _files() == [name]
 
@@ -168,13 +168,13 @@ def test_what_comes_while_it_is_written_stays(home: Path, monkeypatch: pytest.Mo
             "did you mean `westeurope`?",
         ),
         (("--location", "bogus"), "has no region `bogus`", "is it a new one?"),
-        (("--engine", "slrum"), "--engine: no cluster has the engine `slrum`", "`slurm`"),
+        (("--engine", "slrum"), "--engine: there is no engine `slrum`", "`slurm`"),
         (("--size", "Standard_NC41ads_H100_v5"), "--size: ", "Standard_NC40ads_H100_v5"),
         (("--size", "Standard_NCC40ads_H100_v5"), "is a confidential VM", "NC40ads_H100_v5`"),
         (("--size", "Standard_NV8ads_V710_v5"), "--size: no image in the catalogue", "image_id"),
         (("--nodes", "0"), "--nodes: `0` is not a number from 1 to 100", "--nodes 4"),
         (("--budget", "-1"), "--budget: `-1` is not a number", "--budget 4"),
-        (("--email", "me"), "--email: `me` is not a mail address", "you@example.com"),
+        (("--email", "me"), "--email: `me` is not an email address", "you@example.com"),
     ],
 )
 def test_what_azure_refuses_is_refused(
@@ -251,8 +251,8 @@ def test_a_person_is_asked_for_what_no_option_says(
     found = ask_for_the_rest({"nodes": 8, "email": None, "size": None})
     assert asked == [
         ("Azure region", "swedencentral"),
-        ("What runs the jobs", "ssh"),
-        ("What runs the jobs", "ssh"),
+        ("Engine that runs the jobs", "ssh"),
+        ("Engine that runs the jobs", "ssh"),
         ("VM size", "Standard_ND96isr_H100_v5"),
         ("Monthly budget in USD, for alerts", "1500"),
         ("Email address of the owner", "ada@example.com"),

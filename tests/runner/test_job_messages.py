@@ -117,7 +117,7 @@ MISTAKES = [
     ),
     (
         "retries: {node: 3}",
-        "`retries`: this is one number, of failures of the job's own",
+        "`retries`: this is one number, of failures of the task itself",
         "{node: 3}",
         "write `retries: 3`; by their cause it is `retry: {node: 3}`",
     ),
@@ -183,7 +183,7 @@ MISTAKES = [
 
 # What is wrong in a job file, and what is said of it.
 WRONG = [
-    ("max_cost: 20", "it is not known what a node of `local` costs"),
+    ("max_cost: 20", "the price of a node of `local` is not known"),
     ("metrics: {loss: loss}", "`loss` has 0 groups where it needs one"),
     ("container: {image: 'a b'}", "`a b` is not a container image"),
     ("container: {image: 'Train:1'}", "`Train:1` is not a container image"),
@@ -196,8 +196,8 @@ WRONG = [
     ("outputs: {m: {pattern: []}}", "the list is empty"),
     ("outputs: {m: {exclude: [/x]}}", "`/x` names nothing in the folder of the job's outputs"),
     ("outputs: {m: {exclude: '*.tmp'}}", "a list"),
-    ("inputs: {w: {from: 'datasets:w', to: 'data:/x'}}", "only what is staged for all nodes has"),
-    ("sweep: {points: {grid: {lr: {start: 1, stop: 2, step: 0}}}}", "a step of 0 leads nowhere"),
+    ("inputs: {w: {from: 'datasets:w', to: 'data:/x'}}", "only an input with `stage: shared` has"),
+    ("sweep: {points: {grid: {lr: {start: 1, stop: 2, step: 0}}}}", "a step must not be 0"),
     (
         "sweep: {points: {grid: {lr: {start: 2, stop: 1, step: 1}}}}",
         "no value lies between 2 and 1 in steps of 1",
@@ -218,7 +218,7 @@ WRONG = [
     ("code: {path: nowhere}", "nowhere is not a folder"),
     ("command: ''", "the command is empty"),
     ("env: {FAIRWAY_X: a}", "`FAIRWAY_X` is Fairway's own"),
-    ("secrets: {X: abc}", "this does not say where the secret is"),
+    ("secrets: {X: abc}", "this does not name the source of a secret"),
 ]
 
 # A command line, and what is said of it.

@@ -49,7 +49,7 @@ def test_all_templates_are_listed_with_their_folder(folder: Path, repository: Pa
     assert "  loud        Mine, and nobody else's.\n" in own
     assert "  openmpi     My own Open MPI.\n" in own
     assert "  broken      cannot be used: " in own
-    assert "the template does not describe itself" in own
+    assert "the template has no description" in own
     assert "_shared" not in done.stdout
     assert "  torchrun    torchrun: one agent on every node" in others
     assert "openmpi " not in others
@@ -96,8 +96,8 @@ def test_an_explanation_as_json(folder: Path) -> None:
     ("name", "says"),
     [
         ("torchrum", "error: there is no template `torchrum` [unknown-template]\n  did you mean"),
-        ("broken", "the template does not describe itself"),
-        ("../loud", "leaves the job's folder"),
+        ("broken", "the template has no description"),
+        ("../loud", "outside of the job's folder"),
     ],
 )
 def test_what_cannot_be_explained_is_a_mistake(folder: Path, name: str, says: str) -> None:

@@ -102,7 +102,7 @@ def test_moments() -> None:
     assert moment("--since", "2h", now=10_000.0) == 2_800.0
     assert moment("--since", "2001-09-09T01:46:40+00:00") == 1e9
     for text in ("yesterday", "-2h", "2h 3m", "99999-01-01", ""):
-        with pytest.raises(UserError, match=r"--since: `.*` is neither a span of time nor a date"):
+        with pytest.raises(UserError, match=r"--since: `.*` is neither a duration nor a date"):
             moment("--since", text)
 
 

@@ -100,7 +100,7 @@ def plane(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ControlPl
         (
             ["Contributor", "Role Based Access Control Administrator"],
             False,
-            "takes Microsoft.Authorization/locks/write, which",
+            "needs Microsoft.Authorization/locks/write, which",
         ),
         (
             ["Contributor", "Role Based Access Control Administrator", "Locks Contributor"],
@@ -226,7 +226,7 @@ def test_a_quota_that_is_too_small_or_in_use(
     quota(plane, standardNDSH100v5Family=(96, 0), cores=(2000, 1900))
     small, used = check_live(lab, azure)
     assert (small.id, small.path) == ("quota-too-small", "clusters.pair")
-    assert "192 vCPUs are asked for" in small.message
+    assert "192 vCPUs are needed" in small.message
     assert "is 96" in small.message
     assert (used.id, used.severity) == ("quota-in-use", Severity.WARNING)
     assert "100 of 2000 are free" in used.message
@@ -254,7 +254,7 @@ def test_the_account_of_a_pool_has_quotas_of_its_own(
         (
             "{sku}",
             "batch.node.el 9",
-            "with the node agent batch.node.el 9, and not with batch.node",
+            "with the node agent batch.node.el 9, not with batch.node",
         ),
     ],
 )
@@ -318,12 +318,12 @@ def test_an_image_version_that_is_gone(
         (
             {"restrictions": [{"type": "Location", "reasonCode": "NotAvailable"}]},
             "size-restricted",
-            " is not for this subscription in westeurope: NotAvailable",
+            " is not available to this subscription in westeurope: NotAvailable",
         ),
         (
             {"restrictions": [{"type": "Zone", "restrictionInfo": {"zones": ["2"]}}]},
             "size-restricted",
-            " is not for this subscription in zone 2 of westeurope: no reason given",
+            " is not available to this subscription in zone 2 of westeurope: no reason given",
         ),
         (
             {
@@ -383,7 +383,7 @@ def test_what_may_not_be_seen_is_a_warning_and_the_rest_goes_on(
     registered, hidden = check_live(lab, azure)
     assert registered.id == "provider-not-registered"
     assert (hidden.id, hidden.severity) == ("not-allowed", Severity.WARNING)
-    said = "not looked at: you may not read providers/Microsoft.Compute/locations/westeurope/usages"
+    said = "not checked: you may not read providers/Microsoft.Compute/locations/westeurope/usages"
     assert said in hidden.message
     with pytest.raises(NotAllowed):
         azure.get("providers/Microsoft.Compute/locations/westeurope/usages", "2024-07-01")
@@ -411,7 +411,7 @@ def test_what_is_to_be_there_already_is_looked_for(
     named = ("resource_group.existing", "storage.existing", "registry.existing")
     found = [each for each in check_live(company, azure) if each.id == "not-there"]
     assert [each.path for each in found] == [*named, "monitoring.workspace"]
-    assert "`lake` is not there" in found[1].message
+    assert "`lake` does not exist" in found[1].message
     assert f"az resource show --ids {_LAKE}" in found[1].hint
     for id_ in (_OTHERS, _LAKE, _IMAGES, _LOGS):
         plane.give(id_, {"id": id_, "location": "North Europe"})
@@ -427,7 +427,7 @@ def test_what_is_to_be_there_already_is_looked_for(
     plane.give(_LAKE, {"error": {"code": "AuthorizationFailed"}}, status=403)
     (hidden,) = check_live(company, azure)
     assert (hidden.id, hidden.severity) == ("not-allowed", Severity.WARNING)
-    assert "whether `storage.existing` is there was not looked at" in hidden.message
+    assert "whether `storage.existing` exists was not checked" in hidden.message
 
 
 def test_a_service_that_fails_ends_it(
@@ -454,7 +454,7 @@ def test_the_cloud_is_that_of_terraform(monkeypatch: pytest.MonkeyPatch) -> None
         "https://management.chinacloudapi.cn",
         "https://login.chinacloudapi.cn",
     )
-    with pytest.raises(UserError, match="names no cloud: `mars`"):
+    with pytest.raises(UserError, match="there is no cloud `mars`"):
         chosen_cloud({"ARM_ENVIRONMENT": "mars"})
     with pytest.raises(UserError) as caught:
         chosen_cloud({"ARM_METADATA_HOSTNAME": "localhost:1"})

@@ -124,14 +124,16 @@ def test_a_vm_that_is_stopped_is_told_with_what_starts_it(tmp_path: Path, azure:
     for state in ("deallocated", "deallocating", "stopped"):
         azure.power(state)
         (finding,) = _found(lab, azure, "stopped-machine")
-        assert finding.message.startswith("`box` is stopped, and Azure changes no extension")
+        assert finding.message.startswith(
+            "`box` is stopped, and Azure cannot change the extensions"
+        )
         assert (finding.hint, finding.path) == ("fairway nodes start box", "clusters.box")
         assert finding.severity is Severity.WARNING
     alone = _lab(tmp_path, LAB.replace(f', users: [{{name: ada, keys: ["{KEY}"]}}]', ""))
     assert _found(alone, azure, "stopped-machine") == [], "it has no extension"
     azure.hidden = ["virtualMachines"]
     (hidden,) = [each for each in _found(lab, azure, "not-allowed") if "stopped" in each.message]
-    assert "whether VMs are stopped was not looked at" in hidden.message
+    assert "whether VMs are stopped was not checked" in hidden.message
 
 
 class TestRoles:
@@ -146,7 +148,7 @@ class TestRoles:
         second = azure.give(BATCH, JOBS, ME, "somebody asked for it")
         blobs, jobs = _found(lab, azure, "role-given-already")
         message = (
-            f"the account that deploys has the role {BLOBS} on `outputs` already, given by hand"
+            f"the account that deploys already has the role {BLOBS} on `outputs`, assigned by hand"
         )
         assert blobs.message == message
         assert f"az role assignment delete --ids {first}\n" in blobs.hint
@@ -176,7 +178,7 @@ class TestRoles:
         azure.give(self.CONTAINER, BLOBS, OTHER)
         text = LAB.replace("access: {", f"access: {{researchers: [{OTHER}], ")
         (found,) = _found(_lab(tmp_path, text), azure, "role-given-already")
-        assert found.message.startswith(f"`{OTHER}` has the role")
+        assert found.message.startswith(f"`{OTHER}` already has the role")
         assert f"container-outputs-used-by-{OTHER}'" in found.hint
         # What Terraform has given to others of the list says nothing of who joins it.
         text = LAB.replace("access: {", f"access: {{researchers: [{ME}, {OTHER}], ")

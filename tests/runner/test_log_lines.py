@@ -150,7 +150,7 @@ def test_a_pattern_that_is_none_is_refused(
 
 
 AGAIN = "one\nfairway: attempt 2: the one before ended with exit code 3\ntwo\n"
-LOST = "one\nfairway: attempt 1 lost its node, and with it what it printed last\ntwo\n"
+LOST = "one\nfairway: attempt 1 lost its node, and the last lines that it printed\ntwo\n"
 
 
 @pytest.mark.parametrize("log", [AGAIN, LOST])
@@ -181,7 +181,7 @@ def test_attempts_that_a_log_does_not_tell_apart(make_run: MakeRun, fairway: Run
     for attempt in ("1", "2"):
         code, out, err = fairway(base, "logs", "job-a", "--attempt", attempt)
         assert (code, out) == (2, "")
-        assert "the log of task 0 of job-a does not say where its attempts begin" in err
+        assert "the log of task 0 of job-a does not show where its attempts begin" in err
     code, out, _ = fairway(base, "logs", "job-a", "--attempt", "3")
     assert (code, out) == (0, "fairway: attempt 3: exit code 3\n")
     assert fairway(base, "logs", "job-a", "--attempt", "0")[0] == 2

@@ -145,7 +145,7 @@ def test_the_command(run: Run, fairway: RunFairway) -> None:
     assert shown("--since", "10s") == ""
     code, out, err = fairway(base, "logs", "job-a", "--since", "noon")
     assert (code, out) == (2, "")
-    assert "--since: `noon` is neither a span of time nor a date" in err
+    assert "--since: `noon` is neither a duration nor a date" in err
 
 
 def test_attempts_are_counted_from_the_beginning(make_run: MakeRun, fairway: RunFairway) -> None:
@@ -169,7 +169,7 @@ def test_a_time_of_day_is_when_it_was_that_last() -> None:
     assert moment("--since", "12:01", noon) == noon - 24 * 3600 + 30
     assert moment("--since", "0:00", noon) == noon - 12 * 3600 - 30
     for text in ("24:00", "12:60", "12:00:61", "12", "1:2", "12:00 pm"):
-        with pytest.raises(UserError, match=f"`{text}` is neither a span") as raised:
+        with pytest.raises(UserError, match=f"`{text}` is neither a duration") as raised:
             moment("--since", text, noon)
         assert "or since when, as 14:30" in raised.value.findings[0].hint
     assert moment("--since", "00:00") <= time.time()

@@ -357,7 +357,8 @@ class TestLeaving:
         found = Run(run.folder)
         assert found.state == "queued"
         assert (
-            found.status.reason == f"it goes from nd to spot; continue with: fairway wait {run.id}"
+            found.status.reason
+            == f"it is moving from nd to spot; continue with: fairway wait {run.id}"
         )
         found.refresh()
         assert refresh_all([found]) == []
@@ -405,7 +406,7 @@ class TestLeaving:
             end = settled(run)
             assert (end.record.target, end.state, world.starts) == ("nd", "cancelled", ["nd"])
             assert end.status.reason == (
-                "it began on nd when it was about to leave, and was cancelled there; run it there "
+                "it started on nd just before it was to leave, and was cancelled there; run it there "
                 f"again: fairway retry {run.id}"
             )
             assert tried(end) == [("nd", None)]
@@ -446,8 +447,10 @@ class TestCancelWhileAway:
             Run(run.folder).cancel()
         assert caught.value.exit_code == 5
         *_, noted = caught.value.findings
-        assert noted.message == f"{run.id} is to be cancelled on nd, and goes nowhere else"
-        assert noted.hint == f"go on once it answers: fairway cancel {run.id}"
+        assert (
+            noted.message == f"{run.id} is to be cancelled on nd, and will not go to another target"
+        )
+        assert noted.hint == f"repeat it once the target answers: fairway cancel {run.id}"
 
         seen = Run(run.folder)
         assert seen.state == "queued"

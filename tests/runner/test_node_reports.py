@@ -153,8 +153,8 @@ def test_nothing_is_sent_of_what_is_not_known(
     (finding,) = raised.value.findings
     assert finding.id == id_
     if id_ == "no-description":
-        assert finding.message == "nd-2 is not drained, and nothing says what is wrong with it"
-        assert finding.hint == 'say it, for example: --description "GPU 3 is lost"'
+        assert finding.message == "nd-2 is not drained, and no description of its fault is given"
+        assert finding.hint == 'describe it, for example: --description "GPU 3 is lost"'
     assert plane.requests == []
 
 

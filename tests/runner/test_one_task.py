@@ -32,7 +32,7 @@ def test_one_that_may_still_go_elsewhere_ends_as_a_whole(
     monkeypatch.setattr(fallback, "is_open", lambda _: True)
     with pytest.raises(UserError, match="may still go to another target") as error:
         run.cancel(1)
-    assert error.value.findings[0].hint == "end all of it: fairway cancel job-aaaaaa"
+    assert error.value.findings[0].hint == "end the whole run: fairway cancel job-aaaaaa"
 
 
 def test_one_that_does_not_end_is_told_of(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,7 +50,7 @@ def test_one_that_does_not_end_is_told_of(run: Run, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(one_task, "_state", lambda *_: "running")
     now = iter((0.0, 10.0, 1e9))
     with pytest.raises(
-        UserError, match="task 1 of job-aaaaaa is to end, and is still running"
+        UserError, match="task 1 of job-aaaaaa is being ended, but is still running"
     ) as e:
         one_task.cancel_task(run, run.engine, "1", clock=lambda: next(now))
     assert (told, e.value.exit_code) == ([1], 5)

@@ -135,7 +135,7 @@ def test_a_machine_that_stays_in_change_is_waited_for_until_the_deadline(
     code, out, errors = fairway(tmp_path, "nodes", "start", "box", "--deadline", "1m")
     assert (code, out) == (5, "")
     assert "lab-vm-box is still `Updating` after 1m00s" in errors
-    assert "run the command again" in errors
+    assert "repeat the command" in errors
     assert 60 <= now[0] < 100
 
 
@@ -179,7 +179,7 @@ def test_what_azure_says_of_a_failure_is_passed_on(
     assert "sufficient capacity" in errors
     plane.give(f"{BOX}/start", {"error": error}, status=404, method="POST")
     errors = fairway(tmp_path, "nodes", "start", "box")[2]
-    assert "the machines of `box` do not exist any more" in errors
+    assert "the machines of `box` no longer exist" in errors
     assert "targets sync" in errors
     plane.give(f"{BOX}/start", {"error": error}, status=403, method="POST")
     code, _, errors = fairway(tmp_path, "nodes", "start", "box")

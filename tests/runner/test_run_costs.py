@@ -238,7 +238,7 @@ def test_table_and_csv(fairway: RunFairway, folder: Path) -> None:
         (["--by", "name"], "add --runs"),
         (["--runs", "--by", "nmae"], "did you mean `name`?"),
         (["--runs", "--csv", "--json"], "--csv and --json"),
-        (["--runs", "--since", "then", "--offline"], "neither a span of time nor a date"),
+        (["--runs", "--since", "then", "--offline"], "neither a duration nor a date"),
     ],
 )
 def test_what_is_refused(fairway: RunFairway, folder: Path, words: list[str], says: str) -> None:
@@ -308,7 +308,7 @@ def test_from_python(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("eve", 90.0, "USD"),
         ("ann", 120.0, "USD"),
     ]
-    with pytest.raises(UserError, match="runs have no `nmae`"):
+    with pytest.raises(UserError, match="runs cannot be grouped by `nmae`"):
         fairway_hpc.costs(by="nmae")
 
 
@@ -420,7 +420,7 @@ def test_a_target_that_does_not_tell_is_named(
     assert "away-x" in out
     assert "one cannot be read" in err
     assert "`nd` has no accounting: Slurm accounting storage is disabled" in err
-    assert "what other people have run there is not counted" in err
+    assert "other people's runs there are not counted" in err
 
     def away(_: object) -> Cluster:
         raise UserError.of("no-connection", "`nd` does not answer", exit_code=5)
@@ -492,7 +492,7 @@ def test_python_warns_of_a_target_that_does_not_tell(
     first, second = (str(each.message) for each in told)
     assert "one cannot be read" in first
     assert "`nd` has no accounting: Slurm accounting storage is disabled" in second
-    assert "what other people have run there is not counted" in second
+    assert "other people's runs there are not counted" in second
     assert "\x1b" not in second, "nothing that a terminal would do"
 
     def away(_: object) -> Cluster:
@@ -504,7 +504,7 @@ def test_python_warns_of_a_target_that_does_not_tell(
 
 
 def test_python_refuses_what_the_command_refuses(folder: Path, make_run: MakeRun) -> None:
-    with pytest.raises(UserError, match="since: `soon` is neither a span of time nor a date"):
+    with pytest.raises(UserError, match="since: `soon` is neither a duration nor a date"):
         fairway_hpc.costs(folder, since="soon")
     with pytest.raises(UserError, match="no environment is called `nowhere`"):
         fairway_hpc.costs(folder, environment="nowhere")

@@ -113,7 +113,7 @@ class TestChoosing:
             (3, "expected text or a list or a mapping, found the number 3"),
             ({"in_orde": ["nd"]}, "unknown key `in_orde`"),
             ({"in_order": ["nd", "a100"], "patience": "long"}, "`long` is not a span of time"),
-            ({"patience": "30m"}, "this wants either `in_order` or `cheapest`"),
+            ({"patience": "30m"}, "give either `in_order` or `cheapest`"),
         ],
     )
     def test_what_is_wrong_is_said_at_its_line(self, project: Path, target: Any, said: str) -> None:
@@ -189,7 +189,7 @@ class TestPreparing:
             _prepare(project, *NAMES, inputs={"words": "data:/words"})
         assert "the target `spot` has no mount `data`" in str(caught.value)
         _declare(project, a100={"nodes": {"min": 1, "max": 1}})
-        with pytest.raises(UserError, match="wants 2 nodes, and `a100` has 1"):
+        with pytest.raises(UserError, match="needs 2 nodes, and `a100` has 1"):
             _prepare(project, *NAMES, nodes=2)
         assert not (project / ".fairway" / "runs").exists()
 
@@ -327,7 +327,7 @@ class TestCheapest:
 
     def test_a_price_that_nobody_knows(self, project: Path) -> None:
         _declare(project, nd=self.PRICES["nd"])
-        with pytest.raises(UserError, match="it is not known what a node of `spot` costs") as error:
+        with pytest.raises(UserError, match="the price of a node of `spot` is not known") as error:
             self.order(project)
         assert error.value.findings[0].path == "target.cheapest"
 
@@ -339,11 +339,11 @@ class TestCheapest:
     @pytest.mark.parametrize(
         ("where", "said"),
         [
-            ({}, "this wants either `in_order` or `cheapest`"),
-            ({"in_order": ["nd"], "cheapest": ["nd"]}, "this wants either"),
-            ({"in_order": ["nd"], "by": "price"}, "what is in order has no `by`"),
-            ({"cheapest": ["nd"], "by": "speed"}, "`speed` is no order"),
-            ({"cheapest": ["nd"], "by": "price/"}, "`price/` is no order"),
+            ({}, "give either `in_order` or `cheapest`"),
+            ({"in_order": ["nd"], "cheapest": ["nd"]}, "give either"),
+            ({"in_order": ["nd"], "by": "price"}, "`by` has no effect with `in_order`"),
+            ({"cheapest": ["nd"], "by": "speed"}, "`speed` is not an order"),
+            ({"cheapest": ["nd"], "by": "price/"}, "`price/` is not an order"),
             ({"cheapest": []}, "this names no target"),
         ],
     )

@@ -108,11 +108,11 @@ REFUSED: list[tuple[Any, dict[str, Any], str, str]] = [
     ({"a": TRAIN}, {"stesp": 1}, "unknown key `stesp`", "did you mean `steps`?"),
     ({"a": TRAIN}, {"sweep": {"points": {"repeat": 2}}}, "unknown key `sweep`", "in a step"),
     ({"a": TRAIN}, {"after": ["x"]}, "unknown key `after`", "write it in a step"),
-    ({"a": {**TRAIN, "name": "x"}}, {}, "`name` is one for all steps", "beside `steps`"),
-    ({"a": {**TRAIN, "code": {}}}, {}, "`code` is one for all steps", ""),
+    ({"a": {**TRAIN, "name": "x"}}, {}, "`name` applies to all steps", "beside `steps`"),
+    ({"a": {**TRAIN, "code": {}}}, {}, "`code` applies to all steps", ""),
     ({"a": {**TRAIN, "after": "b"}}, {}, "there is no step `b`", ""),
     ({"train": TRAIN, "a": {"after": "tain"}}, {}, "there is no step `tain`", "`train`?"),
-    ({"a": {"after": "a"}}, {}, "these steps wait for each other: a", "out of `after`"),
+    ({"a": {"after": "a"}}, {}, "these steps wait for each other: a", "from `after`"),
     ({"a": {"after": "b"}, "b": {"after": "a"}}, {}, "wait for each other: a, b", ""),
     ({"a": TRAIN, "b": {"after": {"a": "done"}}}, {}, "expected one of `succeeded`", ""),
     ({"a": TRAIN, "b": {"after": {"a": {"exit_code": 300}}}}, {}, "at most 255", ""),
@@ -213,7 +213,7 @@ def test_what_is_wrong_with_a_step_s_job_starts_nothing(
 def test_commands_for_one_job_say_so(tmp_path: Path, fairway: RunFairway) -> None:
     write(tmp_path, {"train": TRAIN}, template="plain")
     code, _, err = fairway(tmp_path, "render", "steps.yaml")
-    assert (code, "one job is wanted here" in err) == (2, True)
+    assert (code, "this needs a single job" in err) == (2, True)
     assert '"steps": {' in err
 
 
@@ -262,7 +262,7 @@ def test_an_id_leaves_room_for_those_of_the_steps(tmp_path: Path, fairway: RunFa
     write(tmp_path, {"train": {**TRAIN, "template": "plain"}})
     code, _, err = fairway(tmp_path, "submit", "steps.yaml", "--run-id", "a" * 58)
     assert (code, "a --run-id of up to 57 lower-case letters" in err) == (2, True)
-    assert f"the run of the step `train` cannot be called {'a' * 58}-train" in err
+    assert f"the run of the step `train` cannot be named {'a' * 58}-train" in err
     assert not (tmp_path / ".fairway" / "runs").exists()
     code, out, _ = fairway(tmp_path, "submit", "steps.yaml", "--run-id", "a" * 57, "--dry-run")
     assert (code, "1 step on local" in out) == (0, True)
@@ -354,7 +354,7 @@ def test_runs_wait_for_those_of_one_place(
 
 def test_this_machine_does_not_wait_for_a_run_elsewhere(make_run: MakeRun) -> None:
     run = make_run("there-a", engine="ssh", target="pair")
-    with pytest.raises(UserError, match="there-a runs on `pair`, and not on this machine"):
+    with pytest.raises(UserError, match="there-a runs on `pair`, not on this machine"):
         engine_for(Target.local()).predecessor(run)
 
 
@@ -398,13 +398,13 @@ UNEQUAL: list[tuple[Any, Any, str, str]] = [
     (
         swept({"grid": {"y": [1, 2]}}),
         by_point(X),
-        "its points have `y`, and task 0 has not",
+        "its points have `y`, and task 0 does not",
         "in the points of both",
     ),
     (
         swept({"grid": {"x": [1, 2], "y": [3, 4]}}),
         by_point(X),
-        "its points have `y`, and task 0 has not",
+        "its points have `y`, and task 0 does not",
         "in the points of both",
     ),
     (
@@ -417,7 +417,7 @@ UNEQUAL: list[tuple[Any, Any, str, str]] = [
         swept([{"grid": {"x": [1, 2]}}, {"grid": {"y": [5]}}]),
         by_point({"grid": {"x": [2], "y": [5]}}),
         "its tasks 1 and 2 both equal task 0, x=2, y=5",
-        "name the same parameters",
+        "set the same parameters",
     ),
     (
         swept(X),
@@ -429,13 +429,13 @@ UNEQUAL: list[tuple[Any, Any, str, str]] = [
     (
         swept(X, outputs={"data": {}}),
         by_point(X, inputs={"data": {"from": "step", "step": "a", "task": 1}}),
-        "the input `data` is that of its equal task of `a`, and of no other",
+        "the input `data` must be that of its equal task of `a`",
         "data: {from: step, step: a}",
     ),
     (
         swept(X, outputs={"data": {}}, metrics={"loss": "loss=(.)"}),
         by_point(X, inputs={"data": {"best": {"step": "a", "metric": "loss"}}}),
-        "the input `data` is that of its equal task of `a`, and of no other",
+        "the input `data` must be that of its equal task of `a`",
         "data: {from: step, step: a}",
     ),
 ]
@@ -457,7 +457,7 @@ def test_each_task_has_exactly_one_that_is_equal(
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        ("pool", "`pool` cannot begin a task once that of its point has ended: its engine is"),
+        ("pool", "`pool` cannot start a task when that of its point has ended: its engine is"),
         ("far", "it runs on `far`, which does not see the tasks of `local`"),
     ],
 )
@@ -493,7 +493,7 @@ UNQUEUED: list[tuple[Any, Any, str, str]] = [
     (
         X,
         IN_TURN,
-        "`queue` has no `max_parallel` for tasks that wait by equal point: one that waits would",
+        "`queue` has no `max_parallel` for tasks that wait by equal point: a waiting task would",
         "leave it out (-s steps.b.sweep.max_parallel=null), or wait for the whole step: after: a",
     ),
 ]
@@ -545,10 +545,10 @@ def test_tasks_that_wait_for_the_same_one_are_counted_once(
         ({"points": "equal", "state": "done"}, "expected one of `succeeded`", ""),
         (
             {"points": "equal", "state": "failed", "exit_code": 3},
-            "`state` and `exit_code` are two conditions",
+            "`state` and `exit_code` cannot be combined",
             "keep one",
         ),
-        ({"state": "failed"}, "`state` is for tasks of equal points", "points: equal"),
+        ({"state": "failed"}, "`state` needs `points: equal`", "points: equal"),
         ({}, "the condition is empty", "exit_code: 3"),
     ],
 )

@@ -131,11 +131,11 @@ def test_what_is_recorded_and_not_sent_has_not_failed(
 def test_what_a_target_does_not_take_has_failed(
     whole: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    refused = Refused.of("no-input", "the input is not there any more")
+    refused = Refused.of("no-input", "the input no longer exists")
     monkeypatch.setattr(standing, "start_step", starting({"one": refused}))
     whole.follow()
     assert states(whole) == ["failed", "succeeded"]
-    assert whole.status.reason == "the step one failed: the input is not there any more"
+    assert whole.status.reason == "the step one failed: the input no longer exists"
 
 
 def test_only_who_has_the_lock_removes_a_step_that_never_began(whole: Run, store: RunStore) -> None:
@@ -245,7 +245,7 @@ def test_what_a_step_is_to_read_is_kept_until_it_has(
     run, lock = store.create(prepared.record, prepared.files)
     os.close(lock)
     assert input_facts(run)["last.images"] == {"run": "data-a", "task": "0", "output": "images"}
-    with pytest.raises(UserError, match="pipe-a, which has not ended, needs what data-a has kept"):
+    with pytest.raises(UserError, match="pipe-a, which has not ended, needs outputs of data-a"):
         removable(store, ["data-a"])
 
 

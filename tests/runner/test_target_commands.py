@@ -117,7 +117,10 @@ def test_a_person_says_once_which_account_is_theirs(tmp_path: Path, fairway: Run
 
 @pytest.mark.parametrize(
     ("records", "hint"),
-    [([TEAM], "did you mean `ada`?"), ([POOL], "accounts are made by `access.users`")],
+    [
+        ([TEAM], "did you mean `ada`?"),
+        ([POOL], "`access.users` in the environment creates accounts"),
+    ],
 )
 def test_an_account_that_nobody_made_is_refused(
     tmp_path: Path, fairway: RunFairway, records: list[object], hint: str
@@ -158,7 +161,7 @@ ONE_HOST |= {"ssh": {"host": "h", "user": "u", "shared": "/data"}}
         (["pool", "resize", "local", "3"], "`local` cannot be resized"),
         # More than it has: what resizes it is told all the same, not that it may have no more.
         (["pool", "resize", "lab", "9"], "`lab` cannot be resized: its engine is `ssh`"),
-        (["pool", "resize", "spot", "9"], "`spot` has 8 nodes at most"),
+        (["pool", "resize", "spot", "9"], "`spot` has at most 8 nodes"),
         (["pool", "evaluate", "local"], "`local` cannot evaluate a formula"),
         (["pool", "evaluate", "lab", "--formula", "no.txt"], "`lab` cannot evaluate a formula"),
         (["pool", "evaluate", "spot", "--formula", "no.txt"], "no.txt cannot be read: No such"),
@@ -167,7 +170,10 @@ ONE_HOST |= {"ssh": {"host": "h", "user": "u", "shared": "/data"}}
             "fairway.lock holds no formula",
         ),
         (["nodes", "logs", "lab", "n1"], "`lab` cannot copy the logs of its nodes"),
-        (["nodes", "logs", "spot", "n1", "--since", "then"], "--since: `then` is neither a span"),
+        (
+            ["nodes", "logs", "spot", "n1", "--since", "then"],
+            "--since: `then` is neither a duration",
+        ),
         (["ssh", "local"], "`local` cannot be connected to"),
         (["ssh", "local", "n1", "uptime"], "fairway ssh local n1 -- uptime"),
         (["tunnel", "nothing-1", "6006"], "there is no run `nothing-1`"),

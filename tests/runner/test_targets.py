@@ -198,7 +198,7 @@ def test_damaged_targets_are_no_reason_to_lose_a_run(folder: Path) -> None:
 def test_gpus_needs_to_know_the_size(folder: Path) -> None:
     by_hand = {key: value for key, value in POOL.items() if key != "vm_size"}
     (folder / "fairway.yaml").write_text(json.dumps({"targets": [by_hand]}))
-    with pytest.raises(UserError, match="does not say its VM size"):
+    with pytest.raises(UserError, match="is not known"):
         processes_per_node(find_target("spot"))
     _synced(folder, [{**POOL, "name": "nd"}])
     assert processes_per_node(find_target("nd")) == 8

@@ -42,9 +42,9 @@ class Hours(Model, defer_build=True):
     """The working hours of a day: from `start` o'clock until before `end` o'clock."""
 
     start: int = Field(default=8, ge=0, le=23)
-    """The hour in which they begin."""
+    """The hour at which they begin, from 0."""
     end: int = Field(default=18, ge=1, le=24)
-    """The hour at which they end."""
+    """The hour at which they end, up to 24."""
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
@@ -64,7 +64,7 @@ class Rebalance(Model, defer_build=True):
     percent: int = Field(default=50, ge=1, le=100)
     """Percentage of the Spot nodes that must be gone."""
     dedicated: int = Field(ge=1)
-    """The largest number of dedicated nodes to replace them."""
+    """At most how many dedicated nodes replace them."""
 
 
 class Autoscale(Model, defer_build=True):
@@ -82,11 +82,11 @@ class Autoscale(Model, defer_build=True):
     """
 
     scenario: ScenarioName | None = None
-    """What decides how many nodes there are."""
+    """What decides the number of nodes, for example `pending_tasks`."""
     formula: str | None = None
     """A formula in Batch's own language, in place of a scenario."""
     every: Span = limit("batch_autoscale_interval_minutes") * 60.0
-    """The time between two evaluations; Batch takes 5m to 168h."""
+    """The time between two evaluations, from 5m to 168h."""
     deallocation: Literal["requeue", "terminate", "taskcompletion", "retaineddata"] = (
         "taskcompletion"
     )
@@ -94,19 +94,19 @@ class Autoscale(Model, defer_build=True):
     maximum_increment: int | None = Field(default=None, ge=1)
     """How many nodes one evaluation may add; by default there is no limit."""
     lookback: Span = 300.0
-    """How far back task scenarios look; more than a minute."""
+    """How far back task scenarios look, for example 5m; more than a minute."""
     sample_percent: int = Field(default=70, ge=1, le=100)
     """Percentage of those samples that must be available; with fewer nothing changes."""
     last_sample: bool = True
-    """Whether to take the newest sample if it is larger than the mean."""
+    """Whether to use the newest sample if it is larger than the mean."""
     rebalance: Rebalance | None = None
-    """Whether dedicated nodes take the place of evicted ones; for pools without MPI."""
+    """Whether dedicated nodes replace evicted ones; for pools without MPI."""
     nodes_per_job: int | None = Field(default=None, ge=1)
     """How many nodes to count for a running job of a pool for MPI."""
     hours: Hours = Field(default_factory=Hours)
     """The working hours."""
     utc_offset: float = Field(default=0.0, ge=-12, le=14)
-    """How many hours the clock is ahead of UTC; it does not follow summer time."""
+    """How many hours the clock is ahead of UTC; it does not follow daylight saving time."""
 
     @field_validator("every")
     @classmethod

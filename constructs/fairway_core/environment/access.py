@@ -47,7 +47,7 @@ class Access(Model, defer_build=True):
     """
 
     ssh_keys: tuple[str, ...] | None = Field(default=None, min_length=1)
-    """Public keys, or paths of files that hold them."""
+    """Public SSH keys, or paths of files that hold them; by default your own in ~/.ssh."""
     allowed: tuple[Annotated[Range, AfterValidator(_own_range)], ...] = ()
     """Address ranges that may connect by SSH; the public ones may also use storage, Batch,
     vault and registry."""

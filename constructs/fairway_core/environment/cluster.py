@@ -77,7 +77,7 @@ class Repair(Model, defer_build=True):
     action: Literal["replace", "reimage", "restart"] = "replace"
     """`replace` gets another machine; `reimage` and `restart` keep the one that there is."""
     grace: Annotated[Span, _between(*_GRACE_MINUTES)] = 1800
-    """How long a node may take to boot before its health counts."""
+    """How long a node may take to boot before its health counts, from 10m to 90m."""
 
 
 class Nodes(Model, defer_build=True):

@@ -60,11 +60,11 @@ class NetApp(FileSystem, defer_build=True):
     kind: Literal["netapp"]
     """`netapp`: a volume that Azure NetApp Files runs."""
     service_level: Literal["Standard", "Premium", "Ultra", "Flexible"] = "Premium"
-    """How fast each TiB is."""
+    """The service level, which decides the throughput per TiB."""
     tib: int = Field(default=4, ge=1, le=limit("netapp_volume_tib"))
     """Size of the volume in TiB; it can grow."""
     mibps: int | None = None
-    """MiB/s of a `Flexible` volume."""
+    """Throughput of a `Flexible` volume in MiB/s."""
 
     @model_validator(mode="after")
     def _throughput_is_offered(self) -> Self:
@@ -111,7 +111,7 @@ class Maintenance(Model, defer_build=True):
     """The day of the week."""
 
     at: Annotated[str, StringConstraints(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$")] = "22:00"
-    """When it begins, in UTC."""
+    """When it begins, in UTC, for example `22:00`."""
 
 
 class Lustre(FileSystem, defer_build=True):
@@ -126,7 +126,7 @@ class Lustre(FileSystem, defer_build=True):
     tib: int = Field(ge=1)
     """Size in TiB, in steps of 48, 16, 8 or 4 by `mbps_per_tib`; it cannot grow."""
     mbps_per_tib: Literal[40, 125, 250, 500] = 250
-    """MB/s for each TiB."""
+    """Throughput per TiB in MB/s."""
     maintenance: Maintenance = Field(default_factory=Maintenance)
     """When Azure may update it."""
     import_: str | None = Field(default=None, alias="import")

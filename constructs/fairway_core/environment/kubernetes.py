@@ -368,7 +368,7 @@ class UpgradeWindow(Model, defer_build=True):
     start: Time = "01:00"
     """When updates may begin, in UTC."""
     hours: int = Field(default=4, ge=_WINDOW_HOURS[0], le=_WINDOW_HOURS[1])
-    """How long it lasts at most."""
+    """How many hours it lasts at most."""
 
 
 class Kubernetes(Model, defer_build=True):

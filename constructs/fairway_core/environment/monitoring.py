@@ -54,7 +54,7 @@ class Monitoring(Model, defer_build=True):
     emails: Annotated[Emails, Field(min_length=1)]
     """Addresses that alerts are sent to."""
     retention: Annotated[Days, AfterValidator(_retention)] = _RETENTION_DAYS[0]
-    """How long logs are kept."""
+    """How long to keep logs, from 30d to 730d."""
     workspace: WorkspaceId | None = None
     """The id of an existing Log Analytics workspace in the environment's region; its owner decides
     how long it keeps logs."""
@@ -74,7 +74,7 @@ class Budget(Model, defer_build=True):
     """What the environment may cost per month, and at which percentages to send mail."""
 
     monthly: float = Field(ge=1)
-    """The amount per month."""
+    """The amount per month, in `currency`."""
     currency: Annotated[str, AfterValidator(_currency)] = "USD"
     """The currency of the subscription's bill."""
     alerts: Annotated[tuple[int, ...], AfterValidator(_alerts)] = Field(

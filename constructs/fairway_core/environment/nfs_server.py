@@ -57,9 +57,9 @@ class Disks(Model, defer_build=True):
     gib: int = Field(default=1024, ge=1)
     """Size of each disk in GiB; it can grow, but not shrink."""
     iops: int | None = None
-    """IOPS of each; 3000 by default for `premium_v2`."""
+    """IOPS of each disk; 3000 by default for `premium_v2`."""
     mbps: int | None = None
-    """MB/s of each; 125 by default for `premium_v2`."""
+    """Throughput of each disk in MB/s; 125 by default for `premium_v2`."""
 
     @model_validator(mode="after")
     def _within_a_disk(self) -> Self:
@@ -143,7 +143,7 @@ class Backup(Model, defer_build=True):
     """A daily backup of the VM with all its disks, in a vault of the environment."""
 
     keep: Annotated[Days, AfterValidator(_kept)] = 30
-    """How long to keep each backup."""
+    """How long to keep each backup, from 7d to 9999d."""
     at: HalfHour = "02:00"
     """When it starts, in UTC, on the hour or half past."""
 
@@ -169,7 +169,7 @@ class NfsServer(FileSystem, defer_build=True):
     )
     """NFS versions that the server offers; version 3 opens five more ports."""
     backup: Backup | None = None
-    """Back up the disks every day, and how long to keep the backups."""
+    """A daily backup of the disks; none without this section."""
 
     @model_validator(mode="after")
     def _size_carries_the_disks(self) -> Self:

@@ -177,11 +177,11 @@ class DescribedSize(Model):
     like: str
     """A listed size with the same fabric, image and devices."""
     vcpus: Annotated[int, Field(ge=1)] | None = None
-    """Its vCPUs."""
+    """Number of vCPUs; by default that of `like`."""
     memory_gib: Annotated[int, Field(ge=1)] | None = None
-    """Its memory."""
+    """Memory in GiB; by default that of `like`."""
     gpus: Annotated[int, Field(ge=1)] | None = None
-    """Its GPUs."""
+    """Number of GPUs; by default that of `like`."""
 
 
 def _size_text(value: object) -> object:

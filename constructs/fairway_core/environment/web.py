@@ -65,20 +65,22 @@ class Web(Model, defer_build=True):
     """
 
     url: str
-    """The address that people open, for example `https://runs.example.org`. A name that leads to
-    the login node is yours to make."""
+    """The URL that people open, for example `https://runs.example.org`. You make the DNS name
+    that leads to the login node."""
     tenant: _Id
     """The id of the Entra ID tenant in which people sign in."""
     client_id: _Id
     """The client id of the application that you have registered there."""
     vault: VaultId
-    """The id of a key vault of yours that goes by roles, with certificate and secret."""
+    """The id of a key vault of yours, with role-based access, that holds the certificate and the
+    secret."""
     certificate: _SecretName
-    """The name of the certificate of `url` in the vault; a renewed one is taken within a day."""
+    """The name of the certificate of `url` in the vault; a renewed one is picked up within a
+    day."""
     client_secret: _SecretName
     """The name of the vault's secret that holds the application's client secret."""
     account: str
-    """Who submits to Slurm: the name of somebody in `access.users` without `admin`."""
+    """The account that submits to Slurm: a name from `access.users` without `admin`."""
     allowed: tuple[Annotated[Range, AfterValidator(_private)], ...] = Field(default=())
     """Private address ranges, such as those of a VPN, that may open the page."""
     package: str

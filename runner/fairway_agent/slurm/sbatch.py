@@ -157,7 +157,7 @@ def _of_node(part: Part, resources: Resources) -> list[str]:
     if wanted is None:
         return ["--exclusive", "--mem=0"]
     if (wanted.gpus or 0) > resources.node.gpus:
-        message = f"a task wants {wanted}, and Slurm knows of {resources.node.gpus} GPUs a node in "
+        message = f"a task needs {wanted}, and Slurm knows of {resources.node.gpus} GPUs a node in "
         message += f"the partition `{resources.partition}`"
         hint = "see `sinfo -o %G`; GPUs are named in Slurm's gres.conf"
         raise Fault("no-share", message, hint, 2)

@@ -43,7 +43,7 @@ def blob_path(text: str) -> BlobPath:
     name, colon, rest = text.partition(":")
     container, _, path = rest.partition("/")
     if not colon or not container:
-        message = f"`{text}` names no container of a target"
+        message = f"`{text}` does not name a container of a target"
         raise UserError.of("bad-place", message, _FORM)
     if character := unfit_character(rest):
         hint = f"names in storage are UTF-8; see what there is: fairway data ls {name}:{container}"

@@ -41,7 +41,7 @@ class Download:
         if taken and not force:
             shown = ", ".join(taken[:3]) + (f" and {len(taken) - 3} more" if len(taken) > 3 else "")
             hint = "choose another folder, or replace them with --force"
-            message = f"other files are there already: {shown}"
+            message = f"other files already exist there: {shown}"
             raise UserError.of("existing-files", message, hint, exit_code=3)
 
     @property

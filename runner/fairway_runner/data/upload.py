@@ -58,7 +58,7 @@ def _require_text(names: Mapping[str, Path]) -> None:
     """UserError for a file whose name is not UTF-8: in storage every name is."""
     for name, file in names.items():
         if unfit_character(name):
-            message = f"{file}: its name is not UTF-8, as every name in storage is"
+            message = f"{file}: its name is not UTF-8, as names in storage must be"
             raise UserError.of("odd-name", message, "rename the file, or leave it out")
 
 
@@ -116,7 +116,7 @@ class Upload:
         taken = [name for name in self._new if name in there]
         if taken:
             shown = ", ".join(taken[:3]) + (f" and {len(taken) - 3} more" if len(taken) > 3 else "")
-            message = f"{self._at} holds other data already: {shown}"
+            message = f"{self._at} already holds other data: {shown}"
             hint = "choose another path, or replace it with --force"
             raise UserError.of("existing-blobs", message, hint, exit_code=3)
 

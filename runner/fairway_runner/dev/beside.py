@@ -47,7 +47,7 @@ class Beside:
             said = done.stderr.decode(errors="replace").strip().splitlines()
             why = said[-1].strip() if said else f"exit code {done.returncode}"
             message = f"a command in {self.run.id} failed: {printable(why)}"
-            hint = f"see how it stands: fairway show {self.run.id}"
+            hint = f"see its state: fairway show {self.run.id}"
             raise SessionFailed.of("session-failed", message, hint, exit_code=5)
         return done.stdout.decode(errors="replace")
 

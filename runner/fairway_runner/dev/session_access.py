@@ -50,7 +50,7 @@ def look(beside: Beside) -> SessionAccess | None:
         and re.fullmatch(r"(?:[0-9a-f]{48})?", token)
     )
     if not fits:
-        message = f"{beside.run.id} does not say who and where it is"
+        message = f"{beside.run.id} does not report its user and folder"
         hint = f"see what this prints: fairway exec {beside.run.id} -- id"
         raise SessionFailed([Finding("session-failed", message, hint)], exit_code=5)
     return SessionAccess(user, folder, int(port) if port and token else None, token)

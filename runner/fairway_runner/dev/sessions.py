@@ -96,7 +96,7 @@ def begin(wanted: Wanted, target: Target, store: RunStore) -> tuple[Run, Sequenc
     job = job_file.resolve(target)
     if job.nodes > 1 and not capabilities(target.engine).one_copy:
         message = f"a session on `{target.name}` has one node: its engine is `{target.engine}`"
-        hint = "its nodes have copies of the code, which cannot be kept in sync: --nodes 1"
+        hint = "its nodes have separate copies of the code, which cannot be kept in sync: --nodes 1"
         raise UserError.of("not-supported", message, hint)
     # Before the code is collected: what changes from now on is sent.
     known = Known.of(job_file.folder / job.code.path, job.code.exclude)
@@ -152,5 +152,5 @@ def chosen(store: RunStore, name: str | None) -> Run:
     if len(found) > 1:
         listed = ", ".join(run.id for run in found)
         message = f"{len(found)} sessions are running: {listed}"
-        raise UserError.of("many-sessions", message, f"say which: fairway dev stop {found[-1].id}")
+        raise UserError.of("many-sessions", message, f"name one: fairway dev stop {found[-1].id}")
     return found[0]

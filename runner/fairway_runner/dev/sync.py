@@ -140,7 +140,7 @@ class Sync:
             found = {str(path): str(why) for path, why in refused}
         except (ValueError, KeyError, TypeError, RecursionError):
             message = f"{self.beside.run.id} gave an answer that cannot be read"
-            hint = "leave the code as it is there: --no-sync"
+            hint = "leave the code there as it is: --no-sync"
             raise UserError.of("session-failed", message, hint, exit_code=5) from None
         self.refused |= found
 

@@ -56,7 +56,7 @@ def open_subscription() -> Management:
     """
     subscription = os.environ.get("ARM_SUBSCRIPTION_ID", "") or az_default_subscription()
     if not subscription:
-        message = "no subscription is named by ARM_SUBSCRIPTION_ID or by az"
+        message = "neither ARM_SUBSCRIPTION_ID nor az names a subscription"
         raise UserError.of("no-subscription", message, f"az login && {_SET}")
     cloud = chosen_cloud()
     return Management(cloud, credential_for(cloud), subscription)
@@ -79,7 +79,7 @@ def _sign_in(cloud: Cloud) -> Examined:
 
 def _no_subscription() -> Examined:
     known = az_default_subscription()
-    also = f"; az would take {known}" if known else ""
+    also = f"; az would use {known}" if known else ""
     message = f"ARM_SUBSCRIPTION_ID is not set, and Terraform needs it{also}"
     hint = _SET if known else f"az login && {_SET}"
     return Examined("subscription", "none", (Finding("no-subscription", message, hint),))
@@ -94,7 +94,7 @@ def _subscription(azure: Management) -> Examined:
         return Examined("subscription", azure.subscription, error.findings)
     hint = "az account list --output table\nand set ARM_SUBSCRIPTION_ID to one that you may use"
     if found is None:
-        message = f"subscription {azure.subscription} is not there, or not for you"
+        message = f"subscription {azure.subscription} does not exist, or you have no access to it"
         finding = Finding("no-subscription", message, hint)
         return Examined("subscription", azure.subscription, (finding,))
     name, state = found.get("displayName") or azure.subscription, found.get("state")

@@ -51,7 +51,7 @@ class Absence:
         self.told = True
         until = datetime.now().astimezone() + timedelta(seconds=left)
         _LOG.warning(
-            "%s; %s is as last known at %s, and is asked for until %s, Ctrl-C ends it",
+            "%s; %s is as last known at %s; retrying until %s, Ctrl-C ends it",
             printable(error.findings[0].message),
             self.run.id,
             clock(self.run.last_known),

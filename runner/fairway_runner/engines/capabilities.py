@@ -44,9 +44,9 @@ class Capabilities:
     accounts: bool = _row("`account:` and `qos:`", False)
     notifies: bool = _row("`notify:`", False)
     """Whether something there watches a run as a whole, beside its tasks."""
-    tells_waiting: bool = _row("`notify:` of `waiting`", False)
+    tells_waiting: bool = _row("`notify: {on: waiting}`", False)
     """Whether something there sees that a run waits."""
-    tells_secretly: bool = _row("`notify:` of `waiting` with an address in `secrets:`", False)
+    tells_secretly: bool = _row("`notify: {on: waiting}` with a receiver in `secrets:`", False)
     """Whether who tells that a run waits has the job's secrets."""
     limits: bool = _row("`max_duration:` and `max_cost:`", False)
     """Whether something there ends a run as a whole, beside its tasks."""
@@ -54,7 +54,7 @@ class Capabilities:
     """Whether what watches a task there sees the samples of its nodes."""
     idle_parts: bool = _row("`idle_gpu:` with `gpus:`", False)
     """Whether the numbers of the GPUs in these are those of a task that has some of a node's."""
-    falls_back: bool = _row("Several targets", True)
+    falls_back: bool = _row("`target:` with several names", True)
     """Whether a run that waits there may go to another target."""
     ends_tasks: bool = _row("`fairway cancel RUN --task`", True)
     """Whether one task of a run can be ended while the others go on."""
@@ -188,14 +188,14 @@ def require(job: Job, target: Target) -> None:
     """Refuses what no job can have on this target, whatever its state."""
     able, findings = capabilities(target.engine), []
     if job.container is not None and not able.containers:
-        message = f"`{target.name}` runs no containers: its engine is `{target.engine}`"
+        message = f"`{target.name}` cannot run containers: its engine is `{target.engine}`"
         hint = (
             f"leave it out (-s container=null), or use a target with {engines_with('containers')}"
         )
         findings.append(Finding("no-containers", message, hint, "container"))
     findings += _about_setup(job, target, able)
     if job.after and not able.after:
-        message = f"`after` cannot be kept on `{target.name}`: its engine is `{target.engine}`"
+        message = f"`after` has no effect on `{target.name}`: its engine is `{target.engine}`"
         hint = "wait for the other run first: fairway wait RUN && fairway submit JOB"
         findings.append(Finding("not-supported", message, hint, "after"))
     findings += _about_notify(job, target, able)
@@ -211,9 +211,7 @@ def require(job: Job, target: Target) -> None:
             f"`{target.engine}`"
         )
         changes = " ".join(f"-s retry.{name}=null" for name in job.retry_limits)
-        hint = (
-            f"the service begins such tasks again as often as that happens; leave it out: {changes}"
-        )
+        hint = f"the service restarts such tasks as often as that happens; leave it out: {changes}"
         findings.append(Finding("not-supported", message, hint, "retry"))
     for name in ("account", "qos") if not able.accounts else ():
         if getattr(job, name) is not None:
@@ -226,16 +224,18 @@ def require(job: Job, target: Target) -> None:
 
 def _about_setup(job: Job, target: Target, able: Capabilities) -> Iterator[Finding]:
     if job.setup_is_admin and not able.setup_as_admin:
-        message = f"`{target.name}` runs no setup as administrator: its engine is `{target.engine}`"
+        message = (
+            f"`{target.name}` cannot run setup as administrator: its engine is `{target.engine}`"
+        )
         hint = (
-            "leave `admin: true` out, and put what needs these rights into the nodes' image; "
-            f"or use a target with {engines_with('setup_as_admin')}"
+            "leave `admin: true` out, and install what needs these rights in the nodes' "
+            f"image; or use a target with {engines_with('setup_as_admin')}"
         )
         yield Finding("not-supported", message, hint, "setup.admin")
     if job.release_command is not None and not able.releases:
         message = (
-            f"`{target.name}` runs nothing on the nodes of a run that has ended: its engine is "
-            f"`{target.engine}`"
+            f"`{target.name}` cannot run anything on the nodes of an ended run: its engine "
+            f"is `{target.engine}`"
         )
         hint = (
             "leave it out (-s setup.release=null), and end with it in `command`; "
@@ -254,13 +254,15 @@ def _about_notify(job: Job, target: Target, able: Capabilities) -> Iterator[Find
         yield Finding("not-supported", message, hint, "notify")
     elif job.notify and "waiting" in job.notify.on and not able.tells_waiting:
         message = (
-            f"`{target.name}` cannot tell that a run waits: nothing runs there until it begins"
+            f"`{target.name}` cannot notify of waiting runs: nothing runs there before they start"
         )
         hint = "leave `waiting` out of `notify.on`"
         yield Finding("not-supported", message, hint, "notify.on")
     elif job.notify and "waiting" in job.notify.on and not able.tells_secretly:
         for name in job.notify.secrets.values():
-            message = f"`{target.name}` cannot tell that a run waits: only its tasks know `{name}`"
+            message = (
+                f"`{target.name}` cannot notify of waiting runs: only their tasks can read `{name}`"
+            )
             hint = "leave `waiting` out of `notify.on`, or use a receiver without a secret"
             yield Finding("not-supported", message, hint, "notify.on")
 
@@ -274,7 +276,7 @@ def _about_idle_gpu(job: Job, target: Target, able: Capabilities) -> Iterator[Fi
         yield Finding("not-supported", message, hint, "idle_gpu")
     elif job.gpus is not None and not able.idle_parts:
         message = (
-            f"`{target.name}` does not tell which of a node's GPUs are idle: its engine is "
+            f"`{target.name}` cannot tell which of a node's GPUs are idle: its engine is "
             f"`{target.engine}`"
         )
         hint = (
@@ -289,7 +291,7 @@ def require_movable(targets: Sequence[Target]) -> None:
     findings = []
     for target in targets:
         if not capabilities(target.engine).falls_back:
-            message = f"`{target.name}` cannot be one of several targets: its runs start at once"
+            message = f"`{target.name}` cannot be one of several targets: runs start there at once"
             hint = f"name it alone: --target {target.name}"
             findings.append(Finding("not-supported", message, hint, "target"))
     if findings:

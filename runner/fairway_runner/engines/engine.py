@@ -256,7 +256,7 @@ def unready(target: Target) -> Finding | None:
     if target.access is None or target.access.host:
         return None
     message = f"`{target.name}` has no address: it had no node when its environment was deployed"
-    hint = "once Azure has made one, deploy again, and then: fairway targets sync"
+    hint = "once its nodes exist, deploy again, and then: fairway targets sync"
     return Finding("no-address", message, hint)
 
 

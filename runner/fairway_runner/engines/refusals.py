@@ -18,6 +18,6 @@ class Refused(Unavailable):
 
 def gone_input(name: str, path: str) -> UserError:
     """What is said of an input that another run has kept, and that is not there any more."""
-    message = f"the input `{name}` is not there any more: {path}"
+    message = f"the input `{name}` no longer exists: {path}"
     hint = "was its run removed? name another under `inputs`, or run that again"
     return Refused.of("no-input", message, hint)

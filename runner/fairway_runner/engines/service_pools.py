@@ -68,7 +68,7 @@ def logs_of(target: Target) -> ServicePool:
     """Who copies a service's logs of a node; UserError where no service runs on them."""
     engine = engine_for(target)
     if not capabilities(target.engine).service_logs:
-        hint = f"look for yourself: fairway ssh {target.name}"
+        hint = f"look at the node: fairway ssh {target.name}"
         hint = hint if capabilities(target.engine).shell else "see what is wrong: fairway doctor"
         raise unsupported(engine, "copy the logs of its nodes", hint)
     return cast("ServicePool", engine)

@@ -25,7 +25,7 @@ def require_share(job: Job, target: Target, document: Document) -> None:
             continue
         message, hint = _no_parts(target, has, name)
         if not message and has is not None and count > has[name]:
-            message = f"a task wants {count} {_WORDS[name]}, and a node of `{target.name}` has "
+            message = f"a task needs {count} {_WORDS[name]}, and a node of `{target.name}` has "
             message += str(has[name] or "none")
             hint = f"set {name} to at most {has[name]}" if has[name] else "leave it out"
         if message:
@@ -53,17 +53,19 @@ def _no_parts(target: Target, has: dict[str, int] | None, name: str) -> tuple[st
         hint = f"{leave}, or use a target with {engines_with('shares')}"
         return f"{whole}: its engine is `{target.engine}`", hint
     if target.kubernetes is not None and has is not None and not has["cores"]:
-        message = f"`{target.name}` does not say how many processors its nodes have to divide"
-        return message, f"{leave}, or write `cpu` into the target's `kubernetes.resources:`"
+        message = f"the number of processors that nodes of `{target.name}` share is not known"
+        return message, f"{leave}, or set the target's `cpu` under `kubernetes.resources:`"
     if target.batch is None:
         return "", ""
     if has is None:
-        message = f"`{target.name}` does not say what its nodes have, so none can be shared"
-        return message, f"{leave}, or write the nodes' `vm_size:` into the target"
+        message = (
+            f"the resources of `{target.name}`'s nodes are not known, so they cannot be shared"
+        )
+        return message, f"{leave}, or set the target's `vm_size:`"
     if not target.batch.task_slots:
         slots = min(has["gpus"] or has["cores"], 256)
         hint = (
-            f"{leave}; or write `task_slots: {slots}` and `mpi: false` at the cluster in the "
+            f"{leave}; or set `task_slots: {slots}` and `mpi: false` for the cluster in the "
             "environment, which replaces its pool: fairway deploy"
         )
         return f"{whole}: they have one task slot each", hint

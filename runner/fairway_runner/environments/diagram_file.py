@@ -24,8 +24,8 @@ def require_writable(file: Path) -> None:
     Its exit code is 4 where Graphviz is missing.
     """
     if file.suffix not in (".md", ".svg"):
-        message = f"{file}: a picture is Markdown or SVG"
-        raise UserError.of("bad-output", message, "end its name in .md or in .svg")
+        message = f"{file}: a diagram is Markdown or SVG"
+        raise UserError.of("bad-output", message, "use a name that ends in .md or .svg")
     if not file.parent.is_dir():
         raise UserError.of(
             "no-such-folder", f"{file.parent}: no such folder", f"mkdir {file.parent}"
@@ -33,7 +33,7 @@ def require_writable(file: Path) -> None:
     if file.suffix == ".svg" and shutil.which("dot") is None:
         raise UserError.of(
             "no-graphviz",
-            "SVG is made by Graphviz, whose program `dot` is not on PATH",
+            "Graphviz makes SVG, and its program `dot` is not on PATH",
             "on Debian: sudo apt-get install graphviz\nor end the file's name in .md",
             exit_code=_NO_TOOL,
         )

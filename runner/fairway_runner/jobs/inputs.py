@@ -41,7 +41,7 @@ class StagedInput(Model):
     from_: Annotated[ContainerPath, Field(alias="from")]
     """The blobs, as `CONTAINER:PATH`."""
     stage: Literal["scratch", "shared"] = "scratch"
-    """Where to copy them."""
+    """Where to copy them: to each node (`scratch`), or once for all (`shared`)."""
     to: MountedPath | None = None
     """The folder for `shared`, as `MOUNT:PATH`; by default Fairway chooses one."""
 
@@ -50,7 +50,7 @@ class StagedInput(Model):
     def _is_shared(cls, to: str | None, info: ValidationInfo) -> str | None:
         if to is not None and info.data.get("stage") != "shared":
             raise FieldError(
-                "only what is staged for all nodes has a folder", "add `stage: shared`"
+                "only an input with `stage: shared` has a folder", "add `stage: shared`"
             )
         return to
 

@@ -48,7 +48,7 @@ def _variable(value: str) -> str:
 
 def _program_text(value: str) -> str:
     if not value.strip():
-        raise FieldError("the command is empty", "say what to run, for example `python train.py`")
+        raise FieldError("the command is empty", "write the command, for example `python train.py`")
     return value
 
 
@@ -94,7 +94,7 @@ def _metric_pattern(value: str) -> str:
 def _secret_source(value: str) -> str:
     if not re.fullmatch(r"env:[A-Za-z_][A-Za-z0-9_]*|keyvault:[A-Za-z0-9-]{1,127}", value):
         hint = "write keyvault:NAME, or on `local` env:NAME, a variable of your own environment"
-        raise FieldError("this does not say where the secret is", hint)
+        raise FieldError("this does not name the source of a secret", hint)
     return value
 
 
@@ -107,7 +107,7 @@ def _ranks(value: Any) -> Any:
 
 def _attempts(value: Any) -> Any:
     if isinstance(value, dict):
-        message = "this is one number, of failures of the job's own"
+        message = "this is one number, of failures of the task itself"
         raise FieldError(message, "write `retries: 3`; by their cause it is `retry: {node: 3}`")
     return value
 
@@ -131,7 +131,7 @@ def _excluded(value: str) -> str:
 
 def _some_patterns(value: tuple[str, ...]) -> tuple[str, ...]:
     if not value:
-        raise FieldError("the list is empty", "leave `pattern` out to keep all")
+        raise FieldError("the list is empty", "leave `pattern` out to keep everything")
     return value
 
 
@@ -172,7 +172,7 @@ class Output(Model):
     """Shell patterns of files to leave out, by their names or their paths in the folder of outputs:
     `[model/cache/*, "*.tmp"]`."""
     when: Literal["always", "success", "failure"] = "success"
-    """Keep them after a task that succeeded, that failed, or after both."""
+    """Whether to keep them after a task that succeeded, after one that failed, or always."""
 
 
 class Checkpoint(Model):
@@ -372,7 +372,7 @@ class Job(Model):
         nodes = info.data.get("nodes", 1)
         if count is not None and nodes > 1:
             raise FieldError(
-                f"a job of {nodes} nodes takes whole nodes: `{info.field_name}` is for one node",
+                f"a job of {nodes} nodes uses whole nodes: `{info.field_name}` is for one node",
                 f"leave `{info.field_name}` out, or set `nodes: 1`",
             )
         return count
@@ -389,21 +389,21 @@ class Job(Model):
             return idle
         every = info.data["sample_every"]
         if every is None:
-            message = "idle GPUs are seen by samples, and `sample_every: null` takes none"
+            message = "idle GPUs are found by samples, and `sample_every: null` turns them off"
             raise FieldError(message, "leave `sample_every` out, or `idle_gpu`")
         if idle.for_ < every:
             message = "it is shorter than the time between two samples, `sample_every`"
             raise FieldError(message, "make `for` longer, or `sample_every` shorter", ("for",))
         if info.data.get("cores") and not info.data.get("gpus"):
             message = "a task with `cores` and without `gpus` has no GPU"
-            raise FieldError(message, "leave `idle_gpu` out, or say how many `gpus` it takes")
+            raise FieldError(message, "leave `idle_gpu` out, or set the number of `gpus`")
         return idle
 
     @field_validator("retry")
     @classmethod
     def _errors_are_said_once(cls, retry: Retries | None, info: ValidationInfo) -> Retries | None:
         if retry is not None and retry.error is not None and info.data.get("retries"):
-            message = "`retries` says the same"
+            message = "`retries` sets the same"
             raise FieldError(message, "leave one of the two out", ("error",))
         return retry
 

@@ -83,8 +83,8 @@ class JobFile:
             raise UserError([Finding("not-a-job", message, hint, location=location)])
         if has_steps(data):
             location = self.document.location(("steps",), of_key=True)
-            hint = "`fairway submit` runs them all; write the job of one into a file of its own"
-            finding = Finding("several-steps", "one job is wanted here", hint, location=location)
+            hint = "`fairway submit` runs them all; put one step's job into a file of its own"
+            finding = Finding("several-steps", "this needs a single job", hint, location=location)
             raise UserError([finding])
         if not isinstance(data, dict) or not isinstance(data.get("params", {}), dict):
             return self.document.validate(Job)

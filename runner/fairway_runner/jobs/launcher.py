@@ -71,8 +71,10 @@ class Launchers:
             raise _located(fault, launcher.file, launcher.source) from None
         refuse.raise_if_any()
         if character := unfit_character(script):
-            message = f"{launcher.file}: the script that it makes holds the character {character}"
-            hint = "take it out of the template, or of the field or parameter that it prints"
+            message = (
+                f"{launcher.file}: the script that it makes contains the character {character}"
+            )
+            hint = "remove it from the template, or from the field or parameter that it prints"
             raise UserError.of("bad-template", message, hint)
         return script
 

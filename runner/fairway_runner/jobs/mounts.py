@@ -37,7 +37,7 @@ def input_directories(job_file: JobFile, job: Job, target: Target) -> dict[str, 
             key, source = (*key, "from"), source.from_
         path = below_mount(job_file, key, source, target)
         if runs_here(target.engine) and not path.exists():
-            _fail(job_file, key, f"`{source}` is {path}, and that does not exist")
+            _fail(job_file, key, f"`{source}` is {path}, which does not exist")
         found[f"FAIRWAY_INPUT_{name.upper()}"] = str(path)
     return found
 

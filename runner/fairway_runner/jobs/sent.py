@@ -73,6 +73,8 @@ def require_own_template(file: Path) -> None:
 def require_lasting(directory: str) -> None:
     """UserError for checkpoints beside the job's file, where that was sent."""
     if _origin.get() is not None:
-        message = f"`checkpoint.directory`: `{directory}` would go with the code that was sent"
-        hint = "write an absolute path of the server's machine, or MOUNT:PATH"
+        message = (
+            f"`checkpoint.directory`: `{directory}` would be in the copy of the code that was sent"
+        )
+        hint = "write an absolute path on the server's machine, or MOUNT:PATH"
         raise UserError.of("bad-value", message, hint)

@@ -68,10 +68,10 @@ class Ended(Model):
     @model_validator(mode="after")
     def _says_one(self) -> Ended:
         if self.state is not None and self.exit_code is not None:
-            raise FieldError("`state` and `exit_code` are two conditions", "keep one", ("state",))
+            raise FieldError("`state` and `exit_code` cannot be combined", "keep one", ("state",))
         if self.points is None and self.state is not None:
             hint = f"write `{self.state}` in place of the mapping, or add points: equal"
-            raise FieldError("`state` is for tasks of equal points", hint, ("state",))
+            raise FieldError("`state` needs `points: equal`", hint, ("state",))
         if self.points is None and self.exit_code is None:
             hint = "write for example exit_code: 3, or points: equal"
             raise FieldError("the condition is empty", hint)
@@ -185,7 +185,7 @@ def _require_known(document: Document) -> None:
             findings.append(_finding(document, (key,), f"unknown key `{key}`", hint, of_key=True))
     for name, step in document.data["steps"].items():
         for key in (key for key in OF_THE_WHOLE if key in step):
-            message = f"`{key}` is one for all steps"
+            message = f"`{key}` applies to all steps"
             findings.append(
                 _finding(document, ("steps", name, key), message, "write it beside `steps`")
             )
@@ -221,7 +221,7 @@ def _ordered(whole: Whole, document: Document) -> list[str]:
             left = [name for name in whole.steps if name not in found]
             message = f"these steps wait for each other: {', '.join(left)}"
             path = ("steps", left[0], "after")
-            raise UserError([_finding(document, path, message, "take one of them out of `after`")])
+            raise UserError([_finding(document, path, message, "remove one of them from `after`")])
         found += ready
     return found
 

@@ -43,7 +43,7 @@ class Option(Model):
     @model_validator(mode="after")
     def _agrees_with_itself(self) -> Self:
         if (self.type == "choice") != bool(self.choices):
-            hint = "`choices` belong to the type `choice`, and only to it"
+            hint = "`choices` are for the type `choice` only"
             raise FieldError("the type and the choices do not fit", hint, ("type",))
         if self.default is not None and self.accept(self.default) is None:
             from fairway_core.validation import describe

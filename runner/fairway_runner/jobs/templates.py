@@ -52,8 +52,8 @@ def find_template(name: str, job_folder: Path) -> Path:
         raise FieldError(f"`{name[:60]}` cannot be the name of a file", _LIST) from None
     if Path(name).is_absolute() or not path.is_relative_to(root):
         raise FieldError(
-            f"the template `{name}` leaves the job's folder",
-            "put it beside the job file, or into job_templates/ and give its name only",
+            f"the template `{name}` is outside of the job's folder",
+            "put it beside the job file, or into job_templates/ and use its name alone",
         )
     if not path.name.endswith(SUFFIX):
         raise FieldError(
@@ -126,7 +126,7 @@ def front_matter(file: Path, source: str) -> FrontMatter:
     comment = re.match(r"\s*\{#(.*?)#\}", source, re.DOTALL)
     if comment is None:
         hint = "begin it with a comment such as {# description: what it launches #}"
-        raise UserError.of("bad-template", f"{file}: the template does not describe itself", hint)
+        raise UserError.of("bad-template", f"{file}: the template has no description", hint)
     # The lines before the comment's text keep their number, so that errors point right.
     before = source[: comment.start(1)]
     text = "\n" * before.count("\n") + comment.group(1)

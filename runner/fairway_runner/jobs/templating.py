@@ -195,7 +195,7 @@ def compile_text(environment: SandboxedEnvironment, source: str) -> Template:
     except (SyntaxError, RecursionError) as error:
         # Jinja writes Python, which has limits of its own on nesting.
         hint = "split it into shorter expressions"
-        raise TemplateFault(f"this template is too involved: {error}", 1, hint=hint) from None
+        raise TemplateFault(f"this template is too complex: {error}", 1, hint=hint) from None
 
 
 def render(template: Template, context: Mapping[str, Any]) -> str:

@@ -30,7 +30,7 @@ Names = Annotated[tuple[Name, ...], AfterValidator(_each_once)]
 
 def _figure(value: str) -> str:
     if not re.fullmatch(r"price(/[A-Za-z_][A-Za-z0-9_]*)?", value):
-        raise FieldError(f"`{value[:60]}` is no order", "write `price`, or `price/METRIC`")
+        raise FieldError(f"`{value[:60]}` is not an order", "write `price`, or `price/METRIC`")
     return value
 
 
@@ -54,10 +54,10 @@ class Where(Model):
     @model_validator(mode="after")
     def _one_of_two(self) -> Self:
         if (self.in_order is None) == (self.cheapest is None):
-            message = "this wants either `in_order` or `cheapest`"
+            message = "give either `in_order` or `cheapest`"
             raise FieldError(message, "write {in_order: [FIRST, SECOND]}")
         if self.by is not None and self.cheapest is None:
-            raise FieldError("what is in order has no `by`", "leave it out", ("by",))
+            raise FieldError("`by` has no effect with `in_order`", "leave it out", ("by",))
         return self
 
     @property

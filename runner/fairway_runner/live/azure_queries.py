@@ -59,8 +59,8 @@ class _Asking:
         try:
             yield
         except NotAllowed as error:
-            message = f"{what} not looked at: you may not read {error.action}"
-            hint = "have the role Reader on the subscription assigned to you"
+            message = f"{what} not checked: you may not read {error.action}"
+            hint = "ask for the role Reader on the subscription"
             self.findings.append(Finding("not-allowed", message, hint, severity=Severity.WARNING))
 
     def providers(self) -> None:
@@ -84,7 +84,7 @@ class _Asking:
 
     def existing(self) -> None:
         for each in existing_of(self.environment):
-            with self._allowed(f"whether `{each.path}` is there was"):
+            with self._allowed(f"whether `{each.path}` exists was"):
                 found = self.azure.get(each.id, each.api)
                 self.findings += rules.existing_is_there(each, self.environment.location, found)
 

@@ -71,7 +71,7 @@ def chosen_cloud(environ: Mapping[str, str] | None = None) -> Cloud:
         return Cloud(manager.rstrip("/"), login.rstrip("/"), authorities, own=True)
     name = variables.get("ARM_ENVIRONMENT", "public").lower()
     if name not in _CLOUDS:
-        message = f"ARM_ENVIRONMENT names no cloud: `{name}`"
+        message = f"ARM_ENVIRONMENT: there is no cloud `{name}`"
         raise UserError.of("unknown-cloud", message, f"one of: {', '.join(_CLOUDS)}")
     manager, login, batch = _CLOUDS[name]
     return Cloud(manager, login, authorities, batch=batch)
@@ -112,6 +112,6 @@ def _metadata(host: str, authorities: str | None) -> dict[str, Any]:
             found: dict[str, Any] = json.load(answer)
             return found
     except (OSError, ValueError) as error:
-        message = f"{host} of ARM_METADATA_HOSTNAME tells of no cloud: {error}"
+        message = f"{host} of ARM_METADATA_HOSTNAME does not describe a cloud: {error}"
         hint = "name the host of the cloud's Resource Manager, or: unset ARM_METADATA_HOSTNAME"
         raise UserError.of("unknown-cloud", message, hint, exit_code=_FAILED) from None

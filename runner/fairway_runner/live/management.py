@@ -144,14 +144,14 @@ class Management:
             state = str(properties.get("provisioningState", ""))
             if state == "Failed":
                 raise Refused(
-                    state, "you may not read why: that needs the role Reader on the subscription"
+                    state, "why is not known: reading it needs the role Reader on the subscription"
                 )
             if state in _SETTLED:
                 return
             if time.monotonic() >= until:
                 name = path.rpartition("/")[2]
                 message = f"{_SERVICE}: {name} is still `{state}` after {duration(seconds)}"
-                hint = "Azure continues; run the command again to wait until it is done"
+                hint = "Azure continues; repeat the command to wait until it is done"
                 raise UserError.of("service-failed", message, hint, exit_code=_FAILED)
             time.sleep(_PAUSE)
 
@@ -268,7 +268,7 @@ def _is_over(operation: Mapping[str, Any]) -> bool:
     return status == "Succeeded"
 
 
-_LATER = "try again later; is Azure reached from here? az account show"
+_LATER = "try again later; can this machine reach Azure? az account show"
 
 
 def _no_answer(error: object) -> UserError:

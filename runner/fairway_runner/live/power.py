@@ -47,13 +47,13 @@ def _machines(target: Target) -> str:
     if runs_here(target.engine):
         hint = "it is this machine"
     elif capabilities(target.engine).resizes:
-        hint = f"let it have no nodes: fairway pool resize {target.name} 0"
+        hint = f"scale it to zero instead: fairway pool resize {target.name} 0"
     elif capabilities(target.engine).node_actions:
         hint = "its scheduler starts nodes for jobs, and deletes those that are idle"
     else:
         hint = (
-            "either its system disks are on the nodes (`os_disk: managed` changes that), or its\n"
-            "targets are of an older version: fairway targets sync"
+            "either its system disks are on the nodes (`os_disk: managed` changes that),\n"
+            "or its targets are out of date: fairway targets sync"
         )
     raise UserError.of("not-supported", message, hint)
 
@@ -91,6 +91,6 @@ def _ask(name: str, machines: str, action: str) -> None:
     finally:
         azure.close()
     if not found:
-        message = f"the machines of `{name}` do not exist any more"
+        message = f"the machines of `{name}` no longer exist"
         hint = "read the targets again: fairway targets sync"
         raise UserError.of("no-machines", message, hint)

@@ -39,8 +39,8 @@ def size_offered(
         if whole or (zone and str(zone) in (info.get("zones") or ())):
             where = location if whole else f"zone {zone} of {location}"
             reason = restriction.get("reasonCode", "no reason given")
-            message = f"{size} is not for this subscription in {where}: {reason}"
-            yield Finding("size-restricted", message, f"ask for access; see: {how}", path)
+            message = f"{size} is not available to this subscription in {where}: {reason}"
+            yield Finding("size-restricted", message, f"request access; see: {how}", path)
             return
     if zone is None:
         return
@@ -79,13 +79,13 @@ def _enough(
 ) -> Iterator[Finding]:
     limit, used = int(usage["limit"]), int(usage["currentValue"])
     title = usage["name"].get("localizedValue") or name
-    how = f"ask for more in the portal, under Quotas; see: az vm list-usage --location {location}"
+    how = f"request more in the portal, under Quotas; see: az vm list-usage --location {location}"
     if need > limit:
-        message = f"{need} vCPUs are asked for, and the quota `{title}` in {location} is {limit}"
+        message = f"{need} vCPUs are needed, and the quota `{title}` in {location} is {limit}"
         yield Finding("quota-too-small", message, how, path)
     elif need > limit - used:
         message = (
-            f"{need} vCPUs are asked for, and {limit - used} of {limit} are free in the quota "
+            f"{need} vCPUs are needed, and {limit - used} of {limit} are free in the quota "
             f"`{title}` in {location}"
         )
         hint = f"this is fine if the environment itself already uses them; otherwise {how}"
@@ -114,10 +114,10 @@ def pool_quota_suffices(
             limit = properties.get("dedicatedCoreQuota")
         if limit is not None and each.vcpus > int(limit):
             message = (
-                f"{each.vcpus} vCPUs are asked for, and the quota of the Batch account "
+                f"{each.vcpus} vCPUs are needed, and the quota of the Batch account "
                 f"`{account.get('name')}` for {each.size} is {limit}"
             )
-            hint = "ask for more in the portal, under Quotas of the Batch account"
+            hint = "request more in the portal, under Quotas of the Batch account"
             yield Finding("quota-too-small", message, hint, each.path)
 
 
@@ -127,10 +127,10 @@ def image_version_exists(
     """An exact version of an image that the region does not have."""
     names = sorted(str(each.get("name")) for each in versions)
     if image.version not in names:
-        newest = f"the newest is {names[-1]}" if names else "there is none of this image"
+        newest = f"the newest is {names[-1]}" if names else "this image has no versions"
         message = f"image `{image.urn}` is not in {location}: {newest}"
         stem = image.urn.rpartition(":")[0]
-        hint = f"name one that is: `image: {stem}:VERSION`" if names else "use another image"
+        hint = f"name an existing one: `image: {stem}:VERSION`" if names else "use another image"
         yield Finding("no-image-version", message, hint, path)
 
 
@@ -151,8 +151,8 @@ def pool_takes_image(
     message = f"Azure Batch does not list image `{name}` for pools"
     if agents:
         message = (
-            f"Azure Batch lists image `{name}` with the node agent {', '.join(sorted(agents))}, "
-            f"and not with {image.node_agent}"
+            f"Azure Batch lists image `{name}` with the node agent "
+            f"{', '.join(sorted(agents))}, not with {image.node_agent}"
         )
     hint = "use one that it lists, see: az batch pool supported-images list --output table"
     yield Finding("pool-image-not-listed", message, hint, path)
@@ -173,8 +173,8 @@ def feature_registered(feature: str, found: Mapping[str, Any] | None) -> Iterato
     if state != "Registered":
         namespace, _, name = feature.partition("/")
         message = (
-            f"feature {feature} is {state} in the subscription: nodes that are made before that "
-            "have no InfiniBand between them"
+            f"feature {feature} is {state} in the subscription: nodes that are created "
+            "before it is registered have no InfiniBand between them"
         )
         hint = (
             f"az feature register --namespace {namespace} --name {name}\n"
@@ -190,13 +190,13 @@ def existing_is_there(
     """What was to be there already, and is not, or is in another region."""
     name = existing.id.rpartition("/")[2]
     if found is None:
-        message = f"`{name}` is not there"
+        message = f"`{name}` does not exist"
         yield Finding("not-there", message, f"az resource show --ids {existing.id}", existing.path)
         return
     region = str(found.get("location", "")).replace(" ", "").lower()
     if existing.same_region and region and region != location:
         message = f"`{name}` is in {region}, and the environment in {location}"
-        yield Finding("in-another-region", message, "name one that is there too", existing.path)
+        yield Finding("in-another-region", message, f"name one in {location}", existing.path)
 
 
 def machine_is_stopped(path: str, machine: StoppedMachine) -> Finding:
@@ -229,12 +229,12 @@ def role_is_free(
         if is_theirs and not is_own:
             name = promised.scope.rpartition("/")[2]
             message = (
-                f"{promised.who} has the role {promised.role} on `{name}` already, given by hand"
+                f"{promised.who} already has the role {promised.role} on `{name}`, assigned by hand"
             )
             hint = (
-                "Azure gives no role twice. Remove that one: az role assignment delete --ids "
-                f"{id_}\nor have Terraform take it over: terraform -chdir={promised.folder} import "
-                f"'{promised.address}' {id_}"
+                "Azure assigns no role twice. Remove that one: az role assignment delete "
+                f"--ids {id_}\nor import it into Terraform: terraform "
+                f"-chdir={promised.folder} import '{promised.address}' {id_}"
             )
             yield Finding("role-given-already", message, hint, promised.path)
 
@@ -252,13 +252,13 @@ def may_deploy(
     ]
     missing = [action for action in actions if not allowed(action, own)]
     if missing:
-        message = f"deploying this takes {', '.join(missing)}, which you are not allowed to do"
+        message = f"this deployment needs {', '.join(missing)}, which you are not allowed to do"
         if any("/roleDefinitions/" in action for action in missing):
-            hint = "have the roles Contributor and User Access Administrator, or Owner"
+            hint = "ask for the roles Contributor and User Access Administrator, or Owner"
         else:
             hint = (
-                "have the roles Contributor, Role Based Access Control Administrator and "
-                "Locks Contributor, or Owner"
+                "ask for the roles Contributor, Role Based Access Control Administrator "
+                "and Locks Contributor, or Owner"
             )
-        hint += " on the subscription assigned to the account that deploys"
+        hint += " on the subscription, for the account that deploys"
         yield Finding("missing-right", message, hint, severity=Severity.WARNING)

@@ -41,7 +41,9 @@ class StoppedMachine:
     @property
     def finding(self) -> Finding:
         """What is wrong, and what starts it."""
-        message = f"`{self.name}` is stopped, and Azure changes no extension of a VM that is"
+        message = (
+            f"`{self.name}` is stopped, and Azure cannot change the extensions of a stopped VM"
+        )
         start = f"fairway nodes start {self.target}"
         return Finding(
             "stopped-machine", message, start if self.target else f"az vm start --ids {self.id}"

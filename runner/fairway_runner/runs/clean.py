@@ -69,8 +69,8 @@ def _unread(store: RunStore, chosen: Sequence[Run], *, is_named: bool) -> list[R
     for run in chosen:
         if is_named and run.id in readers:
             reader = readers[run.id]
-            message = f"{reader}, which has not ended, needs what {run.id} has kept"
-            hint = f"wait for its end (fairway wait {reader}) or end it (fairway cancel {reader})"
+            message = f"{reader}, which has not ended, needs outputs of {run.id}"
+            hint = f"wait for it (fairway wait {reader}) or end it (fairway cancel {reader})"
             raise UserError.of("running-run", message, hint)
     return [run for run in chosen if run.id not in readers]
 
@@ -124,7 +124,7 @@ def remove(store: RunStore, runs: Iterable[Run]) -> Removed:
             shutil.rmtree(gone, ignore_errors=True)
         except OSError as error:
             message = f"{run.folder} cannot be removed: {error.strerror}"
-            hint = f"see whose it is: ls -ld {run.folder}"
+            hint = f"see who owns it: ls -ld {run.folder}"
             raise UserError.of("not-removed", message, hint) from None
         finally:
             if lock is not None:

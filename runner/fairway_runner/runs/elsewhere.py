@@ -53,7 +53,7 @@ def look(store: RunStore, targets: Iterable[Target], since: float | None) -> Els
         found.accounts += [(target, account) for account in told.found]
         if told.lacking:
             message = f"`{target.name}` has no accounting: {told.lacking}"
-            hint = "what other people have run there is not counted"
+            hint = "other people's runs there are not counted"
             found.findings.append(Finding("no-accounts", message, hint, severity=Severity.WARNING))
     known = {run.id for run in store.unsorted()}
     # Two targets may be of the same nodes, of which each tells all.

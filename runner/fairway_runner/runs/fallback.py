@@ -163,7 +163,7 @@ def under_way(folder: Path, status: RunState) -> RunState:
 
 def on_its_way(found: Fallback, run: str) -> str:
     """What is said of a run between two targets, which no command may be taking on."""
-    where = f"it goes from {found.tries[-1].target} to {found.left[0]}"
+    where = f"it is moving from {found.tries[-1].target} to {found.left[0]}"
     return f"{where}; continue with: fairway wait {run}"
 
 

@@ -79,7 +79,7 @@ def _fetch_steps(
     begun = {name: each for name, each in own.items() if (each.folder / "run.json").exists()}
     if not begun:
         what = f"any step of {run.id}" if task is None else f"the step {task} of {run.id}"
-        message = f"nothing has been kept yet by {what}"
+        message = f"{what} has kept nothing yet"
         raise UserError.of("nothing-to-fetch", message, f"see its state: fairway show {run.id}")
     files: list[str] = []
     size = unchanged = 0
@@ -134,7 +134,7 @@ def _require_free(folder: Path, names: Sequence[str]) -> None:
     taken = [name for name in names if os.path.lexists(folder / name)]
     if taken:
         shown = ", ".join(taken[:3]) + (f" and {len(taken) - 3} more" if len(taken) > 3 else "")
-        message = f"other files are in {folder} already: {shown}"
+        message = f"other files already exist in {folder}: {shown}"
         hint = "choose another folder with --to, or replace them with --force"
         raise UserError.of("existing-files", message, hint, exit_code=3)
 

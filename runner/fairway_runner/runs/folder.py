@@ -268,7 +268,7 @@ class RunFolder:
 
 def running(run: RunFolder) -> UserError:
     """What is said where a run would have to have ended."""
-    hint = f"wait for its end (fairway wait {run.id}) or end it (fairway cancel {run.id})"
+    hint = f"wait for it (fairway wait {run.id}) or end it (fairway cancel {run.id})"
     return UserError.of("running-run", f"{run.id} has not ended", hint)
 
 

@@ -78,7 +78,7 @@ def write_labels(
                 write_json(folder / _FILE, asdict(after))
     except OSError as error:
         message = f"{folder / _FILE}: cannot be written: {error.strerror}"
-        hint = f"see whose it is: ls -ld {folder}"
+        hint = f"see who owns it: ls -ld {folder}"
         raise UserError.of("unwritable-folder", message, hint, exit_code=5) from None
     return after
 

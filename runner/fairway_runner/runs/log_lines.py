@@ -122,7 +122,7 @@ def matching(
                 f"--grep was stopped after {cpu_limit.CPU_LIMIT:g} s of processor time: "
                 f"{expression.pattern}"
             )
-            hint = "do not repeat what is a repetition itself: write (a+) for ((?:a+)+)"
+            hint = "avoid nested repetition: write (a+) for ((?:a+)+)"
             raise UserError.of("slow-pattern", message, hint) from None
         yield from found
 
@@ -238,7 +238,7 @@ def require_attempt_of(
     for task, count in counts.items():
         wanted = {attempt, attempt + 1} - {1, count + 1}
         if attempt <= count and wanted and not wanted <= _begun(logs[task]):
-            message = f"the log of task {task} of {run_id} does not say where its attempts begin"
+            message = f"the log of task {task} of {run_id} does not show where its attempts begin"
             hint = "an earlier release wrote it; leave --attempt out"
             raise UserError.of("unmarked-attempts", message, hint)
 

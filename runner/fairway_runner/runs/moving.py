@@ -99,9 +99,10 @@ def cancel(run: RunFolder, engine_now: Callable[[], Engine]) -> None:
             _end(run, found, engine_now())
         except UserError as error:
             message = (
-                f"{run.id} is to be cancelled on {found.tries[-1].target}, and goes nowhere else"
+                f"{run.id} is to be cancelled on {found.tries[-1].target}, and will not go "
+                "to another target"
             )
-            hint = f"go on once it answers: fairway cancel {run.id}"
+            hint = f"repeat it once the target answers: fairway cancel {run.id}"
             noted = Finding("cancel-noted", message, hint)
             raise UserError([*error.findings, noted], exit_code=error.exit_code) from None
 
@@ -130,7 +131,7 @@ def _why_to_leave(found: Fallback, state: RunState, now: float) -> str:
     if not found.left:
         return ""
     if state.no_capacity:
-        return state.reason or "it has no capacity"
+        return state.reason or "the target has no capacity"
     waited = now - found.tries[-1].began
     if found.patience is not None and waited >= found.patience:
         why = f": {state.reason}" if state.reason else ""
@@ -196,7 +197,7 @@ def _refused_by_all(found: Fallback, error: Unavailable) -> Unavailable:
         Finding(
             "passed-over",
             f"`{each.target}` was tried before: {each.reason}",
-            f"see how it is now: fairway doctor {each.target}",
+            f"check it now: fairway doctor {each.target}",
         )
         for each in found.tries
         if each.reason
@@ -213,7 +214,7 @@ def _leave(run: RunFolder, found: Fallback) -> None:
         _stay(run, found)
     elif status.state == "cancelled" and _has_begun(run):
         # What it has done there would be done twice.
-        why = f"it began on {target} when it was about to leave, and was cancelled there"
+        why = f"it started on {target} just before it was to leave, and was cancelled there"
         again = f"; run it there again: fairway retry {run.id}"
         state_files.write(run.folder, replace(status, reason=why + again))
         _stay(run, found)
@@ -271,7 +272,7 @@ def _write_end(run: RunFolder, state: str, reason: str | None) -> None:
 
 def _say(run: RunFolder, found: Fallback, why: str) -> None:
     target, following = found.tries[-1].target, found.left[0]
-    _LOG.warning("%s goes from %s to %s: %s", run.id, target, following, printable(why))
+    _LOG.warning("%s moves from %s to %s: %s", run.id, target, following, printable(why))
 
 
 def _now() -> float:

@@ -37,8 +37,8 @@ def cancel_task(
     if not is_whole and not capabilities(run.record.engine).ends_tasks:
         raise unsupported(engine, "end one task of a run", f"end all: fairway cancel {run.id}")
     if fallback.is_open(run.folder):
-        message = f"{run.id} may still go to another target, and ends as a whole"
-        raise UserError.of("moving-run", message, f"end all of it: fairway cancel {run.id}")
+        message = f"{run.id} may still go to another target, so it can only be ended as a whole"
+        raise UserError.of("moving-run", message, f"end the whole run: fairway cancel {run.id}")
     engine.refresh([run])
     if _state(run, index) in FINAL_STATES:
         return _state(run, index)
@@ -47,8 +47,10 @@ def cancel_task(
     deadline = clock() + grace + _SLACK
     while (state := _state(run, index)) not in FINAL_STATES:
         if clock() >= deadline:
-            message = f"task {task_name(run, index)} of {run.id} is to end, and is still {state}"
-            hint = f"see what becomes of it: fairway show {run.id}"
+            message = (
+                f"task {task_name(run, index)} of {run.id} is being ended, but is still {state}"
+            )
+            hint = f"see its state: fairway show {run.id}"
             raise UserError.of("not-ended", message, hint, exit_code=5)
         time.sleep(engine.pause)
         engine.refresh([run])

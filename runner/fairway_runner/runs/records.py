@@ -160,5 +160,5 @@ def known_task(folder: Path) -> TaskState | None:
 
 def damaged(path: Path, why: str) -> UserError:
     """What is said of a file of a run that cannot be read."""
-    hint = f"remove the run's folder if it is of no more use: {path.parent}"
+    hint = f"if it is no longer needed, remove the run's folder: {path.parent}"
     return UserError.of("damaged-run", f"{path}: damaged: {why}", hint)

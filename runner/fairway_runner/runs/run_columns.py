@@ -50,7 +50,7 @@ class Column:
         raise UserError.of(
             "unknown-column",
             f"there is no column `{text[:60]}`",
-            hint or f"there are {', '.join(known)}",
+            hint or f"columns: {', '.join(known)}",
         )
 
     @property

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 _MOST_TASKS = 1_000_000  # ten times what a sweep may have
 _LAST_SECOND = 253_402_300_800.0  # the year 10000, which no calendar of Python's has
 
-STRANGE = "nothing of it was taken over; is it still the host that it was?"
+STRANGE = "nothing was taken from its answer; is it still the same host?"
 """What is said where a cluster has sent something of another shape."""
 
 

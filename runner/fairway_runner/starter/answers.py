@@ -118,7 +118,7 @@ def _region(text: str) -> str:
     from fairway_core.environment.values import Location
 
     location: str = validated("--location", Location, text)
-    more = "use another here, and change `location:` in the environment file"
+    more = "use another one here, and change `location:` in the environment file"
     require_region("--location", location, f"is it a new one? {more}")
     return location
 
@@ -127,7 +127,7 @@ def _engine(text: str) -> str:
     from fairway_core.suggestions import did_you_mean
 
     if text not in ENGINES:
-        message = f"--engine: no cluster has the engine `{text}`"
+        message = f"--engine: there is no engine `{text}` for clusters"
         raise UserError.of("bad-value", message, did_you_mean(text, ENGINES))
     return text
 
@@ -159,7 +159,7 @@ def _count(option: str, most: int) -> Any:
 
 def _address(text: str) -> str:
     if not _EMAIL.fullmatch(text):
-        message = f"--email: `{text}` is not a mail address"
+        message = f"--email: `{text}` is not an email address"
         raise UserError.of("bad-value", message, f"for example {EMAIL}")
     return text
 

@@ -120,7 +120,7 @@ def write_project(folder: Path, settings: Settings) -> list[Path]:
         there = ", ".join(map(str, taken))
         raise UserError.of(
             "file-exists",
-            f"{folder}: there already: {there}; nothing was written",
+            f"already in {folder}: {there}; nothing was written",
             "name an empty folder: fairway init FOLDER",
         )
     made: list[Path] = []

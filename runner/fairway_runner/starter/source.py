@@ -93,7 +93,7 @@ def _from_wheel(wheel: Path, digest: str) -> Source:
 
 def _only_here(root: Path) -> str:
     return (
-        f"requirements.txt installs Fairway from {root}, which only this machine has: "
+        f"requirements.txt installs Fairway from {root}, which exists only on this machine: "
         "change that line before the workflows run"
     )
 

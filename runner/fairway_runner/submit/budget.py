@@ -56,10 +56,10 @@ def _asked(target: Target) -> float | None:
 
 
 def _unknown(target: Target, path: str, instead: str) -> UserError:
-    message = f"`{path}`: it is not known what a node of `{target.name}` costs"
-    hint = "give the target in fairway.yaml its price of a node's hour, for example price: 12.5"
+    message = f"`{path}`: the price of a node of `{target.name}` is not known"
+    hint = "give the target its price per node hour in fairway.yaml, for example price: 12.5"
     if target.environment and not target.region:
         hint = "read the targets again, with their region: fairway targets sync"
     elif target.environment:
-        hint = f"Azure's price service does not say it; {instead}"
+        hint = f"Azure's price service has no price for it; {instead}"
     return UserError([Finding("no-price", message, hint, path)])

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from fairway_runner.jobs.job_file import JobFile
     from fairway_runner.runs.store import Run, RunStore
 
-_IN_ORDER = "name them in an order of yours: -s 'target=[FIRST, SECOND]'"
+_IN_ORDER = "give an order of your own: -s 'target=[FIRST, SECOND]'"
 
 
 def cheapest_first(
@@ -33,7 +33,7 @@ def cheapest_first(
     job = next(job_file.tasks()).resolve(targets[0])
     if metric not in job.metrics:
         message = f"`target.by`: the job has no metric `{metric}`"
-        hint = f"say how the log shows it: metrics: {{{metric}: 'PATTERN'}}"
+        hint = f"add how the log shows it: metrics: {{{metric}: 'PATTERN'}}"
         raise UserError([Finding("unknown-metric", message, hint, "target.by")])
     earlier = {each.name: _figure(store, job.name, each.name, metric) for each in targets}
     unknown = [

@@ -87,7 +87,7 @@ def _task(run: Run, source: KeptInput | BestInput) -> tuple[int, dict[str, Any]]
     if source.task is None and run.is_sweep:
         last = run.record.tasks - run.has_last - 1
         message = f"{run.id} is a sweep of {last + 1:,} tasks"
-        hint = f"say which: `task: 0` to {last}, or `best: {{run: {run.id}, metric: NAME}}`"
+        hint = f"choose one: `task: 0` to {last}, or `best: {{run: {run.id}, metric: NAME}}`"
         raise UserError.of("which-task", message, hint)
     return chosen_task(run, 0 if source.task is None else source.task), {}
 
@@ -113,8 +113,8 @@ def _require_kept(run: Run, task: int, name: str) -> None:
     state = run.task_status(task, run.state).state
     when, ended = outputs[name].when, "success" if state == "succeeded" else "failure"
     if when not in ("always", ended):
-        message = f"{called} has {state}, and it keeps `{name}` only on {when}"
-        hint = f"see what became of it: fairway show {run.id}"
+        message = f"{called} has {state}, and keeps `{name}` only on {when}"
+        hint = f"see its state: fairway show {run.id}"
         raise UserError.of("no-output", message, hint)
 
 

@@ -47,7 +47,7 @@ def unlisted(job_file: JobFile) -> list[Finding]:
     return [
         Finding(
             "unlisted-files",
-            f"each file of the input `{name}` will be a task; they are listed at the submission",
+            f"each file of the input `{name}` will be a task; they are listed at submission",
             f"see them now: fairway sweep {job_file.document.file} --target NAME",
             severity=Severity.WARNING,
         )
@@ -59,7 +59,7 @@ def unlisted(job_file: JobFile) -> list[Finding]:
 def require_one_target(job_file: JobFile) -> None:
     """UserError for several targets, whose storage need not have the same files."""
     if takes_names(job_file):
-        message = "its sweep lists the files of an input, and each target has its own"
+        message = "its sweep lists the files of an input, which differ from target to target"
         location = job_file.document.location(("sweep",), of_key=True)
         hint = "name one target: --target NAME"
         raise UserError([Finding("one-target", message, hint, "sweep", location=location)])
@@ -83,7 +83,7 @@ def _names(job_file: JobFile, name: str, path: DataPath, target: Target) -> Iter
     if not isinstance(blobs, str) or blobs == "run":
         message = f"the files of the input `{name}` are not known before the job runs"
         hint = f"stage it from storage: {name}: {{from: CONTAINER:PATH}}"
-        hint += f"\nor let tasks share them: shards: {{input: {name}, of: 8}}"
+        hint += f"\nor share them among tasks: shards: {{input: {name}, of: 8}}"
         raise _fault(job_file, path, message, hint)
     if not runs_here(target.engine):
         yield from _blobs(*blobs_of(job_file, name, blobs, target), target)

@@ -135,13 +135,13 @@ def _code_of(job: JobFile) -> tuple[Path, Sequence[str]]:
     path, exclude = section.get("path", "."), section.get("exclude", [])
     path = path if isinstance(path, str) else "."
     if "{{" in path or path.startswith("/"):
-        message = f"`code.path`: a server is sent no folder `{path}`"
-        hint = "write it as seen from the job file, for example `path: src`"
+        message = f"`code.path`: the folder `{path}` cannot be sent to a server"
+        hint = "write it relative to the job file, for example `path: src`"
         raise _at(job, message, hint)
     folder = Path(os.path.normpath(job.folder / path))
     if not folder.is_dir():
         message = f"`code.path`: {folder} is not a folder"
-        hint = "write the folder of the code as seen from the job file, for example `path: src`"
+        hint = "write the folder of the code relative to the job file, for example `path: src`"
         raise _at(job, message, hint)
     words = exclude if isinstance(exclude, list) else []
     return folder, [each for each in words if isinstance(each, str)]
@@ -189,8 +189,8 @@ def _matching(folder: Path, pattern: str) -> Iterator[Path]:
     from fairway_runner.jobs.sweep.files import matching_files
 
     if pattern.startswith("/") or ".." in pattern.split("/"):
-        message = f"`files:` a server is not told which files match `{pattern}` here"
-        hint = "keep them below the folder of the job file"
+        message = f"`files:` the pattern `{pattern}` cannot be listed here for a server"
+        hint = "keep the files below the folder of the job file"
         raise UserError.of("bad-value", message, hint)
     try:
         found = matching_files(pattern, folder)

@@ -47,8 +47,8 @@ def refusals(
         theirs = found[other].plan.engine.target
         if not capabilities(target.engine).begins_points:
             message = (
-                f"`{target.name}` cannot begin a task once that of its point has ended: its engine "
-                f"is `{target.engine}`"
+                f"`{target.name}` cannot start a task when that of its point has ended: its "
+                f"engine is `{target.engine}`"
             )
             hint = f"{instead}; or use a target with {engines_with('begins_points')}"
         elif not found[step.name].plan.engine.waits_for(theirs):
@@ -59,14 +59,14 @@ def refusals(
             hint = f"give both the same target, or {instead}"
         elif not waits:
             message = (
-                f"`{step.name}` cannot wait by equal point: a command begins it, because it reads "
-                "or awaits what its target cannot see"
+                f"`{step.name}` cannot wait by equal point: a command starts it, because it "
+                "needs what its target cannot see"
             )
             hint = f"add the step to its `after`, or {instead}"
         elif _in_turn(found[step.name]) and not capabilities(target.engine).points_in_turn:
             message = (
-                f"`{target.name}` has no `max_parallel` for tasks that wait by equal point: one "
-                "that waits would keep others from beginning"
+                f"`{target.name}` has no `max_parallel` for tasks that wait by equal point: "
+                "a waiting task would keep others from starting"
             )
             hint = f"leave it out (-s steps.{step.name}.sweep.max_parallel=null), or {instead}"
         else:
@@ -105,7 +105,7 @@ def _about_inputs(step: NamedStep, other: str, whole: str) -> Iterator[Finding]:
         if value.get("best", value).get("run") != step_run(whole, other):
             continue
         if "best" in value or value.get("task") is not None:
-            message = f"the input `{name}` is that of its equal task of `{other}`, and of no other"
+            message = f"the input `{name}` must be that of its equal task of `{other}`"
             hint = f"write {name}: {{from: step, step: {other}}}, or wait for the whole step: "
             hint += f"after: {other}"
             location = step.document.location(("inputs", name))
@@ -139,7 +139,7 @@ def _equals(own: Sequence[Point], earlier: Sequence[Point]) -> list[int]:
         first = same.setdefault(_key(point, names), number)
         if first != number:
             message = f"its tasks {first} and {number} have the same point, {_shown(point)}"
-            raise _NoneEqualError(message, "leave one of the two out, or tell them apart")
+            raise _NoneEqualError(message, "leave one of the two out, or make them differ")
     numbers = []
     for index, point in enumerate(own):
         matching = [
@@ -152,7 +152,7 @@ def _equals(own: Sequence[Point], earlier: Sequence[Point]) -> list[int]:
         elif matching:
             first, second, *_ = sorted(matching)
             message = f"its tasks {first} and {second} both equal task {index}, {_shown(point)}"
-            raise _NoneEqualError(message, "let all points of that step name the same parameters")
+            raise _NoneEqualError(message, "let all points of that step set the same parameters")
         else:
             raise _no_equal(index, point, known)
     return numbers
@@ -162,8 +162,8 @@ def _no_equal(index: int, point: Point, known: Mapping[tuple[str, ...], object])
     foreign = sorted({each for names in known for each in names} - set(point))
     if foreign and not any(set(names) <= set(point) for names in known):
         listed = ", ".join(f"`{each}`" for each in foreign)
-        message = f"its points have {listed}, and task {index} has not"
-        return _NoneEqualError(message, "name these in the points of both, or in none")
+        message = f"its points have {listed}, and task {index} does not"
+        return _NoneEqualError(message, "set these in the points of both, or of neither")
     message = f"none of its points equals that of task {index}, {_shown(point)}"
     return _NoneEqualError(message, "give both the same values; `fairway sweep` shows them")
 

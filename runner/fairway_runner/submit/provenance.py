@@ -33,7 +33,7 @@ def provenance(folder: Path, template: str, code_digest: str) -> tuple[dict[str,
         **({} if known_git() is None else {"sent": True}),
     }
     if len(diff) > _LARGEST_DIFF:
-        diff = diff[:_LARGEST_DIFF] + "\n(the rest of the diff is left out)\n"
+        diff = diff[:_LARGEST_DIFF] + "\n(the rest of the diff is omitted)\n"
     return facts, diff
 
 

@@ -207,7 +207,7 @@ def _faults(document: Document) -> Sequence[Finding]:
 
 def _require_one_job(run: Run) -> None:
     if steps.has_steps(run.folder):
-        message = f"{run.id} is a run of several steps, and is not run again as a whole"
+        message = f"{run.id} has several steps, and cannot be rerun as a whole"
         hint = f"submit it again from its file, or one step: fairway rerun {run.id}-STEP"
         raise UserError.of("several-steps", message, hint)
 

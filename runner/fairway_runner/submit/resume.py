@@ -71,7 +71,7 @@ def cut_off(run: Run, error: UserError) -> UserError:
     if told or not run.folder.is_dir():
         return error
     hint = f"resume it with: fairway submit --resume {run.id}"
-    finding = Finding(_CUT_OFF, f"{run.id} is recorded, and has not started", hint)
+    finding = Finding(_CUT_OFF, f"{run.id} is recorded, but has not started", hint)
     return UserError([*error.findings, finding], exit_code=error.exit_code)
 
 

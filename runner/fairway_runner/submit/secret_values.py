@@ -66,7 +66,7 @@ def require_readable(
             hint = f"read it from a variable of your environment here: -s secrets.{name}=env:{name}"
         elif not here and source.startswith("env:"):
             message = f"`{path}`: a secret of this machine is not sent to `{target.name}`"
-            hint = "put it into the environment's vault, and write keyvault:NAME"
+            hint = "put it into the environment's vault, and use keyvault:NAME"
         elif not here and not target.vault_url:
             message = f"`{path}`: the target `{target.name}` has no vault"
             hint = "give the environment a `vault:` section, and deploy it"

@@ -134,7 +134,7 @@ def _walk(folder: Path, prefix: str, exclude: Sequence[str]) -> Iterator[CodeFil
     try:
         entries = list(os.scandir(folder))
     except PermissionError as error:
-        hint = _leave_out(prefix.rstrip("/")) if prefix else f"see whose it is: ls -ld {folder}"
+        hint = _leave_out(prefix.rstrip("/")) if prefix else f"see who owns it: ls -ld {folder}"
         raise UserError.of("bad-code", f"{folder}: {error.strerror}", hint) from None
     except FileNotFoundError:
         if not prefix:
@@ -186,9 +186,9 @@ def _refuse(folder: Path, files: Sequence[CodeFile]) -> None:
         sizes[top] = sizes.get(top, 0) + (1 if len(files) > MOST_FILES else file.size)
     largest = sorted(sizes, key=lambda name: -sizes[name])[:3]
     message = (
-        f"{folder}: this is more than code ({MOST_FILES:,} files or "
-        f"{MOST_BYTES >> 20} MiB at most); the largest: {', '.join(largest)}"
+        f"{folder}: this is too large for code ({MOST_FILES:,} files or {MOST_BYTES >> 20} "
+        f"MiB at most); the largest: {', '.join(largest)}"
     )
-    hint = "move the job file to its code, or say which folder that is:\n"
+    hint = "move the job file to its code, or name the code's folder:\n"
     hint += f'  code: {{path: src, exclude: ["{largest[0]}"]}}\nand read data through `inputs:`'
     raise UserError.of("bad-code", message, hint)

@@ -187,7 +187,7 @@ def _require_ids(whole: str, named: Sequence[NamedStep], store: RunStore) -> Non
     for step in named:
         run = step_run(whole, step.name)
         if not is_run_id(run):
-            message = f"the run of the step `{step.name}` cannot be called {run}"
+            message = f"the run of the step `{step.name}` cannot be named {run}"
             longest = LONGEST_ID - len(step_run("", step.name))
             hint = f"choose a --run-id of up to {longest} lower-case letters, digits and hyphens"
             raise UserError.of("bad-run-id", message, hint)
@@ -213,7 +213,7 @@ def _prepared(
 ) -> Prepared:
     choice = choose(job_file, targets)
     if len(choice.targets) > 1:
-        message = f"the step `{step.name}` names several targets, and has one"
+        message = f"the step `{step.name}` names several targets, but can have only one"
         location = step.document.location(("target",))
         raise UserError(
             [Finding("one-target", message, "name one of them", "target", location=location)]

@@ -276,7 +276,7 @@ def _code_folder(job_file: JobFile, job: Job) -> Path:
     if not folder.is_dir():
         location = job_file.document.location(("code", "path"))
         message = f"`code.path`: {folder} is not a folder"
-        hint = "write the folder of the code as seen from the job file, for example `path: src`"
+        hint = "write the folder of the code relative to the job file, for example `path: src`"
         finding = Finding("bad-value", message, hint, "code.path", location=location)
         raise UserError([finding])
     require_code(folder)

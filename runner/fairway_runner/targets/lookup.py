@@ -135,8 +135,8 @@ def processes_per_node(target: Target) -> int:
     from fairway_core.catalog import vm_size
 
     if not target.vm_size:
-        message = f"the target `{target.name}` does not say its VM size"
-        hint = "give the job a number of processes_per_node"
+        message = f"the VM size of the target `{target.name}` is not known"
+        hint = "set a number of processes_per_node in the job"
         raise UserError.of("no-vm-size", message, hint)
     size = vm_size(target.vm_size)
     return size.gpu.count if size.gpu else size.cores

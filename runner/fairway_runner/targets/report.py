@@ -30,9 +30,9 @@ def report_of(
     machine, reason = _machine_of(target, node)
     said = description or reason
     if not said:
-        message = f"{node} is not drained, and nothing says what is wrong with it"
+        message = f"{node} is not drained, and no description of its fault is given"
         raise UserError.of(
-            "no-description", message, 'say it, for example: --description "GPU 3 is lost"'
+            "no-description", message, ('describe it, for example: --description "GPU 3 is lost"')
         )
     return HealthReport(machine, category, said)
 
@@ -59,7 +59,7 @@ def _machine_of(target: Target, name: str) -> tuple[Machine, str]:
     engine = engine_for(target)
     if not capabilities(target.engine).machines:
         raise unsupported(
-            engine, "say which VM a node is", f"its nodes: fairway nodes list {target.name}"
+            engine, "find out which VM a node is", f"its nodes: fairway nodes list {target.name}"
         )
     nodes = {node.name: node for node in engine.nodes()}
     if name not in nodes:

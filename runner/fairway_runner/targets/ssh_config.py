@@ -33,7 +33,7 @@ def host_block(target: Target) -> str:
         message = f"`{target.name}` has no address to connect to"
         raise UserError.of("no-address", message, "deploy it again, then: fairway targets sync")
     if not re.fullmatch(r"[\w.-]+", target.name):
-        message = f"`{target.name}` cannot be the name of a host: it has more than letters in it"
+        message = f"`{target.name}` cannot be a host name"
         raise UserError.of("bad-name", message, "give it a name of letters, digits and dashes")
     user = {"User": access.user} if access.user else {}
     facts = {

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _DEPLOY = "deploy it first: fairway deploy"
 _WHERE = (
-    "go to the folder in which it was deployed, or name a file of outputs:\n"
+    "go to the folder it was deployed from, or name a file of outputs:\n"
     "fairway targets sync --from outputs.json"
 )
 _WRITE = "write it again: terraform output -json >FILE"
@@ -42,13 +42,13 @@ def read_targets(source: Path) -> list[Target]:
             "bad-outputs", f"{source} is nested too deep to be read", _WRITE
         ) from None
     if not records:
-        raise UserError.of("no-targets", f"{source} holds no output `targets`", _DEPLOY)
+        raise UserError.of("no-targets", f"{source} has no output `targets`", _DEPLOY)
     targets: dict[str, Target] = {}
     for record in records:
         try:
             target = Target.model_validate(record)
         except ValidationError as error:
-            message = f"{source}: this is not a target of this version of Fairway: {record}"
+            message = f"{source}: this is not a target for this version of Fairway: {record}"
             first = error.errors(include_url=False)[0]
             where = ".".join(map(str, first["loc"])) or "target"
             raise UserError.of("bad-target", message[:300], f"{where}: {first['msg']}") from None
@@ -70,7 +70,7 @@ def as_person(targets: Sequence[Target], name: str | None, file: Path) -> list[T
         name = _written_for(file)
     elif name not in known:
         message = f"no target has an account `{name}`"
-        hint = did_you_mean(name, known) or "accounts are made by `access.users` in the environment"
+        hint = did_you_mean(name, known) or "`access.users` in the environment creates accounts"
         raise UserError.of("unknown-user", message, hint)
     return [target.as_user(name) for target in targets]
 

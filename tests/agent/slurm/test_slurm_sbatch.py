@@ -75,7 +75,7 @@ def test_a_part_of_a_node(gpus: int, cores: int, found: list[str], part: float) 
 
 def test_more_gpus_than_slurm_knows_of() -> None:
     resources = Resources("nd", "", 8, 96, 500, node=replace(NODE, gpus=0))
-    with pytest.raises(Fault, match="a task wants 1 GPU, and Slurm knows of 0 GPUs a node in"):
+    with pytest.raises(Fault, match="a task needs 1 GPU, and Slurm knows of 0 GPUs a node in"):
         words(Part("tasks", 0, [0], 1, 1, gpus=1), resources=resources)
     few = Resources("nd", "", 8, 96, 500, node=replace(NODE, cpus=4))
     assert "--cpus-per-task=1" in words(Part("tasks", 0, [0], 1, 9, gpus=1), resources=few)

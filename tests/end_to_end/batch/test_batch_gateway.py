@@ -178,6 +178,6 @@ def test_a_service_that_nobody_answers_for_inside_is_named_with_the_reason(
     monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", text)
     said = fairway.within("data", "ls", "batch-sim:datasets", "--deadline", "1s")
     assert said.returncode == 5, said.stderr
-    assert f"root@{ADDRESS} has no connection to it: Connection refused" in " ".join(
+    assert f"root@{ADDRESS} cannot connect to it: Connection refused" in " ".join(
         said.stderr.split()
     )

@@ -71,7 +71,7 @@ def test_other_causes_have_limits_of_their_own(batch: Batch, pipe: Pipe, gate: G
     [
         ({"max_duration": "1h"}, "-s max_duration=null -s timeout=SPAN"),
         ({"max_duration": "1h"}, "a run cannot be limited as a whole: `batch-sim` mounts"),
-        ({"retry": {"node": 3}}, "nobody can count how often a node is lost"),
+        ({"retry": {"node": 3}}, "Azure Batch does not count how often a node is lost"),
         ({"retries": 1, "idle_gpu": {"below": 5, "for": "30m"}}, "would begin again elsewhere"),
     ],
 )

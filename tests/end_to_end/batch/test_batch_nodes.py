@@ -119,7 +119,7 @@ class TestPreemption:
         batch.service.preempt(str(run.task_status(0).node))
         run.wait()
         log = batch.ok("logs", run.id).splitlines()
-        lost = "fairway: attempt 1 lost its node, and with it what it printed last"
+        lost = "fairway: attempt 1 lost its node, and the last lines that it printed"
         why = "fairway: attempt 2: its node was lost, or taken away without notice"
         assert log == ["before 0", lost, why, "before 1", "after"]
 
@@ -155,13 +155,13 @@ class TestRefusals:
             "slots", taskSlotsPerNode=2, targetDedicatedNodes=2, enableInterNodeCommunication=True
         )
         self.pool(batch, "slots")
-        assert "has 2 slots a node" in self.refused(batch, nodes=2)
+        assert "has 2 slots per node" in self.refused(batch, nodes=2)
 
     def test_other_slots_than_the_target_says(self, batch: Batch) -> None:
         pool = {"pool": "sim", "identity": "x", "mpi": False, "task_slots": 8}
         batch.target(batch=pool, vm_size="Standard_ND96isr_H100_v5")
         said = self.refused(batch, gpus=1)
-        assert "a node of the pool `sim` has 1 task slots, and the target says 8" in said
+        assert "a node of the pool `sim` has 1 task slots, but the target says 8" in said
         assert "fairway targets sync" in said
 
     def test_more_nodes_than_the_target_has(self, batch: Batch) -> None:

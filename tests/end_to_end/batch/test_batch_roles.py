@@ -140,7 +140,7 @@ def test_without_any_of_them_something_is_refused(made: Made) -> None:
         assert done.returncode != 0, name
         assert person.refused, name
         if "container" in name:
-            assert "knows you, but does not permit this" in done.stderr
+            assert "knows you, but does not allow this" in done.stderr
             assert "Storage Blob Data Contributor on the container" in done.stderr
 
 

@@ -77,7 +77,7 @@ class TestSchedules:
         done = batch.fairway.within(*words, "weekly")
         assert (done.returncode, done.stdout) == (2, "")
         assert done.stderr == (
-            "error: the account has a job `weekly` already [taken-run-id]\n"
+            "error: the account already has a job `weekly` [taken-run-id]\n"
             "  choose another with --name\n"
         )
         assert "has no schedules" in batch.ok("schedule", "list", "--target", "batch-sim")

@@ -86,6 +86,6 @@ def test_what_was_removed_meanwhile_is_not_there(fairway: Fairway, place: Place)
     assert fairway("clean", run, "--yes").returncode == 0
     again = fairway("rerun", first)
     assert again.returncode == 2
-    assert "the input `model` is not there any more" in again.stderr
+    assert "the input `model` no longer exists" in again.stderr
     assert first in fairway.within("list").stdout
     assert len(json.loads(fairway.within("list", "--json").stdout)) == 1

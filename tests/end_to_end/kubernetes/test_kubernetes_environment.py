@@ -111,4 +111,4 @@ def test_a_job_runs_where_flux_has_applied_an_environment(
         "submit", fairway.job("true", nodes=3, processes_per_node=1), "--target", "cpu"
     )
     assert refused.returncode == 2
-    assert "the job wants 3 nodes, and `cpu` has 2" in refused.stderr
+    assert "the job needs 3 nodes, and `cpu` has 2" in refused.stderr

@@ -70,7 +70,7 @@ def test_one_that_began_as_it_was_to_leave_stays(
     facts = fairway.show(run)
     assert (facts["target"], facts["state"]) == ("slurm-sim", "cancelled")
     assert facts["next_targets"] == []
-    assert facts["reason"].startswith("it began on slurm-sim when it was about to leave")
+    assert facts["reason"].startswith("it started on slurm-sim just before it was to leave")
     jobs = spare.run("squeue", "-h", "-t", "all", "--name", run, "-o", "%P").split()
     assert jobs == ["sim"]
 

@@ -217,7 +217,7 @@ def test_the_doctor_says_what_is_wrong(cluster: SshCluster, monkeypatch: Any) ->
     os.utime(cluster.announcements / "n3", (old, old))
     silent, missing = engine.doctor()
     assert silent.message == "the node n3 has been silent for 10 min"
-    assert missing.message == "2 of 3 nodes are there"
+    assert missing.message == "2 of 3 nodes are up"
     (node,) = [node for node in engine.nodes() if node.name == "n3"]
     assert (node.state, node.reason) == ("silent", "silent for 10 min")
     cluster.kill("n1")

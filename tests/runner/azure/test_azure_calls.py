@@ -115,7 +115,7 @@ def test_the_hint_names_the_option_where_the_command_has_it(
 
 def test_a_pause_beyond_the_deadline_is_not_waited_for() -> None:
     made = calls(1.0)
-    with pytest.raises(ServiceError, match="wants to be left alone for 600 s"):
+    with pytest.raises(ServiceError, match="asks to wait 600 s"):
         made.call("a job", failing(http(429, {"Retry-After": "600"})))
     assert made.clock() == 0
 
@@ -269,7 +269,7 @@ NOT_SET_UP = (
     [
         ("AADSTS70043: The refresh token has expired", "has expired (AADSTS70043)"),
         ("AADSTS700082: The refresh token has expired", "has expired (AADSTS700082)"),
-        ("AADSTS50076: you must use multi-factor", "asks for more before it signs you in"),
+        ("AADSTS50076: you must use multi-factor", "requires more before it signs you in"),
     ],
 )
 def test_a_sign_in_that_has_expired_is_told_as_such(said: str, message: str) -> None:

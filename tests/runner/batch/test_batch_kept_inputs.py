@@ -130,7 +130,7 @@ def test_what_is_nowhere_any_more_is_refused(make_run: MakeRun, entry: Staged) -
     run = run_on(make_run, pool())
     planned(run, entry)
     storage: Any = Blobs()
-    with pytest.raises(Refused, match="the input `init` is not there any more"):
+    with pytest.raises(Refused, match="the input `init` no longer exists"):
         inputs.bring(run, storage)
 
 

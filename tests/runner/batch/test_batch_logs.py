@@ -194,7 +194,7 @@ class TestAttempts:
         service.begin("0", 1)
         service.say("0", b"second\n")
         found = look(run, service, status(started=2.0), status())
-        lost = "fairway: attempt 1 lost its node, and with it what it printed last\n"
+        lost = "fairway: attempt 1 lost its node, and the last lines that it printed\n"
         assert run.log_text(0) == f"a long line of the first\n{lost}second\n"
         assert found.attempt(0) == 1
 

@@ -87,30 +87,30 @@ BROKEN = {
             account(**HELD, batch={**RECORD["batch"], "identity": ""}),
             1,
             "the target `spot` has no `identity`: its nodes cannot read storage",
-            "write the resource id of the pool's own identity",
+            "set it to the resource id of the pool's identity",
         ),
         (
             account(**HELD),
             9,
-            "the job needs 9 nodes, and `spot` has 8 at most",
+            "the job needs 9 nodes, and `spot` has at most 8",
             "-s nodes=8, or a larger pool",
         ),
         (
             account(**HELD, batch={**RECORD["batch"], "mpi": False}),
             2,
-            "the nodes of `spot` do not talk to each other: its pool is not for MPI",
+            "the nodes of `spot` do not communicate: its pool is not for MPI",
             "-s nodes=1, or another target",
         ),
         (
             account(nodes=(BROKEN, {**BROKEN, "id": "tvm-2"}), **HELD),
             1,
-            "0 of the pool's 2 nodes can work; tvm-1: There is not enough disk space",
-            "look at all: fairway nodes list spot",
+            "0 of the pool's 2 nodes are usable; tvm-1: There is not enough disk space",
+            "see all of them: fairway nodes list spot",
         ),
         (
             account({**POOL, "state": "deleting"}, **HELD),
             1,
-            "the pool `pool` takes no jobs: it is deleting",
+            "the pool `pool` accepts no jobs: it is deleting",
             "az batch pool show --pool-id pool",
         ),
     ],
@@ -125,8 +125,8 @@ def test_a_job_that_cannot_run_is_refused_with_what_to_type(
 
 def test_a_pool_without_nodes_lets_nobody_in() -> None:
     found = refused(lambda: login._any_node(account(nodes=(BROKEN,))))
-    assert found.message == "the pool `pool` has no node now"
-    assert found.hint == "let it have one: fairway pool resize spot 1"
+    assert found.message == "the pool `pool` has no nodes now"
+    assert found.hint == "start one: fairway pool resize spot 1"
 
 
 def test_a_pool_that_scales_by_itself_is_not_resized() -> None:
@@ -213,7 +213,7 @@ def test_a_formula_that_cannot_be_evaluated_says_why() -> None:
 
 def test_a_pool_of_a_fixed_size_has_no_formula() -> None:
     found = refused(lambda: formulas.evaluate(evaluating({}, enableAutoScale=False), "a = 1;"))
-    assert found.message == "the pool `pool` goes by no formula"
+    assert found.message == "the pool `pool` has no autoscale formula"
     assert "nodes: {min: 0, max: 8}" in found.hint
 
 

@@ -74,7 +74,7 @@ def test_only_the_maximum_of_our_own_formulas_is_known(formula: str, count: int)
     target: Any = SimpleNamespace(name="batch-sim", spot=False, batch=None)
     found = list(_of_pool(pool, job, target))
     assert len(found) == count
-    said = "the autoscale formula of the pool `sim` stops at 1 nodes"
+    said = "the autoscale formula of the pool `sim` allows at most 1 nodes"
     assert [each.message for each in found] == [said] * count
 
 
@@ -85,4 +85,4 @@ def test_a_pool_that_is_going_takes_no_jobs(state: str) -> None:
     target: Any = SimpleNamespace(name="batch-sim", spot=False, batch=None)
     findings = list(_of_pool(pool, job, target))
     assert findings[0].id == "pool-disabled"
-    assert findings[0].message == "the pool `sim` takes no jobs: it is deleting"
+    assert findings[0].message == "the pool `sim` accepts no jobs: it is deleting"

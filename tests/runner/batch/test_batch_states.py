@@ -27,13 +27,13 @@ def test_one_that_waits() -> None:
     assert (found.state, found.attempt, found.reason) == (
         "queued",
         -1,
-        "it waits for nodes",
+        "waiting for nodes",
     )
 
 
 def test_one_whose_node_is_made_ready() -> None:
     found = status("preparing")
-    assert (found.state, found.reason) == ("queued", "its node is made ready for the job")
+    assert (found.state, found.reason) == ("queued", "its node is being prepared for the job")
 
 
 def test_one_that_lost_its_node() -> None:

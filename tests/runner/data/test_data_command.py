@@ -115,7 +115,7 @@ def test_other_data_is_not_replaced_unless_asked(
     (source / "empty").write_text("no more")
     code, _, err = fairway(folder, "data", "put", "src", place)
     assert code == 3
-    assert f"{place} holds other data already: {prefix}/empty" in err
+    assert f"{place} already holds other data: {prefix}/empty" in err
     (folder / "back").mkdir()
     (folder / "back" / "empty").write_text("mine")
     code, _, err = fairway(folder, "data", "get", place, "back")
@@ -209,7 +209,7 @@ def test_a_file_whose_name_is_no_text_is_named(
     place = f"sim:datasets/{prefix}"
     code, _, err = fairway(folder, "data", "put", "src", place)
     assert code == 2
-    assert "odd\ufffd: its name is not UTF-8, as every name in storage is" in err
+    assert "odd\ufffd: its name is not UTF-8, as names in storage must be" in err
     assert "rename the file, or leave it out" in err
     assert fairway(folder, "data", "ls", place, "-r", "--json")[1] in ("", "[]\n")
 
@@ -261,8 +261,8 @@ def test_a_blob_cannot_leave_the_folder(
     [
         (("put", "none", "sim:datasets"), 2, "there is no file or folder none"),
         (("put", "hollow", "sim:datasets"), 2, "hollow holds no files"),
-        (("put", "a", "datasets/x"), 2, "names no container of a target"),
-        (("put", "a", "sim:"), 2, "names no container of a target"),
+        (("put", "a", "datasets/x"), 2, "does not name a container of a target"),
+        (("put", "a", "sim:"), 2, "does not name a container of a target"),
         (("put", "a", "sim:dataset/x"), 2, "did you mean `datasets`?"),
         (("put", "a", "sim:datasets/../x"), 2, "is not a path in a storage account"),
         (("put", "a", "smi:datasets/x"), 2, "there is no target `smi`"),

@@ -381,7 +381,7 @@ def test_a_kubeconfig_of_others_is_not_taken(
     file = tmp_path / "kube config"
     file.touch()
     file.chmod(mode)
-    with pytest.raises(UserError, match="the kubeconfig of `nd` is not yours alone: ") as caught:
+    with pytest.raises(UserError, match="the kubeconfig of `nd` is open to others: ") as caught:
         with_file(file).run(["true"], deadline=1.0)
     assert caught.value.findings[0].hint == f"did you write it? then: chmod 600 '{file}'"
     assert not (tmp_path / "kubectl.log").exists()
@@ -395,5 +395,5 @@ def test_a_kubeconfig_that_somebody_else_owns_is_not_taken(
     file.touch(0o600)
     me = os.getuid()
     monkeypatch.setattr(os, "getuid", lambda: me + 1)
-    with pytest.raises(UserError, match="is not yours alone"):
+    with pytest.raises(UserError, match="is open to others"):
         with_file(file).run(["true"], deadline=1.0)

@@ -106,21 +106,21 @@ def test_a_node_is_taken_with_all_that_it_has() -> None:
     assert "rdma/ib" not in of_node(target(rdma=""))
     own = {"cpu": "4", "amd.com/gpu": "1"}
     assert of_node(target({"vm_size": ""}, resources=own)) == own
-    with pytest.raises(UserError, match="neither its `vm_size` nor its `resources`"):
+    with pytest.raises(UserError, match="neither a `vm_size` nor `resources`"):
         of_node(target({"vm_size": ""}))
 
 
 @pytest.mark.parametrize(
     ("resources", "job", "said"),
     [
-        ({"cpu": "8"}, {"gpus": 1}, "a task wants 1 GPUs, and a node of `nd` has none"),
-        (None, {"gpus": 9}, "a task wants 9 GPUs, and a node of `nd` has 8"),
+        ({"cpu": "8"}, {"gpus": 1}, "a task needs 1 GPUs, and a node of `nd` has none"),
+        (None, {"gpus": 9}, "a task needs 9 GPUs, and a node of `nd` has 8"),
         # The size has 96, of which pods can have this many.
-        (None, {"cores": 87}, "a task wants 87 cores, and a node of `nd` has 86"),
+        (None, {"cores": 87}, "a task needs 87 cores, and a node of `nd` has 86"),
         (
             {"nvidia.com/gpu": "8"},
             {"cores": 1},
-            "`nd` does not say how many processors its nodes have to divide",
+            "`nd` share is not known",
         ),
     ],
 )
@@ -138,12 +138,12 @@ def test_more_than_a_node_has_is_refused(
 @pytest.mark.parametrize(
     ("job", "said"),
     [
-        ({"nodes": 5}, "the job wants 5 nodes, and `nd` has 4"),
+        ({"nodes": 5}, "the job needs 5 nodes, and `nd` has 4"),
         ({"priority": "high"}, "`nd` has no priority for `priority: high`"),
         ({"priority": 7}, "`nd` has no priority for `priority: 7`"),
         (
             {"container": {"image": "own:1", "options": ["--cap-add=SYS_PTRACE"]}},
-            "`nd` takes no options of Docker's: --cap-add=SYS_PTRACE",
+            "`nd` does not support options of Docker: --cap-add=SYS_PTRACE",
         ),
     ],
 )
@@ -216,7 +216,7 @@ class TestPreparing:
             return Ended(1, b"", said)
 
         monkeypatch.setattr(Exec, "ask", ask)
-        with pytest.raises(UserError, match="Kubernetes does not make it: Error from") as raised:
+        with pytest.raises(UserError, match="Kubernetes refuses it: Error from") as raised:
             preparing(target()).prepare()
         assert "--print" in (raised.value.findings[0].hint or "")
         [(words, data)] = given
@@ -228,7 +228,7 @@ class TestPreparing:
     def test_in_an_environments_cluster_flux_does_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(Exec, "ask", None)  # which is not come to
         of_environment = target({"environment": "h100"})
-        with pytest.raises(UserError, match="in whose cluster Flux makes this") as raised:
+        with pytest.raises(UserError, match="in whose cluster Flux creates this") as raised:
             preparing(of_environment).prepare()
         assert "--namespace fairway-flux" in (raised.value.findings[0].hint or "")
         assert preparing(of_environment).manifests() == preparing(target()).manifests()
@@ -293,8 +293,8 @@ def test_what_is_wrong_is_told(
 def test_rights_are_given_by_who_made_the_head() -> None:
     """By hand, or by the environment that its cluster is of."""
     for nd, hint in (
-        (target(), "fairway targets prepare nd --apply, by someone who may make roles"),
-        (target({"environment": "h100"}), "its environment gives them: fairway deploy h100"),
+        (target(), "fairway targets prepare nd --apply, by someone who may create roles"),
+        (target({"environment": "h100"}), "its environment assigns them: fairway deploy h100"),
     ):
         [found] = told({"lacks": ("list events",)}, (NODE,), nd)
         assert found.hint == hint
@@ -342,7 +342,7 @@ class TestPods:
 
     @pytest.mark.usefixtures("entered")
     def test_where_there_is_none_there_is_no_shell(self) -> None:
-        with pytest.raises(UserError, match="no run has a pod on nd-2") as raised:
+        with pytest.raises(UserError, match="no pod of a run is on nd-2") as raised:
             KubernetesEngine(target()).shell("nd-2")
         assert "kubectl debug node/nd-2" in (raised.value.findings[0].hint or "")
 

@@ -161,8 +161,8 @@ def test_what_is_no_run_is_named_and_left(
     store.folder.mkdir(parents=True)
     (finding,) = mirror_of(listing({**FILES, **change}, run_id)).adopt(store, TARGET)
     assert finding.id == "damaged-run"
-    assert finding.message.startswith(f"`{run_id[:70]}` on `lab` is not a run that can be read: ")
-    assert finding.hint == "it is in the folder runs of /data/fairway there"
+    assert finding.message.startswith(f"`{run_id[:70]}` on `lab` is a run that cannot be read: ")
+    assert finding.hint == "it is in /data/fairway/runs there"
     assert everything_in(tmp_path) == set()
 
 
@@ -223,7 +223,7 @@ def test_an_answer_of_another_kind_is_named(tmp_path: Path, answer: object, said
         mirror_of({"answer": answer}).adopt(RunStore(tmp_path), TARGET)
     (finding,) = caught.value.findings
     assert finding.message == f"lab-main gave an answer that cannot be read: {said}"
-    assert finding.hint == "nothing of it was taken over; is it still the host that it was?"
+    assert finding.hint == "nothing was taken from its answer; is it still the same host?"
 
 
 @pytest.mark.parametrize(

@@ -154,7 +154,7 @@ FAULTS: dict[str, tuple[dict[str, Any], int, str, str]] = {
     "another": (
         {"id": "/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/bastionHosts/b"},
         5,
-        "you can see no Bastion lab-bas [no-bastion]",
+        "you have no access to a Bastion lab-bas [no-bastion]",
         "fairway targets sync",
     ),
     "no role": (
@@ -290,5 +290,5 @@ def test_a_run_that_could_not_be_started_is_named(
     Path("job.yaml").write_text("name: hello\ncommand: echo hello\ntemplate: plain\n")
     code, _, said = fairway(Path(), "submit", "job.yaml", "--target", "box", "--run-id", "hello-1")
     assert code == 5
-    assert "hello-1 is recorded, and has not started [cut-off-submission]" in said
+    assert "hello-1 is recorded, but has not started [cut-off-submission]" in said
     assert "resume it with: fairway submit --resume hello-1" in said

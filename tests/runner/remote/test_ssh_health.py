@@ -44,11 +44,11 @@ def test_nothing_is_said_of_a_fit_cluster() -> None:
         ({"free": 100 << 20}, ("full-disk", "the shared folder /data/fairway has 100 MiB left")),
         (
             {"time": NOW - 90},
-            ("skewed-clock", "the main host's clock is 90 s away from this machine's"),
+            ("skewed-clock", "the main host's clock differs by 90 s from this machine's"),
         ),
         (
             {"time": NOW + 91},
-            ("skewed-clock", "the main host's clock is 90 s away from this machine's"),
+            ("skewed-clock", "the main host's clock differs by 90 s from this machine's"),
         ),
         ({"has_ssh": False}, ("missing-tool", "the main host has no ssh")),
     ],
@@ -68,15 +68,15 @@ def test_a_node_that_is_silent_is_missing() -> None:
     silent = replace(NODES[1], fresh=False, age=600.0)
     assert found(nodes=(NODES[0], silent)) == [
         ("silent-node", "the node n2 has been silent for 10 min"),
-        ("missing-nodes", "1 of 2 nodes are there"),
+        ("missing-nodes", "1 of 2 nodes are up"),
     ]
 
 
 def test_a_node_that_lacks_something_is_missing() -> None:
     unwell = replace(NODES[1], trouble="7 of 8 GPUs")
     assert found(nodes=(NODES[0], unwell)) == [
-        ("unwell-node", "the node n2 is unwell, and gets no tasks: 7 of 8 GPUs"),
-        ("missing-nodes", "1 of 2 nodes are there"),
+        ("unwell-node", "the node n2 is unhealthy, and gets no tasks: 7 of 8 GPUs"),
+        ("missing-nodes", "1 of 2 nodes are up"),
     ]
 
 
@@ -84,5 +84,5 @@ def test_a_node_that_takes_no_connection_is_missing() -> None:
     away = replace(NODES[1], unreachable=True)
     assert found(nodes=(NODES[0], away)) == [
         ("silent-node", "the node n2 takes no connection from the main host"),
-        ("missing-nodes", "1 of 2 nodes are there"),
+        ("missing-nodes", "1 of 2 nodes are up"),
     ]

@@ -81,8 +81,8 @@ def test_the_next_step_begins(store: RunStore, fairway: RunFairway, follower: Fo
     run = _submitted(store, fairway)
     run.refresh()
     assert _states(run) == ["succeeded", "succeeded", "queued", "queued"]
-    due = "its time has come: fairway wait pipe-a"
-    assert [run.task_status(index).reason for index in (2, 3)] == [due, "it waits for score"]
+    due = "it can start now: fairway wait pipe-a"
+    assert [run.task_status(index).reason for index in (2, 3)] == [due, "waiting for score"]
     assert _look(follower) == 1
     score = store.find("pipe-a-score")
     score.wait()

@@ -88,7 +88,7 @@ def test_runs_of_one_moment_are_on_one_page_each(
     ("path", "message"),
     [
         ("runs?fresh=1", "`fresh` is neither true nor false"),
-        ("runs?since=x", "`x` is neither a span of time nor a date"),
+        ("runs?since=x", "`x` is neither a duration nor a date"),
         ("runs?columns=x", "there is no column `x`"),
         ("runs?state=failed&state=x", "no run is ever `x`"),
         ("runs/job-a/log?raw=true&task=all", "`raw` is of one log as it stands"),

@@ -252,7 +252,7 @@ def test_a_job_with_steps_has_a_script_for_each(client: TestClient) -> None:
     assert checked["scripts"].keys() == {"a", "b"}
     assert "echo b" in checked["scripts"]["b"]
     answer = client.post("/api/v1/render", json={"job": steps})
-    assert "one job is wanted here" in said(answer)
+    assert "this needs a single job" in said(answer)
 
 
 @pytest.mark.parametrize(

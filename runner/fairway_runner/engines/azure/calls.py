@@ -55,17 +55,17 @@ _KNOWN_TO_IT = {
     "AuthorizationFailure": (
         "is closed to this machine's address",
         (
-            "come from inside its network, or its VPN, or through a host there: `gateway: {host, "
-            "user}`\nof the target, beside `reach`; or name the public range that you are in\n"
-            "under `access.allowed` in the environment, and deploy it (docs/private-cluster.md)"
+            "connect from inside its network, over its VPN, or through a host there: `gateway: "
+            "{host, user}`\nof the target, beside `reach`; or add your public range to\n"
+            "`access.allowed` in the environment, and deploy it (docs/private-cluster.md)"
         ),
     ),
     "AuthorizationPermissionMismatch": (
-        "knows you, but does not permit this",
+        "knows you, but does not allow this",
         (
             "you need the role Storage Blob Data Contributor on the container, which\n"
-            "`access.researchers` in the environment gives; or another account is signed in:\n"
-            "az account show. A new role counts after some minutes"
+            "`access.researchers` in the environment assigns; or another account is signed in:\n"
+            "az account show. A new role takes effect after some minutes"
         ),
     ),
 }
@@ -234,7 +234,7 @@ class Calls:
         status, code, text = _facts(error)
         said = f"has not answered for {self.deadline:.0f} s"
         if asked is not None and asked > self.deadline:
-            said = f"wants to be left alone for {asked:.0f} s"
+            said = f"asks to wait {asked:.0f} s"
         message = f"{self.service} {said} ({what}): {text}"
         hint = "try again later" + (
             ", or wait longer with --deadline" if command_line.is_offered() else ""

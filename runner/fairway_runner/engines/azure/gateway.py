@@ -76,7 +76,7 @@ class _GatewayAdapter(HTTPAdapter):
             why = self._gateway.failure_since(mark)
             if not why:
                 raise
-            message = f"{self._gateway.name} has no connection to it: {why}"
+            message = f"{self._gateway.name} cannot connect to it: {why}"
             raise requests.ConnectionError(message, request=request) from error
 
 

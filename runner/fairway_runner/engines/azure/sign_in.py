@@ -23,7 +23,7 @@ def sign_in_again(error: object) -> str:
     if found := _EXPIRED.search(text):
         return f"your sign-in to Azure has expired ({found[0]})"
     if found := _MORE_ASKED.search(text):
-        return f"your organization asks for more before it signs you in ({found[0]})"
+        return f"your organization requires more before it signs you in ({found[0]})"
     return ""
 
 

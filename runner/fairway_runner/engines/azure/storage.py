@@ -51,8 +51,8 @@ class Storage:
                 self.calls.address = named
                 return BlobServiceClient.from_connection_string(given, **self._options(named))
         if not url:
-            message = f"nothing says where the storage account of `{self.target.name}` is"
-            hint = "set AZURE_STORAGE_CONNECTION_STRING, or write the target's `storage:`"
+            message = f"the address of the storage account of `{self.target.name}` is not known"
+            hint = "set AZURE_STORAGE_CONNECTION_STRING, or add `storage:` to the target"
             raise UserError.of("no-storage", message, hint)
         self.calls.has_token, self.calls.address = True, url
         return BlobServiceClient(url, token_credential(), **self._options(url))

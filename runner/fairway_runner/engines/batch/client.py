@@ -42,8 +42,8 @@ _JSON = "application/json; odata=minimalmetadata"
 logging.getLogger("azure.batch._utils.model_base").setLevel(logging.CRITICAL)
 
 _HINT = (
-    "log in with `az login` as somebody with the role Azure Batch Data Contributor on the\n"
-    "account, which `access.researchers` in the environment gives; or set\n"
+    "log in with `az login` as someone with the role Azure Batch Data Contributor on the\n"
+    "account, which `access.researchers` in the environment assigns; or set\n"
     "AZURE_BATCH_ACCOUNT, AZURE_BATCH_ENDPOINT and AZURE_BATCH_ACCESS_KEY"
 )
 
@@ -76,10 +76,11 @@ class Account:
         assert self.target.batch is not None
         endpoint = self.target.batch.endpoint or os.environ.get("AZURE_BATCH_ENDPOINT", "")
         if not endpoint:
-            message = f"nothing says where the Batch account of `{self.target.name}` is"
+            message = f"the address of the Batch account of `{self.target.name}` is not known"
             hint = (
-                "set AZURE_BATCH_ENDPOINT, or write `endpoint:` into the target's `batch:`; to "
-                "try it on this machine: bin/batch-simulator --background, then source ./sim.env"
+                "set AZURE_BATCH_ENDPOINT, or add `endpoint:` to the target's `batch:`; to "
+                "try it on this machine: bin/batch-simulator --background, then source "
+                "./sim.env"
             )
             raise UserError.of("no-endpoint", message, hint)
         return endpoint if "://" in endpoint else f"https://{endpoint}"
@@ -110,7 +111,7 @@ class Account:
             account = os.environ.get("AZURE_BATCH_ACCOUNT", "") or host.split(".")[0]
             return AzureNamedKeyCredential(account, key)
         if urlsplit(self.endpoint).scheme != "https":
-            message = f"{self.endpoint} is not https://, and no login is sent to such an address"
+            message = f"{self.endpoint} is not https://, so no sign-in is sent there"
             hint = "write https://, or set AZURE_BATCH_ACCESS_KEY; the simulator's is in sim.env"
             raise UserError.of("no-tls", message, hint)
         return token_credential()

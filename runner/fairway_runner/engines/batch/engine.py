@@ -185,7 +185,7 @@ class BatchEngine:
         """Tells the task, and terminates it where it waits or begins again."""
         state = State.read(run)
         if state is None or not state.complete:
-            message = f"{run.id} is not submitted as a whole yet, and ends as a whole"
+            message = f"{run.id} is not fully submitted yet, and can only be ended as a whole"
             raise UserError.of("cut-off-submission", message, f"fairway submit --resume {run.id}")
         name = run.task_name(task)
         state.cancelled = tuple(dict.fromkeys((*state.cancelled, name)))

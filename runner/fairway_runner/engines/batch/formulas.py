@@ -21,7 +21,7 @@ def evaluate(account: Account, formula: str | None) -> Formula:
     pool = account.pool_facts()
     text = str(pool.get("autoScaleFormula") or "") if formula is None else formula
     if not pool.get("enableAutoScale"):
-        message = f"the pool `{account.pool}` goes by no formula"
+        message = f"the pool `{account.pool}` has no autoscale formula"
         hint = "give the cluster `nodes: {min: 0, max: 8}` in the environment file, and deploy it"
         raise UserError.of("no-formula", message, hint)
     try:

@@ -82,7 +82,7 @@ def require_latest(run: RunFolder, state: State, account: Account) -> None:
         return
     before = [_job(account, names.job_id(run.id, i)) for i in range(state.generation + 1)]
     _take_over(run, account, [*(job for job in before if job is not None), *jobs])
-    hint = f"see what became of it: fairway show {run.id}"
+    hint = f"see its state: fairway show {run.id}"
     raise UserError.of("retried-run", f"{run.id} was retried from elsewhere", hint)
 
 

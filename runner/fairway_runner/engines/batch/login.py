@@ -135,8 +135,8 @@ def _any_node(account: Account) -> str:
     for node in account.nodes():
         if str(node["state"]).lower() in pools.USABLE:
             return str(node["id"])
-    message = f"the pool `{account.pool}` has no node now"
-    hint = f"let it have one: fairway pool resize {account.target.name} 1"
+    message = f"the pool `{account.pool}` has no nodes now"
+    hint = f"start one: fairway pool resize {account.target.name} 1"
     raise UserError.of("no-node", message, hint)
 
 

@@ -185,7 +185,7 @@ class Logs:
         name = f"wd/logs/stdout.{attempt}.txt"
         if not copy.done and not self._copy(number, copy, name, ended=ended):
             self._end_line(number)
-            said = f"attempt {attempt + 1} lost its node, and with it what it printed last"
+            said = f"attempt {attempt + 1} lost its node, and the last lines that it printed"
             self._add(number, f"fairway: {said}\n".encode())
         self._end_line(number)
         copy.attempt, copy.offset, copy.done = attempt + 1, 0, False

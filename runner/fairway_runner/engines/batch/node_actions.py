@@ -69,7 +69,7 @@ class NodeActions:
         """Asks for that many nodes, Spot ones where the target's are."""
         target = self.account.target
         if nodes > target.nodes.max:
-            message = f"`{target.name}` has {target.nodes.max} nodes at most"
+            message = f"`{target.name}` has at most {target.nodes.max} nodes"
             hint = "raise `nodes:` of the cluster in the environment file, and deploy it"
             raise UserError.of("too-many-nodes", message, hint)
         pool = self.account.pool_facts()

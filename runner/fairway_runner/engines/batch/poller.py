@@ -192,8 +192,8 @@ class Poller:
         reason, no_capacity = "", False
         if state == "queued":
             waits = {status.reason for status in found.values()}
-            if "its node is made ready for the job" in waits:
-                reason = "a node is made ready for it"
+            if states.PREPARING in waits:
+                reason = "a node is being prepared for it"
             else:
                 reason, no_capacity = pools.why_waiting(self.account, job)
         elif state == "failed":

@@ -50,34 +50,34 @@ def _of_target(target: Target, job: Job) -> Iterator[Finding]:
             yield Finding("no-container", message, "add it under the environment's `storage:`")
     if not target.batch.identity:
         message = f"the target `{target.name}` has no `identity`: its nodes cannot read storage"
-        yield Finding("no-identity", message, "write the resource id of the pool's own identity")
+        yield Finding("no-identity", message, "set it to the resource id of the pool's identity")
     if job.nodes > target.nodes.max:
         message = (
-            f"the job needs {job.nodes} nodes, and `{target.name}` has {target.nodes.max} at most"
+            f"the job needs {job.nodes} nodes, and `{target.name}` has at most {target.nodes.max}"
         )
         yield Finding("too-many-nodes", message, f"-s nodes={target.nodes.max}, or a larger pool")
     if job.nodes > 1 and not target.batch.mpi:
-        message = f"the nodes of `{target.name}` do not talk to each other: its pool is not for MPI"
+        message = f"the nodes of `{target.name}` do not communicate: its pool is not for MPI"
         yield Finding("no-mpi", message, "-s nodes=1, or another target")
 
 
 def _of_pool(pool: Mapping[str, Any], job: Job, target: Target) -> Iterator[Finding]:
     name = str(pool["id"])
     if str(pool["state"]).lower() != "active":
-        message = f"the pool `{name}` takes no jobs: it is {str(pool['state']).lower()}"
+        message = f"the pool `{name}` accepts no jobs: it is {str(pool['state']).lower()}"
         hint = f"see when it is active: az batch pool show --pool-id {name} --query state"
         yield Finding("pool-disabled", message, hint)
     if job.nodes > 1 and not pool.get("enableInterNodeCommunication"):
-        message = f"the pool `{name}` has inter-node communication switched off"
-        hint = "a pool gets it when it is made: `mpi: true` in the environment, and deploy again"
+        message = f"the pool `{name}` has inter-node communication turned off"
+        hint = "it is set when a pool is created: `mpi: true` in the environment, and deploy again"
         yield Finding("no-mpi", message, hint)
     if job.nodes > 1 and int(pool.get("taskSlotsPerNode") or 1) > 1:
-        message = f"the pool `{name}` has {pool['taskSlotsPerNode']} slots a node"
-        hint = "tasks on several nodes run only where a node has one slot: make another pool"
+        message = f"the pool `{name}` has {pool['taskSlotsPerNode']} slots per node"
+        hint = "tasks on several nodes need one slot per node: create another pool"
         yield Finding("too-many-slots", message, hint)
     slots, told = int(pool.get("taskSlotsPerNode") or 1), target.batch and target.batch.task_slots
     if told and told != slots:
-        message = f"a node of the pool `{name}` has {slots} task slots, and the target says {told}"
+        message = f"a node of the pool `{name}` has {slots} task slots, but the target says {told}"
         yield Finding("other-slots", message, "read its targets again: fairway targets sync")
     machine = pool.get("virtualMachineConfiguration") or {}
     runs_containers = bool(machine.get("containerConfiguration"))
@@ -103,12 +103,12 @@ def _of_limits(pool: Mapping[str, Any], job: Job, target: Target) -> Iterator[Fi
             hint = f"limit each attempt instead: -s {name}=null -s timeout=SPAN; {mount}"
             yield Finding("no-shared-folder", message, hint, name)
     if job.retry_limits:
-        message = f"nobody can count how often a node is lost: {nothing}"
+        message = f"Azure Batch does not count how often a node is lost: {nothing}"
         changes = " ".join(f"-s retry.{name}=null" for name in job.retry_limits)
-        hint = f"the service begins such tasks again as often as that happens: {changes}; {mount}"
+        hint = f"the service restarts such tasks as often as that happens: {changes}; {mount}"
         yield Finding("no-shared-folder", message, hint, "retry")
     if job.idle_gpu is not None and job.idle_gpu.then == CANCEL and job.failures_allowed:
-        message = f"a task that was ended for idle GPUs would begin again elsewhere: {nothing}"
+        message = f"a task that was ended for idle GPUs would start again elsewhere: {nothing}"
         yield Finding("no-shared-folder", message, f"-s retries=0; {mount}", "idle_gpu")
 
 
@@ -117,7 +117,7 @@ def _of_size(pool: Mapping[str, Any], job: Job, target: Target) -> Iterator[Find
     if pool.get("enableAutoScale"):
         most = _autoscale_maximum(str(pool.get("autoScaleFormula") or ""))
         if most is not None and most < job.nodes:
-            message = f"the autoscale formula of the pool `{name}` stops at {most} nodes"
+            message = f"the autoscale formula of the pool `{name}` allows at most {most} nodes"
             yield Finding("too-many-nodes", message, f"-s nodes={most}, or raise its maximum")
         return
     if not {"targetDedicatedNodes", "targetLowPriorityNodes"} & pool.keys():
@@ -146,8 +146,10 @@ def _of_nodes(account: Account, pool: Mapping[str, Any], job: Job) -> Iterator[F
     if not nodes or len(fit) >= job.nodes:
         return
     name, fault = next((name, fault) for name, fault in faults.items() if fault)
-    message = f"{len(fit)} of the pool's {len(nodes)} nodes can work; {name}: {fault}"
-    yield Finding("unfit-nodes", message, f"look at all: fairway nodes list {account.target.name}")
+    message = f"{len(fit)} of the pool's {len(nodes)} nodes are usable; {name}: {fault}"
+    yield Finding(
+        "unfit-nodes", message, f"see all of them: fairway nodes list {account.target.name}"
+    )
 
 
 def _autoscale_maximum(formula: str) -> int | None:

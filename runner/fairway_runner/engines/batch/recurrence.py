@@ -24,8 +24,8 @@ def every(seconds: float) -> Recurrence:
     {'recurrenceInterval': 'PT360M'}
     """
     if seconds < _MINUTE or seconds % _MINUTE:
-        message = f"Azure Batch has no interval of {seconds:g} s"
-        raise UserError.of("bad-schedule", message, "take whole minutes, one at least")
+        message = f"Azure Batch cannot repeat every {seconds:g} s"
+        raise UserError.of("bad-schedule", message, "use whole minutes, at least one")
     return Recurrence(int(seconds))
 
 
@@ -82,6 +82,6 @@ def _next(start: datetime, interval: int, now: datetime) -> datetime:
 
 
 def _refused(line: str, why: str) -> UserError:
-    hint = "write it so that it repeats each N minutes or hours, each day or each week, "
+    hint = "write it so that it repeats every N minutes or hours, every day or every week, "
     hint += "or give --every 6h"
     return UserError.of("bad-schedule", f"`{line}`: {why}", hint)

@@ -89,7 +89,7 @@ def _create(engine: BatchEngine, prepared: Prepared, recurrence: Recurrence) -> 
         kinds = {"JobScheduleExists": "schedule", "JobWithSameIdExists": "job"}
         if error.code not in kinds:
             raise
-        message = f"the account has a {kinds[error.code]} `{run.id}` already"
+        message = f"the account already has a {kinds[error.code]} `{run.id}`"
         raise UserError.of("taken-run-id", message, "choose another with --name") from None
     return run.id
 
@@ -104,8 +104,8 @@ def _require_one_task(prepared: Prepared) -> None:
         (job.finally_ is not None, "a `finally:`"),
     ):
         if wrong:
-            message = f"a schedule of Azure Batch's starts one task on one node, and not {what}"
-            hint = "let a timer of your own run `fairway submit`, for example in a pipeline"
+            message = f"a schedule of Azure Batch starts one task on one node, not {what}"
+            hint = "run `fairway submit` from a scheduler of your own, such as a pipeline"
             raise UserError.of("not-supported", message, hint)
 
 
@@ -172,7 +172,7 @@ def _act(engine: BatchEngine, action: str, name: str) -> None:
     except ServiceError as error:
         if not error.is_missing:
             raise
-        hint = f"those that there are: fairway schedule list --target {engine.target.name}"
+        hint = f"its schedules: fairway schedule list --target {engine.target.name}"
         message = f"`{engine.target.name}` has no schedule `{name}`"
         raise UserError.of("unknown-schedule", message, hint) from None
     if action == "delete":

@@ -19,6 +19,9 @@ CANCELLED = "cancelled by fairway"
 UNPREPARED = "no node could be prepared"
 """The reason with which a job is ended that all nodes of its pool have given up."""
 
+PREPARING = "its node is being prepared for the job"
+"""The reason of a task that waits for the job preparation of its node."""
+
 SELECT = ("id", "state", "executionInfo", "nodeInfo")
 """The properties of a task that are looked at."""
 
@@ -94,11 +97,11 @@ def task_status(
     status = replace(status, requeues=max(0, attempt + 1 - first - retries))
     if has_ended(job):
         return replace(status, state="cancelled", ended=_end_of(job))
-    reason = "its node is made ready for the job" if state == "preparing" else None
+    reason = PREPARING if state == "preparing" else None
     if state == "active" and status.requeues:
-        reason = "its node was taken away; it begins again on another"
+        reason = "its node was taken away; it starts again on another"
     elif state == "active":
-        reason = "it waits for nodes"
+        reason = "waiting for nodes"
     return replace(status, state="queued", reason=reason)
 
 

@@ -84,8 +84,8 @@ class KubernetesEngine(ScheduledEngine):
         of_node(self.target)
         if job.container is not None and job.container.options:
             text = " ".join(job.container.options)
-            message = f"`{self.target.name}` takes no options of Docker's: {text}"
-            hint = "leave `container.options` out: its pods are Kubernetes' own"
+            message = f"`{self.target.name}` does not support options of Docker: {text}"
+            hint = "leave `container.options` out: its pods are run by Kubernetes"
             raise UserError.of("not-supported", message, hint)
 
     def _require_priority(self, job: Job) -> None:
@@ -150,7 +150,7 @@ class KubernetesEngine(ScheduledEngine):
         nodes = {each.name: each.pod for each in self._look().nodes}
         pod = nodes.get(node, node)
         if not pod:
-            message = f"no run has a pod on {node}, and without one there is no shell there"
+            message = f"no pod of a run is on {node}, and a shell needs one"
             raise UserError.of("no-pod", message, f"by an administrator: kubectl debug node/{node}")
         return self.connection.enter(pod, command, forward=forward)
 
@@ -199,15 +199,18 @@ class KubernetesEngine(ScheduledEngine):
         """Has kubectl make them, as the person who is signed in; what that says. UserError where an
         environment has them made: its head pod has the volumes of all of its targets."""
         if self.target.environment:
-            message = f"`{self.target.name}` is of an environment, in whose cluster Flux makes this"
-            hint = f"has it? see: kubectl get kustomizations --namespace {FLUX}"
+            message = (
+                f"`{self.target.name}` belongs to an environment, in whose cluster "
+                "Flux creates this"
+            )
+            hint = f"has it done so? see: kubectl get kustomizations --namespace {FLUX}"
             raise UserError.of("not-supported", message, hint)
         made = self.manifests().encode()
         ended = self.connection.ask("apply", "-f", "-", deadline=self.deadline, data=made)
         if ended.code:
-            hint = "who may do it? fairway targets prepare TARGET --print, and send it to them"
+            hint = "an administrator may do it: fairway targets prepare TARGET --print"
             said = " ".join(ended.err.split())[:300]
-            raise UserError.of("refused-action", f"Kubernetes does not make it: {said}", hint)
+            raise UserError.of("refused-action", f"Kubernetes refuses it: {said}", hint)
         return ended.out.decode(errors="replace")
 
     def _look(

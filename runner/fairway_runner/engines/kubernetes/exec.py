@@ -74,7 +74,7 @@ _GET_TO_KNOW = "once, with kubectl and kubelogin (az aks install-cli brings both
 _LASTING = {
     r"context .* does not exist|no context exists": (
         "no-context",
-        "its contexts are listed by: kubectl config get-contexts",
+        "list its contexts: kubectl config get-contexts",
     ),
     r"error loading config file|invalid configuration": (
         "no-context",
@@ -82,7 +82,7 @@ _LASTING = {
     ),
     r"deployments\.apps .* not found|namespaces .* not found": (
         "no-head",
-        "make it with: fairway targets prepare {target} --apply",
+        "create it with: fairway targets prepare {target} --apply",
     ),
     r"forbidden|Unauthorized|must be logged in|getting credentials": (
         "refused-connection",
@@ -225,7 +225,7 @@ class Exec:
             message = f"the kubeconfig of `{self.target}` cannot be read: {file}: {error.strerror}"
             raise UserError.of("no-kubeconfig", message, _MISSING, exit_code=4) from None
         if facts.st_uid != os.getuid() or facts.st_mode & 0o077:
-            message = f"the kubeconfig of `{self.target}` is not yours alone: {file}"
+            message = f"the kubeconfig of `{self.target}` is open to others: {file}"
             hint = f"did you write it? then: chmod 600 {shlex.quote(str(file))}"
             raise UserError.of("open-kubeconfig", message, hint)
         return [f"--kubeconfig={file}"]
@@ -290,7 +290,7 @@ class _Call:
                 return None
             if self.ended is None and time.monotonic() >= end:
                 message = f"{name} did not answer within {timeout:g} s"
-                hint = "is a file system hanging there? try it by hand: ls the shared folder"
+                hint = "does a file system hang there? try by hand: ls the shared folder"
                 raise UserError.of("host-failed", message, hint, exit_code=5)
             return self.ended
         finally:

@@ -45,9 +45,9 @@ def _of_rights(lacks: Sequence[str], target: Target) -> Iterator[Finding]:
     found = [right for right in head.rights(target) if right in lacks]
     if found:
         message = f"the account of the head pod may not {', '.join(found)}"
-        hint = f"fairway targets prepare {target.name} --apply, by someone who may make roles"
+        hint = f"fairway targets prepare {target.name} --apply, by someone who may create roles"
         if target.environment:
-            hint = f"its environment gives them: fairway deploy {target.environment}"
+            hint = f"its environment assigns them: fairway deploy {target.environment}"
         yield Finding("no-rights", message, hint)
 
 

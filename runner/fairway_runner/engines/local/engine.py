@@ -52,8 +52,8 @@ class LocalEngine:
     def require(self, job: Job, needs: Sequence[str]) -> None:
         """UserError, with exit code 4 where this machine lacks a program of the launcher."""
         if job.world_size > _MOST_RANKS:
-            message = f"{job.world_size:,} ranks are more than one machine can be asked to run"
-            hint = f"`local` takes {_MOST_RANKS:,} at most; nodes × processes_per_node is the count"
+            message = f"{job.world_size:,} ranks are too many for one machine"
+            hint = f"`local` runs at most {_MOST_RANKS:,} ranks: nodes × processes_per_node"
             raise UserError.of("too-many-ranks", message, hint)
         if job.container is not None:
             _require_runtime()
@@ -82,7 +82,7 @@ class LocalEngine:
     def predecessor(self, run: RunFolder) -> str:
         """Its folder; UserError where it runs elsewhere."""
         if not runs_here(run.record.engine):
-            message = f"`after`: {run.id} runs on `{run.record.target}`, and not on this machine"
+            message = f"`after`: {run.id} runs on `{run.record.target}`, not on this machine"
             hint = f"wait for it first: fairway wait {run.id}"
             raise UserError.of("foreign-run", message, hint)
         return str(run.folder)

@@ -51,7 +51,7 @@ def adopted(run_id: str, files: Any) -> tuple[RunRecord, dict[str, str]]:
     Unfit for anything that no submission writes.
     """
     if not is_run_id(run_id):
-        raise Unfit("it has another name than runs have")
+        raise Unfit("its name is not one that runs have")
     for name, text in mapping(files, "files").items():
         if name not in runs.FILES or not isinstance(text, str):
             raise Unfit(f"runs have no file `{shown(name)}`")

@@ -52,7 +52,7 @@ class Fault:
 
 NO_AZ = Fault(
     "missing-tool",
-    "the way to this host is an Azure Bastion, and `az` is not on this machine's PATH",
+    "this host is reached through an Azure Bastion, and `az` is not on this machine's PATH",
     "install the Azure CLI, then: az extension add --name bastion; az login",
 )
 
@@ -74,8 +74,9 @@ _KNOWN = (
         r"was not found|could not be found|doesn't exist",
         Fault(
             "no-bastion",
-            "you can see no Bastion {bastion}",
-            "is it deployed, and the account right? az account show; fairway targets sync",
+            "you have no access to a Bastion {bastion}",
+            "is it deployed, and are you signed in with the right account? az account "
+            "show; fairway targets sync",
         ),
     ),
     (
@@ -83,15 +84,15 @@ _KNOWN = (
         Fault(
             "forbidden",
             "you may not use the Bastion {bastion}",
-            "you need the role Reader on it and on the node: `access.admins` gives both",
+            "you need the role Reader on it and on the node: `access.admins` assigns both",
         ),
     ),
     (
         r"IpConnect is not enabled|Native Client must be enabled|SKU must be Standard",
         Fault(
             "no-tunnels",
-            "the Bastion {bastion} has no tunnels to addresses",
-            "its owner turns them on: SKU Standard, native client support, IP-based connection",
+            "the Bastion {bastion} allows no tunnels to addresses",
+            "its owner can turn them on: SKU Standard, native client support, IP-based connection",
         ),
     ),
 )

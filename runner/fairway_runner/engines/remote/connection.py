@@ -145,7 +145,7 @@ def run_program(
             )
     except subprocess.TimeoutExpired:
         message = f"{name} did not answer within {timeout:g} s"
-        hint = "is a file system hanging there? try it by hand: ls the shared folder"
+        hint = "does a file system hang there? try by hand: ls the shared folder"
         raise UserError.of("host-failed", message, hint, exit_code=5) from None
     except FileNotFoundError:
         message = f"`{words[0]}` is not on this machine's PATH"

@@ -212,5 +212,5 @@ def require_success(host: str, ended: Ended) -> None:
         last = ended.err.strip().splitlines()[-1:] or [f"exit code {ended.code}"]
         message = f"files could not be copied between here and {host}: {last[0]}"
         raise UserError.of(
-            "host-failed", message, "is a disk full? look here and there: df -h", exit_code=5
+            "host-failed", message, "is a disk full? check here and there: df -h", exit_code=5
         )

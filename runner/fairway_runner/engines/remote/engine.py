@@ -79,7 +79,7 @@ class RemoteEngine:
         self.require_address()
         most = self.target.nodes.max
         if job.nodes > most:
-            message = f"the job wants {job.nodes} nodes, and `{self.target.name}` has {most}"
+            message = f"the job needs {job.nodes} nodes, and `{self.target.name}` has {most}"
             raise UserError.of("too-many-nodes", message, f"-s nodes={most}, or a larger cluster")
 
     def require_launcher(self, job: Job) -> None:
@@ -135,7 +135,7 @@ class RemoteEngine:
         """Its id; UserError where it does not run in the same shared folder."""
         if self._shares_folder(run):
             return run.id
-        message = f"`after`: {run.id} runs on `{run.record.target}`, and not on this cluster"
+        message = f"`after`: {run.id} runs on `{run.record.target}`, not on this cluster"
         hint = f"wait for it first: fairway wait {run.id}"
         raise UserError.of("foreign-run", message, hint)
 

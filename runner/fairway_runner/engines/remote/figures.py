@@ -30,7 +30,7 @@ def bring_figures(run: RunFolder, remote: RemoteHost) -> None:
             request, added = PiecesRequest(run.id, FIGURES, known), 0
             answer = remote.call("fairway_agent.shared.growing_files", request, PiecesReport)
             if not all(map(is_node_name, answer.pieces)):
-                raise remote.strange(Unfit("a node has another name than nodes have"))
+                raise remote.strange(Unfit("a node has an invalid name"))
             for node, piece in answer.pieces.items():
                 if piece.offset == known.get(node, 0):
                     with (folder / f"{node}.jsonl").open("ab") as file:

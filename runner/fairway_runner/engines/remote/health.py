@@ -17,7 +17,7 @@ def of_shared_folder(fault: str, free: int, shared: str, host: str) -> Iterator[
     """What is wrong with the folder that all nodes see, which has `free` bytes."""
     if fault:
         message = f"the shared folder {shared} cannot be used: {fault}"
-        hint = f"look at its mount on {host}: findmnt -T {shared}"
+        hint = f"check its mount on {host}: findmnt -T {shared}"
         yield Finding("unwritable-folder", message, hint)
     if free < _LEAST_FREE:
         message = f"the shared folder {shared} has {free >> 20} MiB left"
@@ -28,6 +28,6 @@ def of_clock(time: float, called: str, began: float, ended: float) -> Iterator[F
     """Whether the host's time lies between two moments of this machine's clock, or nearly."""
     off = max(began - time, time - ended, 0.0)
     if off > _MOST_SKEW:
-        message = f"the {called}'s clock is {off:.0f} s away from this machine's"
-        hint = "compare the two with: timedatectl"
+        message = f"the {called}'s clock differs by {off:.0f} s from this machine's"
+        hint = "compare both with: timedatectl"
         yield Finding("skewed-clock", message, hint, severity=Severity.WARNING)

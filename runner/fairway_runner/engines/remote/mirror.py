@@ -139,7 +139,7 @@ class Mirror:
         with record.alone(run.folder / "mirror.lock"):
             submission_state.Submission(found.state.submission, complete=True).write(run)
             _write(run, found)
-        hint = f"see what became of it: fairway show {run.id}"
+        hint = f"see its state: fairway show {run.id}"
         raise UserError.of("retried-run", f"{run.id} was retried from elsewhere", hint)
 
     def collect(self, run: RunFolder, tasks: Sequence[int]) -> None:
@@ -163,9 +163,9 @@ class Mirror:
                 _adopt(store, record, texts, target, submission)
             except Unfit as error:
                 message = (
-                    f"`{run_id[:70]}` on `{target.name}` is not a run that can be read: {error}"
+                    f"`{run_id[:70]}` on `{target.name}` is a run that cannot be read: {error}"
                 )
-                hint = f"it is in the folder runs of {self.remote.shared} there"
+                hint = f"it is in {self.remote.shared}/runs there"
                 findings.append(Finding("damaged-run", message, hint, severity=Severity.WARNING))
         return findings
 

@@ -74,13 +74,13 @@ def hint_for(host: str, reach: Reach | None) -> str:
     """What to do about a host that does not answer; `{ssh}` stands for how to try by hand."""
     if reach is None and is_private(host):
         return (
-            f"{host} is a private address, to which only its own network leads: is your VPN up?\n"
-            "through a Bastion or jump hosts: set `access.bastion` or `access.reach` in the\n"
+            f"{host} is a private address, reached only from its own network: is your VPN up?\n"
+            "for a Bastion or jump hosts: set `access.bastion` or `access.reach` in the\n"
             "environment, deploy it, then: fairway targets sync (docs/private-cluster.md)\n"
             "try: {ssh}"
         )
     if reach is not None and reach.jump is not None:
-        return "are it and the jump hosts up, and do they let you in? try: {ssh}"
+        return "are it and the jump hosts up, and do they admit you? try: {ssh}"
     return "is it up, and the network or tunnel to it? try: {ssh}"
 
 

@@ -99,7 +99,7 @@ class SlurmEngine(ScheduledEngine):
 
     def resize(self, nodes: int) -> None:
         """Slurm itself starts nodes for jobs that wait, and deletes idle ones."""
-        hint = "it has as many nodes as jobs need; bounds are `nodes:` in the environment file"
+        hint = "Slurm scales it between the limits of `nodes:` in the environment file"
         raise unsupported(self, "be resized", hint)
 
     def shell(self, node: str | None, command: Sequence[str] = (), *, forward: str = "") -> int:

@@ -45,7 +45,7 @@ def _of_partition(
         message = f"Slurm's partition `{access.partition}` is {state}{why and f': {why}'}"
         hint = f"on the scheduler: scontrol update partitionname={access.partition} state=up"
         if state == "missing":
-            hint = "name one that there is as `partition:` of the target; they are listed by: sinfo"
+            hint = "set the target's `partition:` to an existing one; list them: sinfo"
         yield Finding("no-partition", message, hint)
     for held in health.held:
         message = f"Slurm holds the job {held.job} ({held.name}): {held.reason}"

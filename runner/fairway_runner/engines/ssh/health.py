@@ -32,15 +32,15 @@ def _of_nodes(found: NodesReport, target: Target) -> Iterator[Finding]:
             yield Finding("silent-node", message, hint, severity=Severity.WARNING)
         elif node.unreachable:
             message = f"the node {node.name} takes no connection from the main host"
-            hint = f"has it just died? on the main host: ssh {node.address}"
+            hint = f"has it just failed? on the main host: ssh {node.address}"
             yield Finding("silent-node", message, hint, severity=Severity.WARNING)
         elif node.trouble:
-            message = f"the node {node.name} is unwell, and gets no tasks: {node.trouble}"
+            message = f"the node {node.name} is unhealthy, and gets no tasks: {node.trouble}"
             hint = f"restart it, or have Azure replace it; on it: nvidia-smi ({node.address})"
             yield Finding("unwell-node", message, hint, severity=Severity.WARNING)
     fit = [n for n in found.nodes if n.fresh and not n.unreachable and not n.trouble]
     if len(fit) < target.nodes.min:
-        message = f"{len(fit)} of {target.nodes.min} nodes are there"
+        message = f"{len(fit)} of {target.nodes.min} nodes are up"
         yield Finding("missing-nodes", message, "see which: fairway nodes list " + target.name)
     if len(found.nodes) > 1 and not found.has_ssh:
         yield Finding("missing-tool", "the main host has no ssh", "install openssh-client there")

@@ -167,7 +167,7 @@ class Whole:
     def _awaited(self, index: int) -> str | None:
         """What a step waits for: others that go on."""
         names = [n for n in self.steps[index].after if not self.states[self._index(n)].is_final]
-        return f"it waits for {', '.join(names)}" if names else None
+        return f"waiting for {', '.join(names)}" if names else None
 
     def _leave_out(self, index: int, unmet: Sequence[str]) -> None:
         reason = None if self.is_cancelled else f"left out: {', '.join(unmet)}"
@@ -192,7 +192,7 @@ class Whole:
         once."""
         for index in self.going():
             if self.run_of(self.steps[index]) is None:
-                due = f"its time has come: fairway wait {self.run.id}"
+                due = f"it can start now: fairway wait {self.run.id}"
                 self._settle(index, TaskState(reason=self._awaited(index) or due))
         known, state = known_state(self.run.folder), self._state()
         if known is None or not (known.is_final or known == state):

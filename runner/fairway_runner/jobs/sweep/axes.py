@@ -44,7 +44,7 @@ class Range(Model):
                 hint = "use a number below 1e308"
                 raise FieldError("the number is too large", hint, (name,)) from None
         if self.step == 0:
-            raise FieldError("a step of 0 leads nowhere", "use a step above or below 0", ("step",))
+            raise FieldError("a step must not be 0", "use a step above or below 0", ("step",))
         if self.count < 1:
             way = "below" if self.step > 0 else "above"
             message = f"no value lies between {self.start} and {self.stop} in steps of {self.step}"

@@ -67,7 +67,7 @@ def _number(value: float, key: str, parameters: list[float]) -> float:
     if not math.isfinite(value):
         shown = f"{{{key}: {parameters}}}"
         hint = "use parameters that are less extreme"
-        raise FieldError(f"a value of {shown} is beyond what a number can hold", hint, (key,))
+        raise FieldError(f"a value of {shown} is too large for a number", hint, (key,))
     rounded = float(f"{value:.12g}") + 0.0  # which makes 0.0 of -0.0
     if key in ("uniform", "loguniform", "triangular"):
         low, high = parameters[:2]

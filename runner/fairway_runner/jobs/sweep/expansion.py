@@ -42,7 +42,7 @@ def points(
         if total > MOST_POINTS:
             raise too_many(None, path)
         if total == before:
-            message = f"`{generator.value}` yields no point"
+            message = f"`{generator.value}` yields no points"
             raise FieldError(message, "a sweep needs at least one", path)
 
 

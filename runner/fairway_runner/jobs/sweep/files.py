@@ -36,7 +36,7 @@ def matching_names(pattern: str, names: Iterable[str], where: str) -> list[str]:
     found = sorted(name for name in names if _fits(parts, name.split("/")))
     if len(found) > MOST_POINTS:
         message = f"`{pattern}` matches {len(found):,} files of {where}"
-        raise FieldError(message, f"use a narrower pattern: {MOST_POINTS:,} are the most")
+        raise FieldError(message, f"use a narrower pattern, for at most {MOST_POINTS:,}")
     if not found:
         raise FieldError(f"`{pattern}` matches no file of {where}", "for example **/*.csv")
     return _fit_for_use(found)
@@ -81,7 +81,7 @@ def matching_files(pattern: str, folder: Path) -> list[str]:
                 raise FieldError(message, "use a narrower pattern")
     except OSError as error:
         message = f"{error.filename} cannot be read: {error.strerror}"
-        raise FieldError(message, "let it be read, or use a narrower pattern") from None
+        raise FieldError(message, "make it readable, or use a narrower pattern") from None
     if not found:
         within = "" if absolute else f" in {folder}"
         raise FieldError(f"`{pattern}` matches no file{within}", "for example data/*.csv")

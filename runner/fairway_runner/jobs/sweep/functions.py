@@ -100,7 +100,7 @@ class _UserCode:
             )
         module = self._run(None, importlib.import_module, self._module)
         if not self._is_here(module):
-            message = f"`{self._module}` is the name of another module, which Python has loaded"
+            message = f"Python has already loaded another module named `{self._module}`"
             raise FieldError(message, "rename the file in the job's folder")
         function = vars(module).get(self._name)
         if not callable(function):

@@ -39,7 +39,10 @@ def _equally_long(axes: dict[str, Any]) -> dict[str, Any]:
     for name, axis in axes.items():
         if length_of(axis) != length:
             message = f"`{first}` has {length} values and `{name}` has {length_of(axis)}"
-            hint = "zip takes one value of each at a time; grid takes each with each"
+            hint = (
+                "zip combines the first values, then the second ones, and so on; grid "
+                "combines each with each"
+            )
             raise FieldError(message, hint, (name,))
     return axes
 

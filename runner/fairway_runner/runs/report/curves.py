@@ -49,7 +49,7 @@ def curves(metric: str, rows: Sequence[Row], params: Sequence[str]) -> Markup | 
         description = f"One task, {count} values, the last {lowest}."
     is_sampled = any(row.series[metric].is_sampled for row in having)
     if is_sampled:
-        description += " Of the longest logs a part was read."
+        description += " Long logs were read in part."
     return lines_chart(metric, drawn, axis_title(metric, axis, is_sampled=is_sampled), description)
 
 

@@ -83,14 +83,14 @@ def _chart(
     drawn = [
         polyline(
             [(x(at), y(min(value, 100.0))) for at, value in line],
-            f"{node}: {means[node]:.0f} % in the mean",
+            f"{node}: {means[node]:.0f} % on average",
             class_=f"series {shades[node]}",
         )
         for node, line in lines.items()
     ]
     low, high = min(means.values()), max(means.values())
-    description = f"{len(lines)} nodes, their means from {low:.0f} to {high:.0f} %."
+    description = f"{len(lines)} nodes, with averages from {low:.0f} to {high:.0f} %."
     if len(lines) == 1:
-        description = f"One node, {low:.0f} % in the mean."
+        description = f"One node, {low:.0f} % on average."
     parts = [*axes(x, y, "minutes", x.ticks()), group(drawn, class_="lines")]
     return chart(name, title, description, SIZE, parts)

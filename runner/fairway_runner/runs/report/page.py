@@ -85,7 +85,7 @@ def _tiles(report: Report, facts: dict[str, Any]) -> list[tuple[str, str, str]]:
     if count > 1:
         tiles.append(("tasks succeeded", f"{succeeded:,}", f"of {count:,}"))
     ranks = sorted({row.task.world_size for row in report.rows})
-    tiles.append(("ranks a task", "–".join({f"{ranks[0]}": 0, f"{ranks[-1]}": 0}), ""))
+    tiles.append(("ranks per task", "–".join({f"{ranks[0]}": 0, f"{ranks[-1]}": 0}), ""))
     for name in report.metrics[:4]:
         values = report.values(name)
         if count == 1 or len(values) == 1:
@@ -103,14 +103,14 @@ def _provenance(report: Report, facts: dict[str, Any]) -> list[tuple[str, str]]:
     record, known, job = report.run.record, report.provenance, report.job
     git = known.get("git") or {}
     commit = str(git.get("commit") or "")
-    dirty = " and changes that were not committed" if git.get("dirty") else ""
+    dirty = " and uncommitted changes" if git.get("dirty") else ""
     rows = [
         ("Job file", record.job_file),
         ("Command" if len(report.rows) == 1 else "Command of task 0", str(job.get("command", ""))),
         ("Template", str(job.get("template", ""))),
         ("Submitted", iso(record.created) or ""),
         ("Ended", facts["ended"] or ""),
-        ("Run again from", str(known.get("rerun_of") or "")),
+        ("Rerun of", str(known.get("rerun_of") or "")),
         ("Commit", commit and commit[:12] + dirty),
         ("Code", str(known.get("code", ""))[:16]),
         ("Fairway", record.fairway),

@@ -69,7 +69,7 @@ def scaling(found: Sequence[Point], metric: str) -> Markup:
         *axes(x, y, "ranks", _apart([point.ranks for point in found], x)),
         polyline(
             [(x(first.ranks), y(ideal[0])), (x(last.ranks), y(ideal[1]))],
-            f"if every rank did as well as with {first.ranks}",
+            f"if every rank were as fast as with {first.ranks}",
             class_="ideal",
         ),
         polyline(measured, metric, class_="series c0"),
