@@ -109,7 +109,7 @@ class Alerts(Component):
             self._metric(f"batch-{each.name}", each, _BATCH, account_id)
 
     def file_server_down(self, name: str, machine_id: str) -> None:
-        """A file server's VM that does not run."""
+        """A file server whose VM is down."""
         self._metric(f"{name}-down", _MACHINE_DOWN, _MACHINE, machine_id)
 
     def file_servers_full(self, folder: str) -> None:
@@ -130,7 +130,7 @@ Perf
         )
 
     def gpus_idle(self) -> None:
-        """Nodes whose GPUs did next to nothing for an hour, and that were up all the while."""
+        """Nodes that were up for an hour and whose GPUs were nearly idle."""
         query = """\
 Syslog
 | where Facility == "local0" and ProcessName == "fairway-gpu"

@@ -26,7 +26,7 @@ _OPTIONS = "vers=4,minorversion=1,sec=sys,nconnect=4,_netdev,noatime"
 class AzureFiles(Component):
     """A file share in a storage account of its own, which takes no keys and no tokens.
 
-    NFS knows no identities: who reaches the share may use it, so it is reached by a private
+    NFS knows no identities: anyone who reaches the share may use it, so it is reached by a private
     endpoint (of service `file` to `account.id`), or from `subnet_ids`, and by nobody else.
     With `protect` neither Terraform nor Azure deletes it. `throughput_mbps` is in MB/s.
 

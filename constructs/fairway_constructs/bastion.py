@@ -33,7 +33,7 @@ _DATA_PLANE = ["8080", "5701"]
 
 
 class Bastion(Component):
-    """A bastion in a subnet of its own, for the az CLI's tunnels to any private address.
+    """An Azure Bastion in a subnet of its own, for tunnels of the az CLI to private addresses.
 
     Who comes in is asked twice: by Entra ID, for a role on the bastion, and by the node, for
     an SSH key. Where `allowed` names public ranges the bastion answers to these alone.

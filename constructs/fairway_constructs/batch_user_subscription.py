@@ -19,7 +19,7 @@ _KEPT_DAYS = 7
 
 
 class BatchUserSubscription(Component):
-    """The roles and the vault that a Batch account in mode UserSubscription needs first.
+    """The role assignments and the vault that a Batch account in mode UserSubscription needs.
 
     `service_principal` is the object id of the application "Microsoft Azure Batch" in the
     directory. Batch keeps secrets of its nodes in the vault; nobody else uses it, and it can

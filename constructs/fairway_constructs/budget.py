@@ -27,7 +27,7 @@ _THIS_MONTH = "${formatdate(\"YYYY-MM-'01T00:00:00Z'\", plantimestamp())}"
 
 
 class Budget(Component):
-    """A budget of the subscription that counts what the named resource groups cost together.
+    """A budget of the subscription for the total cost of the named resource groups.
 
     One budget a group could not tell when all of them together pass the amount. `amount` is
     in the currency of the subscription's bill; `alerts` are percentages of it. With `only_own` it

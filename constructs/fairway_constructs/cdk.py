@@ -192,7 +192,7 @@ def _own_id(scope: Construct, id: str) -> Iterator[None]:  # noqa: A002
 
 
 class Component(Construct):
-    """What our constructs are: a part of a stack, with its resources below it in the tree.
+    """The base of Fairway's constructs: a part of a stack, with its resources below it in the tree.
 
     The first of its class with this `name` in a stack gives its resources short addresses, see
     `addresses`. `name` is what the ids of its resources have in them, if they have.
@@ -219,7 +219,7 @@ class Component(Construct):
 
     @property
     def short_addresses(self) -> bool:
-        """Whether this is the first of its kind in the stack, and so is all around it."""
+        """Whether this and all constructs around it are the first of their kind in the stack."""
         return self._inside.short
 
     @cached_property

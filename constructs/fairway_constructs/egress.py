@@ -81,7 +81,7 @@ class NatEgress(Component):
 
 
 class FirewallEgress(Component):
-    """A route that sends whatever is for the internet to a firewall in a connected network.
+    """A route that sends internet traffic to a firewall in a connected network.
 
     How services on the internet then see the subnets is the firewall's matter.
 

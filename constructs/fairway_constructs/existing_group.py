@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class ExistingGroup(Component):
-    """A resource group that others made, in which everything of an environment stands.
+    """An existing resource group that holds everything of an environment.
 
     Terraform stops where the subscription that it deploys to is not the group's.
 

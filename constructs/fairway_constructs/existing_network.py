@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class ExistingNetwork(Component):
-    """Subnets that others made, in the place of a `Network`.
+    """Existing subnets, in place of a `Network`.
 
     Their ranges are written down beside their ids, as file servers let nodes in by them;
     Terraform stops where Azure says otherwise. With `private_endpoints` the endpoints are

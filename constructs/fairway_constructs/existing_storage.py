@@ -24,7 +24,7 @@ class ExistingContainer:
 
 
 class ExistingStorage(Component):
-    """An account and containers that others made, in the place of a `Storage`.
+    """An existing storage account and its containers, in place of a `Storage`.
 
     Terraform stops before it makes anything where one of the containers is not there. It reads
     them by the account's id, and not the account itself, with which it would keep the keys.

@@ -21,7 +21,7 @@ _NAME = "gateway"
 
 
 class Gateway(Component):
-    """A VM through which people's machines reach storage and Batch by their private addresses.
+    """A VM through which people's machines reach storage and Batch at their private addresses.
 
     It has no identity and no file system: who gets in may do there what their own sign-in lets
     them do, and no more. Its address stays where the VM is replaced.

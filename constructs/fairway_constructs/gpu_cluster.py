@@ -55,7 +55,7 @@ _KNOWN_HOSTS = 4
 
 
 class GpuCluster(Component):
-    """A uniform scale set whose nodes reach each other over InfiniBand, whatever is asked.
+    """A uniform scale set whose nodes reach each other over InfiniBand.
 
     InfiniBand needs one placement group in at most one zone, and each scale set has a
     partition key of its own: so there is no argument for any of it. Nodes have no public

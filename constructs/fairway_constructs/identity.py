@@ -30,7 +30,7 @@ class Grant:
 
 
 class Identity(Component):
-    """A user-assigned identity with its grants, by a name for each that stays the same.
+    """A user-assigned identity and its grants, each under a stable name.
 
     It stands beside the data that it opens and outlives the clusters that use it: a new
     cluster need not wait for role assignments to spread.
@@ -70,15 +70,15 @@ class Identity(Component):
 
     @property
     def id(self) -> str:
-        """The resource id, as a VM or a pool takes it."""
+        """The resource id, for a VM or a pool."""
         return self.identity.id
 
     @property
     def client_id(self) -> str:
-        """The client id, by which a program on a node asks for this identity's tokens."""
+        """The client id, with which a program on a node requests this identity's tokens."""
         return self.identity.client_id
 
     @property
     def principal_id(self) -> str:
-        """The object id, by which a role is given to it."""
+        """The object id, for role assignments."""
         return self.identity.principal_id

@@ -137,7 +137,7 @@ class Monitoring(Component):
         ).id
 
     def watch(self, scope: Construct, name: str, *, place: Placement, resource_id: str) -> None:
-        """Lets the agent on a VM, or on all VMs of a scale set, know what to send and where."""
+        """Tells the agent on a VM, or on all VMs of a scale set, what to send and where."""
         MonitorDataCollectionRuleAssociation(
             scope,
             f"{name}-is-watched",

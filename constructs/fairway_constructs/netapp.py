@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class NetApp(Component):
-    """A volume that fills a capacity pool of its own, in the environment's NetApp account.
+    """A volume with a capacity pool of its own, in the environment's NetApp account.
 
     It stands in a subnet that is delegated to Microsoft.NetApp/volumes. Azure gives a new
     volume to root alone: so root of `clients` is root there, and opens it to every user when

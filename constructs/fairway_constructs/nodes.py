@@ -39,7 +39,7 @@ _EVICTION = {"delete": "Delete", "deallocate": "Deallocate"}
 
 @dataclass(frozen=True, kw_only=True)
 class NodeSpec:
-    """What the nodes of a cluster are, be it a scale set or a single VM.
+    """The nodes of a cluster, as a scale set or a single VM.
 
     `image_id` is a gallery image that was made from `image`; `accept_terms` accepts those of
     the Marketplace. `os_gib` is the size of the system disk, by default that of the image;

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Peering(Component):
-    """Both halves of a connection, the other one in the other network's subscription.
+    """Both halves of a peering, the second one in the other network's subscription.
 
     With `both_ways: false` in `spec` its owner makes the other half; until then nothing
     passes. What may come in over it is for the security rules to say.

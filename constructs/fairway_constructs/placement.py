@@ -54,7 +54,7 @@ class Placement:
 
     @property
     def zones(self) -> list[str] | None:
-        """The zone as resources take it that could span several."""
+        """The zone as a list, for resources that could span several."""
         return None if self.zone is None else [str(self.zone)]
 
 
@@ -90,7 +90,7 @@ def place_in_group(
     existing: str | None = None,
     proxy: MachineProxy | None = None,
 ) -> Placement:
-    """Makes a resource group for that role, and answers with the placement in it.
+    """Creates a resource group for that role, and returns the placement in it.
 
     With `existing`, the id of a group that is there already, none is made. A further group in a
     stack has an `id` of its own, which is its address.

@@ -73,7 +73,7 @@ class Registry(Component):
 
     @property
     def pull_grant(self) -> Grant:
-        """The role for pulling images, and nothing else."""
+        """A grant to pull images, and nothing else."""
         return _pull_grant(self.id)
 
 

@@ -52,7 +52,7 @@ class Key:
 
 
 class Vault(Component):
-    """A vault that goes by roles, and in which nothing can be purged before its time.
+    """A key vault with role-based access and purge protection.
 
     It is reached by private endpoints, and from outside only by the public ones of the ranges
     `allowed`, and by `egress_address`, where nodes have no private endpoint.
@@ -95,7 +95,7 @@ class Vault(Component):
 
     @property
     def read_grant(self) -> Grant:
-        """The role for reading secrets, and nothing else."""
+        """A grant to read secrets, and nothing else."""
         return Grant(
             role="Key Vault Secrets User",
             scope=self.id,
@@ -103,7 +103,7 @@ class Vault(Component):
         )
 
     def key(self, name: str) -> Key:
-        """A key for wrapping other keys, that rotates by itself.
+        """A key for wrapping other keys, which rotates by itself.
 
         It is made through the management plane: who runs Terraform needs neither a role
         on the keys nor a way into the vault's network. Azure makes it once and never again,

@@ -42,10 +42,10 @@ class Location:
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that a person should know before going on.
+    """A mistake or a warning, with its location and a hint.
 
-    `id` names the rule (`unknown-key`), `path` the field (`clusters.nd.size`), `message`
-    says what is wrong with the value in it, `hint` what to do about it.
+    `id` names the rule (`unknown-key`), `path` the field (`clusters.nd.size`), `message` tells
+    what is wrong, `hint` how to fix it.
     """
 
     id: str
@@ -57,9 +57,9 @@ class Finding:
 
 
 class UserError(Exception):
-    """Something that the user can fix; printed as its findings, never as a traceback.
+    """An error that the user can fix; printed as its findings, never as a traceback.
 
-    As text it is what is wrong and, below it, what to do.
+    As text it has each message and, below it, the hint.
 
     >>> raise UserError.of("no-such-file", "job.yaml: no such file", "fairway render JOB")
     Traceback (most recent call last):
@@ -80,7 +80,7 @@ class UserError(Exception):
 
     @classmethod
     def of(cls, id: str, message: str, hint: str = "", *, exit_code: int = 2) -> UserError:  # noqa: A002
-        """An error of one finding that stands in no document."""
+        """An error with one finding that has no location."""
         return cls([Finding(id=id, message=message, hint=hint)], exit_code=exit_code)
 
 

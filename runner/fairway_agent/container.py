@@ -137,14 +137,14 @@ def require_memory(container: Container) -> None:
     size = int(wanted[:-1]) * _UNITS[wanted[-1]]
     have = shutil.disk_usage("/dev/shm").total  # noqa: S108 - the node's shared memory
     if have < size:
-        message = f"the node has {have >> 20} MiB of shared memory, and the job wants {wanted}"
+        message = f"the node has {have >> 20} MiB of shared memory, and the job needs {wanted}"
         raise Fault("no-memory", message, "use a larger VM size, or set a smaller shm_size", 2)
 
 
 def missing(where: str) -> tuple[str, str]:
     """What is said where no container can run, and what to do."""
     message = f"{where} runs no containers: it has none of {', '.join(RUNTIMES)}"
-    return message, "install one; for Docker, its daemon must answer this user"
+    return message, "install one; a Docker daemon must accept this user"
 
 
 def main() -> None:

@@ -51,7 +51,7 @@ def too_slow(name: str, pattern: re.Pattern[str]) -> tuple[str, str]:
         f"the pattern of the metric `{name}` was stopped after "
         f"{cpu_limit.CPU_LIMIT:g} s of processor time: {pattern.pattern}"
     )
-    return message, "do not repeat what is a repetition itself: write (a+) for ((?:a+)+)"
+    return message, "avoid nested repetition: write (a+) for ((?:a+)+)"
 
 
 def values_of(pattern: re.Pattern[str], texts: Sequence[str]) -> Found:

@@ -200,6 +200,6 @@ def numbers_of(text: str) -> tuple[int, ...]:
         first, dash, last = each.partition("-")
         last = last if dash else first
         if not first.isdecimal() or not last.isdecimal():
-            raise ValueError(f"no list of numbers: {text!r}")
+            raise ValueError(f"not a list of numbers: {text!r}")
         found += range(int(first), int(last) + 1)
     return tuple(found)

@@ -1,4 +1,4 @@
-"""Fairway from Python: submit training jobs, and follow them to their end.
+"""Fairway from Python: submit training jobs, follow them, and read their results.
 
 >>> from fairway_hpc import Job, runs, submit
 >>> run = submit(Job(name="hello", command="echo hello"))  # doctest: +SKIP

@@ -41,16 +41,19 @@ def submit(
     tags: Sequence[str] = (),
     note: str | None = None,
 ) -> Run:
-    """Starts a job and returns its run, which is recorded in the current project.
+    """Submits a job and returns its run, which is recorded in the current project.
 
-    `target` is where it runs, by default what the job says, or `local`; of several a run goes to
-    the first that has room, and `run.wait()` takes it to the next one where it waits longer than
-    `patience`, such as "30m", or where there is no capacity.
-    `job` is a job file, or a job made here, whose code lies in `folder`. Its strings are
-    templates, as in a file. `run_id` is one of your choice: called again with it, this goes on
-    where it was cut off. `set` holds `KEY=VALUE` as the option `--set` does, `tags` and `note` what
-    `--tag` and `--note` do. `run.wait()` begins those steps of a file that do not wait on their
-    targets. Raises UserError as soon as anything is wrong with the job.
+    `job` is the path of a job file, or a `Job` whose code is in `folder`; its strings are
+    templates, as in a file. `target` is the name of a target, by default the job's own, or `local`.
+    Of several targets the run uses the first that has room; `run.wait()` moves it to the next one
+    after `patience`, such as "30m", or if there is no capacity.
+
+    `run_id` is an ID of your choice; the same call with the same ID resumes an interrupted
+    submission. `set` holds assignments `KEY=VALUE`, and `tags` and `note` label the run, like the
+    options `--set`, `--tag` and `--note`. Of a job with steps, `run.wait()` also starts those that
+    their targets cannot start.
+
+    Raises UserError if anything is wrong with the job or the target.
 
     >>> run = submit("examples/digits/job.yaml", set=["params.epochs=2"])  # doctest: +SKIP
     """
@@ -73,10 +76,10 @@ def rerun(
     note: str | None = None,
     folder: str | Path | None = None,
 ) -> Run:
-    """Starts a new run with the job and the code of an earlier one, given as such or by its id.
+    """Starts a new run with the job and the code of an earlier one, a `Run` or its ID.
 
-    `set` holds further `KEY=VALUE`, and `target` is another place where one is given. Raises
-    UserError where the earlier run's record is incomplete.
+    `set` holds assignments `KEY=VALUE` that change the job; `target` is another target to run on.
+    Raises UserError if the record of the earlier run is incomplete.
 
     >>> run = rerun("digits-4k2mzp", set=["params.lr=0.5"])  # doctest: +SKIP
     """
@@ -97,11 +100,11 @@ def compare(
     runs: Sequence[Run | str],
     folder: str | Path | None = None,
 ) -> list[dict[str, Any]]:
-    """Runs side by side, given as such or by their ids: a record for each task.
+    """Compares runs, each a `Run` or its ID: one record per task.
 
-    Each has `run_id`, `task`, `state`, `seconds`, `params`, `metrics` (the `last`, `lowest` and
-    `highest` value of each), `commit`, and in `differs` what was not set alike in all of them.
-    Raises UserError for a run that is not there.
+    A record has `run_id`, `task`, `state`, `seconds`, `params`, `metrics` (the `last`, `lowest` and
+    `highest` value of each), `commit`, and in `differs` the settings that are not the same in all
+    of them. Raises UserError for a run that does not exist.
 
     >>> compare(["digits-4k2mzp", "digits-x7q2ca"])[0]["differs"]  # doctest: +SKIP
     {'lr': 0.1}
@@ -123,10 +126,10 @@ def runs(
     since: str | None = None,
     text: str = "",
 ) -> list[Run]:
-    """The runs of the project that a folder is in, by default the current one; the newest last.
+    """Lists the runs of the project that `folder` is in, by default the current one; newest last.
 
-    Of those the ones for which all that is given holds, as with `fairway list`. Raises UserError
-    where a record cannot be read.
+    The other arguments filter them like the options of `fairway list`: a run must match all of
+    them. Raises UserError if a record cannot be read.
 
     >>> [run.id for run in runs(tags=["baseline"], since="7d")]  # doctest: +SKIP
     ['digits-4k2mzp']
@@ -149,15 +152,14 @@ def costs(
     region: str | None = None,
     prices: str | Path | None = None,
 ) -> list[dict[str, Any]]:
-    """What the runs of a project have held and cost, as `fairway cost --runs --json` says it.
+    """Tells the node hours and the cost of a project's runs, like `fairway cost --runs --json`.
 
-    A record for each run, or for each `name`, `tag`, `user`, `target` or `month`: its `key`,
-    `runs`, `node_hours`, `cost` in `currency`, `unpriced` runs and `sizes`. Of those submitted
-    `since` then, on targets of the `environment`, where these are given. With `others` the
-    project's targets are asked as the command asks them, and runs count that other machines and
-    other people have submitted there; a target that does not tell is a Python warning. Nobody is
-    asked for prices: they are those of the file, or the kept ones and the snapshot. Raises
-    UserError for another `by`, and for a run that cannot be read.
+    Returns one record per run, or `by` `name`, `tag`, `user`, `target` or `month`: its `key`,
+    `runs`, `node_hours`, `cost` in `currency`, `unpriced` runs and `sizes`. `since` and
+    `environment` leave out older runs and those on other targets. `others` also asks the project's
+    targets about runs from other machines and people; a target that does not answer causes a Python
+    warning. Prices are those of the file `prices`, or the cached ones and the snapshot; no service
+    is asked. Raises UserError for an unknown `by`, and for a run that cannot be read.
 
     >>> costs(by="tag")[-1]  # doctest: +SKIP
     {'key': 'baseline', 'runs': 4, 'node_hours': 12.5, 'cost': 1125.0, …}

@@ -138,24 +138,24 @@ def _query(name: str, says: str, **schema: object) -> Parameter:
 
 
 _TASK = _query("task", "a task by its number, or `setup` or `finally`", type="string", default="0")
-_PLACE = "how many files to leave out"
-_fresh = _query("fresh", "asks targets first", type="string", enum=["true", "false"])
+_PLACE = "how many files to skip"
+_fresh = _query("fresh", "whether to ask targets first", type="string", enum=["true", "false"])
 _FILTERS = (
     _query("state", "the states of the runs", **_list({"type": "string", "enum": ["", *STATES]})),
     *(_query(name, f"the {name} of the runs") for name in ("name", "target")),
     _query("tag", "the tags of the runs: all of them", **_list(TEXT)),
-    _query("since", "submitted since a moment, or a span before now"),
-    _query("columns", "more columns, as of `fairway list --columns`"),
+    _query("since", "submitted since this time, or this long ago"),
+    _query("columns", "more columns, as in `fairway list --columns`"),
     _fresh,
-    _query("text", "what stands in a run's ID, name, tags or note"),
+    _query("text", "text in a run's ID, name, tags or note"),
     _query("limit", "how many runs", type="integer", minimum=1, maximum=MOST, default=MOST),
-    _query("before", "older than this moment; taken from `Link`"),
-    _query("behind", "of that moment those behind this run; taken from `Link`"),
+    _query("before", "older than this time; taken from `Link`"),
+    _query("behind", "of the runs of that time, only those after this one; taken from `Link`"),
 )
 _LOG = (
     _query("task", "a task, or `all`", type="string", default="0"),
     _query("rank", "the lines of one rank"),
-    _query("raw", "each log byte by byte", type="string", enum=["true", "false"]),
+    _query("raw", "each log unchanged, byte by byte", type="string", enum=["true", "false"]),
     _query("from", "where to begin; taken from `Next-Offset`", type="string", default="0"),
     Parameter("Last-Event-ID", TEXT, "the last event that was read", is_header=True),
 )
@@ -201,13 +201,15 @@ CALLS = (
         (_query("from", _PLACE, type="integer", minimum=0, default=0),),
         headers=("Link",),
     ),
-    Call("readOutput", "/runs/{run}/outputs/{path}", "one of them", "application/octet-stream"),
+    Call(
+        "readOutput", "/runs/{run}/outputs/{path}", "one of these files", "application/octet-stream"
+    ),
     Call(
         "compareRuns",
         "/compare",
         "what `fairway compare --json` prints for the runs named, as in `?run=RUN&run=RUN`",
         "Compared[]",
-        (_query("run", "a run; named several times", **_list(TEXT)),),
+        (_query("run", "a run; may be repeated", **_list(TEXT)),),
     ),
     Call(
         "submitJob",
@@ -223,8 +225,8 @@ CALLS = (
     Call(
         "sendCode",
         "/code",
-        'takes the list of the pieces of some code, `{"pieces": [SHA-256, …]}`: its name for'
-        " `code`, and which pieces are `missing`",
+        'takes the list of pieces of some code, `{"pieces": [SHA-256, …]}`; answers with '
+        "its name for `code`, and the pieces that are `missing`",
         "Code",
         method="post",
         body={"application/json": _record(pieces=_list(_DIGEST))},
@@ -265,7 +267,7 @@ CALLS = (
     Call(
         "retryRun",
         "/runs/{run}/retry",
-        "runs the tasks that did not succeed again",
+        "retries the tasks that did not succeed",
         "Retried",
         method="post",
     ),
@@ -309,7 +311,7 @@ CALLS = (
         "RunCosts",
         (
             _query("by", "what the runs are grouped by", type="string", enum=["", "run", *BY]),
-            _query("since", "a moment, or a span before now"),
+            _query("since", "a time, or how long ago"),
         ),
     ),
     Call("openapi", "/openapi.json", "all these calls, as an OpenAPI document", "application/json"),

@@ -35,7 +35,7 @@ class Verifier:
         claims = self._claims(token)
         role, known = _role(claims), _id(claims)
         if not known:
-            raise _not_good("it does not say whose it is")
+            raise _not_good("it does not name its owner")
         if role is None:
             message = "you have signed in, but have no role here"
             hint = f"ask for one of the app roles {', '.join(_ROLES)} in Entra ID"
@@ -51,7 +51,7 @@ class Verifier:
                 raise _not_good(f"it is not signed with {_ALGORITHM}")
             issuer, key = self.keys.find(str(header.get("kid")))
             if key is None:
-                raise _not_good("its key is none of the tenant's")
+                raise _not_good("its key is not one of the tenant's")
             claims: dict[str, Any] = jwt.decode(
                 token,
                 key,
@@ -72,7 +72,7 @@ _WHYS: Mapping[type[Exception], str] = {
     jwt.InvalidAudienceError: "it is for another application",
     jwt.InvalidIssuerError: "another tenant has issued it",
     jwt.InvalidSignatureError: "its signature is wrong",
-    jwt.MissingRequiredClaimError: "it leaves out what a token must say",
+    jwt.MissingRequiredClaimError: "it lacks a required claim",
 }
 
 
@@ -81,7 +81,7 @@ def _why(error: Exception) -> str:
 
 
 def _not_good(why: str) -> Refused:
-    return Refused(401, "bad-token", f"the token of the sign-in is not good here: {why}")
+    return Refused(401, "bad-token", f"the token of the sign-in is not accepted: {why}")
 
 
 def _role(claims: Mapping[str, Any]) -> Role | None:

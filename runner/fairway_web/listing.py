@@ -101,7 +101,7 @@ def _before(text: str) -> float | None:
         return float(text)
     except ValueError:
         hint = "take it from the address of the page before"
-        raise UserError.of("bad-value", "`before` is not a moment", hint) from None
+        raise UserError.of("bad-value", "`before` is not a time", hint) from None
 
 
 def _limit(query: QueryParams, most: int) -> int:

@@ -107,7 +107,7 @@ class Logs:
             if not any(map(int, words)):
                 return (0,) * len(self.files)
         message = "`from` is not an offset in bytes"
-        hint = "0 is the beginning; go on with `Next-Offset` of the answer before"
+        hint = "start at 0; continue with `Next-Offset` of the previous answer"
         raise UserError.of("bad-value", message, hint)
 
     def parts(self, starts: Sequence[int], *, ended: bool = False) -> Parts:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from fairway_web.calls import Call, Parameter, Schema
 
 _REFUSALS = {
-    401: "the token is missing, or is not good",
-    403: "a page of another site asked for this, or the role is not enough",
+    401: "the token is missing or invalid",
+    403: "the request came from a page of another site, or the role does not allow it",
     404: "there is no such run, task, file, target, node or environment",
     409: "the run is in the wrong state",
     413: "the request is too long",
@@ -50,7 +50,7 @@ def document() -> dict[str, Any]:
         "info": {
             "title": "Fairway",
             "version": fairway_core.__version__,
-            "description": "The runs of one project, as `fairway serve` answers for them.",
+            "description": "The runs of one project, as `fairway serve` shows them.",
         },
         "servers": [{"url": "/api/v1"}],
         "security": [{"token": []}],

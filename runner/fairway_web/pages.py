@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from fairway_web.project import Refresher, Runs
 
 _ASKED = {
-    "cancel": ("Cancel", "Cancel these runs? Their programs are ended."),
+    "cancel": ("Cancel", "Cancel these runs? Their programs will be stopped."),
     "retry": ("Retry", "Run the tasks that did not succeed again?"),
 }
 _MOST_LOGS = 2000  # tasks that can be chosen; others by their address

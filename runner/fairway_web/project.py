@@ -114,4 +114,4 @@ class Refresher:
 def failed_look(error: Exception) -> Finding:
     """What is said where runs cannot be brought up to date, for a reason of no target's."""
     message = f"the runs cannot be brought up to date: {error or type(error).__name__}"
-    return Finding("no-look", message, hint="what is shown is what was known before")
+    return Finding("no-look", message, hint="this is the last known state")

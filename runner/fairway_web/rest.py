@@ -159,8 +159,8 @@ class Rest:
         task, rank, is_raw = query.get("task", "0"), query.get("rank", ""), flag(request, "raw")
         is_live = "text/event-stream" in request.headers.get("accept", "")
         if is_raw and (rank or (task == logs.ALL and not is_live)):
-            hint = "leave `rank` out, and name a task where no events are wanted"
-            raise UserError.of("bad-value", "`raw` is of one log as it stands", hint)
+            hint = "leave `rank` out, and name a task unless you ask for events"
+            raise UserError.of("bad-value", "`raw` is for one whole log", hint)
         asked = await to_thread.run_sync(
             *((logs.Logs.raw_of, run, task) if is_raw else (logs.Logs.of, run, task, rank))
         )

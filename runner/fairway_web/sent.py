@@ -111,7 +111,7 @@ class Sent:
         if _DIGEST.fullmatch(digest):
             with suppress(FileNotFoundError):
                 return (self._folder / digest).read_bytes()
-        message = f"the server has not the code `{digest[:70]}`, or not any more"
+        message = f"the server does not have the code `{digest[:70]}`, or no longer"
         raise UserError.of("unknown-code", message, _AGAIN)
 
     def _touch(self, digest: str) -> bool:
@@ -155,7 +155,7 @@ def _listed(body: bytes) -> list[str]:
             return list(pieces)
     except (ValueError, TypeError, KeyError, RecursionError):
         pass
-    message = f"this is no list of up to {_MOST_PIECES:,} pieces"
+    message = f"this is not a list of up to {_MOST_PIECES:,} pieces"
     raise UserError.of("bad-request", message, 'send {"pieces": [SHA-256, …]}')
 
 
@@ -181,7 +181,7 @@ class _Head:
                 raise ValueError
             return cls(folder, _git(facts["git"]), [(_safe(each[0]), *each[1:]) for each in files])
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-            raise _bad("it does not say which files it has") from None
+            raise _bad("it does not list its files") from None
 
 
 def _git(facts: Any) -> dict[str, Any]:
@@ -206,7 +206,7 @@ def _safe(path: str) -> str:
         or any(part in ("", ".", "..") or len(part.encode()) > _LONGEST_NAME for part in parts)
         or any(fnmatch(part, each) for part in parts for each in _NEVER)
     ):
-        raise _bad(f"`{path[:200]}` is no path of a file of code")
+        raise _bad(f"`{path[:200]}` is not the path of a code file")
     return path
 
 
@@ -222,7 +222,7 @@ class _Reader:
         while b"\n" not in self._rest:
             more = next(self._pieces, b"")
             if not more or len(self._rest) > _LARGEST_HEAD:
-                raise _bad("it does not say which files it has")
+                raise _bad("it does not list its files")
             self._rest += more
         line, _, self._rest = self._rest.partition(b"\n")
         return line
@@ -240,7 +240,7 @@ class _Reader:
     def require_end(self) -> None:
         """UserError where something is left."""
         if self._rest or next(self._pieces, b""):
-            raise _bad("it goes on after its last file")
+            raise _bad("it continues after its last file")
 
 
 def _write(path: Path, reader: _Reader, size: int, *, is_executable: bool) -> None:

@@ -157,8 +157,8 @@ def _get(address: str, context: ssl.SSLContext) -> dict[str, Any]:
     except urllib.error.URLError as error:
         raise OSError(f"{address}: {getattr(error, 'reason', error)}") from None
     if len(text) > _LARGEST:
-        raise ValueError(f"{address} answers with too much")
+        raise ValueError(f"{address}: the answer is too large")
     found = json.loads(text)
     if not isinstance(found, dict):
-        raise ValueError(f"{address} answers with something else")
+        raise ValueError(f"{address}: the answer is not the expected document")
     return found

@@ -205,7 +205,7 @@ class Submitting:
                 hint = "give one of them"
                 raise UserError.of("bad-value", f"`run` and `{name}` cannot be combined", hint)
         if asked.patience is not None or len(asked.target) > 1:
-            message = "a run is run again on one target"
+            message = "a rerun has one target"
             raise UserError.of("one-target", message, "name one, and leave out `patience`")
         if asked.job is not None:
             edited = Submitted(asked.job, asked.set)
@@ -224,7 +224,7 @@ class Submitting:
                 return path
         except (OSError, ValueError, RuntimeError):  # no file can have that name
             pass
-        message = f"`file`: {file[:200]} is no file of the project"
+        message = f"`file`: {file[:200]} is not a file of the project"
         hint = f"give its path from {root}"
         raise UserError([Finding("bad-path", message, hint)])
 
@@ -233,9 +233,9 @@ def _sent_text(asked: Asked, file: str) -> str:
     """The job that sent code is for; UserError where there is none."""
     if asked.job is None:
         hint = "send the text of its file as `job`"
-        raise UserError.of("bad-value", "`code` is of a job, and there is none", hint)
+        raise UserError.of("bad-value", "`code` needs a `job`", hint)
     if len(file) > _LONGEST_NAME or unfit_character(file) or "\n" in file:
-        raise UserError.of("bad-value", "`file` is no name of a file", "call it job.yaml")
+        raise UserError.of("bad-value", "`file` is not the name of a file", "call it job.yaml")
     return asked.job
 
 

@@ -144,7 +144,9 @@ def _installed() -> Iterator[None]:
 def _act(target: Target, action: str, nodes: Sequence[str]) -> None:
     """To all of them, also where it cannot be done to one; UserError that says to which."""
     if action not in _ACTIONS:
-        raise UserError.of("bad-value", f"a node is not `{action}`ed", "drain or resume it")
+        raise UserError.of(
+            "bad-value", f"`{action}` is not an action for nodes", "drain or resume it"
+        )
     errors: list[UserError] = []
     for node in nodes:
         try:

@@ -109,7 +109,7 @@ def test_cores_alone_come_with_no_gpu(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("wanted", [Wanted(gpus=9), Wanted(cores=97), Wanted(gpus=1, cores=97)])
 def test_what_no_node_has_is_refused(tmp_path: Path, wanted: Wanted) -> None:
-    with pytest.raises(NeverFits, match=f"wants {wanted}, and the node has 8 GPUs and 96 cores"):
+    with pytest.raises(NeverFits, match=f"needs {wanted}, and the node has 8 GPUs and 96 cores"):
         Ledger(tmp_path / "n1").take(NODE, wanted)
 
 
@@ -387,7 +387,7 @@ def test_it_runs_on_its_cores_alone() -> None:
 
 @pytest.mark.parametrize("text", ["a", "1-", "-", "0--1"])
 def test_what_is_no_list_of_numbers(text: str) -> None:
-    with pytest.raises(ValueError, match="no list of numbers"):
+    with pytest.raises(ValueError, match="not a list of numbers"):
         numbers_of(text)
 
 

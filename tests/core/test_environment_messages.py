@@ -216,7 +216,7 @@ MISTAKES = [
     ),
     (
         SCALED % "spot: true, autoscale: workday_with_offpeak_max_spot",
-        "mixes dedicated and Spot nodes, and a pool for MPI holds one kind only",
+        "mixes dedicated and Spot nodes, and a pool for MPI holds only one kind",
     ),
     (
         SCALED % "autoscale: {scenario: pending_tasks, nodes_per_job: 5}",

@@ -119,7 +119,7 @@ def test_what_does_not_fit_is_refused_where_it_stands(
 
 @pytest.mark.parametrize("name", ["default", "slurm-scheduler"])
 def test_names_that_slurm_needs_itself_are_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(UserError, match=r"does not allow|is called"):
+    with pytest.raises(UserError, match=r"does not allow|own name"):
         _load(tmp_path, name=name)
 
 

@@ -362,7 +362,7 @@ def test_more_than_the_node_has(fairway: Fairway, target: str, pipe: Pipe, gate:
         [run] = [each.name for each in (fairway.folder / ".fairway" / "runs").glob("job-*")]
         facts = fairway.show(run)
         assert facts["state"] == "failed"
-        assert "it wants 9 GPUs, and the node has 8 GPUs" in facts["reason"]
+        assert "it needs 9 GPUs, and the node has 8 GPUs" in facts["reason"]
         assert facts["task_list"][0]["state"] == "failed"
 
 

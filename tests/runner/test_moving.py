@@ -406,8 +406,8 @@ class TestLeaving:
             end = settled(run)
             assert (end.record.target, end.state, world.starts) == ("nd", "cancelled", ["nd"])
             assert end.status.reason == (
-                "it started on nd just before it was to leave, and was cancelled there; run it there "
-                f"again: fairway retry {run.id}"
+                "it started on nd just before it was to leave, and was cancelled there; "
+                f"run it there again: fairway retry {run.id}"
             )
             assert tried(end) == [("nd", None)]
             assert not fallback.is_open(run.folder)

@@ -55,7 +55,7 @@ _LONG = Timeouts(create="2h", update="2h", delete="2h")
 
 
 class KubernetesCluster(Component):
-    """A cluster without local accounts, so that no credentials of it lie in Terraform's state.
+    """A cluster without local accounts, so that Terraform's state holds no credentials of it.
 
     Kubernetes itself acts as an identity that may put nodes into the subnet; nodes are another,
     `kubelet`, which may do what `grants` say. With `api_server: private` the API server has an
@@ -175,7 +175,7 @@ class KubernetesCluster(Component):
         ]
 
     def let_in(self, person: Researcher, *, namespace: str) -> None:
-        """Lets a person or a group submit: find the cluster, and act in the namespace of jobs."""
+        """Lets a person or a group find the cluster, and submit in the namespace of jobs."""
         for name, role, over, reason in (
             ("found", USER_ROLE, self.id, "Finds the cluster by az aks get-credentials"),
             ("used", WRITER_ROLE, f"{self.id}/namespaces/{namespace}", "Submits jobs"),

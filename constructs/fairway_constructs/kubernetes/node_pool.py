@@ -29,7 +29,7 @@ _LONG = Timeouts(create="2h", update="2h", delete="2h")
 
 
 class KubernetesNodePool(Component):
-    """A pool whose nodes are all dedicated or all Spot, tainted for the jobs that are meant for it.
+    """A node pool, all dedicated or all Spot, tainted so that only jobs for it run there.
 
     Drivers of GPUs and of InfiniBand are brought by operators in the cluster, and not by AKS: its
     own and theirs exclude each other. With `{min, max}` AKS starts and deletes nodes. A change of

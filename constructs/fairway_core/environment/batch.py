@@ -188,7 +188,7 @@ class BatchCluster(Model, defer_build=True):
             raise FieldError(f"{what} needs Spot nodes", "set `spot: true`", path)
         if autoscale.mixes and self.mpi:
             raise FieldError(
-                f"{what} mixes dedicated and Spot nodes, and a pool for MPI holds one kind only",
+                f"{what} mixes dedicated and Spot nodes, and a pool for MPI holds only one kind",
                 "set `mpi: false` where each job takes one node, or use another scenario",
                 path,
             )

@@ -59,7 +59,7 @@ def require_room(devices: Devices, wanted: Wanted) -> None:
     """NeverFits where a node with these has less than what is wanted."""
     gpus, cores = len(devices.gpus), len(devices.cores)
     if (wanted.gpus or 0) > gpus or (wanted.cores or 0) > cores:
-        raise NeverFits(f"it wants {wanted}, and the node has {gpus} GPUs and {cores} cores")
+        raise NeverFits(f"it needs {wanted}, and the node has {gpus} GPUs and {cores} cores")
 
 
 def _chosen(lock: int, devices: Devices, wanted: Wanted) -> Share | None:

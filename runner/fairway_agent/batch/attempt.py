@@ -81,7 +81,7 @@ def _wait_to_go(task: BatchTask) -> None:
     elsewhere. Where it is not taken after all, the task goes on here."""
     say("the job has ended; this node waits to be taken away")
     time.sleep(_HELD)
-    say("the node was not taken away: the task begins again here")
+    say("the node was not taken away: the task starts again here")
     task.note_stay()
 
 

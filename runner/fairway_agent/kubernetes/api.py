@@ -28,8 +28,8 @@ _LISTS = 5  # that may expire before they are read to their ends
 UNKNOWN, FORBIDDEN, NOT_FOUND, TAKEN, EXPIRED = 401, 403, 404, 409, 410
 
 RIGHTS = (
-    "does the head pod's account have its rights? fairway targets prepare TARGET --apply, by "
-    "someone who may make roles"
+    "does the head pod's account have its rights? fairway targets prepare TARGET --apply, "
+    "by someone who may create roles"
 )
 """What to do where the account may not."""
 
@@ -45,7 +45,7 @@ class Refused(Fault):
 
     def __init__(self, status: int, message: str) -> None:
         has_rights = status not in (UNKNOWN, FORBIDDEN)
-        text = f"the API server of Kubernetes does not do it: {message}"
+        text = f"the API server of Kubernetes refuses: {message}"
         super().__init__(
             "refused-request", text, "" if has_rights else RIGHTS, 2 if has_rights else 4
         )
@@ -98,7 +98,7 @@ class Api:
             except Refused as refused:
                 if refused.status != EXPIRED:
                     raise
-        text = "the API server of Kubernetes forgets its lists before they are read to their ends"
+        text = "the API server of Kubernetes drops its lists before they are read to the end"
         raise Fault(NO_ANSWER, text, DOWN)
 
     def _pages(self, path: str, query: Mapping[str, str]) -> Iterator[dict[str, Any]]:
@@ -187,7 +187,7 @@ class Api:
                 host = os.environ["KUBERNETES_SERVICE_HOST"]
                 port = int(os.environ.get("KUBERNETES_SERVICE_PORT", "443"))
             except KeyError:
-                hint = "it is made by: fairway targets prepare TARGET --apply"
+                hint = "create it with: fairway targets prepare TARGET --apply"
                 raise Fault("no-head", "this is not the head pod of a target", hint) from None
             context = ssl.create_default_context(cafile=str(self.account / "ca.crt"))
             made = http.client.HTTPSConnection(host, port, timeout=_TIMEOUT, context=context)

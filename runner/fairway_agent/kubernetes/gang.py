@@ -115,11 +115,11 @@ class Gang:
         lacking = sum(member is None for member in found)
         why = whys.read(self.folder / whys.GANG) if lacking else ""
         if why:
-            raise self._hopeless(f"{lacking} of its {self.size} pods did not come: {why}")
+            raise self._hopeless(f"{lacking} of its {self.size} pods did not start: {why}")
         if lacking and self.is_late():
             there = self.size - lacking
-            message = f"{there} of its {self.size} pods were there after {PATIENCE / 60:g} min"
-            hint = "with a queue of Kueue's all start together: see docs/kubernetes.md"
+            message = f"{there} of its {self.size} pods had started after {PATIENCE / 60:g} min"
+            hint = "with a Kueue queue all of them start together: see docs/kubernetes.md"
             raise Fault("no-nodes", message, hint)
         return not lacking
 
@@ -142,9 +142,7 @@ class Gang:
         except OSError:
             # What it has said of itself is there until the one in its place says another.
             if why := whys.read(self.folder / whys.GANG):
-                raise self._hopeless(
-                    f"nothing comes in place of a pod that is gone: {why}"
-                ) from None
+                raise self._hopeless(f"a pod that is gone cannot be replaced: {why}") from None
             if self.is_late():
                 raise
             return None
@@ -152,7 +150,7 @@ class Gang:
     def _hopeless(self, message: str) -> Fault:
         # Who goes on with the task finds out by itself whether it is still so.
         whys.write(self.folder / whys.GANG, "")
-        return Fault("no-nodes", message, "`fairway retry RUN` once that is repaired")
+        return Fault("no-nodes", message, "once that is repaired: `fairway retry RUN`")
 
     def is_late(self) -> bool:
         """Whether they were waited for long enough."""

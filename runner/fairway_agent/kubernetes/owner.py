@@ -28,7 +28,7 @@ class Taken(Fault):
 
     def __init__(self, folder: Path) -> None:
         run = folder.name
-        text = f"this namespace has Jobs of a run {run} whose shared folder is another"
+        text = f"this namespace has Jobs of a run {run} with another shared folder"
         label = f"{names.RUN}={names.label(run)}"
         hint = f"choose another --run-id; what has this one: kubectl get jobs -l {label}"
         super().__init__("taken-id", text, hint, 2)
@@ -85,8 +85,11 @@ def make(api: Api, folder: Path, manifest: dict[str, Any]) -> None:
 def _lasting(folder: Path, name: str, there: Object | None) -> Fault:
     if there is None:
         # As where somebody else changes the same quota again and again.
-        text = f"the API server of Kubernetes makes no Job {name}, for a conflict with another"
-        return Fault("ending-job", text, "try again; is it so still? kubectl describe quota")
+        text = (
+            f"the API server of Kubernetes could not create the Job {name}, because of a "
+            "conflict with another"
+        )
+        return Fault("ending-job", text, "try again; if it persists: kubectl describe quota")
     label = f"{names.RUN}={names.label(folder.name)}"
-    text = f"the Job {name} that was deleted is still there: its pods have their grace"
+    text = f"the deleted Job {name} still exists: its pods have their grace period"
     return Fault("ending-job", text, f"try again when they are gone: kubectl get pods -l {label}")

@@ -20,5 +20,5 @@ def parse(text: object) -> Fraction:
     """The amount; ValueError for what is none."""
     match = _FORM.match(str(text).strip())
     if match is None or (match[3] or "") not in _FACTORS:
-        raise ValueError(f"{text!r} is no quantity")
+        raise ValueError(f"{text!r} is not a quantity")
     return Fraction(match[1] + (match[2] or "")) * _FACTORS[match[3] or ""]

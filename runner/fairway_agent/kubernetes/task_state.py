@@ -32,7 +32,7 @@ _LONGEST = 300  # characters of what somebody else says
 
 _PULLING = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
 _BAD_CONFIG = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
-_WITHOUT_WORD = "its pod ended before it could say why: kubectl logs {pod}"
+_WITHOUT_WORD = "its pod ended before it could report why: kubectl logs {pod}"
 
 
 @dataclass(frozen=True)

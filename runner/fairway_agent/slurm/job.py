@@ -120,7 +120,7 @@ class Job(Attempts):
             if self.asked:
                 sys.exit(TERMINATED)  # it is asked again where Slurm begins it again
             if time.monotonic() > end:
-                message = "it is not known how those have ended that it comes after"
+                message = "it is not known how the runs that it comes after have ended"
                 hint = f"once it is: fairway retry {self.task.run_folder.name}"
                 raise Fault("no-end", message, hint)
             time.sleep(_PAUSE)

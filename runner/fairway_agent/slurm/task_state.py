@@ -51,8 +51,8 @@ _ENDS: dict[str, tuple[str, int, str]] = {
     "OUT_OF_MEMORY": ("failed", KILLED, "out of memory"),
     "PREEMPTED": ("failed", SERVICE, "preempted, and not started again"),
     "REVOKED": ("failed", SERVICE, "revoked by Slurm"),
-    "FAILED": ("failed", SERVICE, "its job failed before it could say why: see slurm.txt"),
-    "COMPLETED": ("failed", SERVICE, "its job ended without a word: see slurm.txt"),
+    "FAILED": ("failed", SERVICE, "its job failed before it could report why: see slurm.txt"),
+    "COMPLETED": ("failed", SERVICE, "its job ended without a report: see slurm.txt"),
 }
 
 

@@ -68,7 +68,7 @@ class RunFolder:
 
     @property
     def status(self) -> RunState:
-        """The last recorded state, with `state` set to lost where nobody watches any more."""
+        """The last recorded state; `state` is `lost` if nothing watches the run any more."""
         status = self._recorded()
         if status.is_final or not runs_here(self.record.engine):
             return status
@@ -128,9 +128,8 @@ class RunFolder:
 
     @property
     def exit_code(self) -> int:
-        """The job's own code: 0, or that of the first task that did not succeed; 124 of a run
-        that was over its own limit; 130 and 5 where a run was cancelled or lost before a task had
-        one."""
+        """The exit code of the run: 0, or that of the first task that did not succeed; 124 if the
+        run exceeded its limit; 130 or 5 if it was cancelled or lost before a task had one."""
         folders = chain([self.folder / "setup"], map(self.task_folder, range(self.record.tasks)))
         return exit_code_of(self.status, (self._state_of(each).exit_code for each in folders))
 
@@ -147,7 +146,7 @@ class RunFolder:
 
     @property
     def last_known(self) -> float:
-        """When that was last, in seconds since 1970."""
+        """When its target last told its state, in seconds since 1970."""
         for name in (_ANSWERED, "state.json"):
             with suppress(OSError):
                 return (self.folder / name).stat().st_mtime
@@ -155,7 +154,7 @@ class RunFolder:
 
     @property
     def is_sweep(self) -> bool:
-        """Whether it has several tasks, the one of `finally:` left out."""
+        """Whether it has several tasks, not counting that of `finally:`."""
         return self.record.tasks - self.has_last > 1
 
     @property
@@ -165,34 +164,34 @@ class RunFolder:
 
     @property
     def labels(self) -> Labels:
-        """The tags by which it can be found, and what somebody has written about it."""
+        """Its tags and its note."""
         from fairway_runner.runs.labels import read_labels
 
         return read_labels(self.folder, self.record)
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """The words by which it can be found."""
+        """Its tags."""
         return self.labels.tags
 
     @property
     def note(self) -> str:
-        """What somebody has written about it."""
+        """Its note."""
         return self.labels.note
 
     def label(
         self, add: Iterable[str] = (), *, remove: Iterable[str] = (), note: str | None = None
     ) -> Labels:
-        """Adds tags, takes some off, writes another note where one is given; returns all.
+        """Adds and removes tags, and replaces the note if one is given; returns all of them.
 
-        UserError for what cannot be a tag, and for one to take off that is not there.
+        Raises UserError for a text that cannot be a tag, and for a missing tag to remove.
         """
         from fairway_runner.runs.labels import write_labels
 
         return write_labels(self.folder, self.record, add, remove, note)
 
     def log_text(self, index: int = 0) -> str:
-        """All that a task printed so far."""
+        """All that a task has printed so far."""
         try:
             return self.log(index).read_text(encoding="utf-8", errors="replace")
         except FileNotFoundError:

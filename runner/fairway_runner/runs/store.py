@@ -32,7 +32,7 @@ __all__ = ["FINAL_STATES", "Run", "RunRecord", "RunStore"]
 
 @dataclass(frozen=True)
 class Run(RunFolder):
-    """A run: what can be read from its folder, and what its engine does with it."""
+    """A submitted run: its record, states, logs and results, and what can be done with it."""
 
     def _recorded(self) -> RunState:
         """Not that of a target which the run leaves: it goes on."""
@@ -49,12 +49,12 @@ class Run(RunFolder):
 
     @property
     def metrics(self) -> dict[str, float]:
-        """The last value of each metric of the first task; of a sweep, look at its `tasks`."""
+        """The last value of each metric of the first task; for a sweep, use `tasks`."""
         return self.tasks[0].metrics
 
     @cached_property
     def engine(self) -> Engine:
-        """What runs it, with a connection of its own where that is elsewhere."""
+        """The engine that runs it, with its own connection to a remote target."""
         from fairway_runner.engines.engine import engine_for, engine_of_steps
         from fairway_runner.targets.lookup import submitted_to
 
@@ -63,12 +63,12 @@ class Run(RunFolder):
         return engine_for(submitted_to(self))
 
     def reread(self) -> None:
-        """Forgets what was read of it: it may be on another target by now."""
+        """Discards what was read of it, because it may have moved to another target."""
         for name in ("record", "engine"):
             self.__dict__.pop(name, None)
 
     def refresh(self, *, logs: bool = False) -> None:
-        """Brings its folder up to date where it runs elsewhere: states, and logs if wanted."""
+        """Updates its folder from a remote target: the states and, with `logs`, the logs."""
         if runs_here(self.record.engine):
             return
         with fallback.staying(self.folder) as stays:
@@ -76,9 +76,8 @@ class Run(RunFolder):
                 self._engine_now().refresh([self], logs=logs)
 
     def follow(self, *, logs: bool = False) -> None:
-        """The same for a command that follows it to its end: one that may go to other targets is
-        taken to the next where this one has no room for it, and one of several steps begins those
-        whose time has come."""
+        """Like `refresh`, and keeps the run going: one with several targets moves to the next if
+        this one has no room, and one with steps starts those that are due."""
         if steps.has_steps(self.folder):
             cast("StepsEngine", self.engine).go_on(self, logs=logs)
             return
@@ -101,7 +100,7 @@ class Run(RunFolder):
 
     @property
     def figures(self) -> dict[str, list[Sample]]:
-        """How it has used its nodes: the samples of each by its name, brought up to date."""
+        """The samples of its nodes, by node name, up to date: GPUs, memory, network and more."""
         from fairway_runner.runs.figures import figures
 
         self.engine.bring_figures(self)
@@ -117,12 +116,13 @@ class Run(RunFolder):
         tail: int | None = None,
         since: datetime | float | None = None,
     ) -> list[LogLine]:
-        """What its tasks have printed, brought up to date: a record for each line.
+        """The lines that its tasks have printed, up to date: one record per line.
 
-        Of those the ones of a task, a rank and an attempt, from 1, that hold a pattern and were
-        printed `since` a moment (in seconds since 1970, or as a datetime) or up to ten seconds
-        before, and of each task the last `tail` of them. UserError for what is not there, and where
-        the log does not tell ranks, attempts or times apart.
+        The arguments select the lines of one task, rank or attempt (from 1), those that match the
+        regular expression `grep`, those printed after `since` (seconds since 1970, or a datetime;
+        exact to ten seconds), and the last `tail` lines of each task. Raises UserError for a task,
+        rank or attempt that does not exist, and if the log does not record ranks, attempts or
+        times.
         """
         from fairway_runner.runs.log_lines import log_lines, task_numbers
 
@@ -136,8 +136,8 @@ class Run(RunFolder):
         )
 
     def cancel(self, task: str | int | None = None) -> None:
-        """Ends the run early, or one task of it: its number, `finally`, or the name of a step;
-        returns when that has ended."""
+        """Cancels the run, or only `task`: a number, `finally`, or the name of a step. Returns when
+        it has ended."""
         if task is not None:
             from fairway_runner.runs.one_task import cancel_task
 

@@ -35,7 +35,7 @@ SYNCED = Path(".fairway", "targets.json")
 
 @dataclass(frozen=True)
 class KnownTarget:
-    """A target, and the file that it was read from; "" for `local` where no file names it."""
+    """A target, and the file that defines it; "" for `local` if no file does."""
 
     target: Target
     source: str
@@ -76,7 +76,7 @@ def as_known_now(recorded: Target) -> Target:
 
 
 def all_targets(folder: str | Path | None = None) -> dict[str, KnownTarget]:
-    """Every target of the project that a folder is in, by default the current one, by name."""
+    """The targets of the project that `folder` is in, by default the current one, by name."""
     found = {LOCAL: KnownTarget(Target.local(), "")}
     folder, file = find_project(None if folder is None else Path(folder))
     for target in _synced(folder / SYNCED):

@@ -48,7 +48,7 @@ function follow(offsets) {
   const events = new EventSource(address);
   events.onopen = () => away.replaceChildren();
   events.onerror = () => {
-    away.textContent = "The server does not answer. Once it runs again, open the address that it printed: this page goes on then.";
+    away.textContent = "The server does not answer. Once it runs again, open the address that it printed: this page continues then.";
     // The browser asks again by itself while nobody answers, and no more after a refusal.
     if (events.readyState === EventSource.CLOSED) setTimeout(follow, pause, offsets);
   };

@@ -81,8 +81,8 @@ def _options() -> argparse.Namespace:
     parser = _COMMAND.parser(
         "An Azure Batch account on this machine, with Azurite beside it for storage. "
         "Its pool is `sim`. It runs until interrupted, and prints the variables to set.",
-        "While it runs: bin/batch-simulator preempt|lose|restore NODE tells what befalls a "
-        "node, and bin/batch-simulator fault KIND what of requests.",
+        "While it runs: bin/batch-simulator preempt|lose|restore NODE acts on a node, and "
+        "bin/batch-simulator fault KIND makes requests fail.",
     )
     parser.add_argument("--nodes", type=number(0, 100), default=4, help="nodes of the pool (4)")
     parser.add_argument(
@@ -91,16 +91,16 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--shared-network",
         action="store_true",
-        help="nodes have this machine's network, and so its way to the internet",
+        help="let nodes use this machine's network, with its internet access",
     )
     parser.add_argument(
         "--state",
         type=folder,
         metavar="DIR",
-        help="keep storage, the shared folder and the key there",
+        help="folder for storage, the shared folder and the key",
     )
     parser.add_argument(
-        "--vm-size", default="Standard_D4s_v6", help="what the nodes say they are (Standard_D4s_v6)"
+        "--vm-size", default="Standard_D4s_v6", help="the VM size of the nodes (Standard_D4s_v6)"
     )
     return parser.parse_args()
 

@@ -69,13 +69,13 @@ def _request(options: argparse.Namespace) -> tuple[str, str, dict[str, Any]]:
 def _options(words: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bin/batch-simulator")
     actions = parser.add_subparsers(dest="action", required=True)
-    preempt = actions.add_parser("preempt", help="take a Spot node away; its tasks begin again")
+    preempt = actions.add_parser("preempt", help="evict a Spot node; its tasks start again")
     preempt.add_argument("--notice", type=float, default=0, metavar="SECONDS")
-    lose = actions.add_parser("lose", help="let a node fall silent; its tasks begin again")
-    restore = actions.add_parser("restore", help="bring a node back that was lost, as a new one")
+    lose = actions.add_parser("lose", help="make a node stop responding; its tasks start again")
+    restore = actions.add_parser("restore", help="replace a lost node with a new one")
     for each in (preempt, lose, restore):
-        each.add_argument("node", help="as fairway nodes list batch-sim names it")
-    _add_fault(actions.add_parser("fault", help="let requests go wrong, until `fault off`"))
+        each.add_argument("node", help="a name from: fairway nodes list batch-sim")
+    _add_fault(actions.add_parser("fault", help="make requests fail, until `fault off`"))
     return parser.parse_args(words)
 
 
@@ -84,24 +84,32 @@ def _add_fault(fault: argparse.ArgumentParser) -> None:
         "kind",
         choices=(*get_args(Kind), _OFF),
         help="status: answer with --status; timeout: be silent for --seconds; cut: hang up; torn: "
-        "reset in the middle of the answer; slow: let the answer trickle for --seconds; latency: "
-        "answer after --seconds; half: let single tasks of a request fail; expired: refuse the "
-        "token; off: none of these any more",
+        "reset in the middle of the answer; slow: send the answer slowly, for --seconds; latency: "
+        "answer after --seconds; half: fail single tasks of a request; expired: refuse the "
+        "token; off: end all of these",
     )
-    fault.add_argument("--status", type=_status, metavar="CODE", help="of `status` (503)")
-    fault.add_argument("--share", type=_share, metavar="0…1", help="of the requests (1: all)")
-    fault.add_argument("--count", type=_number, metavar="N", help="requests at most (any number)")
-    fault.add_argument("--skip", type=_number, metavar="N", help="requests that are spared first")
+    fault.add_argument(
+        "--status", type=_status, metavar="CODE", help="status code of `status` (503)"
+    )
+    fault.add_argument("--share", type=_share, metavar="0…1", help="share of the requests (1: all)")
+    fault.add_argument(
+        "--count", type=_number, metavar="N", help="at most this many requests (no limit)"
+    )
+    fault.add_argument("--skip", type=_number, metavar="N", help="leave the first N requests alone")
     fault.add_argument("--seconds", type=_seconds, metavar="N")
     fault.add_argument("--method", choices=("GET", "POST", "PUT", "PATCH", "DELETE"))
-    fault.add_argument("--path", type=_pattern, metavar="REGEX", help="found in the request's path")
+    fault.add_argument(
+        "--path", type=_pattern, metavar="REGEX", help="only requests whose path matches"
+    )
     fault.add_argument(
         "--applied",
         action="store_true",
         default=None,
-        help="the request takes effect, and its answer is lost",
+        help="apply the request, but lose its answer",
     )
-    fault.add_argument("--retry-after", type=_seconds, metavar="SECONDS", help="what it advises")
+    fault.add_argument(
+        "--retry-after", type=_seconds, metavar="SECONDS", help="value of the header Retry-After"
+    )
 
 
 def _status(text: str) -> int:

@@ -81,9 +81,9 @@ def _serve(options: argparse.Namespace, ready: Callable[[], None]) -> int:
 def _options() -> argparse.Namespace:
     parser = _COMMAND.parser(
         "A Kubernetes cluster on this machine: an API server for kubectl, and nodes "
-        "whose pods are processes; fairway.yaml has it as the target kubernetes-sim, by the "
-        "kubeconfig that it keeps in .fairway. It runs until interrupted, and prints the variables "
-        "by which kubectl finds it.",
+        "whose pods are processes; in fairway.yaml it is the target kubernetes-sim, with "
+        "a kubeconfig in .fairway. It runs until interrupted, and prints the variables with which "
+        "kubectl finds it.",
     )
     parser.add_argument(
         "--nodes", type=number(1, 100), default=3, help="nodes of the pool `sim` (3)"
@@ -92,13 +92,13 @@ def _options() -> argparse.Namespace:
         "--port", type=number(0, 65535), default=0, help="port on 127.0.0.1 (0: any)"
     )
     parser.add_argument(
-        "--state", type=folder, metavar="DIR", help="keep what claims of storage hold there"
+        "--state", type=folder, metavar="DIR", help="folder for the data of storage claims"
     )
     parser.add_argument("--kueue", action="store_true", help="with Kueue, and a queue `sim`")
     parser.add_argument(
         "--any-image",
         action="store_true",
-        help="take every image's name for that of this machine's programs",
+        help="accept any image name for this machine's programs",
     )
     return parser.parse_args()
 

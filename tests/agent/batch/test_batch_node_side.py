@@ -281,7 +281,7 @@ class TestShares:
 
     def test_a_node_that_is_too_small(self, work: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert self.task(work, 3).run().exit_code == NO_START
-        said = "the task was not started: it wants 3 GPUs, and the node has 2 GPUs and 4 cores"
+        said = "the task was not started: it needs 3 GPUs, and the node has 2 GPUs and 4 cores"
         assert said in capsys.readouterr().out
 
     def test_a_folder_that_another_has_made(

@@ -105,7 +105,7 @@ def test_a_list_that_expires_is_begun_again(account: Path) -> None:
 def test_lists_that_all_expire_are_no_answer(account: Path) -> None:
     first = ok({"items": [{"n": 1}], "metadata": {"continue": "next"}})
     found, _ = reach(account, *[first, refused(410, EXPIRED)] * 100)
-    with pytest.raises(Fault, match="forgets its lists before they are read") as raised:
+    with pytest.raises(Fault, match="drops its lists before they are read") as raised:
         found.list(CORE, "pods", {})
     assert raised.value.record["id"] == api.NO_ANSWER
 
@@ -119,7 +119,7 @@ def test_a_refusal_that_nobody_expects_is_said_in_words(
         found.list(CORE, "pods", {})
     told = raised.value.record
     assert told["message"] == (
-        'the API server of Kubernetes does not do it: pods is forbidden: User "x" cannot list'
+        'the API server of Kubernetes refuses: pods is forbidden: User "x" cannot list'
     )
     assert told["exit_code"] == code
     assert ("fairway targets prepare" in str(told["hint"])) is (code == 4)

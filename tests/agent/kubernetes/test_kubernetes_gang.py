@@ -76,7 +76,7 @@ def test_it_is_not_waited_for_for_ever(pod: Path, monkeypatch: pytest.MonkeyPatc
     now.now += gang.PATIENCE
     assert not group.is_whole()
     now.now += 1
-    with pytest.raises(Fault, match="1 of its 3 pods were there after 15 min") as raised:
+    with pytest.raises(Fault, match="1 of its 3 pods had started after 15 min") as raised:
         group.is_whole()
     assert "Kueue" in raised.value.record["hint"]
 
@@ -87,7 +87,7 @@ def test_what_keeps_another_from_coming_ends_the_wait(pod: Path) -> None:
     arrive(group, 0)
     why = "its image own:1 cannot be pulled: manifest unknown"
     whys.write(group.folder / whys.GANG, why)
-    with pytest.raises(Fault, match=f"2 of its 3 pods did not come: {why}"):
+    with pytest.raises(Fault, match=f"2 of its 3 pods did not start: {why}"):
         group.is_whole()
     assert not group.is_whole()  # it may be otherwise for who begins again
     whys.write(group.folder / whys.GANG, why)
@@ -141,7 +141,7 @@ def test_what_keeps_another_from_its_place_ends_the_wait(
     assert group.gather() is None
     why = "its image own:1 cannot be pulled: manifest unknown"
     whys.write(group.folder / whys.GANG, why)
-    with pytest.raises(Fault, match=f"nothing comes in place of a pod that is gone: {why}") as said:
+    with pytest.raises(Fault, match=f"a pod that is gone cannot be replaced: {why}") as said:
         group.gather()
     assert "fairway retry RUN" in said.value.record["hint"]
     assert group.gather() is None  # it may be otherwise for who begins again

@@ -63,7 +63,7 @@ def test_who_comes_first_is_counted(server: Server) -> None:
         "old": "2 other jobs come first; ",
         "newest": "3 other jobs come first; ",
         "other": "",
-        "aside": "its queue has put it aside: somebody has stopped it",
+        "aside": "its queue has put it back: it was stopped by someone",
     }
     assert found["high"] == Why(f"waiting for quota: {LACKS}")
 

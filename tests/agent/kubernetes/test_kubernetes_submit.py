@@ -187,9 +187,7 @@ class TestNames:
         self.leave(cluster, server)
         self.being_deleted(server, monkeypatch)
         folder = cluster.bring("job-a", [1])
-        with pytest.raises(
-            Fault, match="the Job job-a-0-0 that was deleted is still there"
-        ) as said:
+        with pytest.raises(Fault, match="the deleted Job job-a-0-0 still exists") as said:
             ask(cluster, "job-a")
         assert said.value.record["hint"].endswith("kubectl get pods -l fairway.dev/run=job-a")
         assert folder.exists()
@@ -213,7 +211,9 @@ class TestNames:
             return False
 
         monkeypatch.setattr(server, "create", conflict)
-        with pytest.raises(Fault, match="makes no Job job-a-0-0, for a conflict with another"):
+        with pytest.raises(
+            Fault, match="could not create the Job job-a-0-0, because of a conflict with another"
+        ):
             ask(cluster, "job-a")
         assert len(asked) == len(set(asked))  # none at once after another
         monkeypatch.setattr(server, "create", create)
@@ -235,7 +235,7 @@ class TestNames:
             spec["volumes"][0]["persistentVolumeClaim"]["claimName"] = "theirs"
         before = json.dumps(job)
         folder = cluster.bring("job-a", [1], last=True)
-        words = "Jobs of a run job-a whose shared folder is another"
+        words = "Jobs of a run job-a with another shared folder"
         with pytest.raises(Fault, match=words) as said:
             ask(cluster, "job-a")
         assert said.value.record["exit_code"] == 2
@@ -258,7 +258,7 @@ class TestNames:
             return create(base, kind, manifest)
 
         monkeypatch.setattr(server, "create", race)
-        with pytest.raises(Fault, match="whose shared folder is another"):
+        with pytest.raises(Fault, match="with another shared folder"):
             ask(cluster, "job-a")
         assert [*server.of("jobs")] == ["job-a-0-1"]
         assert not folder.exists()

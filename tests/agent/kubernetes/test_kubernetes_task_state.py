@@ -237,7 +237,7 @@ class TestEnded:
             (
                 terminated(1, "Error"),
                 5,
-                f"its pod ended before it could say why: kubectl logs {NAME}-1-abcde",
+                f"its pod ended before it could report why: kubectl logs {NAME}-1-abcde",
             ),
         ],
     )

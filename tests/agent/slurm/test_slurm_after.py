@@ -112,7 +112,9 @@ def test_its_job_gives_up_on_what_is_never_known(
     own, now = own_job(shared), iter(range(0, 1000, 200))
     monkeypatch.setattr(job.time, "monotonic", lambda: next(now))
     monkeypatch.setattr(job.time, "sleep", lambda _: None)
-    with pytest.raises(Fault, match="it is not known how those have ended that") as caught:
+    with pytest.raises(
+        Fault, match="it is not known how the runs that it comes after have ended"
+    ) as caught:
         own.may_begin()
     assert caught.value.said.endswith("; once it is: fairway retry own")
 

@@ -99,7 +99,7 @@ def test_the_hpc_image_has_docker_which_will_do(run: Path, monkeypatch: pytest.M
 def test_shared_memory_is_the_nodes_own(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(container.shutil, "which", lambda name: f"/usr/bin/{name}")
     write(run, image=IMAGE, shm_size="999999g")
-    with pytest.raises(Fault, match="the job wants 999999g"):
+    with pytest.raises(Fault, match="the job needs 999999g"):
         container.entry_of(run, "/data/code", [])
 
 

@@ -76,7 +76,7 @@ def test_the_token_is_taken_from_where_a_proxy_puts_it(
     assert shared.get("/", headers={header: before + entra.token("Reader")}).status_code == 200
     wrong = shared.get("/", headers={header: before + entra.token("Reader", key="two")})
     assert wrong.status_code == 401
-    assert "the token of the sign-in is not good here" in wrong.text
+    assert "the token of the sign-in is not accepted" in wrong.text
 
 
 @pytest.mark.parametrize(
@@ -489,7 +489,7 @@ def test_secrets_of_the_project_are_no_job_files(
     check = client.post("/api/v1/check", json={"file": file, **far}, headers=OURS)
     for answer in (page, check):
         assert answer.status_code == 422
-        assert "is no file of the project" in answer.text
+        assert "is not a file of the project" in answer.text
         assert "hidden-word" not in answer.text
 
 

@@ -48,7 +48,7 @@ def test_the_page_has_a_line_for_each_and_their_sum(client: TestClient) -> None:
     page = client.get("/cost?by=tag").text
     assert EVIL not in page
     assert "&lt;script&gt;alert(1)" in page
-    assert "A run with several tags is in each of them" in page
+    assert "A run with several tags counts under each" in page
     assert "No run to show" in client.get("/cost?since=2001-09-10").text
 
 

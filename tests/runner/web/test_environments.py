@@ -67,7 +67,7 @@ def test_one_has_its_cost_and_its_picture(
     assert "2 × Standard_ND96isr_H100_v5" in page
     assert 'src="/api/v1/environments/demo/diagram"' in page
     monkeypatch.setattr("shutil.which", lambda _: None)
-    assert "A picture needs Graphviz" in client.get("/environments/demo").text
+    assert "The diagram needs Graphviz" in client.get("/environments/demo").text
 
 
 @pytest.mark.parametrize("name", ["none", "..%2fmine", "%2fetc%2fpasswd", "mine.yaml", "--help"])

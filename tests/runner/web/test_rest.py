@@ -91,8 +91,8 @@ def test_runs_of_one_moment_are_on_one_page_each(
         ("runs?since=x", "`x` is neither a duration nor a date"),
         ("runs?columns=x", "there is no column `x`"),
         ("runs?state=failed&state=x", "no run is ever `x`"),
-        ("runs/job-a/log?raw=true&task=all", "`raw` is of one log as it stands"),
-        ("runs/job-a/log?raw=true&rank=0", "`raw` is of one log as it stands"),
+        ("runs/job-a/log?raw=true&task=all", "`raw` is for one whole log"),
+        ("runs/job-a/log?raw=true&rank=0", "`raw` is for one whole log"),
     ],
 )
 def test_what_cannot_be_asked(
@@ -198,7 +198,7 @@ def test_runs_are_filtered(client: TestClient, make_run: MakeRun) -> None:
         ("limit=0", "`limit` is not a number of runs"),
         ("limit=many", "`limit` is not a number of runs"),
         ("limit=99999999999", "`limit` is not a number of runs"),
-        ("before=yesterday", "`before` is not a moment"),
+        ("before=yesterday", "`before` is not a time"),
     ],
 )
 def test_a_wrong_query_is_a_finding(client: TestClient, query: str, said: str) -> None:

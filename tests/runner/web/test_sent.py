@@ -86,7 +86,9 @@ def test_paths_that_lead_elsewhere(client: TestClient, project: Path, path: str)
     before = sorted(project.parent.iterdir())
     answer = _check(client, _send(client, _line([[path, 1, False]]) + b"x"))
     assert answer.status_code == 422
-    assert "is no path of a file of code" in answer.text or "does not say which" in answer.text
+    assert (
+        "is not the path of a code file" in answer.text or "does not list its files" in answer.text
+    )
     assert sorted(project.parent.iterdir()) == before
     if path:
         answer = _check(client, _send(client, _line([], folder=path)))
@@ -96,17 +98,17 @@ def test_paths_that_lead_elsewhere(client: TestClient, project: Path, path: str)
 @pytest.mark.parametrize(
     ("pieces", "message"),
     [
-        ([b"x"], "it does not say which files it has"),
-        ([b"[" * 100_000 + b"\n"], "it does not say which files it has"),
-        ([b"{}\n"], "it does not say which files it has"),
-        ([_line([["a", 1]])], "it does not say which files it has"),
-        ([_line([["a", True, False]])], "it does not say which files it has"),
-        ([_line([["a", -1, False]])], "it does not say which files it has"),
-        ([_line([["a", 1 << 40, False]])], "it does not say which files it has"),
-        ([_line([["a", 0, False]] * 20_001)], "it does not say which files it has"),
-        ([_line([], git={**_GIT, "commit": "\x1b"})], "it does not say which files it has"),
+        ([b"x"], "it does not list its files"),
+        ([b"[" * 100_000 + b"\n"], "it does not list its files"),
+        ([b"{}\n"], "it does not list its files"),
+        ([_line([["a", 1]])], "it does not list its files"),
+        ([_line([["a", True, False]])], "it does not list its files"),
+        ([_line([["a", -1, False]])], "it does not list its files"),
+        ([_line([["a", 1 << 40, False]])], "it does not list its files"),
+        ([_line([["a", 0, False]] * 20_001)], "it does not list its files"),
+        ([_line([], git={**_GIT, "commit": "\x1b"})], "it does not list its files"),
         ([_line([["a", 2, False]]), b"x"], "it ends before its last file does"),
-        ([_line([["a", 1, False]]), b"xy"], "it goes on after its last file"),
+        ([_line([["a", 1, False]]), b"xy"], "it continues after its last file"),
         ([_line([["a", 0, False], ["a", 0, False]])], "twice, or a file and a folder"),
         ([_line([["a", 0, False], ["a/b", 0, False]])], "twice, or a file and a folder"),
         ([_line([["a/b", 0, False], ["a", 0, False]])], "twice, or a file and a folder"),
@@ -134,11 +136,11 @@ def test_pieces_that_are_refused(client: TestClient, monkeypatch: pytest.MonkeyP
     for body in (b"", b"[]", b'{"pieces": []}', b'{"pieces": ["../x"]}', b'{"pieces": "x"}'):
         answer = client.post("/api/v1/code", content=body)
         assert answer.status_code == 422
-        assert "this is no list of up to 2,000 pieces" in answer.text
+        assert "this is not a list of up to 2,000 pieces" in answer.text
     many = {"pieces": [name] * 2_001}
     assert client.post("/api/v1/code", json=many).status_code == 422
     for code in (name, "../x", ""):
-        assert "the server has not the code" in _check(client, code).text
+        assert "the server does not have the code" in _check(client, code).text
     monkeypatch.setattr("fairway_web.sent._MOST_KEPT", 3)
     answer = client.post(f"/api/v1/code/{digest_of(b'four')}", content=b"four")
     assert answer.status_code == 422
@@ -148,9 +150,9 @@ def test_pieces_that_are_refused(client: TestClient, monkeypatch: pytest.MonkeyP
 def test_what_code_is_not_given_with(client: TestClient, store: RunStore) -> None:
     code = _send(client, _line([]))
     answer = client.post("/api/v1/check", json={"code": code})
-    assert "`code` is of a job, and there is none" in answer.text
+    assert "`code` needs a `job`" in answer.text
     answer = _check(client, code, file="a\nb")
-    assert "`file` is no name of a file" in answer.text
+    assert "`file` is not the name of a file" in answer.text
     asked = {"job": JOB, "code": code, "run_id": "a-one"}
     assert client.post("/api/v1/runs", json=asked).status_code == 201
     store.find("a-one").wait()
@@ -169,7 +171,7 @@ def test_what_nobody_asks_for_goes_after_a_day(client: TestClient, store: RunSto
     _send(client, _line([]))
     assert (own / digest_of(b"x")).exists()
     assert not left.exists()
-    assert "the server has not the code" in _check(client, code).text
+    assert "the server does not have the code" in _check(client, code).text
 
 
 @pytest.fixture
@@ -192,7 +194,7 @@ def test_each_person_has_a_folder(sign_in: SignIn, far: dict[str, Any]) -> None:
     code = _send(sign_in("Submitter"), _line([]))
     assert _check(sign_in("Submitter"), code, **far).is_success
     other = sign_in("Submitter", oid="id-bob")
-    assert "the server has not the code" in _check(other, code, **far).text
+    assert "the server does not have the code" in _check(other, code, **far).text
 
 
 def test_sent_code_runs_nothing_on_the_server(
@@ -250,7 +252,7 @@ def test_git_does_not_look_at_sent_code(
     files = {"HEAD": b"ref: x\n", "config": b"[core]\n", "objects/a": b"", "refs/a": b""}
     listed = [[name, len(content), False] for name, content in files.items()]
     answer = _check(client, _send(client, _line(listed), b"".join(files.values())))
-    assert "`HEAD` is no path of a file of code" in answer.text
+    assert "`HEAD` is not the path of a code file" in answer.text
     del files["HEAD"], listed[0]
     said = {"commit": "a" * 40, "dirty": True, "untracked": ["x"]}
     code = _send(client, _line(listed, git=said), b"".join(files.values()))

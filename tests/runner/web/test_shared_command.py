@@ -128,7 +128,10 @@ def test_keys_are_read_by_https_from_one_place(login: tuple[str, Path], entra: E
     for path, why in (("/moved", "Found"), ("/none", "Not Found")):
         with pytest.raises(OSError, match=why):
             fetched(f"https://{host}{path}", TENANT, str(authorities))
-    for path, why in (("/large", "answers with too much"), ("/list", "answers with something")):
+    for path, why in (
+        ("/large", "the answer is too large"),
+        ("/list", "the answer is not the expected"),
+    ):
         with pytest.raises(ValueError, match=why):
             fetched(f"https://{host}{path}", TENANT, str(authorities))
     with pytest.raises(OSError, match="openid-configuration: "):

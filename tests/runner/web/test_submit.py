@@ -152,7 +152,7 @@ def test_no_file_outside_of_the_project_is_read(
     answer = client.post("/api/v1/check", json={"file": file})
     assert answer.status_code == 422
     if file:
-        named = "is no file of the project" in said(answer)
+        named = "is not a file of the project" in said(answer)
         assert named or said(answer).endswith("File name too long")
     page = client.get("/submit", params={"from": f"file:{file}", "once": "abcdef"})
     assert page.status_code == 422
@@ -170,7 +170,7 @@ def test_no_file_outside_of_the_project_is_read(
         (b'{"job": 1}', "`job`: expected text, found the number 1"),
         (b'{"job": "\\ud800"}', "the request is not JSON"),
         (b'{"target": "local"}', "`target`: expected a list"),
-        (b'{"job": "name: a", "file": "../x"}', "is no file of the project"),
+        (b'{"job": "name: a", "file": "../x"}', "is not a file of the project"),
         (b'{"run": "none"}', "there is no run `none`"),
     ],
 )
@@ -219,8 +219,8 @@ def test_a_run_is_run_again_with_changes(
     ("asked", "message"),
     [
         ({"file": "job.yaml"}, "`run` and `file` cannot be combined"),
-        ({"target": ["local", "other"]}, "a run is run again on one target"),
-        ({"patience": "10m"}, "a run is run again on one target"),
+        ({"target": ["local", "other"]}, "a rerun has one target"),
+        ({"patience": "10m"}, "a rerun has one target"),
         ({"job": JOB + "code: {path: src}\n"}, "`code`: a rerun has the code of hello-first"),
         ({"job": JOB + "code: src\n"}, "`code`: a rerun has the code of hello-first"),
         ({"job": JOB + "checkpoint: x\n"}, "`checkpoint`"),

@@ -119,7 +119,7 @@ def test_a_target_that_does_not_answer_is_shown_all_the_same(
 
 
 def test_a_target_without_an_address_says_so(client: TestClient, engine: Engine) -> None:
-    assert "It takes no jobs yet" in client.get("/targets/pair").text
+    assert "It accepts no jobs yet" in client.get("/targets/pair").text
 
 
 @pytest.mark.parametrize("path", ["/targets/none", "/api/v1/targets/none/nodes", "/targets/%3Cb"])
@@ -145,7 +145,7 @@ def test_nodes_are_drained_and_resumed(browser: TestClient, engine: Engine) -> N
 def test_what_cannot_be_done_to_a_node(browser: TestClient, engine: Engine) -> None:
     for form, said in (
         ({"action": "drain"}, "no node was selected"),
-        ({"action": "burn", "node": "nd-1"}, "a node is not `burn`ed"),
+        ({"action": "burn", "node": "nd-1"}, "`burn` is not an action for nodes"),
         ({"action": "drain", "node": ["none", "nd-1"]}, "there is no node none"),
     ):
         answer = browser.post("/targets/nd", data=form, headers=ORIGIN)

@@ -397,5 +397,5 @@ def test_quantities(text: str, amount: float) -> None:
 
 @pytest.mark.parametrize("text", ["", "x", "1 G", "1KK", "--1"])
 def test_what_is_no_quantity(text: str) -> None:
-    with pytest.raises(ValueError, match="is no quantity"):
+    with pytest.raises(ValueError, match="is not a quantity"):
         parse(text)

@@ -71,7 +71,7 @@ def test_a_job_with_a_mistake_then_right_is_one_run(project: Path, page: Page) -
 
 
 @pytest.mark.parametrize(
-    ("label", "text"), [("Job", "comand: echo\n"), ("Settings over it", "comand=echo")]
+    ("label", "text"), [("Job", "comand: echo\n"), ("Settings to change", "comand=echo")]
 )
 def test_what_is_typed_before_the_script_is_there_is_checked(
     page: Page, label: str, text: str
@@ -125,7 +125,7 @@ def test_the_keyboard_is_enough(project: Path, page: Page) -> None:
         pytest.fail("the Tab key does not lead there")
 
     page.keyboard.press("Tab")
-    skip = page.get_by_text("Skip to the content")
+    skip = page.get_by_text("Skip to content")
     expect(skip).to_be_focused()
     expect(skip).to_be_in_viewport()
     go_to(page.get_by_role("link", name="Submit"))
