@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, WithJsonSchema
 
 from fairway_core.findings import Finding, Location, UserError
 from fairway_core.yaml_text import DataPath, YamlText, nearest_mark, parse_yaml
@@ -92,6 +92,15 @@ class FieldError(ValueError):
         super().__init__(message)
         self.hint = hint
         self.path = path
+
+
+def written_as(pattern: str) -> WithJsonSchema:
+    """How text that a validator checks is written, for the schema of editors.
+
+    >>> written_as("[a-z]+").json_schema
+    {'type': 'string', 'pattern': '^(?:[a-z]+)$'}
+    """
+    return WithJsonSchema({"type": "string", "pattern": f"^(?:{pattern})$"})
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
-from fairway_core.documents import FieldError
+from fairway_core.documents import FieldError, written_as
 
 _EMAIL = re.compile(r"[^@\s,;<>]+@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+")
 
@@ -27,5 +27,5 @@ def _emails(addresses: tuple[str, ...]) -> tuple[str, ...]:
     return addresses
 
 
-Email = Annotated[str, AfterValidator(_email)]
+Email = Annotated[str, AfterValidator(_email), written_as(_EMAIL.pattern)]
 Emails = Annotated[tuple[Email, ...], AfterValidator(_emails)]

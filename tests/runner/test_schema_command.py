@@ -12,9 +12,13 @@ from ruamel.yaml import YAML
 from typer.testing import CliRunner
 
 from fairway_cli.main import app
+from fairway_core.environment import load_environment
 from fairway_core.environment.model import Environment
+from fairway_core.findings import UserError
 from fairway_core.schema import field_words, models_in
+from fairway_core.target import Target
 from fairway_runner.jobs.job import Job
+from fairway_runner.jobs.job_file import load_job
 
 ROOT = Path(__file__).resolve().parents[2]
 JOBS = sorted(ROOT.glob("examples/*/*.yaml"))
@@ -219,3 +223,108 @@ def test_defaults_are_what_a_file_may_say(environments: Any, jobs: Any) -> None:
                     continue
                 fits = jsonschema.Draft202012Validator({**each, "$defs": schema["$defs"]})
                 assert fits.is_valid(each["default"]), f"{name}.{field}: {each['default']}"
+
+
+ENVIRONMENT = """\
+name: lab
+location: westeurope
+access:
+  ssh_keys: [ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu]
+clusters: {box: {engine: ssh, size: Standard_ND96isr_H100_v5, nodes: 1}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "fits"),
+    [
+        ("", True),
+        ("zone: 1", True),
+        ("zone: none", True),
+        ('zone: "1"', False),
+        ("protect: false", True),
+        ("protect: 1", False),
+        ("tags: {owner: ada}", True),
+        ("tags: {owner: 7}", False),
+        ("registry: {}", True),
+        ("registry: null", True),
+        ("registry: true", False),
+        ("vault: {sku: premium}", True),
+        ("vault: {sku: Premium}", False),
+        ("checks: {ignore: [no-budget]}", True),
+        ("checks: {ignore: no-budget}", False),
+        ("monitoring: {emails: [ada@example.com], retention: 30d}", True),
+        ("monitoring: {emails: [ada@example.com], retention: 30}", False),
+        ("monitoring: {emails: [ada]}", False),
+        ("monitoring: {emails: []}", False),
+        ("budget: {monthly: 100, emails: [ada@example.com]}", True),
+        ('budget: {monthly: "100", emails: [ada@example.com]}', False),
+        ("budget: {monthly: 0.5, emails: [ada@example.com]}", False),
+        ("filesystems: {data: {kind: nfs_server, path: /data}}", True),
+        ("filesystems: {data: {kind: nfs_server, path: data}}", False),
+        ("filesystems: {data: {kind: nfs_server, path: /data, versions: [4]}}", False),
+        ("filesystems: {data: {kind: nfs_server, path: /data, backup: {keep: 30d}}}", True),
+        ("filesystems: {data: {kind: nfs_server, path: /data, backup: {keep: 30}}}", False),
+        ("storage: {containers: {data: {expire: 30d}}}", True),
+        ("storage: {containers: {data: {expire: 30}}}", False),
+    ],
+)
+def test_schema_and_program_agree_on_environments(
+    environments: Any, tmp_path: Path, text: str, fits: bool
+) -> None:
+    file = tmp_path / "lab.yaml"
+    file.write_text(ENVIRONMENT + text)
+    assert _fits(environments, file.read_text()) is fits
+    if fits:
+        load_environment(file)
+    else:
+        with pytest.raises(UserError):
+            load_environment(file)
+
+
+@pytest.mark.parametrize(
+    ("text", "fits"),
+    [
+        ("timeout: 1.5h", True),
+        ("timeout: 60", False),
+        ('nodes: "2"', False),
+        ("processes_per_node: gpus", True),
+        ("processes_per_node: gpu", False),
+        ("retries: -1", False),
+        ("retry: {node: 1}", True),
+        ("retry: {nodes: 1}", False),
+        ("metrics: {loss: 'loss=([0-9.]+)'}", True),
+        ("metrics: {loss: {pattern: 'loss=(.*)', better: low}}", False),
+        ("outputs: {model: {}}", True),
+        ("outputs: [model]", False),
+        ("env: {A: x}", True),
+        ("env: {A: 1}", False),
+        ("priority: urgent", False),
+        ("priority: 2000", False),
+        ("container: img:1", False),
+        ("checkpoint: {grace: 10}", False),
+        ("sample_every: null", True),
+        ("sample_every: 5", False),
+        ("setup: {admin: true}", False),
+        ("target: {cheapest: [local], by: price}", True),
+        ("target: {cheapest: [local], by: cost}", False),
+        ("secrets: {KEY: key}", False),
+        ("max_cost: -1", False),
+        ("sweep: {points: {random: {count: 3, lr: {uniform: [0, 1]}}}}", True),
+        ("sweep: {points: {random: {count: 3, lr: {uniform: {low: 0, high: 1}}}}}", False),
+        ("sweep: {lr: [1]}", False),
+    ],
+)
+def test_schema_and_program_agree_on_jobs(jobs: Any, tmp_path: Path, text: str, fits: bool) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text(JOB + text)
+    assert _fits(jobs, file.read_text()) is fits
+
+    def read() -> None:
+        for each in load_job(file).tasks():
+            each.resolve(Target.local())
+
+    if fits:
+        read()
+    else:
+        with pytest.raises(UserError):
+            read()

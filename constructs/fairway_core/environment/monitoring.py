@@ -51,7 +51,7 @@ class Monitoring(Model, defer_build=True):
     """Logs and metrics of nodes in one workspace, and alerts; for Kubernetes, of nodes, pods and
     events."""
 
-    emails: Annotated[Emails, Field(min_length=1)]
+    emails: Annotated[Emails, Field(min_length=1, json_schema_extra={"minItems": 1})]
     """Addresses that alerts are sent to."""
     retention: Annotated[Days, AfterValidator(_retention)] = _RETENTION_DAYS[0]
     """How long to keep logs, from 30d to 730d."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator
 
-from fairway_core.documents import FieldError, Model
+from fairway_core.documents import FieldError, Model, written_as
 from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
@@ -205,8 +205,10 @@ def _size_text(value: object) -> object:
 
 SizeText = Annotated[str, BeforeValidator(_size_text, json_schema_input_type=str | DescribedSize)]
 OfferedSize = Annotated[SizeText, AfterValidator(_offered)]
-EnvironmentName = Annotated[str, AfterValidator(_environment_name)]
-Location = Annotated[str, AfterValidator(_location)]
+EnvironmentName = Annotated[
+    str, AfterValidator(_environment_name), written_as(_ENVIRONMENT_NAME.pattern)
+]
+Location = Annotated[str, AfterValidator(_location), written_as(_LOCATION.pattern)]
 Address = Annotated[IPv4Address, PlainValidator(_ip_address, json_schema_input_type=str)]
 Range = Annotated[IPv4Network, PlainValidator(_network, json_schema_input_type=str)]
-MountPath = Annotated[str, AfterValidator(_mount_path)]
+MountPath = Annotated[str, AfterValidator(_mount_path), written_as(_PATH.pattern)]

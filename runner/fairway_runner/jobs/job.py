@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator
 
 from fairway_agent.share import Wanted
-from fairway_core.documents import FieldError, Model
+from fairway_core.documents import FieldError, Model, written_as
 from fairway_core.durations import Span
 from fairway_core.image_names import is_image
 from fairway_core.notifications import Notify
@@ -25,9 +25,12 @@ _SHELL_KEEPS = {"BASHOPTS", "BASH_VERSINFO", "EUID", "PPID", "SHELLOPTS", "UID"}
 _SHELL_KEEPS |= {"BASHPID", "DIRSTACK", "FUNCNAME", "GROUPS", "IFS", "LINENO", "RANDOM"}
 _SHELL_KEEPS |= {"EPOCHREALTIME", "EPOCHSECONDS", "SECONDS", "SRANDOM", "_"}
 
+_JOB_NAME = r"[a-z][a-z0-9-]{0,39}"
+_SECRET_SOURCE = r"env:[A-Za-z_][A-Za-z0-9_]*|keyvault:[A-Za-z0-9-]{1,127}"  # noqa: S105 - how one is named
+
 
 def _job_name(value: str) -> str:
-    if not re.fullmatch(r"[a-z][a-z0-9-]{0,39}", value):
+    if not re.fullmatch(_JOB_NAME, value):
         raise FieldError(
             f"`{value[:60]}` is not a job's name",
             "up to 40 lower-case letters, digits and hyphens, the first of them a letter",
@@ -92,7 +95,7 @@ def _metric_pattern(value: str) -> str:
 
 
 def _secret_source(value: str) -> str:
-    if not re.fullmatch(r"env:[A-Za-z_][A-Za-z0-9_]*|keyvault:[A-Za-z0-9-]{1,127}", value):
+    if not re.fullmatch(_SECRET_SOURCE, value):
         hint = "write keyvault:NAME, or on `local` env:NAME, a variable of your own environment"
         raise FieldError("this does not name the source of a secret", hint)
     return value
@@ -138,10 +141,10 @@ def _some_patterns(value: tuple[str, ...]) -> tuple[str, ...]:
 OutputPattern = Annotated[str, AfterValidator(_output_pattern)]
 OutputPatterns = Annotated[tuple[OutputPattern, ...], AfterValidator(_some_patterns)]
 ExcludedPattern = Annotated[str, AfterValidator(_excluded)]
-JobName = Annotated[str, AfterValidator(_job_name)]
+JobName = Annotated[str, AfterValidator(_job_name), written_as(_JOB_NAME)]
 VariableName = Annotated[str, AfterValidator(_variable)]
 ProgramText = Annotated[str, AfterValidator(_program_text)]
-SecretSource = Annotated[str, AfterValidator(_secret_source)]
+SecretSource = Annotated[str, AfterValidator(_secret_source), written_as(_SECRET_SOURCE)]
 MetricPattern = Annotated[str, AfterValidator(_metric_pattern)]
 Image = Annotated[str, AfterValidator(_image)]
 SlurmName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
@@ -271,7 +274,7 @@ class Finally(Model):
 
 
 class Job(Model):
-    """One training job."""
+    """A training job: what to run, on how many nodes, and what to keep."""
 
     FOREIGN: ClassVar[Mapping[str, str]] = FOREIGN_KEYS
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Self
 
 from pydantic import AfterValidator, model_validator
 
-from fairway_core.documents import FieldError, Model
+from fairway_core.documents import FieldError, Model, written_as
 from fairway_core.durations import Span
 from fairway_core.target import Name
 
@@ -28,8 +28,11 @@ def _each_once(names: tuple[str, ...]) -> tuple[str, ...]:
 Names = Annotated[tuple[Name, ...], AfterValidator(_each_once)]
 
 
+_FIGURE = r"price(/[A-Za-z_][A-Za-z0-9_]*)?"
+
+
 def _figure(value: str) -> str:
-    if not re.fullmatch(r"price(/[A-Za-z_][A-Za-z0-9_]*)?", value):
+    if not re.fullmatch(_FIGURE, value):
         raise FieldError(f"`{value[:60]}` is not an order", "write `price`, or `price/METRIC`")
     return value
 
@@ -41,7 +44,7 @@ class Where(Model):
     """Names of targets, in order of preference."""
     cheapest: Names | None = None
     """Names of targets to order by cost, in place of `in_order`."""
-    by: Annotated[str, AfterValidator(_figure)] | None = None
+    by: Annotated[str, AfterValidator(_figure), written_as(_FIGURE)] | None = None
     """How to order them: by `price`, the price of a node, which is the default; or by
     `price/METRIC`, such as `price/images_per_second`, with the metric of the job's last successful
     run on each.
