@@ -35,7 +35,7 @@ class ExistingGroup(Component):
         stop_unless(
             self,
             "resource_group",
-            # Azure does not tell capitals from small letters in ids.
+            # Azure ignores case in ids.
             f'lower({found}) == "{group_id.lower()}"',
             f"{self.name} is in another subscription than Terraform deploys to: correct "
             "`resource_group.existing`, or choose the subscription with ARM_SUBSCRIPTION_ID",

@@ -138,7 +138,7 @@ def _query(name: str, says: str, **schema: object) -> Parameter:
 
 
 _TASK = _query("task", "a task by its number, or `setup` or `finally`", type="string", default="0")
-_PLACE = "how many files to skip"
+_SKIP = "how many files to skip"
 _fresh = _query("fresh", "whether to ask targets first", type="string", enum=["true", "false"])
 _FILTERS = (
     _query("state", "the states of the runs", **_list({"type": "string", "enum": ["", *STATES]})),
@@ -198,7 +198,7 @@ CALLS = (
         "the output files of the tasks, with their sizes, 1,000 at a time; the header `Link` leads"
         " to the next",
         "Output[]",
-        (_query("from", _PLACE, type="integer", minimum=0, default=0),),
+        (_query("from", _SKIP, type="integer", minimum=0, default=0),),
         headers=("Link",),
     ),
     Call(

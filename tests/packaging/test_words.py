@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 _WORDS = re.compile(
-    r"\b(?:whoever|so\s+many(?!\s+that)|lets\s+in|of\s+one's\s+own|bears)\b",
+    r"\b(?:whoever|so\s+many(?!\s+that)|lets\s+in|of\s+one's\s+own|bears"
+    r"|mends?|small\s+letters|exclude\s+each\s+other)\b",
     re.IGNORECASE,
 )
 _FOLDERS = ("constructs", "docs", "examples", "runner", "simulators", "stacks", "tests")
@@ -37,7 +38,15 @@ def test_no_such_word_is_left(repository: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["Whoever asks", "the newest\n  so many.", "one that bears it", "it lets in"]
+    "text",
+    [
+        "Whoever asks",
+        "small\n  letters",
+        "they exclude each other",
+        "the newest\n  so many.",
+        "one that bears it",
+        "it lets in",
+    ],
 )
 def test_a_word_is_found_in_any_case_and_over_lines(text: str) -> None:
     assert _found(text)

@@ -32,7 +32,7 @@ class MachineProxy:
 
     @property
     def variables(self) -> dict[str, str]:
-        """What programs read; some read capitals alone, and others small letters."""
+        """What programs read; some read only upper case, and others lower case."""
         known = {
             "http_proxy": self.http,
             "https_proxy": self.https,

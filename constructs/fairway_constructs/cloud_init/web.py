@@ -27,7 +27,7 @@ CALLBACK = "/oauth2/callback"
 """Where Entra ID sends people back to, at the URL of the page."""
 
 _AUTHORITY = "https://login.microsoftonline.com"
-_PLACE = "/etc/fairway/web"
+_FOLDER = "/etc/fairway/web"
 _PROGRAMS = "/opt/fairway-web"
 _SOCKET = "/run/fairway-web/page.sock"
 # Below the numbers whose programs get no token of the machine's identities; see people.sh.
@@ -63,11 +63,11 @@ class WebPage:
     def setup_script(self) -> str:
         """The script that writes all files, and has the node set up the page at each boot."""
         files = [
-            (f"{_PLACE}/settings", "644", self._settings()),
-            (f"{_PLACE}/secrets.json", "644", _json(self._secrets())),
-            (f"{_PLACE}/fairway.yaml", "644", _json({"serve": self._serve()})),
-            (f"{_PLACE}/targets.json", "644", _json(self._targets())),
-            (f"{_PLACE}/proxy.conf", "644", self.proxy_configuration()),
+            (f"{_FOLDER}/settings", "644", self._settings()),
+            (f"{_FOLDER}/secrets.json", "644", _json(self._secrets())),
+            (f"{_FOLDER}/fairway.yaml", "644", _json({"serve": self._serve()})),
+            (f"{_FOLDER}/targets.json", "644", _json(self._targets())),
+            (f"{_FOLDER}/proxy.conf", "644", self.proxy_configuration()),
             ("/usr/local/sbin/fairway-web-setup", "755", script("web.sh")),
             *((f"/etc/systemd/system/{name}", "644", text) for name, text in self.units().items()),
         ]

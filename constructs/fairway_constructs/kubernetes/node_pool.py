@@ -32,7 +32,7 @@ class KubernetesNodePool(Component):
     """A node pool, all dedicated or all Spot, tainted so that only jobs for it run there.
 
     Drivers of GPUs and of InfiniBand are brought by operators in the cluster, and not by AKS: its
-    own and theirs exclude each other. With `{min, max}` AKS starts and deletes nodes. A change of
+    own and theirs cannot be combined. With `{min, max}` AKS starts and deletes nodes. A change of
     the size, the zones or the system disk replaces the pool, and ends its jobs.
 
     >>> KubernetesNodePool(stack, "nd", place=place, cluster=cluster, subnet_id=subnet.id,

@@ -25,7 +25,7 @@ class Permission:
     data_actions: tuple[str, ...] = ()
 
     def allows(self, action: str, *, data: bool = False) -> bool:
-        """Whether it allows the action; Azure does not tell capitals from small letters."""
+        """Whether it allows the action; Azure ignores case."""
         if data:
             return _matches(self.data_actions, action)
         return _matches(self.actions, action) and not _matches(self.not_actions, action)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fairway_runner.data.transfer import Transferred
     from fairway_runner.engines.azure.storage import Storage
 
-_PLACE = "TARGET:CONTAINER/PATH"
+_BLOB_PATH = "TARGET:CONTAINER/PATH"
 
 app = typer.Typer(
     add_completion=False,
@@ -32,7 +32,7 @@ QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progre
 def put(
     source: Annotated[Path, typer.Argument(metavar="SRC", help="A file or a folder.")],
     path: Annotated[
-        str, typer.Argument(metavar=_PLACE, help="Destination in the storage account.")
+        str, typer.Argument(metavar=_BLOB_PATH, help="Destination in the storage account.")
     ],
     force: ForceOption = False,
     quiet: QuietOption = False,
@@ -52,7 +52,7 @@ def put(
 
 @app.command()
 def get(
-    path: Annotated[str, typer.Argument(metavar=_PLACE, help="Source in the storage account.")],
+    path: Annotated[str, typer.Argument(metavar=_BLOB_PATH, help="Source in the storage account.")],
     folder: Annotated[
         Path, typer.Argument(metavar="[FOLDER]", help="Destination; by default the current folder.")
     ] = Path(),
@@ -106,7 +106,7 @@ def list_(
     path: Annotated[
         str,
         typer.Argument(
-            metavar=f"TARGET|{_PLACE}",
+            metavar=f"TARGET|{_BLOB_PATH}",
             help="A target, or a path in its storage.",
             autocompletion=completion.targets,
         ),

@@ -22,7 +22,7 @@ class Wanted:
     """What must hold for a run: all that is given here.
 
     `tags` are all to be there, `since` and `before` are in seconds since 1970, `text` is looked
-    for in the run's id, tags, note and job file, in small letters and capitals alike. With `behind`
+    for in the run's id, tags, note and job file, in upper and lower case alike. With `behind`
     those of the very moment `before` are taken too whose ids come after it.
     """
 

@@ -10,7 +10,7 @@ from functools import cached_property
 class ResourcePath:
     """A path such as /subscriptions/S/resourceGroups/G/providers/NAMESPACE/TYPE/NAME.
 
-    Azure does not tell capitals from small letters in it, and answers with those of the
+    Azure ignores case in it, and answers with those of the
     request that made the resource.
 
     >>> ResourcePath("/subscriptions/s/resourceGroups/g").type
@@ -38,7 +38,7 @@ class ResourcePath:
 
     @cached_property
     def namespace(self) -> str:
-        """The provider of the resource in small letters: microsoft.batch; empty where none is."""
+        """The provider of the resource in lower case: microsoft.batch; empty where none is."""
         scope = self.key.rpartition("/providers/")
         return scope[2].partition("/")[0] if scope[1] else ""
 
@@ -56,7 +56,7 @@ class ResourcePath:
 
     @cached_property
     def type(self) -> str:
-        """In small letters with its namespace: microsoft.network/virtualnetworks/subnets."""
+        """In lower case with its namespace: microsoft.network/virtualnetworks/subnets."""
         kinds = "/".join(self._pairs[::2])
         if self.namespace:
             return f"{self.namespace}/{kinds}"

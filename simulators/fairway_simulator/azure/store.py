@@ -81,7 +81,7 @@ class ResourceStore:
             return copy.deepcopy(found)
 
     def of_type(self, type_: str, name: str) -> Iterator[str]:
-        """The ids of all resources of a type, given in small letters, and of that name."""
+        """The ids of all resources of a type, given in lower case, and of that name."""
         with self._lock:
             paths = [path for path, _ in self._resources.values()]
         for path in paths:

@@ -89,7 +89,7 @@ def test_what_is_put_is_there_until_its_group_is_deleted(azure: Client) -> None:
     _, made = azure("PUT", subnet, {"properties": {"addressPrefixes": ["10.40.0.0/24"]}})
     assert made["id"] == subnet
     assert made["properties"]["provisioningState"] == "Succeeded"
-    # Azure does not tell capitals from small letters, and answers with those it was given.
+    # Azure ignores case, and answers with those it was given.
     assert azure("GET", subnet.upper())[1] == made
     assert azure("GET", f"{NETWORK}/virtualNetworks/net/subnets")[1] == {"value": [made]}
     assert azure("DELETE", GROUP)[0] == 200
