@@ -312,7 +312,7 @@ def test_a_run_that_does_not_exist(fairway: Fairway, command: str, name: str) ->
 @pytest.mark.parametrize(
     ("text", "place", "says"),
     [
-        ("echo", None, "does not describe itself"),
+        ("echo", None, "has no description"),
         ("{# description: [ #}\necho", "1:17", "this is not YAML"),
         ("{#\nneeds: [sh]\n#}\necho", "2:1", "`description` is missing"),
         ("{#\ndescription: a\nneed: [sh]\n#}\n", "3:1", "did you mean `needs`?"),
@@ -442,5 +442,5 @@ def test_a_removed_folder_is_one_message(fairway: Fairway) -> None:
 def test_more_ranks_than_a_machine_can_run_are_refused(fairway: Fairway) -> None:
     run = fairway("submit", fairway.job("echo", nodes=100, processes_per_node=100))
     assert run.returncode == 2
-    assert "10,000 ranks are more than one machine" in run.stderr
+    assert "10,000 ranks are too many for one machine" in run.stderr
     assert not (fairway.folder / ".fairway" / "runs").exists()

@@ -63,9 +63,7 @@ def test_a_job_without_a_limit_asks_for_no_price() -> None:
     ],
 )
 def test_a_limit_without_a_price_is_refused(facts: dict[str, Any], hint: str) -> None:
-    with pytest.raises(
-        UserError, match=r"it is not known what a node of `(pair|local)` costs"
-    ) as e:
+    with pytest.raises(UserError, match=r"the price of a node of `(pair|local)` is not known") as e:
         budget_of(JOB, _target(facts))
     [finding] = e.value.findings
     assert hint in (finding.hint or "")

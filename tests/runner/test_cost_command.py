@@ -124,7 +124,7 @@ def test_a_service_that_is_away_is_told_once_and_done_without(
         code, out, errors = fairway(tmp_path, "cost", "demo", "--region", "eastus", "--json")
     assert code == 0
     assert errors.count("prices-unreachable") == 1
-    assert "only prices that are at hand are used" in errors
+    assert "using only stored prices" in errors
     assert json.loads(out)["hourly"]["maximum"] > 2 * 98.32
 
 

@@ -81,7 +81,7 @@ def test_a_dot_that_fails_is_told(tmp_path: Path, fairway: Fairway) -> None:
 
 @pytest.mark.parametrize(
     ("output", "said"),
-    [("demo.png", "end its name in .md"), ("missing/demo.md", "mkdir missing")],
+    [("demo.png", "use a name that ends in .md"), ("missing/demo.md", "mkdir missing")],
 )
 def test_a_file_that_cannot_be_is_refused(
     tmp_path: Path, fairway: Fairway, output: str, said: str

@@ -212,7 +212,7 @@ def test_it_is_shown_at_its_own_line_of_a_long_command(tmp_path: Path, fairway: 
     assert errors.splitlines() == [
         (
             "job.yaml:5:14: error: the job has no `$FAIRWAY_OUTPUT_MODLE` here: the shell would "
-            "make nothing of it [unknown-variable]"
+            "expand it to nothing [unknown-variable]"
         ),
         "    5 |   cp best.pt $FAIRWAY_OUTPUT_MODLE/",
         "      |              ^^^^^^^^^^^^^^^^^^^^^",

@@ -181,7 +181,7 @@ def test_several_targets_are_refused(project: Path) -> None:
         prepare_for(load_job(write(project)), choice, RunStore.here())
     [finding] = caught.value.findings
     assert finding.id == "one-target"
-    assert "lists the files of an input, and each target has its own" in finding.message
+    assert "lists the files of an input, which differ from target to target" in finding.message
     assert finding.location is not None
 
 

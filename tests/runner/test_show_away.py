@@ -110,7 +110,7 @@ def test_who_follows_goes_on_when_it_is_back(
     assert (code, out) == (0, "epoch 1\nepoch 2\n")
     (said,) = [record.getMessage() for record in caplog.records]
     assert said.startswith(
-        f"host h cannot be reached; job-a is as last known at {known}, and is asked for until "
+        f"host h cannot be reached; job-a is as last known at {known}; retrying until "
     )
 
 

@@ -211,7 +211,7 @@ def test_numbers_have_twelve_digits() -> None:
 
 @pytest.mark.parametrize("distribution", [{"pareto": [1e-4]}, {"lognormal": [1e6, 1]}])
 def test_a_value_beyond_floats_is_the_users_to_fix(distribution: dict[str, Any]) -> None:
-    with pytest.raises(FieldError, match="beyond what a number can hold") as caught:
+    with pytest.raises(FieldError, match="too large for a number") as caught:
         sample(distribution, 200)
     assert caught.value.path == (next(iter(distribution)),)
     assert caught.value.hint

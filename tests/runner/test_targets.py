@@ -223,9 +223,9 @@ def test_outputs_are_read_in_either_form(tmp_path: Path, outputs: object) -> Non
         ({}, "no output `targets`"),
         ([POOL], "no output `targets`"),
         ({"a": {"targets": [POOL]}, "b": {"targets": [POOL]}}, "two targets are named `spot`"),
-        ({"targets": [{**POOL, "version": 2}]}, "not a target of this version"),
-        ({"targets": ["x"]}, "not a target of this version"),
-        ({"targets": [{**POOL, "name": "\ud800"}]}, "not a target of this version"),
+        ({"targets": [{**POOL, "version": 2}]}, "not a target for this version"),
+        ({"targets": ["x"]}, "not a target for this version"),
+        ({"targets": [{**POOL, "name": "\ud800"}]}, "not a target for this version"),
     ],
 )
 def test_outputs_that_are_none_are_refused(tmp_path: Path, outputs: object, message: str) -> None:

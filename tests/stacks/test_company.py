@@ -72,7 +72,7 @@ def test_logs_go_to_a_workspace_that_is_there(written: Written) -> None:
         assert setting["log_analytics_workspace_id"].endswith("/workspaces/logs")
     text = (_SECTIONS / "hub.yaml").read_text()
     kept = text.replace("  workspace:", "  retention: 60d\n  workspace:")
-    with pytest.raises(UserError, match="the owner of an existing workspace says how long"):
+    with pytest.raises(UserError, match="the owner of an existing workspace decides how long"):
         written(kept)
 
 

@@ -208,7 +208,7 @@ def _run(
         (
             "filesystems:\n  data: {kind: nfs_server, path: /data}",
             "network: {egress: none}\nfilesystems:\n  data: {kind: azure_files, path: /data}",
-            "could not ask Azure to stop it, which `egress: none` closes",
+            "could not ask Azure to stop it, as `egress: none` blocks that",
         ),
     ],
 )

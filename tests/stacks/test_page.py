@@ -173,10 +173,10 @@ _WHEEL = "fairway_hpc-1.0.0-py3-none-any.whl"
 @pytest.mark.parametrize(
     ("before", "after", "message"),
     [
-        ("  login: {count: 2}\n", "  idle: 10m\n", "no scheduler, and there is none"),
+        ("  login: {count: 2}\n", "  idle: 10m\n", "nor is the scheduler, and there is none"),
         ("account: runs", "account: ada", "`ada` is not under `access.users`"),
         ("- name: runs", "- admin: true\n      name: runs", "`runs` is an administrator"),
-        ("- name: runs", "- name: fairway-web", "nobody under `access.users`"),
+        ("- name: runs", "- name: fairway-web", "not under `access.users`"),
         ("[10.8.0.0/16]", "[203.0.113.0/24]", "the login node has no public address"),
         ("[10.8.0.0/16]", "[0.0.0.0/0]", "the login node has no public address"),
         ("[10.8.0.0/16]", "[8.0.0.0/6]", "the login node has no public address"),
@@ -194,10 +194,10 @@ _WHEEL = "fairway_hpc-1.0.0-py3-none-any.whl"
             "client_secret: a_b",
             "cannot be a name in a key vault",
         ),
-        (f"{_WHEEL}#sha256=0", f"{_WHEEL}#sha256=", "a wheel of Fairway with its digest"),
-        (f"https://files.example.org/{_WHEEL}", "fairway-hpc==1.0", "takes a wheel of Fairway"),
-        (f"files.example.org/{_WHEEL}", f"a b/{_WHEEL}", "takes a wheel of Fairway"),
-        ("https://files", "http://files", "takes a wheel of Fairway"),
+        (f"{_WHEEL}#sha256=0", f"{_WHEEL}#sha256=", "a wheel of Fairway whose digest is known"),
+        (f"https://files.example.org/{_WHEEL}", "fairway-hpc==1.0", "installs a wheel of Fairway"),
+        (f"files.example.org/{_WHEEL}", f"a b/{_WHEEL}", "installs a wheel of Fairway"),
+        ("https://files", "http://files", "installs a wheel of Fairway"),
     ],
 )
 def test_what_cannot_be_is_refused(tmp_path: Path, before: str, after: str, message: str) -> None:

@@ -285,7 +285,7 @@ _POOL = "pool: {engine: batch, size: Standard_ND96asr_v4, nodes: {min: 0, max: 4
     ("access", "clusters", "said"),
     [
         ("users: [{name: Ada, keys: [k]}]", _ND, "`Ada` cannot be the name"),
-        ("users: [{name: slurm, keys: [k]}]", _ND, "the machines' own"),
+        ("users: [{name: slurm, keys: [k]}]", _ND, "of the machines themselves"),
         ("users: [{name: ada, keys: [k]}, {name: ada, keys: [k]}]", _ND, "is named twice"),
         (
             "users: [{name: ada, keys: [k], uid: 20001}, {name: bob, keys: [k], uid: 20001}]",
@@ -296,11 +296,15 @@ _POOL = "pool: {engine: batch, size: Standard_ND96asr_v4, nodes: {min: 0, max: 4
         (_USERS, _POOL, "nobody logs in to nodes of Batch or Kubernetes"),
         (_USERS, f"{_ND}\n  b: {_ND[4:].replace('data', 'home')}", "mounted by all partitions"),
         ("users: [{name: ada, keys: [missing.pub]}]", _ND, "no such public key"),
-        ("users: [{name: ada}]", _ND, "either by keys or by Entra ID"),
+        ("users: [{name: ada}]", _ND, "either with keys or with Entra ID"),
         (f"users: [{{name: ada@x.com, entra: {_ID}}}]", _ND, "all nodes of `nd` need the same"),
         (f"users: [{{name: ada@x.com, entra: {_ID}}}]", _PAIR, "all nodes of `pair` need the same"),
         (f"users: [{{name: ada, entra: {_ID}}}]", _BOX, "for example `ada@contoso.com`"),
-        (f"users: [{{name: a@x.com, entra: {_ID}, uid: 20001}}]", _BOX, "given by the machine"),
+        (
+            f"users: [{{name: a@x.com, entra: {_ID}, uid: 20001}}]",
+            _BOX,
+            "user ids from the machine",
+        ),
         (
             f"users: [{{name: a@x.com, entra: {_ID}}}]\n  gateway: true",
             _BOX,

@@ -147,7 +147,7 @@ class TestRefusals:
 
     def test_inter_node_communication_is_off(self, make_batch: Callable[..., Batch]) -> None:
         batch = make_batch(inter_node=False)
-        assert "inter-node communication switched off" in self.refused(batch, nodes=2)
+        assert "inter-node communication turned off" in self.refused(batch, nodes=2)
 
     def test_more_slots_than_one(self, make_batch: Callable[..., Batch]) -> None:
         batch = make_batch()

@@ -72,4 +72,4 @@ def test_a_default_of_the_project_leaves_out_what_nobody_sees(
     job = batch.fairway.job("true", template="plain", notify=project["notify"])
     done = batch.fairway.within("submit", job, "--target", "batch-sim")
     assert done.returncode == 2
-    assert "cannot tell that a run waits: nothing runs there until it begins" in done.stderr
+    assert "cannot notify of waiting runs: nothing runs there before they start" in done.stderr

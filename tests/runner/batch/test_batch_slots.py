@@ -157,7 +157,7 @@ def test_a_schedule_starts_no_task_beside_others() -> None:
     plan = SimpleNamespace(tasks=[1])
     for fields in ({"gpus": 1}, {"cores": 2}):
         job = Job.model_validate({"name": "x", "command": "true", **fields})
-        with pytest.raises(UserError, match="one task on one node, and not a part of one"):
+        with pytest.raises(UserError, match="one task on one node, not a part of one"):
             _require_one_task(SimpleNamespace(job=job, plan=plan))  # type: ignore[arg-type]
     whole = Job.model_validate({"name": "x", "command": "true"})
     _require_one_task(SimpleNamespace(job=whole, plan=plan))  # type: ignore[arg-type]

@@ -59,7 +59,7 @@ def test_a_clone_that_only_this_machine_has_is_named_with_a_note(
     source = from_clone(clone)
     commit = _git(clone, "rev-parse", "HEAD")
     assert source.requirement == f"fairway-hpc[node] @ git+file://{clone}@{commit}"
-    assert "only this machine has" in source.note
+    assert "only on this machine" in source.note
 
 
 def test_sources_without_a_commit_are_named_by_their_folder(clone: Path) -> None:

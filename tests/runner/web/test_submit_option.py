@@ -143,12 +143,15 @@ def test_options_and_files_that_no_server_takes(send: Ask, laptop: Path) -> None
     for words, message in (
         ([], "no job is given"),
         (["--resume", "a"], "`fairway submit` has no --resume with --server"),
-        (["job.yaml", "-s", "code.path=/etc"], "a server is sent no folder `/etc`"),
-        (["job.yaml", "-s", "code.path={{ name }}"], "a server is sent no folder"),
-        (["job.yaml", "-s", "checkpoint.directory=kept"], "would go with the code that was sent"),
+        (["job.yaml", "-s", "code.path=/etc"], "the folder `/etc` cannot be sent to a server"),
+        (["job.yaml", "-s", "code.path={{ name }}"], "cannot be sent to a server"),
+        (
+            ["job.yaml", "-s", "checkpoint.directory=kept"],
+            "would be in the copy of the code that was sent",
+        ),
         (
             ["job.yaml", "-s", "sweep={points: {files: '/etc/*'}}"],
-            "a server is not told which files match `/etc/*` here",
+            "the pattern `/etc/*` cannot be listed here for a server",
         ),
     ):
         code, printed, said = send(*words)
