@@ -15,6 +15,8 @@ from fairway_runner.runs.clean import removable, remove
 from fairway_runner.runs.store import RunRecord, RunStore
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from conftest import MakeRun, RunFairway
 
     from fairway_runner.runs.store import Run
@@ -62,6 +64,19 @@ def test_a_damaged_run_can_be_removed(make_run: MakeRun, store: RunStore) -> Non
     assert remove(store, removable(store)).runs == ("job-a",)
 
 
+def test_a_run_whose_target_is_not_known_keeps_no_other(
+    make_run: MakeRun, store: RunStore, fairway: RunFairway, tmp_path: Path
+) -> None:
+    """Nothing tells whether it has files elsewhere."""
+    (make_run("job-a").folder / "run.json").write_text("{")
+    make_run("job-b")
+    code, out, err = fairway(tmp_path, "clean", "--yes", "--json")
+    assert (code, json.loads(out)["runs"]) == (2, ["job-b"])
+    assert "job-a/run.json: damaged" in err
+    assert "remove the run's folder" in err
+    assert [each.name for each in store.folder.iterdir()] == ["job-a"]
+
+
 def test_a_folder_that_cannot_be_removed_is_named(
     make_run: MakeRun, store: RunStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -71,9 +86,9 @@ def test_a_folder_that_cannot_be_removed_is_named(
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr("pathlib.Path.rename", refuse)
-    with pytest.raises(UserError) as raised:
-        remove(store, [run])
-    (finding,) = raised.value.findings
+    found = remove(store, [run])
+    (finding,) = found.kept
+    assert found.runs == ()
     assert finding.message == f"{run.folder} cannot be removed: Permission denied"
     assert finding.hint == f"see who owns it: ls -ld {run.folder}"
 

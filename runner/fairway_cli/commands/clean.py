@@ -54,11 +54,15 @@ def command(
     if json_:
         facts = {"runs": removed.runs, "snapshots": removed.snapshots, "bytes": removed.size}
         print(json.dumps(facts, indent=1))
-        return
-    from fairway_runner.quantities import size
+    else:
+        from fairway_runner.quantities import size
 
-    copies = f"{removed.snapshots:,} unused copies of code"
-    print(f"removed {_many(len(removed.runs))}, {copies}, {size(removed.size)}")
+        copies = f"{removed.snapshots:,} unused copies of code"
+        print(f"removed {_many(len(removed.runs))}, {copies}, {size(removed.size)}")
+    if removed.kept:
+        from fairway_core.findings import UserError
+
+        raise UserError(removed.kept)
 
 
 def _many(count: int) -> str:

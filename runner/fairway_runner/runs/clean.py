@@ -21,20 +21,26 @@ from fairway_runner.submit import snapshot as code
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
+    from fairway_core.findings import Finding
     from fairway_runner.runs.store import Run, RunStore
 
 DAMAGED = "damaged"
+_DAMAGED_RUN, _NOT_REMOVED = "damaged-run", "not-removed"
 
 _DRAFT_AGE = 86_400.0  # seconds
 
 
 @dataclass(frozen=True)
 class Removed:
-    """What was removed; the size is that of the files in bytes."""
+    """What was removed; the size is that of the files in bytes.
+
+    `kept` says of each run that could not be removed what is wrong with it.
+    """
 
     runs: tuple[str, ...]
     snapshots: int
     size: int
+    kept: tuple[Finding, ...] = ()
 
 
 def removable(
@@ -105,34 +111,46 @@ def remove(store: RunStore, runs: Iterable[Run]) -> Removed:
     A run that was started again meanwhile is left alone.
     """
     removed, size = [], 0
+    kept: list[Finding] = []
     for run in runs:
         try:
             lock = run.take_lock()
         except FileNotFoundError:
             lock = None
         except UserError as error:
-            if error.findings[0].id != "damaged-run":
+            if error.findings[0].id != _DAMAGED_RUN:
                 continue
             lock = None
         try:
-            if not runs_here(run.record.engine):
-                run.engine.remove(run)
-            size += _size(run.folder)
-            # Out of sight at once, so that nobody finds a run with half of its files.
-            gone = run.folder.with_name(f".{run.id}.removed")
-            run.folder.rename(gone)
-            shutil.rmtree(gone, ignore_errors=True)
-        except OSError as error:
-            message = f"{run.folder} cannot be removed: {error.strerror}"
-            hint = f"see who owns it: ls -ld {run.folder}"
-            raise UserError.of("not-removed", message, hint) from None
+            size += _remove(run)
+            removed.append(run.id)
+        except UserError as error:
+            if error.findings[0].id not in (_DAMAGED_RUN, _NOT_REMOVED):
+                raise  # its target is away: the others of that target would fail alike
+            kept += error.findings
         finally:
             if lock is not None:
                 os.close(lock)
-        removed.append(run.id)
     size += _remove_drafts(store)
     snapshots, more = _remove_snapshots(store)
-    return Removed(tuple(removed), snapshots, size + more)
+    return Removed(tuple(removed), snapshots, size + more, tuple(kept))
+
+
+def _remove(run: Run) -> int:
+    """Removes a run from its target and from here; the size of its files in bytes."""
+    try:
+        if not runs_here(run.record.engine):
+            run.engine.remove(run)
+        size = _size(run.folder)
+        # Out of sight at once, so that nobody finds a run with half of its files.
+        gone = run.folder.with_name(f".{run.id}.removed")
+        run.folder.rename(gone)
+        shutil.rmtree(gone, ignore_errors=True)
+    except OSError as error:
+        message = f"{run.folder} cannot be removed: {error.strerror}"
+        hint = f"see who owns it: ls -ld {run.folder}"
+        raise UserError.of(_NOT_REMOVED, message, hint) from None
+    return size
 
 
 def _remove_drafts(store: RunStore) -> int:
