@@ -79,7 +79,7 @@ class Lustre(Component):
             raise UserError.of(
                 "no-zone",
                 f"Lustre file system `{name}` needs a zone, and its placement names none",
-                "take a placement with a `zone` of the region",
+                "use a placement with a `zone` of the region",
             )
         id = f"lustre-{name}-system"  # noqa: A001
         hsm, ready = _hsm(self, name, blob_import, protect) if blob_import else (None, ())

@@ -178,7 +178,7 @@ class Network(Component):
             raise UserError.of(
                 "unknown-egress",
                 f"`{egress}` is no way out of a network",
-                'take "nat", "none", or a Firewall of fairway_core.environment',
+                'use "nat", "none", or a Firewall of fairway_core.environment',
             )
         return FirewallEgress(self, place=self._place, next_hop=egress.next_hop)
 

@@ -210,7 +210,7 @@ def check_local_disk(name: str, spec: NodeSpec, gib: int) -> None:
         raise UserError.of(
             "lost-os-disk",
             f"cluster `{name}`: a local system disk does not outlive a stop",
-            "take the eviction `delete`, or keep the system disk in storage",
+            "use the eviction `delete`, or keep the system disk in storage",
         )
 
 

@@ -52,6 +52,6 @@ def on_nodes(program: str, *, contained: bool) -> str:
     if contained:
         return f"`{program}` is not on the PATH of the job's container: use an image that has it"
     return (
-        f"`{program}` is not on the node's PATH: {how_to_get(program)} in the job's `setup:`, take "
+        f"`{program}` is not on the node's PATH: {how_to_get(program)} in the job's `setup:`, use "
         "an image that has it, or give the job a `container:`"
     )

@@ -89,7 +89,7 @@ def test_who_may_not_ask_it_asks_the_one_in_its_place(
     place = tmp_path / "tokens"
     place.write_text(f"{services.url}\n")
     monkeypatch.setattr(imds, "_IN_ITS_PLACE", place)
-    monkeypatch.setattr(imds, "_ADDRESS", "http://127.0.0.1:1")
+    monkeypatch.setattr(imds, "ADDRESS", "http://127.0.0.1:1")
     monkeypatch.delenv("FAIRWAY_METADATA_URL", raising=False)
     monkeypatch.setattr("os.getuid", lambda: 30_001)
     assert Metadata().token(VAULT) == f"token for {VAULT}"

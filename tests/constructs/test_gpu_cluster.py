@@ -109,7 +109,7 @@ def test_an_image_that_does_not_fit_is_refused(synthesize: Synthesize, place: Pl
         (
             {"local_os_disk": True, "spot": Spot(eviction="deallocate")},
             "cluster `pair`: a local system disk does not outlive a stop",
-            "take the eviction `delete`",
+            "use the eviction `delete`",
         ),
     ],
 )

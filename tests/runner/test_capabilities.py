@@ -262,7 +262,7 @@ def test_a_submission_is_refused_by_what_the_engine_says_of_itself(
     file = tmp_path / "job.yaml"
     file.write_text(f"name: x\ncommand: 'true'\nafter: [{other.id}]\nmax_cost: 1\n")
     store = RunStore(other.folder.parents[1])
-    with pytest.raises(UserError, match="`after` cannot be kept on `nd`: its engine is `batch`"):
+    with pytest.raises(UserError, match="`after` has no effect on `nd`: its engine is `batch`"):
         prepare(load_job(file), target(name), store, asks=False)
 
 

@@ -203,14 +203,14 @@ def test_notes_are_brought_from_a_cluster(make_run: MakeRun) -> None:
     made = make_run("job-a", [{"log": LOG}])
     noted(made, "", started=1e9, ended=1e9 + 100)
     host = Host(
-        {"tasks": {"0": piece("50 1000000010\n")}, "more": True},
-        {"tasks": {"0": piece("70 1000000020\n", 14)}, "more": False},
+        {"pieces": {"0": piece("50 1000000010\n")}, "more": True},
+        {"pieces": {"0": piece("70 1000000020\n", 14)}, "more": False},
     )
     bring(made, host)
     assert [each["known"] for each in host.asked] == [{"0": 0}, {"0": 14}]
     assert first(made, 1e9 + 20) == 70
     # Another command has brought it meanwhile.
-    bring(made, Host({"tasks": {"0": piece("50 1000000010\n")}, "more": True}))
+    bring(made, Host({"pieces": {"0": piece("50 1000000010\n")}, "more": True}))
     assert (made.task_folder(0) / FILE).read_text() == "50 1000000010\n70 1000000020\n"
 
 
@@ -230,7 +230,7 @@ def test_what_are_no_notes_is_refused(make_run: MakeRun, tasks: Any) -> None:
     made = make_run("job-a", [{"log": LOG}])
     before = {path for path in made.folder.parent.rglob("*") if path.suffix != ".lock"}
     with pytest.raises(UserError) as refused:
-        bring(made, Host({"tasks": tasks, "more": False}))
+        bring(made, Host({"pieces": tasks, "more": False}))
     assert refused.value.exit_code == 5
     after = {path for path in made.folder.parent.rglob("*") if path.suffix != ".lock"}
     assert after <= before | {Path(made.task_folder(0)) / FILE}

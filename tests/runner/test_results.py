@@ -139,7 +139,7 @@ def many(make_run: MakeRun, store: RunStore) -> Path:
         (["--name", "digits"], "135"),
         (["--name", "digits", "--limit", "2"], "35"),
         (["--limit", "1", "--state", "succeeded"], "3"),
-        (["--target", "nd"], ""),
+        (["--target", "local", "--state", "lost"], ""),
     ],
 )
 def test_list_chooses(fairway: RunFairway, many: Path, arguments: list[str], expected: str) -> None:

@@ -140,7 +140,11 @@ FAULTS = [
     ("sweep: {points: {python: 'my_empty:f'}}\n", "job.yaml:3:26: error:", "yields no point"),
     ("sweep: {points: {python: 'my_fault:f'}}\n", "my_fault.py:2:5: error:", "ZeroDivisionError"),
     ("params: {a: null}\nsweep: {points: {repeat: 2}}\n", "job.yaml:3:13: error: `params.a`", ""),
-    ("sweep: {points: {random: {count: 99, x: {pareto: [1e-4]}}}}\n", "job.yaml:3:50:", "beyond"),
+    (
+        "sweep: {points: {random: {count: 99, x: {pareto: [1e-4]}}}}\n",
+        "job.yaml:3:50:",
+        "too large for a number",
+    ),
 ]
 
 

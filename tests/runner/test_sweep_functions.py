@@ -284,7 +284,7 @@ def test_a_function_that_is_not_there(
 @pytest.mark.parametrize("name", ["json", "fairway_core", "sys"])
 def test_a_module_that_python_knows_by_another_name_is_refused(tmp_path: Path, name: str) -> None:
     write(tmp_path, "def f(): yield {}\n", f"{name}.py")
-    with pytest.raises(FieldError, match=f"`{name}` is the name of another module") as caught:
+    with pytest.raises(FieldError, match=f"already loaded another module named `{name}`") as caught:
         listed(tmp_path, f"{name}:f")
     assert "rename" in caught.value.hint
     assert name in sys.modules

@@ -76,8 +76,13 @@ REFUSED = [
     ("{zip: {a: [1, 2], b: [1]}}", "points.zip.b", "`a` has 2 values and `b` has 1", "grid"),
     # ranges
     ("{grid: {a: {start: 0, stop: 1}}}", "points.grid.a.step", "is missing", "add `step:`"),
-    ("{grid: {a: {start: 0, stop: 1, step: 0}}}", "points.grid.a.step", "a step of 0", ""),
-    ("{grid: {a: {start: 0, stop: 1, step: 0.0}}}", "points.grid.a.step", "a step of 0", ""),
+    ("{grid: {a: {start: 0, stop: 1, step: 0}}}", "points.grid.a.step", "a step must not be 0", ""),
+    (
+        "{grid: {a: {start: 0, stop: 1, step: 0.0}}}",
+        "points.grid.a.step",
+        "a step must not be 0",
+        "",
+    ),
     ("{grid: {a: {start: 1, stop: 1, step: 1}}}", "points.grid.a", "no value lies", "below"),
     ("{grid: {a: {start: 1, stop: 2, step: -1}}}", "points.grid.a", "no value lies", "above"),
     ("{grid: {a: {start: 0, stop: 1, step: 1.0e-9}}}", "points.grid.a.step", "more than", "larg"),

@@ -89,7 +89,7 @@ def test_names_are_never_methods() -> None:
         ("{% include 'x' %}", 1, "the expression fails"),
         ("{% macro a() %}{{ a() }}{% endmacro %}{{ a() }}", 1, "recursion"),
         ("{{ " + "(" * 500 + ")" * 500 + " }}", 1, ""),
-        ("{% if 1 %}" * 120 + "{% endif %}" * 120, 1, "too involved"),
+        ("{% if 1 %}" * 120 + "{% endif %}" * 120, 1, "too complex"),
     ],
 )
 def test_whatever_a_template_does_is_a_fault_with_its_line(

@@ -29,7 +29,7 @@ def test_a_run_goes_to_the_target_that_has_nodes(
 ) -> None:
     done = two.fairway.within("submit", two.job(), *BOTH, "--run-id", "moved", "--watch")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "moved goes from full to free: the pool cannot grow" in caplog.text
+    assert "moved moves from full to free: the pool cannot grow" in caplog.text
     assert two.ran() == ["moved sim"]
     facts = json.loads(two.ok("show", "moved", "--json"))
     assert (facts["target"], facts["state"], facts["next_targets"]) == ("free", "succeeded", [])

@@ -72,7 +72,7 @@ def test_other_causes_have_limits_of_their_own(batch: Batch, pipe: Pipe, gate: G
         ({"max_duration": "1h"}, "-s max_duration=null -s timeout=SPAN"),
         ({"max_duration": "1h"}, "a run cannot be limited as a whole: `batch-sim` mounts"),
         ({"retry": {"node": 3}}, "Azure Batch does not count how often a node is lost"),
-        ({"retries": 1, "idle_gpu": {"below": 5, "for": "30m"}}, "would begin again elsewhere"),
+        ({"retries": 1, "idle_gpu": {"below": 5, "for": "30m"}}, "would start again elsewhere"),
     ],
 )
 def test_a_pool_whose_nodes_share_nothing_says_so(

@@ -165,7 +165,7 @@ class TestRefusals:
         assert "fairway targets sync" in said
 
     def test_more_nodes_than_the_target_has(self, batch: Batch) -> None:
-        said = "the job needs 5 nodes, and `batch-sim` has 4 at most"
+        said = "the job needs 5 nodes, and `batch-sim` has at most 4"
         assert said in self.refused(batch, nodes=5)
 
     def test_more_nodes_than_a_fixed_pool_has(self, batch: Batch) -> None:
@@ -182,7 +182,7 @@ class TestRefusals:
             enableInterNodeCommunication=True,
         )
         self.pool(batch, "scaled")
-        assert "stops at 2 nodes" in self.refused(batch, nodes=3)
+        assert "allows at most 2 nodes" in self.refused(batch, nodes=3)
 
     def test_a_pool_that_could_not_grow(self, batch: Batch) -> None:
         batch.service.add_pool("large", targetDedicatedNodes=0, enableInterNodeCommunication=True)

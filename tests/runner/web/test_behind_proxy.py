@@ -249,7 +249,7 @@ def test_pages_show_no_button_that_is_refused(sign_in: SignIn, make_run: MakeRun
 
 def test_the_docs_have_the_table_of_roles() -> None:
     said = _DOCS.read_text("utf-8").splitlines()
-    start = next(i for i, line in enumerate(said) if line.startswith("| who may | Reader"))
+    start = next(i for i, line in enumerate(said) if line.startswith("| permission | Reader"))
     assert said[start + 2 : start + 2 + len(ACTIONS)] == role_table()
 
 
