@@ -140,7 +140,7 @@ class TestTheLifeOfARun:
         os.close(slave)
         pipe.lines(1)
         os.close(master)  # the terminal is gone: its session gets SIGHUP
-        assert program.wait(60) == -signal.SIGHUP
+        assert program.wait(300) == -signal.SIGHUP
         gate.open()
         [run] = json.loads(fairway("list", "--json").stdout)
         assert fairway("wait", run["run_id"]).returncode == 0

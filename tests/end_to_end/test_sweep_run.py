@@ -118,7 +118,7 @@ class TestWatching:
                 except OSError:  # the last of them has closed the terminal
                     break
             os.close(master)
-            assert program.wait(60) == 0
+            assert program.wait(300) == 0
             return text.decode()
 
         shown = on_terminal("submit", job, "--watch")

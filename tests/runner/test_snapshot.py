@@ -23,7 +23,7 @@ def test_equal_code_is_taken_by_two_threads_at_once(
     both, copy = Barrier(2), clone.copy
 
     def copied(*paths: Any) -> Any:
-        both.wait(60)
+        both.wait(300)
         return copy(*paths)
 
     monkeypatch.setattr(clone, "copy", copied)

@@ -100,7 +100,7 @@ def test_the_user_of_a_connection_is_renewed_for_as_long_as_it_lasts(
     there = account({})
     there.client.replace_node_user = replace
     with login._renewed(there, "tvm-1", "me", "ssh-ed25519 A"):
-        assert twice.wait(60)
+        assert twice.wait(300)
     assert set(renewed) == {("pool", "tvm-1", "me", "ssh-ed25519 A")}
 
 
