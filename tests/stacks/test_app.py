@@ -351,7 +351,7 @@ def test_the_environments_of_a_project_are_found_by_name(
     assert selection.environment_file("demo") == folder / "demo.yaml"
     with pytest.raises(UserError, match="2 environments") as error:
         selection.environment_file()
-    assert "FAIRWAY_ENVIRONMENT to one of: demo, lab" in error.value.findings[0].hint
+    assert "name one of: demo, lab" in error.value.findings[0].hint
     with pytest.raises(UserError) as error:
         selection.environment_file("labb")
     assert "did you mean `lab`?" in error.value.findings[0].hint
