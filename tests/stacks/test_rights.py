@@ -25,7 +25,7 @@ def _documented(slurm: bool) -> list[str]:
     """The roles that docs/pull-requests.md gives to the identity that deploys."""
     text = " ".join((ROOT / "docs" / "pull-requests.md").read_text().split())
     row = r"\| deploy \| [^|]* \| (.*?) on the subscription"
-    slurms = r"there the second identity has (.*?)\."
+    slurms = r"give the deploy identity (.*?) there\."
     match = re.search(slurms if slurm else row, text)
     assert match
     return re.split(r", | and ", match[1])

@@ -42,7 +42,7 @@ def test_a_partition_that_is_down_is_left(fairway: Fairway, spare: SlurmCluster)
     assert facts["next_targets"] == ["spare"]
     waited = fairway("wait", run)
     assert waited.returncode == 0, waited.stderr
-    assert f"{run} goes from slurm-sim to spare: the partition is down" in waited.stderr
+    assert f"{run} moves from slurm-sim to spare: the partition is down" in waited.stderr
     assert ran.read_text() == "spare\n"
     facts = fairway.show(run)
     assert (facts["target"], facts["state"]) == ("spare", "succeeded")
@@ -81,7 +81,7 @@ def test_what_slurm_refuses_goes_elsewhere_at_once(fairway: Fairway, spare: Slur
     job, ran = _job(fairway)
     done = fairway("submit", job, *BOTH, "--watch")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "goes from slurm-sim to spare: Slurm refuses the job" in done.stderr
+    assert "moves from slurm-sim to spare: Slurm refuses the job" in done.stderr
     assert ran.read_text() == "spare\n"
 
 

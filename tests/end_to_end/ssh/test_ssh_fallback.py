@@ -31,7 +31,7 @@ def test_a_cluster_with_too_few_nodes_up_is_left(fairway: Any, ran: Path) -> Non
     run = fairway.submit(job, "-t", "alone,pair")
     waited = fairway("wait", run)
     assert waited.returncode == 0, waited.stderr
-    assert f"{run} goes from alone to pair: waits for 2 nodes" in waited.stderr
+    assert f"{run} moves from alone to pair: waits for 2 nodes" in waited.stderr
     assert ran.read_text() == "2\n"
     facts = fairway.show(run)
     assert (facts["target"], facts["state"]) == ("pair", "succeeded")
@@ -42,5 +42,5 @@ def test_a_host_that_cannot_be_reached_is_passed_over(fairway: Any, ran: Path) -
     job = fairway.job(f"echo once >>{ran}", template="plain")
     done = fairway("submit", job, "-t", "gone", "-t", "pair", "--watch", "--deadline", "2s")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert " goes from gone to pair: " in done.stderr
+    assert " moves from gone to pair: " in done.stderr
     assert ran.read_text() == "once\n"
