@@ -35,6 +35,9 @@ _LAUNCHERS |= {"docker", "podman", "conmon"}
 # would end that program in the middle of its saving. One with a trap is told like any other.
 _SHELLS = {"bash", "dash", "sh", "ksh", "zsh", "busybox"}
 
+NESTED = {"SHLVL": "2"}
+"""For what starts a shell to run a command: in its first two levels a bash that sshd has started,
+or that reads from a socket, as a launcher may give it, reads bashrc first."""
 
 _PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 

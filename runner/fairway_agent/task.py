@@ -47,9 +47,6 @@ if TYPE_CHECKING:
     from fairway_agent.task_spec import TaskSpec
     from fairway_agent.task_state import BestTasks
 
-# In its first two levels a bash that reads from a socket, as a launcher may give it, takes
-# itself for one that sshd has started, and reads bashrc.
-NESTED = {"SHLVL": "2"}
 # Of the last task of its own run alone: one that such a task submits has it not.
 _OTHERS = "FAIRWAY_TASKS_DIR"
 _STRAY_GRACE = 2.0  # seconds for what a finished task left running
@@ -484,7 +481,7 @@ class Task:
         hostfile.write_text("".join(f"{host}\n" for host in hosts), encoding="ascii")
         environment = {
             **{name: value for name, value in os.environ.items() if name != _OTHERS},
-            **NESTED,
+            **processes.NESTED,
             **self.plan.environment,
             **self.spec.environment,
             "FAIRWAY_RUN": self.plan.run,

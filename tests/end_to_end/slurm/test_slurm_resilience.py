@@ -454,7 +454,7 @@ class TestRefusals:
     def test_more_nodes_than_there_are(self, fairway: Fairway) -> None:
         refused = fairway("submit", fairway.job("true", nodes=4), *TARGET)
         assert refused.returncode == 2
-        assert "wants 4 nodes, and `slurm-sim` has 3" in refused.stderr
+        assert "needs 4 nodes, and `slurm-sim` has 3" in refused.stderr
 
     def test_what_slurm_refuses(self, fairway: Fairway, slurm: SlurmCluster) -> None:
         target = {**slurm.target, "nodes": {"min": 3, "max": 9}}

@@ -280,5 +280,5 @@ def test_a_reader_who_was_overtaken_adds_only_what_is_missing(tmp_path: Path) ->
     (finding,) = caught.value.findings
     target = run.record.target
     assert finding.message == f"the host of `{target}` sent a piece of a file that cannot be read"
-    assert finding.hint.startswith("nothing of it was taken over")
+    assert finding.hint.startswith("nothing was taken from its answer")
     assert run.log_text(0) == "one\ntwo\n"

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_agent.log_marks import say
+from fairway_agent.processes import NESTED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,6 +50,7 @@ PrintMotd no
 MaxStartups 1000
 MaxSessions 100
 LogLevel ERROR
+AcceptEnv SHLVL
 ForceCommand {serve}
 """
 
@@ -65,6 +67,7 @@ Host *
     ConnectTimeout 10
     ServerAliveInterval 15
     ServerAliveCountMax 4
+    SendEnv SHLVL
     LogLevel ERROR
 """
 
@@ -156,15 +159,26 @@ def _port_of(meeting: Meeting, host: str) -> int:
     while True:
         for port in meeting.ports:
             words = ["ssh", "-F", str(meeting.folder / "config"), "-p", str(port), host, "true"]
-            done = subprocess.run(
-                words, check=False, stdin=subprocess.DEVNULL, capture_output=True, text=True
-            )
+            done = _ask(words)
             if done.returncode == 0:
                 return port
-            errors = done.stderr.strip() or errors
+            errors = done.stderr.decode(errors="replace").strip() or errors
         if time.monotonic() > end:
             raise OSError(f"the node {host} cannot be reached: {errors}")
         time.sleep(0.5)
+
+
+def _ask(words: Sequence[str], timeout: float | None = None) -> subprocess.CompletedProcess[bytes]:
+    """Runs a client; the shell that its server starts reads no bashrc, whose words would be taken
+    for an answer, and which may take as long as it likes."""
+    return subprocess.run(
+        words,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=timeout,
+        env={**os.environ, **NESTED},
+    )
 
 
 def order(config: Path, hosts: Sequence[str], command: str) -> dict[str, bytes]:
@@ -173,9 +187,7 @@ def order(config: Path, hosts: Sequence[str], command: str) -> dict[str, bytes]:
     def ask(host: str) -> bytes:
         words = ["ssh", "-F", str(config), host, command]
         try:
-            done = subprocess.run(
-                words, check=False, stdin=subprocess.DEVNULL, capture_output=True, timeout=30
-            )
+            done = _ask(words, timeout=30)
         except subprocess.TimeoutExpired:
             say(f"{host} does not answer")
             return b""
