@@ -209,7 +209,10 @@ def test_a_stack_may_have_two_resource_groups(synthesize: Synthesize) -> None:
     ("build", "message"),
     [
         (lambda s, p: Network(s, place=p, address_space="10.0.0.0/24"), "cannot be cut into"),
-        (lambda s, p: Network(s, place=p, address_space=ONE, egress="natt"), "`natt` is no way"),
+        (
+            lambda s, p: Network(s, place=p, address_space=ONE, egress="natt"),
+            "`natt` is no way out of a network",
+        ),
         (
             lambda s, p: Network(s, place=p, address_space=ONE, filesystems=["lustr"]),
             "did you mean `lustre`",

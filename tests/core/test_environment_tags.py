@@ -37,7 +37,7 @@ def _fault(folder: Path, tags: dict[str, str], more: str = "") -> Finding:
         ({"a": "", "<b>": "7"}, "not allow `< >` in the name", "use a `-`"),
         ({"a": "", "Microsoft-a": "7"}, "begins like Azure's own", "azure"),
         ({"a": "", "windowsill": "7"}, "begins like Azure's own", "windows"),
-        ({"a": "", "A": "7"}, "`A` and `a` as one tag", "keep one"),
+        ({"a": "", "A": "7"}, "Azure treats `A` and `a` as one tag", "keep one"),
         ({"a": "", "Environment": "7"}, "sets the tag `environment` itself", "remove it"),
         ({"a": "", "managed-by": "me"}, "sets the tag `managed-by` itself", "remove it"),
         ({"a": "", "": "7"}, "a tag without a name", "owner"),

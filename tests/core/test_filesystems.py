@@ -54,7 +54,11 @@ def _filesystem(**values: Any) -> Any:
 
 
 BAD = [
-    ("kind: nfs_server, path: /d, disks: {kind: premium, iops: 9}", "disks.iops", "5000 IOPS and"),
+    (
+        "kind: nfs_server, path: /d, disks: {kind: premium, iops: 9}",
+        "disks.iops",
+        "GiB has a fixed 5000 IOPS and",
+    ),
     ("kind: nfs_server, path: /d, disks: {kind: standard_ssd, mbps: 9}", "disks.mbps", "60 MB/s"),
     ("kind: nfs_server, path: /d, disks: {kind: premium, gib: 2}", "disks.gib", "4 to 32767 GiB"),
     ("kind: nfs_server, path: /d, disks: {gib: 65537}", "disks.gib", "1 to 65536 GiB"),

@@ -20,6 +20,7 @@ from fairway_runner.jobs.job_file import load_job
 from fairway_runner.runs import steps
 from fairway_runner.runs.clean import removable
 from fairway_runner.runs.facts import input_facts
+from fairway_runner.runs.fetch import fetch
 from fairway_runner.runs.records import known_task
 from fairway_runner.runs.steps import StepRecord
 from fairway_runner.runs.store import Run, RunRecord, RunStore
@@ -80,6 +81,14 @@ def starting(errors: dict[str, UserError]) -> Callable[[Run, StepRecord, RunStor
         return step_of(store, step.name, "succeeded")
 
     return start
+
+
+def test_there_is_nothing_to_fetch_before_a_step_has_begun(whole: Run, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no step of pipe-a has kept anything yet"):
+        fetch(whole, tmp_path / "kept")
+    with pytest.raises(UserError, match=f"the step {NAMES[0]} of pipe-a has kept nothing yet"):
+        fetch(whole, tmp_path / "kept", NAMES[0])
+    assert not (tmp_path / "kept").exists()
 
 
 def test_it_does_what_every_engine_does() -> None:

@@ -12,6 +12,8 @@ import pytest
 
 from fairway_cli.commands import tunnel
 from fairway_core.findings import UserError
+from fairway_core.target import Target
+from fairway_runner.targets.ssh_config import host_block
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -113,6 +115,12 @@ def test_a_person_says_once_which_account_is_theirs(tmp_path: Path, fairway: Run
         assert pool["name"] == "spot"
     code, out, _ = fairway(tmp_path, "ssh-config", "nd")
     assert "    User bob\n" in out
+
+
+def test_a_target_whose_name_ssh_would_take_for_several_is_no_host() -> None:
+    target = Target.model_validate(ONE_HOST).model_copy(update={"name": "lab *"})
+    with pytest.raises(UserError, match=r"`lab \*` cannot be a host name"):
+        host_block(target)
 
 
 @pytest.mark.parametrize(

@@ -78,8 +78,9 @@ def _fetch_steps(
     own = {each.name: type(run)(run.folder.with_name(each.run)) for each in wanted}
     begun = {name: each for name, each in own.items() if (each.folder / "run.json").exists()}
     if not begun:
-        what = f"any step of {run.id}" if task is None else f"the step {task} of {run.id}"
-        message = f"{what} has kept nothing yet"
+        message = f"no step of {run.id} has kept anything yet"
+        if task is not None:
+            message = f"the step {task} of {run.id} has kept nothing yet"
         raise UserError.of("nothing-to-fetch", message, f"see its state: fairway show {run.id}")
     files: list[str] = []
     size = unchanged = 0

@@ -223,6 +223,9 @@ def test_a_service_opens(before: Any, after: Any, opened: bool) -> None:
     if after.get("public_network_access_enabled") and opened:
         said = "`azurerm_storage_account.x` would open: public_network_access_enabled = true"
         assert found["network-opened"] == said
+    if after.get("network_rules") == [{"default_action": "Allow"}]:
+        said = "`azurerm_storage_account.x` would open: network_rules admits every network"
+        assert found["network-opened"] == said
 
 
 GRANT = {

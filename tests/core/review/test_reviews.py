@@ -113,7 +113,9 @@ class TestLoss:
         found = _review(file)
         assert [change.address for change in found.lost] == [DISK]
         assert found.stacks[0].state == "failed"
-        assert found.stacks[0].findings[0].id == "failed-plan"
+        (failed, *_) = found.stacks[0].findings
+        assert failed.id == "failed-plan"
+        assert failed.message == "Terraform stopped early on a: more would change than is shown"
 
     def test_what_is_forgotten_stays_in_azure(self, make_plan: Any) -> None:
         assert _review(make_plan("a", (DISK, "forget", {"name": "a"}))).losses == ()

@@ -61,5 +61,5 @@ def test_other_lines_are_refused(line: str) -> None:
 def test_an_interval_is_of_whole_minutes() -> None:
     assert every(3600).wire() == {"recurrenceInterval": "PT60M"}
     for seconds in (30, 90):
-        with pytest.raises(UserError):
+        with pytest.raises(UserError, match=f"Azure Batch cannot repeat every {seconds} s"):
             every(seconds)

@@ -159,6 +159,26 @@ def test_options_and_files_that_no_server_takes(send: Ask, laptop: Path) -> None
         assert message in said
 
 
+def test_more_code_than_a_server_takes_is_not_sent(
+    send: Ask, laptop: Path, store: RunStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The code alone may be, but for what is beside it."""
+    (laptop / "src").mkdir()
+    (laptop / "src" / "run.sh").write_text("echo one\n")
+    (laptop / "src" / "data.csv").write_text("1\n")
+    job = (laptop / "job.yaml").read_text()
+    (laptop / "job.yaml").write_text(f"{job}template: mine\ncode: {{path: src}}\n")
+    (laptop / "job_templates").mkdir()
+    (laptop / "job_templates" / "mine.sh.j2").write_text(
+        "{# description: mine #}\nbash -c {{ command }}\n"
+    )
+    monkeypatch.setattr("fairway_runner.submit.snapshot.MOST_FILES", 2)
+    code, _, said = send("job.yaml")
+    assert code == 2
+    assert "this is more code than a server accepts" in said
+    assert not list(store.unsorted())
+
+
 def test_code_beside_the_job_and_templates_travel(
     send: Ask, laptop: Path, store: RunStore, fairway: RunFairway
 ) -> None:
