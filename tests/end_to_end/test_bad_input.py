@@ -322,7 +322,7 @@ def test_a_run_that_does_not_exist(fairway: Fairway, command: str, name: str) ->
         ('{# description: a #}\n{% import "no.j2" as a %}\n', "2:1", "no.j2"),
         ('{# description: a #}\n{{ "\\0" }}\n', None, "U+0000"),
         (b"{# description: a #}\n\xff\n", None, "cannot be read"),
-        ("{# description: a #}\n" + "{% if 1 %}" * 120 + "{% endif %}" * 120, "1:1", "involved"),
+        ("{# description: a #}\n" + "{% if 1 %}" * 120 + "{% endif %}" * 120, "1:1", "too complex"),
     ],
 )
 def test_a_faulty_template_is_refused(
