@@ -5,6 +5,7 @@ import gc
 import json
 import os
 import queue
+import shutil
 import signal
 import socketserver
 import ssl
@@ -14,15 +15,39 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 
 @pytest.fixture(scope="session")
 def repository() -> Path:
     """The repository's root."""
     return Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def chromium() -> "Iterator[Browser]":
+    """One for all tests: each has a context of its own in it. There can be no second one, as
+    Playwright has a loop of its own in the thread."""
+    from playwright.sync_api import expect, sync_playwright
+
+    program = next(filter(None, map(shutil.which, ("chromium", "google-chrome"))), None)
+    if program is None:
+        pytest.skip("no chromium; on Debian: sudo apt-get install --no-install-recommends chromium")
+    patience = 300_000  # milliseconds: only what never comes takes so long
+    expect.set_options(timeout=patience)
+    options = ["--disable-gpu", "--disable-quic", "--no-first-run"]
+    options += ["--disable-background-networking"]
+    if os.geteuid() == 0:
+        options += ["--no-sandbox"]
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=program, args=options, timeout=patience)
+        yield found
+        found.close()
 
 
 def pytest_configure() -> None:

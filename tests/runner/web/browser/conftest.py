@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import shutil
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -14,7 +13,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from playwright.sync_api import expect, sync_playwright
 
 from fairway_agent.files import try_lock
 from fairway_runner.runs.store import RunStore
@@ -32,23 +30,7 @@ if TYPE_CHECKING:
     Opened = Callable[..., AbstractContextManager[Page]]
 
 PATIENCE = 300_000  # milliseconds: only what never comes takes so long
-_OPTIONS = ["--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 _PROGRAM = [sys.executable, "-m", "fairway_cli.entry"]
-
-
-@pytest.fixture(scope="session")
-def chromium() -> Iterator[Browser]:
-    """One for all tests: each has a context of its own in it."""
-    program = next(filter(None, map(shutil.which, ("chromium", "google-chrome"))), None)
-    if program is None:
-        pytest.skip("no chromium; on Debian: sudo apt-get install --no-install-recommends chromium")
-    expect.set_options(timeout=PATIENCE)
-    with sync_playwright() as playwright:
-        # As root there is no sandbox.
-        options = [*_OPTIONS, *(["--no-sandbox"] if os.geteuid() == 0 else [])]
-        found = playwright.chromium.launch(executable_path=program, args=options, timeout=PATIENCE)
-        yield found
-        found.close()
 
 
 @pytest.fixture
