@@ -20,6 +20,7 @@ import pytest
 from fairway_simulator.kubernetes import Fault, Kubelet, KubernetesCluster, NodeSpec
 from fairway_simulator.kubernetes.client import Client
 from fairway_simulator.kubernetes.cluster import kubectl_program
+from fairway_simulator.kubernetes.kubelet import volumes
 from fairway_simulator.kubernetes.kubelet.network import Addresses, NetworkFailed, network
 
 if TYPE_CHECKING:
@@ -41,6 +42,18 @@ def _ended(space: Space, name: str) -> dict[str, Any]:
     space.wait(f"pod/{name}", "jsonpath={.status.containerStatuses[0].state.terminated}")
     state = space.get("pod", name)["status"]["containerStatuses"][0]["state"]["terminated"]
     return dict(state)
+
+
+def test_a_token_is_replaced_before_its_time_is_over(
+    space: Space, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """kubernetes.io/docs: tasks/configure-pod-container/configure-service-account, "Launch a Pod
+    using service account token projection"."""
+    monkeypatch.setattr(volumes, "_AGE", 0.0002)
+    file = "/var/run/secrets/kubernetes.io/serviceaccount/token"
+    command = f'old=$(<{file}); until [[ $(<{file}) != "$old" ]]; do sleep 0.1; done'
+    space.create(_pod("keeping", command))
+    assert _ended(space, "keeping")["exitCode"] == 0
 
 
 @pytest.fixture

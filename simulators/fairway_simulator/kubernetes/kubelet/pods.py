@@ -99,15 +99,17 @@ class PodRunner(threading.Thread):
 
     def run(self) -> None:
         """From volumes to the end."""
-        phase = "Pending"
+        phase, ended = "Pending", threading.Event()
         try:
             if self._prepare():
+                threading.Thread(target=self._volumes.keep, args=(ended,), daemon=True).start()
                 self._tell("Pending")
                 if self._run_first() and self._start_all():
                     self._tell("Running")
                     self._attend()
             phase = self._end()
         finally:
+            ended.set()
             for each in self._containers.values():
                 each.signal(signal.SIGKILL)
             if self._sandbox:

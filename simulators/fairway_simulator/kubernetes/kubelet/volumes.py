@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -14,12 +15,16 @@ from fairway_simulator.kubernetes.client import Refused
 from fairway_simulator.kubernetes.kubelet.environment import field_of
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Iterator, Mapping, Sequence
 
     from fairway_simulator.kubernetes.client import Client
 
     Mount = tuple[str, str, str]
     """A kind (bind, read-only, tmpfs, proc), a source or options, and the place."""
+
+_AGE = 0.8
+"""The part of its time after which a token is replaced."""
 
 
 class NotReady(Exception):
@@ -38,6 +43,18 @@ class Volumes:
         self._client = client
         self._exports = exports
         self._sources: dict[str, tuple[str, str]] = {}
+        self._tokens: dict[Path, Mapping[str, Any]] = {}
+
+    def keep(self, ended: threading.Event) -> None:
+        """Writes new tokens in place of old ones until `ended`. Source: Kubernetes, "Service
+        account token volume projection": at 80 % of a token's time the kubelet asks for another."""
+        times = [part.get("expirationSeconds", 3600) for part in self._tokens.values()]
+        while times and not ended.wait(_AGE * min(times)):
+            for file, part in self._tokens.items():
+                with suppress(NotReady):  # it asks again in time
+                    draft = file.with_name(f".{file.name}")
+                    _write(draft, self._token(part).encode(), 0o644)
+                    draft.replace(file)
 
     def prepare(self) -> None:
         """Makes them all; NotReady where something is not there."""
@@ -125,6 +142,7 @@ class Volumes:
                 elif kind == "downwardAPI":
                     self._write_fields(part, folder, _mode(spec))
                 elif kind == "serviceAccountToken":
+                    self._tokens[folder / part["path"]] = part
                     _write(folder / part["path"], self._token(part).encode(), 0o644)
         return "bind", str(folder)
 
