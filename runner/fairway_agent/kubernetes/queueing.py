@@ -88,7 +88,7 @@ def _why(workload: Object, ahead: int) -> Why | None:
             return Why(f"waiting for {check['name']}: {said}", no_capacity=True)
     if not _is_active(workload):
         evicted = (each for each in _conditions(workload) if each["type"] == "Evicted")
-        said = next((each.get("message") for each in evicted), "") or ("it was stopped by someone")
+        said = next((each.get("message") for each in evicted), "") or "it was stopped by someone"
         return Why(f"its queue has put it back: {said}")
     for each in _conditions(workload):
         if each["type"] != "QuotaReserved" or each["status"] != "False":

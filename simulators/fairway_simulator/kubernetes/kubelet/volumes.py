@@ -51,7 +51,7 @@ class Volumes:
         times = [part.get("expirationSeconds", 3600) for part in self._tokens.values()]
         while times and not ended.wait(_AGE * min(times)):
             for file, part in self._tokens.items():
-                with suppress(NotReady):  # it asks again in time
+                with suppress(NotReady, OSError):  # it asks again in time
                     draft = file.with_name(f".{file.name}")
                     _write(draft, self._token(part).encode(), 0o644)
                     draft.replace(file)
