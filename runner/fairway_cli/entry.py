@@ -42,11 +42,17 @@ def main() -> None:
 def _review_plainly(words: list[str]) -> None:
     """Reviews plans without Typer, and ends in SystemExit; returns where that takes Typer."""
     from fairway_cli.ending import ended
-    from fairway_cli.reviewing import asked_plainly, review_files
+    from fairway_cli.reviewing import asked_plainly, environment_in, review_files
 
     asked = asked_plainly(words)
-    if asked is not None:
-        ended(lambda: _leave(review_files(asked)))
+    if asked is None:
+        return
+
+    def reviewed() -> None:
+        if environment_in(asked["plans"]) is None:
+            _leave(review_files(asked))
+
+    ended(reviewed)
 
 
 def _leave(code: int) -> None:

@@ -38,7 +38,6 @@ def review_files(asked: Asked) -> int:
 
     form = form_of(markdown=asked["markdown"], json_=asked["json_"])
     with collector_paused():
-        _require_no_environment(asked["plans"])
         plans = [plan for argument in asked["plans"] for plan in read_plans(argument)]
         if not plans:
             message = f"{', '.join(asked['plans'])}: holds no *.json"
@@ -53,23 +52,33 @@ def review_files(asked: Asked) -> int:
     return _DATA_LOST if found.lost else _REFUSED if found.refused else 0
 
 
-def _require_no_environment(words: Sequence[str]) -> None:
-    """UserError where an environment is named in place of its plans, or nothing at all."""
+def environment_in(words: Sequence[str]) -> str | None:
+    """The environment that is named in place of its plans, by its name or its file, "" for the
+    project's own; None where they are plans. UserError where one is named beside them."""
+    if not words:
+        return ""
+    named = [word for word in words if not _holds_plans(word)]
+    if not named:
+        return None
+    from fairway_core.environment.selection import known_environments
     from fairway_core.findings import UserError
 
-    if not words:
-        message = "say which plans: files of `terraform show -json`, or a folder of them"
-        hint = "to plan an environment and review that: fairway plan ENVIRONMENT"
-        raise UserError.of("no-plans", message, hint)
-    missing = [word for word in words if "/" not in word and word and not Path(word).exists()]
-    if not missing:
-        return
-    from fairway_core.environment.selection import known_environments
+    environments = [word for word in named if _is_yaml(word) or word in known_environments()]
+    if environments and len(words) > 1:
+        message = f"`{environments[0]}` is an environment, and not a plan"
+        hint = f"review it alone: fairway review {environments[0]}"
+        raise UserError.of("bad-plan", message, hint)
+    return environments[0] if environments else None
 
-    for name in missing:
-        if name in known_environments():
-            message = f"`{name}` is an environment, and no plan"
-            raise UserError.of("no-plans", message, f"fairway plan {name} plans and reviews it")
+
+def _holds_plans(word: str) -> bool:
+    """Whether there is a file of a plan, or a folder of them, that is named so."""
+    is_there = Path(word).exists() or Path(word.partition("=")[2] or word).exists()
+    return is_there and not _is_yaml(word)
+
+
+def _is_yaml(word: str) -> bool:
+    return word.endswith((".yaml", ".yml"))
 
 
 def allowed(given: Sequence[str] | None) -> list[str]:

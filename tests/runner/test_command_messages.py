@@ -75,8 +75,12 @@ MISTAKES = [
         "name one of: a, b\n  or say which: `environment: a` in fairway.yaml, or FAIRWAY_ENV",
         {"cdktf.json": "{}", "environments/a.yaml": LAB, "environments/b.yaml": LAB},
     ),
-    Mistake("review", "say which plans", "review that: fairway plan ENVIRONMENT"),
-    Mistake("review demo", "`demo` is an environment, and no plan", "fairway plan demo plans and"),
+    Mistake("review", "no environment is chosen", "fairway init"),
+    Mistake(
+        "review demo plan.json",
+        "`demo` is an environment, and not a plan",
+        "review it alone: fairway review demo",
+    ),
     Mistake(
         "diagram demo -o picture.png",
         "picture.png: a diagram is Markdown or SVG",

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fairway_cli.main import main
-from fairway_cli.reviewing import Asked, asked_plainly
+from fairway_cli.reviewing import Asked, asked_plainly, environment_in
 
 PROGRAM = [sys.executable, "-P", "-m", "fairway_cli.entry"]
 SAMPLES = Path(__file__).resolve().parents[1] / "core/review/plans"
@@ -123,3 +123,32 @@ def test_typer_is_not_imported_for_it() -> None:
     loaded = set(done.stderr.split())
     assert "fairway_core.review.review" in loaded
     assert not loaded & {"typer", "pydantic", "rich", "ruamel.yaml", "cdktf", "azure"}
+
+
+@pytest.mark.parametrize(
+    ("words", "environment"),
+    [
+        ([], ""),
+        (["demo"], "demo"),
+        (["environments/lab.yaml"], "environments/lab.yaml"),
+        (["plan.json"], None),
+        (["lab=plan.json"], None),
+        (["plans", "plan.json"], None),
+        (["gone.json"], None),
+    ],
+)
+def test_what_stands_in_place_of_plans_is_an_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], environment: str | None
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "plan.json").write_text("{}")
+    (tmp_path / "plans").mkdir()
+    assert environment_in(words) == environment
+
+
+def test_a_folder_of_plans_that_is_named_as_an_environment_is_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "demo").mkdir()
+    assert environment_in(["demo"]) is None

@@ -93,6 +93,15 @@ def test_a_live_plan_changes_nothing(
     assert [len(each["pending"]) for each in review["stacks"]] == [1, 1, 1]
 
 
+def test_a_review_of_an_environment_plans_it(
+    quick: StandIn, capfd: pytest.CaptureFixture[str], fairway: Fairway
+) -> None:
+    assert fairway("review", "demo", "--json") == 0
+    assert [c["stack"] for c in quick.calls() if c["command"] == "plan"] == STACKS
+    assert "apply" not in {call["command"] for call in quick.calls()}
+    assert json.loads(capfd.readouterr().out)["totals"]["create"] == 3
+
+
 def test_a_stack_that_waits_is_shown_and_does_not_fail(
     quick: StandIn, capfd: pytest.CaptureFixture[str], fairway: Fairway
 ) -> None:

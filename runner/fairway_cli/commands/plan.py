@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fairway_cli.commands.arguments import AllowOption, EnvironmentArgument, JsonOption
+from fairway_cli.commands.arguments import (
+    AllowOption,
+    EnvironmentArgument,
+    JsonOption,
+    PricesOption,
+)
 from fairway_cli.reviewing import allowed
 from fairway_core.findings import Severity
 
@@ -48,6 +53,7 @@ def command(
     ] = False,
     json_: JsonOption = False,
     allow: AllowOption = None,
+    prices: PricesOption = None,
 ) -> None:
     """Plan every stack of an environment, and review what would change.
 
@@ -72,7 +78,7 @@ def command(
     with files_can_be_written(), plan_folder(out) as folder:
         plans = make(environment, folder, say)
         left = [] if offline else left_behind(in_order(usual_outdir()))
-        found = Reviewer(before, allowed(allow), left).review(plans)
+        found = Reviewer(before, allowed(allow), left, prices).review(plans)
         if report:
             write_report(found, report)
         if summary:  # nothing where it is that of a variable which is not set

@@ -6,17 +6,20 @@ from typing import Annotated
 
 import typer
 
+from fairway_cli.commands import completion
 from fairway_cli.commands.arguments import AllowOption, JsonOption, PricesOption
-from fairway_cli.reviewing import Asked, review_files
+from fairway_cli.reviewing import Asked, environment_in, review_files
 
 
 def command(
     plans: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[STACK=]PLAN.json…",
-            help="Output of `terraform show -json`, one per stack; or a folder of them.",
+            metavar="[ENVIRONMENT|[STACK=]PLAN.json…]",
+            help="Output of `terraform show -json`, one per stack; or a folder of them. Or an "
+            "environment, by default FAIRWAY_ENVIRONMENT, then the project's own.",
             show_default=False,
+            autocompletion=completion.environments,
         ),
     ] = None,
     base: Annotated[
@@ -35,13 +38,26 @@ def command(
 ) -> None:
     """Show what Terraform plans would change, cost and destroy.
 
-    Takes plans that were made already: `fairway plan ENVIRONMENT` makes them and reviews them.
     Exits with 3 if data would be lost and --allow does not name its address, and with 2 if Azure
-    would refuse a change. No service is asked: prices come from the cache or the snapshot.
+    would refuse a change. No service is asked: prices come from the cache or the snapshot. An
+    environment in place of plans is planned first, as `fairway plan ENVIRONMENT` does.
     """
+    given = plans or []
+    environment = environment_in(given)
+    if environment is not None:
+        from fairway_cli.commands import plan
+
+        plan.command(
+            environment or None,
+            base=base,
+            markdown=markdown,
+            json_=json_,
+            allow=allow,
+            prices=prices,
+        )
     code = review_files(
         Asked(
-            plans=plans or [],
+            plans=given,
             base=base or [],
             markdown=markdown,
             json_=json_,

@@ -32,12 +32,14 @@ _CUT = "\n\n… (cut: review.json has all of it)\n"
 class Reviewer:
     """Reviews plans against those of a base; `allow` holds addresses whose loss is meant.
 
-    `left` names environments that are deployed and that no file asks for any more.
+    `left` names environments that are deployed and that no file asks for any more. `prices` is a
+    file of your own prices.
     """
 
     base: Sequence[Plan] = ()
     allow: Sequence[str] = ()
     left: Sequence[str] = ()
+    prices: Path | None = None
 
     def review(self, plans: Sequence[StackPlan]) -> Review:
         """What the plans would do. Raises UserError where one of them is no plan."""
@@ -46,7 +48,7 @@ class Reviewer:
                 [read_plan(plan.argument) for plan in plans],
                 base=self.base,
                 allow=self.allow,
-                prices=prices_at_hand(),
+                prices=prices_at_hand(self.prices),
                 left=self.left,
             )
 
