@@ -34,8 +34,8 @@ ASKS = re.compile(
     r"RunStore\.here|engine_for|find_target\(|subscription_of|Storage\(|fairway_runner\.live"
 )
 
-# They know runs and targets, and ask nobody but this machine; or Terraform, which has its own.
-ASK_NOTHING = {"render", "tag", "note", "ssh-config", "targets sync", "plan", "deploy"}
+# They know runs and targets, and ask nobody but this machine.
+ASK_NOTHING = {"render", "tag", "note", "ssh-config", "targets sync"}
 
 
 def _commands() -> Iterator[tuple[str, set[str]]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fairway_cli.commands.arguments import AllowOption, EnvironmentArgument
+from fairway_cli.commands.arguments import AllowOption, DeadlineOption, EnvironmentArgument
 from fairway_cli.reviewing import allowed
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ def command(
         typer.Option(metavar="DIR", help="Write the next review to approve to this folder."),
     ] = None,
     allow: AllowOption = None,
+    _deadline: DeadlineOption = None,
 ) -> None:
     """Apply an approved plan, and nothing else.
 
@@ -48,7 +49,8 @@ def command(
     failed; stacks that were applied stay applied.
 
     Where it would change an extension of a VM that is stopped, which Azure refuses, it offers to
-    start the VM, or stops before anything of that stack was done.
+    start the VM, or stops before anything of that stack was done. --deadline holds for what Fairway
+    asks Azure beside Terraform.
     """
     from fairway_cli.ui.reviews import print_review
     from fairway_stacks.plan.deploy import Person, deploy

@@ -12,6 +12,7 @@ import typer
 
 from fairway_cli.commands.arguments import (
     AllowOption,
+    DeadlineOption,
     EnvironmentArgument,
     JsonOption,
     PricesOption,
@@ -54,6 +55,7 @@ def command(
     json_: JsonOption = False,
     allow: AllowOption = None,
     prices: PricesOption = None,
+    _deadline: DeadlineOption = None,
 ) -> None:
     """Plan every stack of an environment, and review what would change.
 
@@ -62,6 +64,7 @@ def command(
     needed: every stack is planned from an empty state against a stand-in for Azure on this
     machine. Exits with 3 where data would be lost, with 2 where Azure would refuse a change,
     with 4 where Terraform or its provider is missing, and with 5 where Terraform failed.
+    --deadline holds for what Fairway asks Azure beside Terraform.
     """
     from fairway_cli.ui.reviews import form_of, show_review
     from fairway_core.findings import UserError
