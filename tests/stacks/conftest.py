@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import shutil
 import sys
 from dataclasses import dataclass
@@ -86,6 +87,10 @@ def everything() -> str:
     return EVERYTHING
 
 
+# Synthesis takes most of the time of these tests, and one text always gives the same stacks.
+_WRITTEN: dict[tuple[str, bool], bytes] = {}
+
+
 @pytest.fixture
 def written(tmp_path: Path) -> Callable[..., dict[str, dict[str, Any]]]:
     """Writes the stacks of an environment file, or its state's; answers with them by role.
@@ -95,6 +100,9 @@ def written(tmp_path: Path) -> Callable[..., dict[str, dict[str, Any]]]:
     runs = iter(range(100))
 
     def written(text: str | Path, *, state: bool = False) -> dict[str, dict[str, Any]]:
+        source = text if isinstance(text, str) else text.read_text()
+        if (source, state) in _WRITTEN:
+            return pickle.loads(_WRITTEN[source, state])
         folder = tmp_path / f"written{next(runs)}"
         folder.mkdir()
         file = text
@@ -108,6 +116,7 @@ def written(tmp_path: Path) -> Callable[..., dict[str, dict[str, Any]]]:
             stack = json.loads((folder / "out" / "stacks" / name / "cdk.tf.json").read_text())
             assert not list(validate(stack)), name
             found[name.rpartition("-")[2]] = stack
+        _WRITTEN[source, state] = pickle.dumps(found)
         return found
 
     return written

@@ -160,13 +160,14 @@ class Timing:
     """How long the daemons wait, in seconds.
 
     `credential` is for how long a launch is valid, and so for how long a requeued job waits;
-    0 keeps Slurm's two minutes. A job is told to end, and killed `kill_wait` later. With
-    `eager` scheduling starts at once, which suits few jobs.
+    0 keeps Slurm's two minutes. A command waits `message` for a daemon's answer. A job is told to
+    end, and killed `kill_wait` later. With `eager` scheduling starts at once, which suits few jobs.
     """
 
     credential: int = 0
     slurmd: int = 120
     kill_wait: int = 30
+    message: int = 30
     min_job_age: int = 3600
     eager: bool = False
 

@@ -34,7 +34,8 @@ def describe(
     folder: Path, *, nodes: int, cloud: int, programs: slurm.Cloud | None, gpus: int = 0
 ) -> slurm.SlurmCluster:
     """The description of a cluster in a folder: `nodes` are always there, and `cloud` come and
-    go; a requeued job waits for seconds only, and a dead node is soon missed.
+    go; a requeued job waits for seconds only, a dead node is soon missed, and a
+    command soon gives up on a slurmctld that is down.
 
     Each node that is always there has `gpus`, and a core for each at least.
     """
@@ -59,7 +60,9 @@ def describe(
             munge_socket=f"{folder}/munge/s",
         ),
         programs=slurm.Programs(prolog="", epilog="", health_check="", mail="/bin/true"),
-        timing=slurm.Timing(credential=5, slurmd=10, kill_wait=3, min_job_age=300, eager=True),
+        timing=slurm.Timing(
+            credential=5, slurmd=10, kill_wait=3, message=3, min_job_age=300, eager=True
+        ),
         containment="none",
         configless=False,
         cloud=programs,
