@@ -111,6 +111,7 @@ def test_learns_the_digits(digits: Path, ranks: int) -> None:
     assert "attempt" not in run.stdout
 
 
+@pytest.mark.nightly
 def test_a_resumed_run_ends_with_the_same_bits(digits: Path, tmp_path: Path) -> None:
     whole, parts, checkpoints = tmp_path / "whole", tmp_path / "parts", tmp_path / "checkpoints"
     assert train(digits, 3, "--epochs", "4", OUTPUT_MODEL=whole).returncode == 0
@@ -226,6 +227,7 @@ def test_a_checkpoint_of_another_training_is_refused(
     assert_refused(run, path, "is of another training")
 
 
+@pytest.mark.nightly
 def test_a_longer_training_may_go_on_with_other_ranks(
     digits: Path, tmp_path: Path, checkpoint: bytes
 ) -> None:

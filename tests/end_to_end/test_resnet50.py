@@ -19,6 +19,8 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.nightly
+
 # Small enough for a CPU; one thread, since two processes and other tests share the cores.
 TOY = ("--depth=18", "--width=8", "--image-size=32", "--classes=10", "--batch-size=4")
 ONE_THREAD = {"OMP_NUM_THREADS": "1"}

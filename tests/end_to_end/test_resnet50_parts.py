@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     Load = Callable[[str], ModuleType]
 
+pytestmark = pytest.mark.nightly
+
 PARAMETERS = {50: 25_557_032, 18: 11_689_512}  # with 1,000 classes
 
 

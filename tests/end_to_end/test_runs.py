@@ -122,6 +122,7 @@ class TestTheLifeOfARun:
         assert fairway("wait", run["run_id"]).returncode == 0
         assert fairway("logs", run["run_id"]).stdout == "done\n"
 
+    @pytest.mark.nightly
     def test_the_run_goes_on_when_its_terminal_is_closed(
         self, fairway: Fairway, pipe: Pipe, gate: Gate
     ) -> None:
@@ -181,6 +182,7 @@ class TestTheLifeOfARun:
         assert (again.returncode, again.stdout) == (0, f"{run} lost\n")
 
     @pytest.mark.parametrize("word", ["cancel", "retry"])
+    @pytest.mark.nightly
     def test_what_a_lost_run_has_left_is_not_that_of_another_project(
         self, fairway: Fairway, tmp_path: Path, pipe: Pipe, gate: Gate, word: str
     ) -> None:
@@ -222,6 +224,7 @@ class TestTheLifeOfARun:
         again = fairway("cancel", run)
         assert (again.returncode, again.stdout) == (0, f"{run} cancelled\n")
 
+    @pytest.mark.nightly
     def test_a_grace_may_be_very_long(self, fairway: Fairway, pipe: Pipe) -> None:
         trap = f"trap 'echo saved; exit 0' TERM; echo up >{pipe.path}; while :; do sleep 0.1; done"
         job = fairway.job(trap, template="plain", timeout="30d", checkpoint={"grace": "30d"})
@@ -238,6 +241,7 @@ class TestTheLifeOfARun:
             pytest.param("./train.sh", id="a program that a script waits for"),
         ],
     )
+    @pytest.mark.nightly
     def test_cancel_reaches_what_a_shell_runs(
         self, fairway: Fairway, pipe: Pipe, wrapped: str
     ) -> None:
@@ -287,6 +291,7 @@ class TestTheLifeOfARun:
         assert pipe.rest() == "up\n"
 
     @pytest.mark.parametrize("how", ["ends", "is cancelled", "is lost"])
+    @pytest.mark.nightly
     def test_what_has_left_its_session_is_ended_too(
         self, fairway: Fairway, pipe: Pipe, gate: Gate, how: str
     ) -> None:
@@ -360,6 +365,7 @@ class TestTheLifeOfARun:
             code,
         )
 
+    @pytest.mark.nightly
     def test_two_may_wait_and_two_may_follow(
         self, fairway: Fairway, pipe: Pipe, gate: Gate
     ) -> None:
@@ -404,6 +410,7 @@ class TestTheLifeOfARun:
         [run] = json.loads(fairway("list", "--json").stdout)
         assert fairway("wait", run["run_id"]).returncode == 0
 
+    @pytest.mark.nightly
     def test_a_run_that_prints_nothing_or_much(self, fairway: Fairway) -> None:
         run = fairway.submit(fairway.job("true"))
         assert fairway("wait", run).returncode == 0
@@ -412,6 +419,7 @@ class TestTheLifeOfARun:
         log = fairway("logs", run, "-f").stdout
         assert log == "".join(f"{n}\n" for n in range(1, 100_001))
 
+    @pytest.mark.nightly
     def test_two_submits_at_once(self, fairway: Fairway) -> None:
         job = fairway.job("echo $FAIRWAY_RUN")
         programs = [fairway.start("submit", job, "--watch", "--json") for _ in range(3)]

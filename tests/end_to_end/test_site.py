@@ -84,6 +84,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.nightly
 def test_the_site_is_built_without_a_warning(site: Path) -> None:
     assert (site / "tutorial/index.html").exists()
     assert "<code>FAIRWAY_INPUT_&lt;ID&gt;</code>" in (site / "job/index.html").read_text("utf-8")
@@ -96,6 +97,7 @@ _BROKEN = """() => [...document.querySelectorAll(".md-content :not(pre) > code")
     .map(code => code.textContent)"""
 
 
+@pytest.mark.nightly
 def test_no_name_is_broken_in_its_middle(site: Path, chromium: Browser) -> None:
     broken = {}
     page = chromium.new_page()

@@ -113,6 +113,7 @@ def test_one_begins_when_others_have_ended(fairway: Fairway) -> None:
         assert why in refused.stderr
 
 
+@pytest.mark.nightly
 def test_programs_submit_them_too(fairway: Fairway) -> None:
     named = {"one": {"command": "exit 3"}, "two": {"command": "true", "after": {"one": "failed"}}}
     program = (
@@ -144,6 +145,7 @@ CONDITIONS = {
 }
 
 
+@pytest.mark.nightly
 def test_what_has_become_of_others_is_asked(fairway: Fairway) -> None:
     done = fairway("submit", write(fairway, CONDITIONS), "--run-id", "pipe-a", "--watch")
     assert done.returncode == 3
@@ -158,6 +160,7 @@ def test_what_has_become_of_others_is_asked(fairway: Fairway) -> None:
     assert fairway.show("pipe-a")["task_states"] == {"succeeded": 5, "failed": 1, "cancelled": 3}
 
 
+@pytest.mark.nightly
 def test_a_branch_that_is_left_out_is_no_failure(fairway: Fairway) -> None:
     named = {
         "train": {"command": "true"},
@@ -267,6 +270,7 @@ def test_a_retry_runs_what_did_not_succeed(fairway: Fairway) -> None:
     assert fairway.show("pipe-a-second")["task_list"][0]["attempts"] == 2
 
 
+@pytest.mark.nightly
 def test_a_step_that_was_removed_is_not_run_again(fairway: Fairway, gate: Gate) -> None:
     """What has become of it is written down with the whole."""
     named = {
@@ -285,6 +289,7 @@ def test_a_step_that_was_removed_is_not_run_again(fairway: Fairway, gate: Gate) 
     assert (fairway.folder / "ran").read_text() == "first\n"
 
 
+@pytest.mark.nightly
 def test_the_same_submission_again_is_the_same_run(fairway: Fairway) -> None:
     named = {"one": {"command": f"echo one >>{fairway.folder}/ran"}}
     for _ in range(2):
@@ -298,6 +303,7 @@ def test_the_same_submission_again_is_the_same_run(fairway: Fairway) -> None:
 
 
 @pytest.mark.timeout(3600)
+@pytest.mark.nightly
 def test_killed_at_any_moment_nothing_runs_twice_nor_is_left_out(fairway: Fairway) -> None:
     """The command that submits and follows is killed; another goes on."""
     (fairway.folder / "killed.py").write_text(KILLED)
@@ -337,6 +343,7 @@ def test_killed_at_any_moment_nothing_runs_twice_nor_is_left_out(fairway: Fairwa
     assert killed >= KILLS - 2
 
 
+@pytest.mark.nightly
 def test_a_step_without_any_task_to_begin_is_left_out(fairway: Fairway, gate: Gate) -> None:
     """Its last task has nothing to come after, and it is no failure of its own; a task that waits
     is ended by itself."""

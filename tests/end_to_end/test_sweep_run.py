@@ -74,6 +74,7 @@ class TestWatching:
         best = fairway.within("best", run_id, "--max")
         assert best.stdout == f"task 1 of {run_id}: loss 2\n  x: 2\n"
 
+    @pytest.mark.nightly
     def test_a_line_names_the_params_that_its_point_has(self, fairway: Fairway) -> None:
         points = {"sweep": {"points": [{"grid": {"x": [1]}}, {"grid": {"y": [2]}}]}}
         command = "true {{ params.x | default(0) }} {{ params.y | default(0) }}"
@@ -81,6 +82,7 @@ class TestWatching:
         told = [line.rpartition(" ")[0] for line in run.stdout.splitlines() if line[0] == "["]
         assert sorted(told) == ["[0] succeeded x=1", "[1] succeeded y=2"]
 
+    @pytest.mark.nightly
     def test_the_log_of_one_task_with_what_surrounds_it(self, fairway: Fairway) -> None:
         around = {"setup": "echo before", "finally": {"command": "echo after"}}
         run = fairway("submit", fairway.job("echo up", **PLAIN, **around), "--watch")
@@ -130,6 +132,7 @@ class TestWatching:
         assert "\x1b[32m" not in on_terminal("list", NO_COLOR="1")
         assert "\x1b" not in fairway("list").stdout
 
+    @pytest.mark.nightly
     def test_list_watch_ends_when_all_have_ended(
         self, fairway: Fairway, pipe: Pipe, gate: Gate
     ) -> None:
@@ -191,6 +194,7 @@ class TestLogs:
         assert missing.returncode == 2
         assert "its tasks are 0 to 1" in missing.stderr
 
+    @pytest.mark.nightly
     def test_ranks_and_nodes_where_the_log_names_them(self, fairway: Fairway) -> None:
         job = fairway.job(
             "echo loss=$OMPI_COMM_WORLD_RANK; echo error $OMPI_COMM_WORLD_RANK >&2",
@@ -212,6 +216,7 @@ class TestLogs:
             refused = fairway("logs", run, option)
             assert (refused.returncode, says in refused.stderr) == (2, True)
 
+    @pytest.mark.nightly
     def test_ranks_where_the_log_does_not_name_them(self, fairway: Fairway) -> None:
         run = ended(fairway, fairway.job("echo up", processes_per_node=2))
         refused = fairway("logs", run, "--rank", "1")
@@ -257,6 +262,7 @@ class TestAgain:
         assert f"every task of {run} succeeded" in nothing.stderr
         assert f"fairway rerun {run}" in nothing.stderr
 
+    @pytest.mark.nightly
     def test_retry_has_as_many_retries_as_before(self, fairway: Fairway) -> None:
         job = fairway.job("echo $FAIRWAY_ATTEMPT; exit 3", retries=1, **PLAIN)
         run = ended(fairway, job)
@@ -294,6 +300,7 @@ class TestAgain:
         assert fairway("wait", run).stdout == f"{run} succeeded\n"
         assert [task["attempts"] for task in fairway.show(run)["task_list"]] == [2, 1]
 
+    @pytest.mark.nightly
     def test_retry_repeats_a_setup_that_failed(self, fairway: Fairway) -> None:
         ready = fairway.folder / "ready"
         job = fairway.job("echo up", setup=f"test -e {ready}", **PLAIN)
@@ -386,6 +393,7 @@ class TestSecrets:
         assert "job.yaml:1:" in run.stderr
         assert not (fairway.folder / ".fairway" / "runs").exists()
 
+    @pytest.mark.nightly
     def test_a_job_whose_supervisor_is_killed_ends(self, fairway: Fairway, pipe: Pipe) -> None:
         command = f"exec 9>{pipe.path}; echo up >&9; while :; do sleep 60; done"
         job = fairway.job(command, secrets={"TOKEN": "env:MINE"}, **PLAIN)
@@ -410,6 +418,7 @@ def test_fetch_report_and_clean(fairway: Fairway) -> None:
     assert fairway("show", run).returncode == 2
 
 
+@pytest.mark.nightly
 def test_the_example(fairway: Fairway, repository: Path) -> None:
     """The sweep in examples/, cut short."""
     job = repository / "examples" / "digits" / "sweep.yaml"
@@ -431,6 +440,7 @@ def test_the_example(fairway: Fairway, repository: Path) -> None:
     assert len(points) >= 12
 
 
+@pytest.mark.nightly
 def test_the_example_whose_networks_vote(fairway: Fairway, repository: Path) -> None:
     """A network that was never trained has kept no model, and does not vote."""
     job = repository / "examples" / "digits" / "ensemble.yaml"
@@ -447,6 +457,7 @@ def test_the_example_whose_networks_vote(fairway: Fairway, repository: Path) -> 
     assert kept == (store / str(best) / "outputs/model/model.npz").read_bytes()
 
 
+@pytest.mark.nightly
 def test_the_page_on_merging(fairway: Fairway, repository: Path) -> None:
     page = (repository / "docs/howto/merge-a-sweep.md").read_text()
     title, job = re.findall(r'^```yaml title="(.*?)"\n(.*?)^```$', page, re.M | re.S)[0]

@@ -6,6 +6,8 @@ import itertools
 import os
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
     import subprocess
 
@@ -67,6 +69,7 @@ class TestTorchrun:
                 assert line in env
             assert f"FAIRWAY_MAIN_PORT={port}" in env
 
+    @pytest.mark.nightly
     def test_a_failing_node_fails_the_run_and_ends_the_others(
         self, fairway: Fairway, pipe: Pipe
     ) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import grimp
 import pytest
+from changed import CHOSEN
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -27,17 +28,6 @@ DECLARED = {
     # The stand-in for Azure that plans ask which are made without an account: a program.
     ("fairway_stacks.plan.loopback", "fairway_simulator.azure"),
 }
-# Who imports a module whose name is put together as it runs, and which ones that can be. Engines,
-# checks and commands are many, and each of them imports what chooses among them.
-CHOSEN = {
-    ("fairway_agent.kubernetes.submit", "fairway_agent.kubernetes.*"),
-    ("fairway_cli.server.commands", "fairway_cli.commands.*"),
-    ("fairway_cli.server.commands", "fairway_cli.server.*"),
-    ("fairway_core.checks.registry", "fairway_core.checks.*.*"),
-    ("fairway_runner.engines.engine", "fairway_runner.engines.*.engine"),
-    ("fairway_runner.engines.schedules", "fairway_runner.engines.*.schedules"),
-}
-
 Imports = Mapping[str, Set[str]]
 
 

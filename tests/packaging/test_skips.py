@@ -68,7 +68,7 @@ def test_what_is_missing_is_skipped_outside_of_ci(
 
 
 def _run(pytester: pytest.Pytester, repository: Path) -> pytest.RunResult:
-    pytester.makeconftest((repository / "tests" / "conftest.py").read_text())
+    pytester.makeconftest((repository / "tests/suite/skips.py").read_text())
     pytester.makepyfile(
         test_by_one=TESTS,
         test_module="import pytest\npytest.skip('no torch', allow_module_level=True)",

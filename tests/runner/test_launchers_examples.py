@@ -54,6 +54,7 @@ def examples(repository: Path) -> Path:
         ("intelmpi", "impi-rt", r"done: \S+ us \S+ GB/s ranks=2 mpi=Intel\(R\) MPI"),
     ],
 )
+@pytest.mark.nightly
 def test_an_mpi_other_than_open_mpi(
     repository: Path, examples: Path, tmp_path: Path, example: str, package: str, says: str
 ) -> None:
@@ -70,6 +71,7 @@ def test_an_mpi_other_than_open_mpi(
     assert re.search(f"^{says}$", done.stdout, re.MULTILINE)
 
 
+@pytest.mark.nightly
 def test_a_rank_reads_no_bashrc(repository: Path, examples: Path, tmp_path: Path) -> None:
     """Nor where nobody's shell started Fairway: Hydra gives the first rank a socket to read."""
     prefix = Path(sys.prefix) / "intelmpi"
@@ -92,6 +94,7 @@ def test_a_rank_reads_no_bashrc(repository: Path, examples: Path, tmp_path: Path
     assert "bashrc was read" not in done.stdout
 
 
+@pytest.mark.nightly
 def test_torchrun(examples: Path, tmp_path: Path) -> None:
     need(importlib.util.find_spec("torch") is not None, ".venv/bin/pip install torch")
     # One process a node: four that import PyTorch take this machine's cores for long.
@@ -100,6 +103,7 @@ def test_torchrun(examples: Path, tmp_path: Path) -> None:
     assert "\ndone: slope=3.000 offset=-1.000 ranks=2 nodes=2\n" in done.stdout
 
 
+@pytest.mark.nightly
 def test_tensorflow_s_cluster(examples: Path, tmp_path: Path) -> None:
     done = submit(examples / "tensorflow", tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -130,6 +134,7 @@ def test_scores_are_those_of_the_model(examples: Path, tmp_path: Path) -> None:
     assert named == ["succeeded"] * 4
 
 
+@pytest.mark.nightly
 def test_a_model_answers_requests(examples: Path, tmp_path: Path) -> None:
     runs_of_digits(examples, tmp_path)
     fairway = Path(sys.executable).with_name("fairway")
@@ -181,6 +186,7 @@ def test_a_notebook(examples: Path, tmp_path: Path) -> None:
     assert "area 12.567 from 500 × 500 points" in text
 
 
+@pytest.mark.nightly
 def test_a_notebook_that_fails_fails_the_run(examples: Path, tmp_path: Path) -> None:
     need(shutil.which("papermill", path=Path(sys.executable).parent) is not None, "papermill")
     done = submit(

@@ -12,6 +12,8 @@ import pytest
 from fairway_core.environment import load_environment
 from fairway_stacks.app import synthesize
 
+pytestmark = pytest.mark.nightly
+
 _INSTALL = "python3 -m venv .venv/checkov && .venv/checkov/bin/pip install checkov==3.3.30"
 
 

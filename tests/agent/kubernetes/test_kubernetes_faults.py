@@ -132,6 +132,7 @@ def test_each_object_is_made_once(
     assert hits or share < 0.1
 
 
+@pytest.mark.nightly
 def test_kill_9_of_who_submits_at_each_of_twenty_points(
     cluster: Cluster, cluster_api: KubernetesCluster, head_api: Api
 ) -> None:

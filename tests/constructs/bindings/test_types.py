@@ -6,8 +6,12 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
     from pathlib import Path
+
+pytestmark = pytest.mark.nightly
 
 _SNIPPET = """\
 from fairway_constructs.azurerm.subnet import Delegation, DelegationServiceDelegation, Subnet

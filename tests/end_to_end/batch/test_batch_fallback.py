@@ -11,14 +11,17 @@ import signal
 import time
 from typing import TYPE_CHECKING
 
+import pytest
+
 from fairway_runner.runs.store import RunStore
 from fairway_simulator.batch import Fault
 from fairway_simulator.batch.simulator import IDENTITY
 from fairway_web.following import Follower
 
 if TYPE_CHECKING:
-    import pytest
     from conftest import Two
+
+pytestmark = pytest.mark.nightly
 
 KILLS = 20
 BOTH = ("--target", "full,free")

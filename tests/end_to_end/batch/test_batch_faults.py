@@ -38,6 +38,7 @@ FAULTS: dict[str, dict[str, Any]] = {
 class TestKilledClients:
     """`kill -9` at any point of a submission, and then the rest of it."""
 
+    @pytest.mark.nightly
     def test_every_task_is_there_once(self, waiting: Waiting) -> None:
         job = waiting.many(TASKS)
         chance = random.Random(20)
@@ -90,6 +91,7 @@ class TestFailingCalls:
         waiting.service.faults.clear()
         assert waiting.tasks(run) == list(range(TASKS))
 
+    @pytest.mark.nightly
     def test_a_silent_service_is_asked_again(
         self, waiting: Waiting, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -102,6 +104,7 @@ class TestFailingCalls:
 class TestGivingUp:
     """A service that never comes back is left within the deadline."""
 
+    @pytest.mark.nightly
     def test_503_for_ever(self, waiting: Waiting) -> None:
         waiting.service.faults.add(Fault("status", status=503, path="addtaskcollection", skip=3))
         job = waiting.many(TASKS)
@@ -167,6 +170,7 @@ class TestCredentials:
         run = waiting.submit(waiting.many(300))
         assert waiting.tasks(run) == list(range(300))
 
+    @pytest.mark.nightly
     def test_a_token_that_runs_out_in_the_middle_is_renewed(
         self, make_batch: Callable[..., Batch], monkeypatch: pytest.MonkeyPatch
     ) -> None:

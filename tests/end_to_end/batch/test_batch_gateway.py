@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from fairway_simulator.batch import StorageAccess
     from fairway_simulator.ssh.host import Host
 
+pytestmark = pytest.mark.nightly
+
 _PATIENCE = 300.0  # seconds; only a hang takes so long
 ADDRESS = "10.231.77.5"
 NAME = "storage-of-the-lab"

@@ -107,6 +107,7 @@ class TestPreemption:
         assert run.state == "succeeded"
         assert "saved" in batch.ok("logs", run.id)
 
+    @pytest.mark.nightly
     def test_without_a_notice_the_logs_say_what_is_missing(
         self, batch: Batch, pipe: Pipe, gate: Gate
     ) -> None:
@@ -124,6 +125,7 @@ class TestPreemption:
         assert log == ["before 0", lost, why, "before 1", "after"]
 
 
+@pytest.mark.nightly
 class TestRefusals:
     """What could never run is refused before anything is sent."""
 
@@ -304,6 +306,7 @@ class TestNodes:
         _until(lambda: not _listens(here))
         batch.ok("cancel", run.id)
 
+    @pytest.mark.nightly
     def test_a_formula_and_what_the_service_has_written_of_a_node(self, waiting: Any) -> None:
         """The pool's own formula, one that is tried, and one that is none; a node that there is,
         and one that there is not."""

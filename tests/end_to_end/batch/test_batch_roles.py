@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
     Made = Callable[..., "Person"]
 
+pytestmark = pytest.mark.nightly
+
 SOMEBODY = "00000000-0000-0000-0000-00000000000b"
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
 ENVIRONMENT = f"""\

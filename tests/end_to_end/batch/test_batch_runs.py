@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from conftest import Batch, Gate, Pipe
 
 
+@pytest.mark.nightly
 class TestDigits:
     """The example trains on the nodes of a pool."""
 
@@ -63,6 +64,7 @@ echo checked
 class TestTheContract:
     """What a launcher's script finds on its main host, and on the other nodes."""
 
+    @pytest.mark.nightly
     def test_on_three_nodes(self, batch: Batch) -> None:
         job = batch.fairway.job(f"set -e\n{CONTRACT}", template="plain", nodes=3)
         code, printed = batch.watch(job, "-s", "processes_per_node=2")
@@ -93,6 +95,7 @@ class TestTheContract:
         assert batch.ok("logs", run.id, "--task", "0") == "from the code\nbuilt\ngreen\n"
         assert batch.ok("logs", run.id).splitlines()[0] == "[setup] setting up"
 
+    @pytest.mark.nightly
     def test_a_setup_that_fails_ends_the_run_with_its_code(self, batch: Batch) -> None:
         job = batch.fairway.job("echo never", template="plain", setup="echo no room; exit 17")
         code, printed = batch.watch(job)
@@ -116,6 +119,7 @@ class TestTheContract:
 class TestFailures:
     """A run that fails says where and why."""
 
+    @pytest.mark.nightly
     def test_a_rank_that_fails_gives_its_code_and_its_last_lines(self, batch: Batch) -> None:
         program = "echo rank $OMPI_COMM_WORLD_RANK is up; "
         program += "test $OMPI_COMM_WORLD_RANK != 2 || exit 23; sleep 60"
@@ -150,6 +154,7 @@ class TestFailures:
         assert (run.state, run.exit_code) == ("failed", 5)
         assert "tvm-sim-1_d could not be prepared" in str(run.status.reason)
 
+    @pytest.mark.nightly
     def test_a_failed_task_is_tried_again_and_its_attempts_count(self, batch: Batch) -> None:
         command = "echo attempt $FAIRWAY_ATTEMPT; test $FAIRWAY_ATTEMPT = 2"
         code, printed = batch.watch(batch.fairway.job(command, template="plain", retries=3))
@@ -160,6 +165,7 @@ class TestFailures:
         assert [line.split(":")[1] for line in log[1::2]] == [" attempt 2", " attempt 3"]
         assert json.loads(batch.ok("show", run, "--json"))["task_list"][0]["attempts"] == 3
 
+    @pytest.mark.nightly
     def test_a_task_over_its_time_gets_the_signal_and_the_code_124(self, batch: Batch) -> None:
         command = "trap 'echo saved; exit 3' TERM; echo up; while :; do sleep 0.1; done"
         job = batch.fairway.job(
@@ -172,6 +178,7 @@ class TestFailures:
         [run] = batch.runs()
         assert batch.run(run).task_status(0, "failed").timed_out is True
 
+    @pytest.mark.nightly
     def test_retry_runs_only_what_failed(self, batch: Batch) -> None:
         command = "echo run {{ params.n }}; "
         command += "test -e $FAIRWAY_SHARED_DIR/fixed || test {{ params.n }} != 1"
@@ -197,6 +204,7 @@ class TestFailures:
 class TestSweeps:
     """One task a point, and what comes after all."""
 
+    @pytest.mark.nightly
     def test_finally_runs_after_failures(self, batch: Batch) -> None:
         job = batch.fairway.job(
             "echo done >> $FAIRWAY_SHARED_DIR/log; exit {{ params.n }}",
@@ -232,6 +240,7 @@ class TestSweeps:
 class TestCancel:
     """A run is ended early."""
 
+    @pytest.mark.nightly
     def test_it_ends_what_runs(self, batch: Batch, pipe: Pipe, gate: Gate) -> None:
         command = f"exec 9>{pipe.path}; echo up >&9; read -r _ <{gate.path}"
         run = batch.submit(batch.fairway.job(command, template="plain"))
@@ -309,6 +318,7 @@ class TestElsewhere:
         assert json.loads(batch.ok("show", run, "--json"))["state"] == "succeeded"
         assert batch.ok("logs", run).count("[finally] all done") == 2
 
+    @pytest.mark.nightly
     def test_list_show_logs_and_fetch(self, batch: Batch) -> None:
         job = batch.fairway.job(
             "echo hello; echo kept > $FAIRWAY_OUTPUT_WORDS/words",

@@ -32,6 +32,7 @@ def test_of_a_sweep_one_word_is_sent(batch: Batch, receiver: Receiver) -> None:
     assert receiver.seen == 2
 
 
+@pytest.mark.nightly
 def test_of_a_run_that_is_cancelled(
     batch: Batch, pipe: Pipe, gate: Gate, receiver: Receiver
 ) -> None:
@@ -47,6 +48,7 @@ def test_of_a_run_that_is_cancelled(
     assert (said["state"], said["tasks"]) == ("cancelled", {"cancelled": 2})
 
 
+@pytest.mark.nightly
 def test_of_a_retry_the_tasks_that_were_done_count(batch: Batch, receiver: Receiver) -> None:
     command = 'test {{ params.x }} = 0 || test "$FAIRWAY_ATTEMPT" = 1'
     sweep = {"points": [{"grid": {"x": [0, 1]}}]}

@@ -80,6 +80,7 @@ class TestOneTask:
         assert facts["state"] == "failed"
         assert facts["task_list"][0]["exit_code"] == 7
 
+    @pytest.mark.one_engine("local")
     def test_limits_may_be_very_long(self, fairway: Fairway, place: Place) -> None:
         """Longer than the 24.8 days that the kernel can be asked to wait."""
         limits = {"timeout": "36500d", "checkpoint": {"grace": "30d"}, "retries": 1}
@@ -204,6 +205,7 @@ class TestOneTask:
         ],
         ids=["time", "cost"],
     )
+    @pytest.mark.one_engine("local")
     def test_a_run_that_is_over_its_own_limit_ends_with_124(
         self, fairway: Fairway, place: Place, limit: dict[str, Any], reason: str
     ) -> None:
@@ -248,6 +250,7 @@ class TestOneTask:
         assert fairway("wait", run).returncode == 130
         pipe.rest()  # returns when no process of the job is left
 
+    @pytest.mark.one_engine("local")
     def test_one_task_of_a_sweep_is_ended_and_the_others_go_on(
         self, fairway: Fairway, place: Place, pipe: Pipe
     ) -> None:
@@ -278,6 +281,7 @@ class TestOneTask:
         facts = facts_of(fairway, run)
         assert [each["attempts"] for each in facts["task_list"]] == [2, 1, 1]
 
+    @pytest.mark.one_engine("ssh")
     def test_a_command_runs_beside_it(
         self, fairway: Fairway, place: Place, pipe: Pipe, gate: Gate
     ) -> None:
@@ -296,6 +300,7 @@ class TestOneTask:
         assert (late.returncode, late.stdout) == (2, "")
         assert f"{run} has ended: succeeded" in late.stderr
 
+    @pytest.mark.one_engine("local")
     def test_its_nodes_are_sampled_while_it_runs(
         self, fairway: Fairway, place: Place, pipe: Pipe, gate: Gate
     ) -> None:
@@ -312,6 +317,7 @@ class TestOneTask:
         assert fairway("wait", run).returncode == 0
         assert "processors " in fairway.show(run)["use"]
 
+    @pytest.mark.one_engine("ssh")
     def test_its_end_is_sent_to_a_webhook(
         self, fairway: Fairway, place: Place, receiver: Receiver
     ) -> None:
@@ -330,6 +336,7 @@ class TestOneTask:
         assert fairway("wait", run).returncode == 3
         assert "a-secret" not in json.dumps(said)
 
+    @pytest.mark.one_engine("local")
     def test_a_cancelled_run_goes_on_from_its_checkpoint(
         self, fairway: Fairway, place: Place, pipe: Pipe
     ) -> None:
@@ -382,6 +389,7 @@ class TestManyTasks:
         assert page.returncode == 0, page.stderr
         assert "loss" in (fairway.folder / "page.html").read_text()
 
+    @pytest.mark.one_engine("local")
     def test_the_last_task_merges_what_the_others_have_kept(
         self, fairway: Fairway, place: Place, tmp_path_factory: pytest.TempPathFactory
     ) -> None:
@@ -441,6 +449,7 @@ class TestManyTasks:
 class TestTheTarget:
     """What is asked of the target itself."""
 
+    @pytest.mark.one_engine("local")
     def test_its_runs_are_listed_and_removed(self, fairway: Fairway, place: Place) -> None:
         _, run, _ = watched(fairway, place, template="plain", command="true")
         tagged = fairway("tag", run, "kept", "--json")
@@ -454,6 +463,7 @@ class TestTheTarget:
         listed = json.loads(fairway("list", "--target", place.name, "--json").stdout)
         assert run not in [each["run_id"] for each in listed]
 
+    @pytest.mark.one_engine("ssh")
     def test_another_machine_finds_its_runs(
         self, fairway: Fairway, place: Place, tmp_path_factory: pytest.TempPathFactory
     ) -> None:
@@ -471,6 +481,7 @@ class TestTheTarget:
         assert found[run]["note"] == "the first"
         assert fairway("logs", run, cwd=elsewhere).stdout == "here\n"
 
+    @pytest.mark.one_engine("local")
     def test_the_same_id_is_the_same_run(self, fairway: Fairway, place: Place) -> None:
         job = fairway.job("echo once", template="plain")
         run = place.new_id("twice")
@@ -480,6 +491,7 @@ class TestTheTarget:
             assert fairway("wait", run).returncode == 0
         assert fairway("logs", run).stdout == "once\n"
 
+    @pytest.mark.one_engine("ssh")
     def test_its_nodes_are_listed(self, fairway: Fairway, place: Place) -> None:
         nodes = fairway("nodes", "list", place.name, "--json")
         assert nodes.returncode == 0, nodes.stderr
@@ -500,6 +512,7 @@ class TestTheTarget:
         # mpirun warns now and then of what does no harm.
         assert fairway("logs", run).stdout.splitlines().count("6 4") == 4
 
+    @pytest.mark.one_engine("ssh")
     def test_what_ranks_of_several_nodes_print_is_labelled_to_the_end(
         self, fairway: Fairway, place: Place, pipe: Pipe
     ) -> None:
@@ -537,6 +550,7 @@ class TestTheTarget:
         [task] = facts_of(fairway, run)["task_list"]
         assert (task["state"], task["metrics"]) == ("cancelled", {"loss": 1.5})
 
+    @pytest.mark.one_engine("ssh")
     def test_what_a_killed_mpirun_has_left_is_in_nobodys_way(
         self, fairway: Fairway, place: Place
     ) -> None:
@@ -549,6 +563,7 @@ class TestTheTarget:
         code, _, log = watched(fairway, place, template="plain", command=command)
         assert code == 0, log
 
+    @pytest.mark.one_engine("ssh")
     def test_mpi_keeps_nothing_where_others_do(self, fairway: Fairway, place: Place) -> None:
         """Of each node that is in a folder of the attempt's own, which goes with it."""
         if not place.has_mpi:
@@ -563,6 +578,7 @@ class TestTheTarget:
         assert "fairway" in own.as_posix()
         assert not own.exists()
 
+    @pytest.mark.one_engine("ssh")
     def test_a_failing_rank_is_the_jobs_code(self, fairway: Fairway, place: Place) -> None:
         if not place.has_mpi:
             pytest.skip("needs root: each node has a host name of its own")
@@ -573,6 +589,7 @@ class TestTheTarget:
         assert code == 11, log
         assert "rank 2 says no" in fairway("logs", run).stdout
 
+    @pytest.mark.one_engine("ssh")
     def test_a_run_comes_after_another(self, fairway: Fairway, place: Place, gate: Gate) -> None:
         if place.engine == "batch":
             pytest.skip("refused there")

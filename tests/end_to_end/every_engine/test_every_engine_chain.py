@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 if TYPE_CHECKING:
     from conftest import Fairway, Place
 
@@ -29,6 +31,7 @@ def read(fairway: Fairway, target: str, source: Any) -> tuple[str, dict[str, Any
     return fairway("logs", run).stdout, fairway.show(run)["inputs"]["model"]
 
 
+@pytest.mark.one_engine("ssh")
 def test_what_a_run_has_kept_is_read_wherever_it_ran(fairway: Fairway, place: Place) -> None:
     deep = 'mkdir -p "$FAIRWAY_OUTPUT_MODEL/a b" && echo one >"$FAIRWAY_OUTPUT_MODEL/a b/x.txt"'
     here = kept(fairway, "local", f'{deep} && echo two >"$FAIRWAY_OUTPUT_MODEL/y.txt"')
@@ -49,6 +52,7 @@ def newest(fairway: Fairway) -> str:
     return str(max(runs, key=lambda run: run["created"])["run_id"])
 
 
+@pytest.mark.one_engine("ssh")
 def test_the_best_task_of_a_sweep_is_read(fairway: Fairway, place: Place) -> None:
     run = kept(
         fairway,
@@ -66,6 +70,7 @@ def test_the_best_task_of_a_sweep_is_read(fairway: Fairway, place: Place) -> Non
     assert said == "2\n"
 
 
+@pytest.mark.one_engine("ssh")
 def test_a_rerun_reads_the_same(fairway: Fairway, place: Place) -> None:
     run = kept(fairway, place.name, "echo one > $FAIRWAY_OUTPUT_MODEL/x")
     reader = fairway.job(READ, inputs={"model": {"from": "run", "run": run}}, template="plain")
@@ -78,6 +83,7 @@ def test_a_rerun_reads_the_same(fairway: Fairway, place: Place) -> None:
         assert fairway.show(again)["inputs"]["model"]["run"] == run
 
 
+@pytest.mark.one_engine("ssh")
 def test_what_was_removed_meanwhile_is_not_there(fairway: Fairway, place: Place) -> None:
     run = kept(fairway, place.name, "echo one > $FAIRWAY_OUTPUT_MODEL/x")
     reader = fairway.job(READ, inputs={"model": {"from": "run", "run": run}}, template="plain")

@@ -60,6 +60,7 @@ def within(fairway: Fairway, run: str, script: str) -> str:
 class TestSession:
     """`fairway dev`, from its start to its end."""
 
+    @pytest.mark.one_engine("ssh")
     def test_it_goes_on_and_its_code_is_kept_in_step(
         self, fairway: Fairway, place: Place, home: Path
     ) -> None:
@@ -131,6 +132,7 @@ class TestSession:
         assert not config.exists()
         assert fairway("dev", "list").stdout.startswith("no session is running")
 
+    @pytest.mark.one_engine("ssh")
     def test_its_setup_is_waited_for(
         self, fairway: Fairway, place: Place, pipe: Pipe, gate: Gate
     ) -> None:
@@ -152,6 +154,7 @@ class TestSession:
         assert fairway("dev", "stop", run).returncode == 0
         process.communicate(timeout=PATIENCE)
 
+    @pytest.mark.one_engine("ssh")
     def test_it_ends_where_nobody_uses_it(self, fairway: Fairway, place: Place) -> None:
         process = fairway.start("dev", place.name, "--idle", "1s")
         out, said = process.communicate(timeout=PATIENCE)
@@ -161,6 +164,7 @@ class TestSession:
         facts = fairway.show(run)
         assert (facts["state"], facts["reason"]) == ("failed", "unused for 1.0s")
 
+    @pytest.mark.one_engine("ssh")
     def test_it_ends_when_its_time_is_over(self, fairway: Fairway, place: Place) -> None:
         began = fairway("dev", place.name, "--hours", "0.0005", "--detach", "--json")
         run = json.loads(began.stdout)["run_id"]

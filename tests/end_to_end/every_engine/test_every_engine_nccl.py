@@ -14,6 +14,8 @@ import pytest
 if TYPE_CHECKING:
     from conftest import Fairway, Place
 
+pytestmark = pytest.mark.nightly
+
 _ALL_REDUCE = """
 import sys
 from mpi4py import MPI

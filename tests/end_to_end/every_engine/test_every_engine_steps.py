@@ -31,6 +31,7 @@ def task_states(fairway: Fairway, run: str) -> list[str]:
 
 
 @pytest.mark.timeout(1800)
+@pytest.mark.one_engine("local")
 def test_from_data_to_scores_in_one_file(fairway: Fairway, place: Place, repository: Path) -> None:
     job = repository / "examples/pipeline/pipeline.yaml"
     run = place.new_id("pipe")
@@ -137,6 +138,7 @@ def _trained(gate: Gate) -> dict[str, Any]:
 _BEST = {"best": {"step": "train", "metric": "accuracy"}}
 
 
+@pytest.mark.one_engine("local")
 def test_the_best_is_chosen_where_tasks_run(fairway: Fairway, place: Place, gate: Gate) -> None:
     """No command follows, but on Batch, where a step is begun by one."""
     named = {
@@ -173,6 +175,7 @@ def _serving(fairway: Fairway) -> Popen[str]:
     return server
 
 
+@pytest.mark.one_engine("local")
 def test_a_server_begins_what_no_target_does(fairway: Fairway, place: Place, gate: Gate) -> None:
     """No command follows the run, and nobody looks at it there; the server is killed, and another
     goes on."""
@@ -271,6 +274,7 @@ def _until(fairway: Fairway, run: str, wanted: Mapping[int, str]) -> list[dict[s
 
 
 @pytest.mark.timeout(1200)
+@pytest.mark.one_engine("local")
 def test_tasks_wait_for_the_task_of_their_point(fairway: Fairway, place: Place, gate: Gate) -> None:
     run, done = _submit_by_point(fairway, place, gate, "points")
     if not capabilities(place.engine).begins_points:
@@ -306,6 +310,7 @@ def test_tasks_wait_for_the_task_of_their_point(fairway: Fairway, place: Place, 
 
 
 @pytest.mark.timeout(1200)
+@pytest.mark.one_engine("slurm")
 def test_what_waits_by_point_is_cancelled_whole(fairway: Fairway, place: Place, gate: Gate) -> None:
     if not capabilities(place.engine).begins_points:
         pytest.skip("refused there")
@@ -336,6 +341,7 @@ def _supervisor(run: str) -> int:
 
 
 @pytest.mark.timeout(1200)
+@pytest.mark.one_engine("slurm")
 def test_who_waits_by_point_may_be_killed(fairway: Fairway, place: Place, gate: Gate) -> None:
     if not capabilities(place.engine).begins_points:
         pytest.skip("refused there")

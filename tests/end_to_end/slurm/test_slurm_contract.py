@@ -70,6 +70,7 @@ def test_the_contract_on_every_node(fairway: Fairway, slurm: SlurmCluster) -> No
     assert not [path for node in left for path in node.glob("fairway-*/tasks/*")]
 
 
+@pytest.mark.nightly
 def test_ranks_on_every_node_are_one_world(fairway: Fairway, slurm: SlurmCluster) -> None:
     """A launcher that started single processes would lie, and end with 0 all the same."""
     (fairway.folder / "world.py").write_text(_WORLD)
@@ -78,6 +79,7 @@ def test_ranks_on_every_node_are_one_world(fairway: Fairway, slurm: SlurmCluster
 
 
 @pytest.mark.parametrize("package", ["mpich", "intelmpi"])
+@pytest.mark.nightly
 def test_hydra_starts_its_ranks_everywhere(
     fairway: Fairway, slurm: SlurmCluster, repository: Path, package: str
 ) -> None:

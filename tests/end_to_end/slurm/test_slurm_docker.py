@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from fairway_simulator.slurm import SlurmCluster
 
+pytestmark = pytest.mark.nightly
+
 
 TARGET = ("--target", "slurm-sim")
 

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from fairway_simulator.slurm import SlurmCluster
 
+pytestmark = pytest.mark.nightly
+
 BOTH = ("--target", "slurm-sim,spare")
 
 

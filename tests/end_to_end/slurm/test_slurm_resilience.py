@@ -70,6 +70,7 @@ class TestAgain:
         said = "fairway: attempt 2: Slurm ended the one before, and began it again; the checkpoint"
         assert why.startswith(said)
 
+    @pytest.mark.nightly
     def test_after_its_node_died(self, fairway: Fairway, slurm: SlurmCluster, signs: Signs) -> None:
         command = f"hostname >>{signs}; " + COUNTS.format(signs=signs)
         run = fairway.submit(fairway.job(command, template="plain"), *TARGET)
@@ -105,6 +106,7 @@ class TestAgain:
         why = "fairway: attempt 2: its nodes were taken away\n"
         assert fairway("logs", run, "--grep", "^fairway").stdout == why
 
+    @pytest.mark.nightly
     def test_a_task_that_waits_again_says_why(
         self, fairway: Fairway, slurm: SlurmCluster, signs: Signs
     ) -> None:
@@ -124,6 +126,7 @@ class TestAgain:
 
 
 @pytest.mark.usefixtures("slurm")
+@pytest.mark.nightly
 class TestOrder:
     """Runs that come after one another."""
 
@@ -184,6 +187,7 @@ class TestOrder:
 
 
 @pytest.mark.usefixtures("slurm")
+@pytest.mark.nightly
 class TestSetUp:
     """The job's setup: once a node."""
 
@@ -260,6 +264,7 @@ server.serve_forever()
         assert fairway("cancel", run).returncode == 0
 
     @pytest.mark.usefixtures("slurm")
+    @pytest.mark.nightly
     def test_another_folder_sees_the_run(self, fairway: Fairway, tmp_path: Path) -> None:
         command = "echo kept >$FAIRWAY_OUTPUT_MODEL/it; echo said"
         job = fairway.job(command, template="plain", outputs={"model": {}})
@@ -317,6 +322,7 @@ class TestCutOff:
         assert len(listed.split()) == 1
 
     @pytest.mark.parametrize("stage", ["noted", "submitted"])
+    @pytest.mark.nightly
     def test_a_step_by_point_that_was_submitted_in_part_runs_each_task_once(
         self, fairway: Fairway, slurm: SlurmCluster, signs: Signs, gate: Gate, stage: str
     ) -> None:
@@ -348,6 +354,7 @@ class TestCutOff:
         listed = slurm.run("squeue", "-h", "-t", "all", "--name", "mine-second", "-o", "%i")
         assert len(listed.split()) == 6
 
+    @pytest.mark.nightly
     def test_several_at_once_are_one_job(
         self, fairway: Fairway, slurm: SlurmCluster, gate: Gate
     ) -> None:
@@ -448,6 +455,7 @@ def _is_at(folder: Path, stage: str) -> bool:
 
 
 @pytest.mark.usefixtures("slurm")
+@pytest.mark.nightly
 class TestRefusals:
     """What can never run is refused, and nothing of it is left."""
 

@@ -39,6 +39,7 @@ def failed(fairway: Fairway, job: Path, code: int, *arguments: str) -> dict[str,
 
 
 @pytest.mark.usefixtures("slurm")
+@pytest.mark.nightly
 class TestDigits:
     """The example, from a laptop to a cluster, unchanged."""
 
@@ -81,6 +82,7 @@ class TestDigits:
 class TestEnds:
     """How a task ends, and what is said of it."""
 
+    @pytest.mark.nightly
     def test_a_failing_rank(self, fairway: Fairway) -> None:
         program = (
             "from mpi4py import MPI\nimport sys, time\nworld = MPI.COMM_WORLD\n"
@@ -98,6 +100,7 @@ class TestEnds:
         job = fairway.job(command, template="every-node", nodes=3)
         assert failed(fairway, job, 7)["state"] == "failed"
 
+    @pytest.mark.nightly
     def test_the_timeout(self, fairway: Fairway) -> None:
         job = fairway.job("sleep 600", template="plain", timeout="1s")
         facts = failed(fairway, job, 124)
@@ -116,6 +119,7 @@ class TestEnds:
         [task] = fairway.show(run)["task_list"]
         assert (task["timed_out"], task["attempts"]) == (True, 1)
 
+    @pytest.mark.nightly
     def test_cancel_tells_every_node_and_leaves_the_grace(
         self, fairway: Fairway, slurm: SlurmCluster, signs: Signs
     ) -> None:
@@ -150,6 +154,7 @@ class TestEnds:
         gate.open()
         assert fairway("wait", first).returncode == 0
 
+    @pytest.mark.nightly
     def test_the_higher_priority_goes_first(self, fairway: Fairway, gate: Gate) -> None:
         holding = fairway.job(f"read <{gate.path}", template="plain", nodes=3)
         fairway.submit(holding, *TARGET)
@@ -161,6 +166,7 @@ class TestEnds:
             assert fairway("wait", run).returncode == 0
         assert fairway.show(high)["ended"] <= fairway.show(normal)["started"]
 
+    @pytest.mark.nightly
     def test_retries_and_then_a_retry_by_hand(self, fairway: Fairway, slurm: SlurmCluster) -> None:
         points = [{"grid": {"x": [0, 1, 2]}}]
         flag = fairway.folder / "fixed"

@@ -150,6 +150,7 @@ def test_a_tunnel_that_is_cut_is_opened_again(fairway: Any, bastion: Bastion) ->
     connection.close()  # type: ignore[attr-defined]
 
 
+@pytest.mark.nightly
 def test_plain_ssh_scp_and_rsync_use_the_block(fairway: Any, bastion: Bastion) -> None:
     block = fairway("ssh-config", "box")
     assert block.returncode == 0, block.stderr
@@ -184,6 +185,7 @@ def test_jump_hosts_are_gone_through(cluster: SshCluster) -> None:
         assert "Accepted publickey" in log, name
 
 
+@pytest.mark.nightly
 def test_a_run_is_followed_over_a_tunnel_that_is_cut(
     fairway: Any, bastion: Bastion, tmp_path: Path
 ) -> None:
@@ -311,6 +313,7 @@ def test_data_goes_to_storage_that_the_host_alone_knows_and_back(
     assert not (fairway.folder / "nothing").exists()
 
 
+@pytest.mark.nightly
 def test_data_arrives_whole_over_a_tunnel_that_is_cut(
     fairway: Any, bastion: Bastion, account: Account
 ) -> None:

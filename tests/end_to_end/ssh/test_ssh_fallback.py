@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
     from fairway_simulator.ssh.cluster import SshCluster
 
+pytestmark = pytest.mark.nightly
+
 
 @pytest.fixture
 def ran(fairway: Any, cluster: SshCluster) -> Path:

@@ -155,6 +155,7 @@ def test_their_runs_queue_for_the_same_nodes_and_neither_reads_the_others_files(
         assert (logs.returncode, logs.stdout) == (0, f"by {name}\n" * count), logs.stderr
 
 
+@pytest.mark.nightly
 def test_a_lost_run_of_one_person_leaves_the_nodes_to_the_other(
     team: Team, fairway: Fairway, tmp_path: Path
 ) -> None:

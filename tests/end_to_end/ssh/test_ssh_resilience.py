@@ -49,6 +49,7 @@ def ssh_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return log
 
 
+@pytest.mark.nightly
 def test_a_submission_that_is_killed_anywhere_goes_on_and_runs_once(
     fairway: Any, cluster: SshCluster, ssh_log: Path
 ) -> None:
@@ -99,6 +100,7 @@ def test_a_submission_that_was_cut_off_says_so(
 
 # The connection, a look whether the run was retried elsewhere, the orders, the start.
 @pytest.mark.parametrize("last", ["3", "4"], ids=["before its start", "after its start"])
+@pytest.mark.nightly
 def test_a_retry_that_is_killed_goes_on_and_runs_once(
     fairway: Any, cluster: SshCluster, ssh_log: Path, last: str
 ) -> None:
@@ -166,6 +168,7 @@ def test_another_node_takes_over_where_the_main_host_is_gone(
     assert fairway("ssh", "pair", "--", "hostname").returncode == 0
 
 
+@pytest.mark.nightly
 def test_the_states_of_many_runs_are_one_command(
     fairway: Any, cluster: SshCluster, ssh_log: Path
 ) -> None:

@@ -54,6 +54,7 @@ def leftovers(cluster: SshCluster) -> list[str]:
 
 
 @pytest.mark.parametrize("nodes", [1, 3])
+@pytest.mark.nightly
 def test_the_example_learns_on_one_host_and_on_three(
     fairway: Any, cluster: SshCluster, repository: Path, nodes: int
 ) -> None:
@@ -100,6 +101,7 @@ def test_each_node_gets_the_command_as_it_stands(fairway: Any, cluster: SshClust
         }
 
 
+@pytest.mark.nightly
 def test_a_rank_that_fails_ends_the_others(fairway: Any, cluster: SshCluster) -> None:
     """The exit code is its own, and nothing is left on any host."""
     job = fairway.job("test $FAIRWAY_NODE_RANK != 1 || exit 7; sleep 600", template=EACH, nodes=3)
@@ -108,6 +110,7 @@ def test_a_rank_that_fails_ends_the_others(fairway: Any, cluster: SshCluster) ->
     assert leftovers(cluster) == []
 
 
+@pytest.mark.nightly
 def test_cancel_tells_the_programs_on_all_hosts(
     fairway: Any, cluster: SshCluster, signs: Any
 ) -> None:
@@ -151,6 +154,7 @@ def test_a_host_that_dies_fails_the_run_which_says_so(
     assert leftovers(cluster) == []
 
 
+@pytest.mark.nightly
 def test_mpi_ends_when_a_host_dies(fairway: Any, cluster: SshCluster, signs: Any) -> None:
     """mpirun started its daemon there; the run fails, names the node, and never hangs."""
     program = f"""
@@ -190,6 +194,7 @@ def test_a_retry_leaves_out_a_host_that_died(fairway: Any, cluster: SshCluster, 
     assert "tries   ended by a lost node\n" in fairway("show", run).stdout
 
 
+@pytest.mark.nightly
 def test_a_node_that_has_just_died_costs_no_attempt(fairway: Any, cluster: SshCluster) -> None:
     """It has announced itself a moment ago, and takes no connection: others are taken."""
     cluster.kill("n2")
@@ -203,6 +208,7 @@ def test_a_node_that_has_just_died_costs_no_attempt(fairway: Any, cluster: SshCl
     assert fairway.show(run)["task_list"][0]["attempts"] == 1
 
 
+@pytest.mark.nightly
 def test_a_second_run_waits_for_its_nodes(
     fairway: Any, cluster: SshCluster, signs: Any, gate: Any
 ) -> None:
@@ -248,6 +254,7 @@ def test_the_queue_outlives_a_supervisor_that_is_killed(
     assert leftovers(cluster) == []
 
 
+@pytest.mark.nightly
 def test_a_sweep_uses_all_nodes_and_its_failures_are_retried(
     fairway: Any, cluster: SshCluster
 ) -> None:
@@ -268,6 +275,7 @@ def test_a_sweep_uses_all_nodes_and_its_failures_are_retried(
     assert [task["attempts"] for task in fairway.show(name)["task_list"]] == [1, 1, 2, 1]
 
 
+@pytest.mark.nightly
 def test_after_waits_for_a_run_of_the_cluster(fairway: Any, cluster: SshCluster, gate: Any) -> None:
     slow = fairway.job(f"read -r _ <{gate.path}", "slow.yaml", template="plain")
     first = fairway.submit(slow, "-t", "pair")
@@ -283,6 +291,7 @@ def test_after_waits_for_a_run_of_the_cluster(fairway: Any, cluster: SshCluster,
     assert f"{local} runs on `local`" in refused.stderr
 
 
+@pytest.mark.nightly
 def test_a_timeout_ends_the_task_everywhere(fairway: Any, cluster: SshCluster) -> None:
     job = fairway.job("sleep 600", template=EACH, nodes=3, timeout="1s")
     run = fairway("submit", job, "-t", "pair", "--watch")
@@ -290,6 +299,7 @@ def test_a_timeout_ends_the_task_everywhere(fairway: Any, cluster: SshCluster) -
     assert leftovers(cluster) == []
 
 
+@pytest.mark.nightly
 def test_the_setup_runs_once_on_each_node(fairway: Any, cluster: SshCluster) -> None:
     """And never again for the run's later tasks; one that fails ends the run."""
     points = [{"grid": {"x": {"start": 0, "stop": 6, "step": 1}}}]
@@ -331,6 +341,7 @@ def test_shell_commands_reach_the_main_host_and_the_others(
         assert (ran.returncode, ran.stdout.strip()) == (0, expected), ran.stderr
 
 
+@pytest.mark.nightly
 def test_a_cancelled_training_goes_on_from_its_checkpoint(
     fairway: Any, cluster: SshCluster, repository: Path
 ) -> None:

@@ -24,6 +24,8 @@ from fairway_simulator.ssh.cluster import SshCluster, missing
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.nightly
+
 ADDRESS = "10.231.78.4"
 _PATIENCE = 600.0  # seconds; only a hang takes so long
 

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     Azure = Any
     Lab = Any
 
+pytestmark = pytest.mark.nightly
+
 
 _MOST_NODES = 16
 

@@ -73,6 +73,7 @@ def test_a_job_with_a_mistake_then_right_is_one_run(project: Path, page: Page) -
 @pytest.mark.parametrize(
     ("label", "text"), [("Job", "comand: echo\n"), ("Settings to change", "comand=echo")]
 )
+@pytest.mark.nightly
 def test_what_is_typed_before_the_script_is_there_is_checked(
     page: Page, label: str, text: str
 ) -> None:
@@ -85,6 +86,7 @@ def test_what_is_typed_before_the_script_is_there_is_checked(
     expect(page.get_by_role("status")).to_contain_text("did you mean `command`?")
 
 
+@pytest.mark.nightly
 def test_what_runs_is_drawn_again(page: Page, make_run: MakeRun) -> None:
     run = make_run("job-a", [{"log": "", "state": "running"}], "running", engine="none-such")
     page.reload()
@@ -97,6 +99,7 @@ def test_what_runs_is_drawn_again(page: Page, make_run: MakeRun) -> None:
     expect(box).to_be_checked()
 
 
+@pytest.mark.nightly
 def test_the_end_brings_outputs_and_other_buttons(page: Page, make_run: MakeRun) -> None:
     run = make_run("job-a", [{"log": "one\n", "state": "running"}], "running", engine="none-such")
     page.reload()
@@ -149,6 +152,7 @@ def test_the_keyboard_is_enough(project: Path, page: Page) -> None:
     expect(page.locator("h1 .state")).to_have_text("cancelled")
 
 
+@pytest.mark.nightly
 def test_runs_are_compared(page: Page, make_run: MakeRun) -> None:
     make_run("job-a", [{"params": {"lr": 0.125}}])
     make_run("job-b", [{"params": {"lr": 0.25}}])
@@ -160,6 +164,7 @@ def test_runs_are_compared(page: Page, make_run: MakeRun) -> None:
     expect(page.get_by_role("cell", name="0.125")).to_be_visible()
 
 
+@pytest.mark.nightly
 def test_darkness_is_kept(opened: Opened, address: str) -> None:
     with opened(address) as page:
         shades = []
@@ -170,6 +175,7 @@ def test_darkness_is_kept(opened: Opened, address: str) -> None:
     assert shades == ["rgb(247, 247, 245)", "rgb(20, 23, 26)"]
 
 
+@pytest.mark.nightly
 def test_without_a_script_all_of_it_can_be_done(
     opened: Opened, address: str, make_run: MakeRun
 ) -> None:
@@ -202,6 +208,7 @@ def test_without_a_script_all_of_it_can_be_done(
         expect(page.get_by_role("log")).to_have_text("job-a\n")
 
 
+@pytest.mark.nightly
 def test_a_page_goes_on_after_its_server_was_killed(
     serving: Serving, opened: Opened, project: Path, make_run: MakeRun
 ) -> None:
@@ -249,6 +256,7 @@ def test_what_a_task_prints_is_no_markup(page: Page, make_run: MakeRun) -> None:
     expect(log).to_have_text(evil + evil)
 
 
+@pytest.mark.nightly
 def test_two_readers_and_a_command_at_once(
     opened: Opened, page: Page, address: str, project: Path
 ) -> None:

@@ -1,0 +1,157 @@
+"""The three tiers of the suite, and how its files are shared among workers.
+
+`--tier fast` leaves out the tests with the marks `integration` and `nightly`, `--tier usual` those
+with `nightly`. A folder of `INTEGRATION` or `NIGHTLY` counts as marked unless the command line
+names it. The mark of a module is read without importing it, as to import all takes 20 s.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from xdist.scheduler import LoadScopeScheduling
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from _pytest.terminal import TerminalReporter
+    from xdist.remote import Producer
+
+TESTS = Path(__file__).resolve().parents[1]
+DURATIONS = TESTS / "durations.json"
+"""Seconds that each file took when it was recorded, by `--record-durations`."""
+
+TIERS = ("fast", "usual", "all")
+INTEGRATION = ("constructs", "end_to_end", "runner/web/browser", "simulator", "stacks")
+NIGHTLY = ("simulator",)
+
+MARKS = (
+    "integration: starts a cluster, a browser or other programs; not in `bin/test --fast`",
+    "nightly: in `bin/test --all` alone",
+    "one_engine(name): a test of every engine that `bin/test` runs on that engine alone",
+)
+
+_MARKED = re.compile(r"^pytestmark = .*\bpytest\.mark\.(integration|nightly)\b", re.MULTILINE)
+_ENGINE = re.compile(r"every_engine/.*\[(local|ssh|slurm|batch|kubernetes)\b")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds the options that bin/test gives."""
+    group = parser.getgroup("tiers")
+    group.addoption("--tier", choices=TIERS, default="all", help="the tests to run: %(choices)s")
+    group.addoption(
+        "--record-durations", action="store_true", help=f"write {DURATIONS.name} from this run"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Makes the marks known."""
+    for mark in MARKS:
+        config.addinivalue_line("markers", mark)
+
+
+def _left_out(config: pytest.Config) -> frozenset[str]:
+    left_out = {"fast": {"integration", "nightly"}, "usual": {"nightly"}, "all": set[str]()}
+    return frozenset(left_out[config.getoption("tier")])
+
+
+def _tiers_of(path: Path) -> Iterator[str]:
+    """The marks that a folder or a module has as one."""
+    if not path.is_relative_to(TESTS):
+        return
+    name = path.relative_to(TESTS).as_posix()
+    for tier, folders in (("integration", INTEGRATION), ("nightly", NIGHTLY)):
+        if any(name == folder or name.startswith(f"{folder}/") for folder in folders):
+            yield tier
+    if path.name.startswith("test_") and path.suffix == ".py":
+        yield from _MARKED.findall(path.read_text("utf-8"))
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leaves out the folders and modules that are of another tier."""
+    left_out = _left_out(config)
+    return True if left_out and left_out.intersection(_tiers_of(collection_path)) else None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out single tests of another tier; begins with the files that take longest."""
+    left_out = _left_out(config)
+    kept = [item for item in items if not left_out.intersection(_marks(item))]
+    if len(kept) < len(items):
+        config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
+    if config.getoption("tier") != "fast":
+        known = json.loads(DURATIONS.read_text("utf-8")) if DURATIONS.exists() else {}
+        kept.sort(key=lambda item: -known.get(_scope(item.nodeid), 0.0))
+    items[:] = kept
+
+
+def _marks(item: pytest.Item) -> Iterator[str]:
+    yield from (
+        mark.name for mark in item.iter_markers() if mark.name in ("integration", "nightly")
+    )
+    if one := item.get_closest_marker("one_engine"):
+        engine = _ENGINE.search(item.nodeid)
+        if engine and engine[1] not in one.args:
+            yield "nightly"
+
+
+def _scope(test: str) -> str:
+    """The tests that one worker runs: those of a file, or those of every engine on one of them.
+
+    They share what the file's or the engine's fixtures start.
+    """
+    if engine := _ENGINE.search(test):
+        return f"tests/end_to_end/every_engine[{engine[1]}]"
+    return test.partition("::")[0]
+
+
+class _ByFile(LoadScopeScheduling):
+    def _split_scope(self, nodeid: str) -> str:
+        return _scope(nodeid)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
+    """Gives a worker a file at a time, in the order of the collection."""
+    config.option.loadscopereorder = False
+    return _ByFile(config, log)
+
+
+def pytest_terminal_summary(terminalreporter: TerminalReporter, config: pytest.Config) -> None:
+    """Prints the seconds of each folder, a report and not a limit."""
+    reports = [
+        report
+        for kind in ("passed", "failed", "error", "skipped", "")
+        for report in terminalreporter.stats.get(kind, ())
+        if isinstance(report, pytest.TestReport)
+    ]
+    if config.getoption("xmlpath"):  # a person who runs one file sees what it took
+        terminalreporter.section("seconds per folder")
+        for folder, seconds in _sums(
+            reports, lambda test: str(Path(test.partition("::")[0]).parent)
+        ):
+            terminalreporter.write_line(f"{seconds:8.1f} {folder}")
+    if config.getoption("record_durations"):
+        sums = {scope: round(seconds, 1) for scope, seconds in _sums(reports, _scope)}
+        known = json.loads(DURATIONS.read_text("utf-8")) if DURATIONS.exists() else {}
+        merged = {
+            scope: seconds
+            for scope, seconds in sorted({**known, **sums}.items())
+            if seconds >= 1 and (TESTS.parent / scope.partition("[")[0]).exists()
+        }
+        DURATIONS.write_text(json.dumps(merged, indent=0) + "\n", "utf-8")
+
+
+def _sums(
+    reports: Iterable[pytest.TestReport], key: Callable[[str], str]
+) -> list[tuple[str, float]]:
+    """The seconds of each group of tests, the longest first."""
+    sums: defaultdict[str, float] = defaultdict(float)
+    for report in reports:
+        sums[key(report.nodeid)] += report.duration
+    return sorted(sums.items(), key=lambda each: -each[1])
