@@ -41,9 +41,9 @@ def _tool(name: str) -> str:
     return str(program)
 
 
-def test_there_are_seven() -> None:
+def test_each_workflow_is_known() -> None:
     names = [file.stem for file in WORKFLOWS]
-    assert names == ["comment", "deploy", "drift", "plan", "prices", "release", "test"]
+    assert names == ["comment", "deploy", "drift", "nightly", "plan", "prices", "release", "test"]
 
 
 def test_zizmor_finds_nothing() -> None:
@@ -158,6 +158,7 @@ def test_who_may_write_runs_nothing_of_a_pull_request() -> None:
                 "deploy": {"id-token"},
                 "prices": {"contents", "pull-requests"},
                 "release": {"contents"},
+                "nightly": set(),
                 "test": set(),
             }[file.stem]
             assert writes <= allowed
