@@ -26,9 +26,12 @@ from fairway_runner.jobs.templates import all_templates, front_matter
 
 GOLDEN = Path(__file__).with_name("golden")
 TEMPLATES = sorted(all_templates(Path(__file__).parent))
-INFINIBAND = sorted(
-    name for name, size in vm_sizes().items() if size.rdma and not size.constrained_from
-)
+# One size of each fabric's environment, with GPUs and without.
+INFINIBAND = {
+    (repr(fabric_for(size).environment), size.gpu is None): name
+    for name, size in sorted(vm_sizes().items())
+    if size.rdma and not size.constrained_from
+}.values()
 
 # A job that each template can launch, over the defaults below.
 JOBS: dict[str, dict[str, Any]] = {
