@@ -115,7 +115,7 @@ class Fairway:
 
     def show(self, run: str) -> dict[str, Any]:
         """What `fairway show --json` says."""
-        shown = self("show", run, "--json")
+        shown = self.within("show", run, "--json")
         assert shown.returncode == 0, shown.stderr
         facts: dict[str, Any] = json.loads(shown.stdout)
         return facts

@@ -405,7 +405,7 @@ def test_a_file_where_runs_should_be(fairway: Fairway) -> None:
     assert run.stderr.count("error: ") == 1
     assert "[unwritable-folder]" in run.stderr
     assert (fairway.folder / ".fairway").read_text() == "mine"
-    assert fairway("list").stdout.startswith("no runs yet")
+    assert fairway.within("list").stdout.startswith("no runs yet")
 
 
 @pytest.mark.parametrize("damage", ["", "{", "[]", '{"id": "job-222222"}'])
@@ -427,7 +427,7 @@ def test_what_is_no_run_is_passed_over(fairway: Fairway) -> None:
     runs = fairway.folder / ".fairway" / "runs"
     (runs / "half-removed").mkdir(parents=True)
     (runs / "note.txt").write_text("mine")
-    assert fairway("list", "--json").stdout == "[]\n"
+    assert fairway.within("list", "--json").stdout == "[]\n"
 
 
 def test_a_removed_folder_is_one_message(fairway: Fairway) -> None:

@@ -77,7 +77,7 @@ def test_what_runs_beside_it_uses_it(fairway: Fairway, path: Path, pipe: Pipe, g
         os.write(inner, b"go\n")
         assert used.wait() == 0
         gate.open(12)
-        assert fairway("wait", run["run_id"]).returncode == 124
+        assert fairway.within("wait", run["run_id"]).returncode == 124
         os.close(writer)
         assert set(pipe.rest().splitlines()) == {"in use", "pause 3"}
         # The twelfth look after the last that saw it used has ended it.
@@ -108,7 +108,7 @@ def test_jupyter_runs_in_it(fairway: Fairway, path: Path) -> None:
     )
     token = told.stdout
     assert re.fullmatch(r"[0-9a-f]{48}", token)
-    while "it serves True" not in fairway("logs", run).stdout:
+    while "it serves True" not in fairway.within("logs", run).stdout:
         pass
     request = urllib.request.Request(address, headers={"Authorization": f"token {token}"})
     assert urllib.request.urlopen(request).read() == b"of the job"

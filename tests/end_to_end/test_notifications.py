@@ -22,7 +22,7 @@ def test_a_run_that_waits_and_then_succeeds(
     assert receiver.next() == {"text": f"{run} waits"}, done.stderr
     gate.open()
     assert receiver.next()["text"].startswith(f"{run} succeeded after ")
-    assert fairway("wait", run).returncode == 0
+    assert fairway.within("wait", run).returncode == 0
     folder = fairway.folder / ".fairway" / "runs" / run
     for path in folder.rglob("*"):
         assert not path.is_file() or receiver.url.encode() not in path.read_bytes(), path
@@ -32,5 +32,5 @@ def test_a_receiver_that_is_away_changes_nothing(fairway: Fairway, receiver: Rec
     receiver.answers += [404]
     job = fairway.job("exit 3", template="plain", notify={"webhook": receiver.url})
     run = fairway.submit(job)
-    assert fairway("wait", run).returncode == 3
+    assert fairway.within("wait", run).returncode == 3
     assert fairway.show(run)["state"] == "failed"

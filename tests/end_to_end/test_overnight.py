@@ -24,11 +24,11 @@ def test_it_fails_once_goes_on_and_is_told_of(fairway: Fairway) -> None:
         run = fairway.submit(folder / "job.yaml", "-s", f"notify.webhook={url}")
         assert listener.stdout.readline().startswith(f"{run} succeeded after ")
         assert listener.wait() == 0
-    listed = fairway("list", "--tag", "nightly", "--columns", "metric:distance,note").stdout
+    listed = fairway.within("list", "--tag", "nightly", "--columns", "metric:distance,note").stdout
     assert run in listed
     assert "fails once on purpose" in listed
-    log = fairway("logs", run, "--grep", "fairway:|goes on").stdout.splitlines()
+    log = fairway.within("logs", run, "--grep", "fairway:|goes on").stdout.splitlines()
     assert log[0].startswith("fairway: attempt 2: the one before ended with exit code 1; the check")
     assert log[1] == "goes on from step 120"
-    assert fairway("note", "overnight", "fails once, and gets there").returncode == 0
+    assert fairway.within("note", "overnight", "fails once, and gets there").returncode == 0
     assert fairway.show(run)["note"] == "fails once, and gets there"

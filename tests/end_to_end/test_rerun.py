@@ -36,8 +36,8 @@ def test_changes_come_over_those_of_the_submission(fairway: Fairway) -> None:
     assert again.returncode == 0, again.stderr
     new = again.stdout.split()[0]
     assert again.stdout.splitlines()[1] == "  params.lr: 0.1 → 0.5"
-    assert fairway("wait", new).returncode == 0
-    assert fairway("logs", new).stdout == "first 0.5 5\n"
+    assert fairway.within("wait", new).returncode == 0
+    assert fairway.within("logs", new).stdout == "first 0.5 5\n"
     known, made = _record(fairway, first, "provenance.json"), _record(fairway, new, "run.json")
     origin = _record(fairway, new, "provenance.json")
     assert (made["tags"], made["note"]) == (["vision", "more"], "higher")
@@ -79,13 +79,13 @@ def test_a_part_of_the_folder_was_the_code(fairway: Fairway) -> None:
         command, template="mine.sh.j2", code={"path": "src"}, checkpoint={"directory": "kept"}
     )
     first = fairway.submit(job)
-    assert fairway("wait", first).returncode == 0, fairway("logs", first).stdout
+    assert fairway.within("wait", first).returncode == 0, fairway("logs", first).stdout
     (fairway.folder / "src" / "tool.sh").write_text("echo second\n")
     again = fairway("rerun", first, "-s", "retries=1", "--json")
     facts = json.loads(again.stdout)
     assert facts["changes"] == {"retries": [None, 1]}
-    assert fairway("wait", facts["run_id"]).returncode == 0
-    assert fairway("logs", facts["run_id"]).stdout == "mine\nfirst\n2\n"
+    assert fairway.within("wait", facts["run_id"]).returncode == 0
+    assert fairway.within("logs", facts["run_id"]).stdout == "mine\nfirst\n2\n"
 
 
 _REFUSED = [
@@ -155,7 +155,7 @@ def test_what_its_launcher_needs_is_looked_for_again(
 ) -> None:
     """Where it is gone since, nothing starts: neither a rerun nor a retry."""
     run = fairway.submit(fairway.job("false"))
-    assert fairway("wait", run).returncode == 1
+    assert fairway.within("wait", run).returncode == 1
     monkeypatch.setattr(machine, "search_path", lambda: "")
     for command in ("rerun", "retry"):
         refused = fairway.within(command, run)

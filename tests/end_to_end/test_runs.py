@@ -97,16 +97,16 @@ class TestTheLifeOfARun:
         pipe.lines(2)
         assert fairway.show(run)["state"] == "running"
         gate.open(2)
-        waited = fairway("wait", run)
+        waited = fairway.within("wait", run)
         assert (waited.returncode, waited.stdout) == (0, f"{run} succeeded\n")
         shown = fairway.show(run)
         assert shown["state"] == "succeeded"
         assert shown["seconds"] > 0
         [task] = shown["task_list"]
         assert (task["state"], task["exit_code"]) == ("succeeded", 0)
-        [listed] = json.loads(fairway("list", "--json").stdout)
+        [listed] = json.loads(fairway.within("list", "--json").stdout)
         assert (listed["run_id"], listed["state"]) == (run, "succeeded")
-        assert fairway("logs", run).stdout == "done\ndone\n"
+        assert fairway.within("logs", run).stdout == "done\ndone\n"
         for command in (("list",), ("show", run[:-2])):
             assert run in fairway(*command).stdout
 
@@ -118,9 +118,9 @@ class TestTheLifeOfARun:
         program.kill()
         program.wait()
         gate.open()
-        [run] = json.loads(fairway("list", "--json").stdout)
-        assert fairway("wait", run["run_id"]).returncode == 0
-        assert fairway("logs", run["run_id"]).stdout == "done\n"
+        [run] = json.loads(fairway.within("list", "--json").stdout)
+        assert fairway.within("wait", run["run_id"]).returncode == 0
+        assert fairway.within("logs", run["run_id"]).stdout == "done\n"
 
     @pytest.mark.nightly
     def test_the_run_goes_on_when_its_terminal_is_closed(
@@ -143,8 +143,8 @@ class TestTheLifeOfARun:
         os.close(master)  # the terminal is gone: its session gets SIGHUP
         assert program.wait(300) == -signal.SIGHUP
         gate.open()
-        [run] = json.loads(fairway("list", "--json").stdout)
-        assert fairway("wait", run["run_id"]).returncode == 0
+        [run] = json.loads(fairway.within("list", "--json").stdout)
+        assert fairway.within("wait", run["run_id"]).returncode == 0
 
     def test_ctrl_c_leaves_the_run_alone(self, fairway: Fairway, pipe: Pipe, gate: Gate) -> None:
         job = fairway.job("echo hello; " + held(pipe, gate))
@@ -159,7 +159,7 @@ class TestTheLifeOfARun:
         assert program.returncode == 130
         assert f"fairway cancel {run}" in said
         gate.open()
-        assert fairway("wait", run).returncode == 0
+        assert fairway.within("wait", run).returncode == 0
 
     def test_a_killed_supervisor_is_a_lost_run_and_its_ranks_are_ended(
         self, fairway: Fairway, pipe: Pipe, gate: Gate
@@ -204,7 +204,7 @@ class TestTheLifeOfARun:
             other.end()
         assert fairway.show("same-a")["state"] == "running"
         gate.open()
-        assert fairway("wait", "same-a").returncode == 0
+        assert fairway.within("wait", "same-a").returncode == 0
 
     @pytest.mark.parametrize("code", [0, 9])
     def test_cancel_lets_the_ranks_save(self, fairway: Fairway, pipe: Pipe, code: int) -> None:
@@ -220,7 +220,7 @@ class TestTheLifeOfARun:
         assert [(fairway.folder / f"saved{rank}").read_text() for rank in (0, 1)] == ["saved"] * 2
         shown = fairway.show(run)
         assert (shown["state"], shown["task_list"][0]["state"]) == ("cancelled", "cancelled")
-        assert fairway("wait", run).returncode == 130
+        assert fairway.within("wait", run).returncode == 130
         again = fairway("cancel", run)
         assert (again.returncode, again.stdout) == (0, f"{run} cancelled\n")
 
@@ -231,7 +231,7 @@ class TestTheLifeOfARun:
         run = fairway.submit(job)
         pipe.lines(1)
         assert fairway("cancel", run).stdout == f"{run} cancelled\n"
-        assert "saved\n" in fairway("logs", run).stdout
+        assert "saved\n" in fairway.within("logs", run).stdout
 
     @pytest.mark.parametrize(
         "wrapped",
@@ -258,7 +258,7 @@ class TestTheLifeOfARun:
         pipe.lines(2)
         assert fairway("cancel", run).stdout == f"{run} cancelled\n"
         assert pipe.rest() == "up\nup\n"
-        log = fairway("logs", run).stdout
+        log = fairway.within("logs", run).stdout
         if "trap" in wrapped:
             assert log.count("saved") == 2
         else:
@@ -287,7 +287,7 @@ class TestTheLifeOfARun:
         run = fairway.submit(job)
         pipe.lines(1)
         gate.open()
-        assert fairway("wait", run).returncode == 0
+        assert fairway.within("wait", run).returncode == 0
         assert pipe.rest() == "up\n"
 
     @pytest.mark.parametrize("how", ["ends", "is cancelled", "is lost"])
@@ -310,18 +310,18 @@ class TestTheLifeOfARun:
         strays = [Path("/proc", pid) for pid in pipe.lines(len(daemons))]
         if how == "ends":
             gate.open()
-            assert fairway("wait", run).returncode == 0
+            assert fairway.within("wait", run).returncode == 0
         elif how == "is cancelled":
             assert fairway("cancel", run).stdout == f"{run} cancelled\n"
         else:
             os.kill(fairway.record(run)["supervisor"], signal.SIGKILL)
-            assert fairway("wait", run).returncode == 5
+            assert fairway.within("wait", run).returncode == 5
             pipe.rest()
         assert not [stray for stray in strays if stray.exists() and how != "is lost"]
 
     def test_cancel_of_a_finished_run_leaves_it_as_it_is(self, fairway: Fairway) -> None:
         fairway.watch(fairway.job("echo hello"))
-        [run] = json.loads(fairway("list", "--json").stdout)
+        [run] = json.loads(fairway.within("list", "--json").stdout)
         cancelled = fairway("cancel", run["run_id"])
         assert (cancelled.returncode, cancelled.stdout) == (0, f"{run['run_id']} succeeded\n")
 
@@ -356,7 +356,7 @@ class TestTheLifeOfARun:
         assert pipe.rest() == "up\n" * 3
         run = out.split()[0]
         assert f"\n{run} failed after " in out
-        waited = fairway("wait", run)
+        waited = fairway.within("wait", run)
         assert (waited.returncode, waited.stdout) == (code, f"{run} failed\n")
         shown = fairway.show(run)
         assert shown["state"] == "failed"
@@ -389,12 +389,12 @@ class TestTheLifeOfARun:
     ) -> None:
         run = fairway.submit(fairway.job(held(pipe, gate), template="plain"))
         pipe.lines(1)
-        waited = fairway("wait", run, "--timeout", "1s")
+        waited = fairway.within("wait", run, "--timeout", "1s")
         assert (waited.returncode, waited.stdout) == (5, "")
         assert f"{run} is still running after 1s [wait-timeout]" in waited.stderr
         assert f"fairway cancel {run}" in waited.stderr
         gate.open()
-        waited = fairway("wait", run, "--timeout", "1h")
+        waited = fairway.within("wait", run, "--timeout", "1h")
         assert (waited.returncode, waited.stdout) == (0, f"{run} succeeded\n")
 
     def test_a_job_is_started_once_where_nothing_can_be_printed(self, fairway: Fairway) -> None:
@@ -407,14 +407,14 @@ class TestTheLifeOfARun:
             timeout=300,
         )
         assert (closed.returncode, closed.stderr) == (0, "")
-        [run] = json.loads(fairway("list", "--json").stdout)
-        assert fairway("wait", run["run_id"]).returncode == 0
+        [run] = json.loads(fairway.within("list", "--json").stdout)
+        assert fairway.within("wait", run["run_id"]).returncode == 0
 
     @pytest.mark.nightly
     def test_a_run_that_prints_nothing_or_much(self, fairway: Fairway) -> None:
         run = fairway.submit(fairway.job("true"))
-        assert fairway("wait", run).returncode == 0
-        assert fairway("logs", run).stdout == ""
+        assert fairway.within("wait", run).returncode == 0
+        assert fairway.within("logs", run).stdout == ""
         run = fairway.submit(fairway.job("seq 100000"))
         log = fairway("logs", run, "-f").stdout
         assert log == "".join(f"{n}\n" for n in range(1, 100_001))
@@ -431,10 +431,10 @@ class TestTheLifeOfARun:
             assert err == f"{run}\n"
             runs.add(run)
         assert len(runs) == 3
-        listed = json.loads(fairway("list", "--json").stdout)
+        listed = json.loads(fairway.within("list", "--json").stdout)
         assert {run["run_id"] for run in listed} == runs
         assert {run["state"] for run in listed} == {"succeeded"}
-        part = fairway("show", "job-")
+        part = fairway.within("show", "job-")
         assert part.returncode == 2
         assert "`job-` is ambiguous: it matches 3 runs [ambiguous-run]" in part.stderr
         assert "one of: job-" in part.stderr

@@ -243,7 +243,7 @@ def test_twelve_tasks_of_one_gpu_on_a_node_of_eight(
     running = [task for task in shown["task_list"] if task["state"] == "running"]
     assert sorted(task["gpus"] for task in running) == list("01234567")
     assert len(running) == 8
-    assert "GPUS" in fairway("show", run).stdout
+    assert "GPUS" in fairway.within("show", run).stdout
     gate.open()
     (down, ended), (up, ninth) = said(pipe, 10)[8:]
     assert (down, up) == ("down", "up")
@@ -252,7 +252,7 @@ def test_twelve_tasks_of_one_gpu_on_a_node_of_eight(
     assert sorted(word for word, _ in said(pipe, 16)[10:]) == ["down"] * 3 + ["up"] * 3
     gate.open(8)
     lines = said(pipe, 24)
-    assert fairway("wait", run).returncode == 0
+    assert fairway.within("wait", run).returncode == 0
     busy: dict[str, str] = {}
     most = 0
     own = ["FAIRWAY_GPUS", "FAIRWAY_SCRATCH_DIR"]
@@ -294,7 +294,7 @@ def test_two_runs_share_the_node(fairway: Fairway, target: str, pipe: Pipe, gate
     *_, (word, has) = said(pipe, 4)
     assert (word, has["FAIRWAY_GPUS"]) in (("up", "0"), ("up", "6"))
     gate.open(2)
-    assert fairway("wait", third).returncode == 0
+    assert fairway.within("wait", third).returncode == 0
 
 
 def test_cores_alone(fairway: Fairway, target: str, pipe: Pipe, gate: Gate) -> None:
@@ -309,7 +309,7 @@ def test_cores_alone(fairway: Fairway, target: str, pipe: Pipe, gate: Gate) -> N
         assert sorted(facts["cores"] for facts in has) == [[core] for core in cores]
     assert {facts["CUDA_VISIBLE_DEVICES"] for facts in has} == {""}
     gate.open(len(cores))
-    assert fairway("wait", run).returncode == 0
+    assert fairway.within("wait", run).returncode == 0
     assert {task["gpus"] for task in fairway.show(run)["task_list"]} == {""}
 
 
@@ -343,7 +343,7 @@ def test_a_supervisor_that_is_killed_holds_nothing(
     *_, (word, has) = said(pipe, 9)
     assert (word, has["FAIRWAY_GPUS"]) == ("up", "0,1,2,3,4,5,6,7")
     gate.open()
-    assert fairway("wait", second).returncode == 0
+    assert fairway.within("wait", second).returncode == 0
 
 
 def test_more_than_the_node_has(fairway: Fairway, target: str, pipe: Pipe, gate: Gate) -> None:
@@ -384,7 +384,10 @@ def test_a_run_whose_gpus_do_nothing_is_ended(
     assert (facts["state"], facts["reason"]) == ("failed", WHY)
     [task] = facts["task_list"]
     assert (task["exit_code"], task["reason"], task["attempts"]) == (124, WHY, 1)
-    assert fairway("logs", facts["run_id"]).stdout.splitlines()[:2] == ["up", f"fairway: {WHY}"]
+    assert fairway.within("logs", facts["run_id"]).stdout.splitlines()[:2] == [
+        "up",
+        f"fairway: {WHY}",
+    ]
 
 
 def test_of_two_tasks_on_a_node_the_one_that_does_nothing_is_ended(
@@ -403,7 +406,7 @@ def test_of_two_tasks_on_a_node_the_one_that_does_nothing_is_ended(
     while (found := fairway.show(run))["task_states"].get("failed") != 1:
         assert time.monotonic() < deadline, found
     gate.open()
-    assert fairway("wait", run).returncode == 124
+    assert fairway.within("wait", run).returncode == 124
     facts = fairway.show(run)
     ended = {str(task["task"]): (task["state"], task["reason"]) for task in facts["task_list"]}
     assert ended.pop(idle) == ("failed", WHY)
@@ -423,6 +426,6 @@ def test_a_run_whose_gpus_do_nothing_is_warned_of(
     while (task := fairway.show(run)["task_list"][0])["reason"] != WHY:
         assert time.monotonic() < deadline, task
     gate.open()
-    assert fairway("wait", run).returncode == 0
-    assert fairway("logs", run).stdout == f"fairway: {WHY}\n"
+    assert fairway.within("wait", run).returncode == 0
+    assert fairway.within("logs", run).stdout == f"fairway: {WHY}\n"
     assert fairway.show(run)["task_list"][0]["reason"] is None

@@ -76,14 +76,14 @@ def test_one_begins_when_others_have_ended(fairway: Fairway) -> None:
     assert [line.split()[0] for line in done.stdout.splitlines()[1:4]] == ["[0]", "[1]", "[2]"]
     facts = fairway.show("pipe-a")
     assert (facts["state"], facts["target"], facts["tasks"]) == ("succeeded", "local", 3)
-    assert fairway("logs", "pipe-a", "--task", "score").stdout == "1\n"
-    assert "4 tasks: fairway logs pipe-a-train" in fairway("logs", "pipe-a").stdout
-    assert "all of them" in fairway("logs", "pipe-a-train").stdout
+    assert fairway.within("logs", "pipe-a", "--task", "score").stdout == "1\n"
+    assert "4 tasks: fairway logs pipe-a-train" in fairway.within("logs", "pipe-a").stdout
+    assert "all of them" in fairway.within("logs", "pipe-a-train").stdout
     assert fairway.show("pipe-a-score")["inputs"]["model"]["task"] == "1"
-    assert fairway("fetch", "pipe-a", "--to", "all").returncode == 0
+    assert fairway.within("fetch", "pipe-a", "--to", "all").returncode == 0
     assert (fairway.folder / "all/score/0/best/b").read_text() == "1\n"
     assert (fairway.folder / "all/train/2/model/m").read_text() == "2\n"
-    assert fairway("fetch", "pipe-a", "--task", "score", "--to", "one").returncode == 0
+    assert fairway.within("fetch", "pipe-a", "--task", "score", "--to", "one").returncode == 0
     assert [path.name for path in (fairway.folder / "one").iterdir()] == ["score"]
     listed = json.loads(fairway.within("list", "--json").stdout)
     assert [run["run_id"] for run in listed] == [
@@ -212,7 +212,7 @@ def test_it_is_cancelled_as_a_whole(fairway: Fairway, gate: Gate) -> None:
     }
     named["hold"] |= {"outputs": {"m": {}}}
     said = fairway("submit", write(fairway, named), "--run-id", "pipe-a").stdout
-    refused = fairway("fetch", "pipe-a", "--task", "last")
+    refused = fairway.within("fetch", "pipe-a", "--task", "last")
     assert (refused.returncode, " the step last" in refused.stderr) == (
         2,
         True,
@@ -225,7 +225,7 @@ def test_it_is_cancelled_as_a_whole(fairway: Fairway, gate: Gate) -> None:
     assert clean.returncode == 2
     assert fairway("cancel", "pipe-a").stdout == "pipe-a cancelled\n"
     assert set(states(fairway, "pipe-a").values()) == {"cancelled"}
-    assert fairway("wait", "pipe-a").returncode == 130
+    assert fairway.within("wait", "pipe-a").returncode == 130
     assert fairway.show("pipe-a-hold")["state"] == "cancelled"
 
 
@@ -243,9 +243,9 @@ def test_steps_begin_by_themselves(fairway: Fairway, gate: Gate) -> None:
     assert "its steps begin by themselves" in said
     assert states(fairway, "pipe-a") == {"first": "running", "second": "queued", "third": "queued"}
     gate.open()
-    assert fairway("wait", "pipe-a-third").returncode == 0
+    assert fairway.within("wait", "pipe-a-third").returncode == 0
     assert (fairway.folder / "ran").read_text().split() == [f"pipe-{name}" for name in named]
-    assert fairway("logs", "pipe-a-second").stdout == "kept\n"
+    assert fairway.within("logs", "pipe-a-second").stdout == "kept\n"
     assert fairway.show("pipe-a")["state"] == "succeeded"
     inputs = {"notes": {"run": "pipe-a-first", "task": "0", "output": "notes"}}
     assert fairway.show("pipe-a-second")["inputs"] == inputs
@@ -264,7 +264,7 @@ def test_a_retry_runs_what_did_not_succeed(fairway: Fairway) -> None:
     fixed.touch()
     again = fairway("retry", "pipe-a")
     assert again.returncode == 0, again.stderr
-    assert fairway("wait", "pipe-a").returncode == 0
+    assert fairway.within("wait", "pipe-a").returncode == 0
     assert set(states(fairway, "pipe-a").values()) == {"succeeded"}
     assert (fairway.folder / "ran").read_text() == "first\nthird\n"
     assert fairway.show("pipe-a-second")["task_list"][0]["attempts"] == 2
@@ -278,7 +278,7 @@ def test_a_step_that_was_removed_is_not_run_again(fairway: Fairway, gate: Gate) 
         "hold": {"command": f"read -r _ <{gate.path}", "after": "first"},
     }
     fairway("submit", write(fairway, named), "--run-id", "pipe-a")
-    assert fairway("wait", "pipe-a-first").returncode == 0
+    assert fairway.within("wait", "pipe-a-first").returncode == 0
     fairway.show("pipe-a")
     refused = fairway("clean", "pipe-a-first", "--yes")
     assert refused.returncode == 2
@@ -369,7 +369,7 @@ def test_a_step_without_any_task_to_begin_is_left_out(fairway: Fairway, gate: Ga
     assert done.returncode == 0, done.stderr
     assert fairway("cancel", "apart-a-repair", "--task", "1").returncode == 0
     gate.open(2)
-    assert fairway("wait", "apart-a").returncode == 3
+    assert fairway.within("wait", "apart-a").returncode == 3
     found = {each["params"]["step"]: each for each in fairway.show("apart-a")["task_list"]}
     ends = {name: (each["state"], each["attempts"]) for name, each in found.items()}
     assert ends["prepare"] == ("failed", 1)

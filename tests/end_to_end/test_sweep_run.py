@@ -92,7 +92,7 @@ class TestWatching:
         job = fairway.job("echo {{ params.x }}", **sweep(1, 2))
         run = fairway("submit", job, "--quiet")
         [run_id] = run.stdout.split()
-        assert fairway("wait", run_id).returncode == 0
+        assert fairway.within("wait", run_id).returncode == 0
         watched = fairway("submit", job, "--quiet", "--watch")
         assert len(watched.stdout.splitlines()) == 1
         assert "succeeded after" in watched.stdout
@@ -130,7 +130,7 @@ class TestWatching:
         assert "succeeded" in listed
         assert "\x1b[32m" in on_terminal("list")
         assert "\x1b[32m" not in on_terminal("list", NO_COLOR="1")
-        assert "\x1b" not in fairway("list").stdout
+        assert "\x1b" not in fairway.within("list").stdout
 
     @pytest.mark.nightly
     def test_list_watch_ends_when_all_have_ended(
@@ -155,12 +155,12 @@ class TestSeveralRuns:
         pipe.lines(2)
         cancelled = fairway("cancel", *runs[::2])
         assert cancelled.stdout == "".join(f"{run} cancelled\n" for run in runs[::2])
-        waited = fairway("wait", runs[1], runs[0])
+        waited = fairway.within("wait", runs[1], runs[0])
         assert waited.stdout == f"{runs[1]} failed\n{runs[0]} cancelled\n"
         assert waited.returncode == 6
-        facts = json.loads(fairway("wait", runs[0], "--json").stdout)
+        facts = json.loads(fairway.within("wait", runs[0], "--json").stdout)
         assert facts == [{"run_id": runs[0], "state": "cancelled", "exit_code": 130}]
-        assert fairway("wait", runs[0], "none").returncode == 2
+        assert fairway.within("wait", runs[0], "none").returncode == 2
 
 
 class TestLogs:
@@ -186,11 +186,11 @@ class TestLogs:
             own = [line[4:] for line in lines if line.startswith(f"[{index}] ")]
             assert own == [f"begun {name}, ended", *map(str, range(1, 5001)), "last"]
         assert len(lines) == 2 * 5002
-        assert sorted(fairway("logs", run).stdout.splitlines()) == sorted(
+        assert sorted(fairway.within("logs", run).stdout.splitlines()) == sorted(
             ["[setup] set up", *lines]
         )
-        assert fairway("logs", run, "--task", "1").stdout.startswith("begun b, ended\n1\n")
-        missing = fairway("logs", run, "--task", "2")
+        assert fairway.within("logs", run, "--task", "1").stdout.startswith("begun b, ended\n1\n")
+        missing = fairway.within("logs", run, "--task", "2")
         assert missing.returncode == 2
         assert "its tasks are 0 to 1" in missing.stderr
 
@@ -203,23 +203,23 @@ class TestLogs:
             metrics={"loss": "^loss=([0-9])"},
         )
         run = ended(fairway, job, "-s", "options={}")  # by itself
-        assert sorted(fairway("logs", run, "--rank", "3").stdout.splitlines()) == [
+        assert sorted(fairway.within("logs", run, "--rank", "3").stdout.splitlines()) == [
             "error 3",
             "loss=3",
         ]
-        lines = fairway("logs", run, "--node", "1").stdout.splitlines()
+        lines = fairway.within("logs", run, "--node", "1").stdout.splitlines()
         assert sorted(lines) == ["error 2", "error 3", "loss=2", "loss=3"]
-        assert fairway("logs", run, "--node", "0", "--rank", "3").stdout == ""
-        assert "[3] loss=3" in fairway("logs", run).stdout.splitlines()
+        assert fairway.within("logs", run, "--node", "0", "--rank", "3").stdout == ""
+        assert "[3] loss=3" in fairway.within("logs", run).stdout.splitlines()
         assert set(fairway.show(run)["task_list"][0]["metrics"]) == {"loss"}
         for option, says in (("--rank=4", "its ranks are 0 to 3"), ("--node=2", "0 to 1")):
-            refused = fairway("logs", run, option)
+            refused = fairway.within("logs", run, option)
             assert (refused.returncode, says in refused.stderr) == (2, True)
 
     @pytest.mark.nightly
     def test_ranks_where_the_log_does_not_name_them(self, fairway: Fairway) -> None:
         run = ended(fairway, fairway.job("echo up", processes_per_node=2))
-        refused = fairway("logs", run, "--rank", "1")
+        refused = fairway.within("logs", run, "--rank", "1")
         assert refused.returncode == 2
         assert "does not say which rank" in refused.stderr
         assert "-s options.label_ranks=true" in refused.stderr
@@ -243,14 +243,14 @@ class TestAgain:
             0,
             f"{run} runs again: 2 tasks",
         )
-        assert fairway("wait", run).returncode == 0
+        assert fairway.within("wait", run).returncode == 0
         shown = fairway.show(run)
         assert shown["state"] == "succeeded"
         assert shown["task_states"] == {"succeeded": 4}
         assert [task["attempts"] for task in shown["task_list"]] == [1, 2, 2, 2]
         again = "fairway: attempt 2: the run was retried"
         saved = fairway.folder / ".fairway" / "runs" / run / "checkpoints"
-        assert fairway("logs", run).stdout.splitlines() == [
+        assert fairway.within("logs", run).stdout.splitlines() == [
             "[setup] set up",
             "[0] attempt 0",
             *("[1] attempt 0", f"[1] {again}; the checkpoint is in {saved}/1", "[1] attempt 1"),
@@ -267,8 +267,8 @@ class TestAgain:
         job = fairway.job("echo $FAIRWAY_ATTEMPT; exit 3", retries=1, **PLAIN)
         run = ended(fairway, job)
         assert fairway("retry", run).returncode == 0
-        assert fairway("wait", run).returncode == 3
-        log = fairway("logs", run).stdout.splitlines()
+        assert fairway.within("wait", run).returncode == 3
+        log = fairway.within("logs", run).stdout.splitlines()
         assert log[::2] == ["0", "1", "2", "3"]
         why = "the one before ended with exit code 3"
         assert [line.partition(": ")[2] for line in log[1::2]] == [
@@ -290,14 +290,14 @@ class TestAgain:
         assert early.returncode == 2
         assert f"{run} has not ended" in early.stderr
         os.kill(fairway.record(run)["supervisor"], signal.SIGKILL)
-        assert fairway("wait", run).returncode == 5
+        assert fairway.within("wait", run).returncode == 5
         assert states(fairway, run) == ["lost", "lost"]
         failed = fairway("retry", run, "--failed")
         assert failed.returncode == 2
         assert "leave out --failed" in failed.stderr
         go.touch()
         assert fairway("retry", run).returncode == 0
-        assert fairway("wait", run).stdout == f"{run} succeeded\n"
+        assert fairway.within("wait", run).stdout == f"{run} succeeded\n"
         assert [task["attempts"] for task in fairway.show(run)["task_list"]] == [2, 1]
 
     @pytest.mark.nightly
@@ -305,13 +305,13 @@ class TestAgain:
         ready = fairway.folder / "ready"
         job = fairway.job("echo up", setup=f"test -e {ready}", **PLAIN)
         run = ended(fairway, job)
-        shown = fairway("show", run).stdout
+        shown = fairway.within("show", run).stdout
         assert "reason  the setup failed with exit code 1" in shown
         assert "setup   failed, exit code 1" in shown
         ready.touch()
         assert fairway("retry", run).returncode == 0
-        assert fairway("wait", run).returncode == 0
-        assert fairway("logs", run, "--task", "0").stdout == "up\n"
+        assert fairway.within("wait", run).returncode == 0
+        assert fairway.within("logs", run, "--task", "0").stdout == "up\n"
         assert fairway.show(run)["reason"] is None
 
     def test_rerun_is_the_same_whatever_changed(self, fairway: Fairway) -> None:
@@ -325,15 +325,15 @@ class TestAgain:
         assert again.returncode == 0, again.stderr
         second = json.loads(again.stdout)["run_id"]
         assert second != first
-        assert fairway("wait", second).returncode == 0
-        assert fairway("logs", second).stdout == "[0] version 1\n[1] version 1\n"
+        assert fairway.within("wait", second).returncode == 0
+        assert fairway.within("logs", second).stdout == "[0] version 1\n[1] version 1\n"
         folder = fairway.folder / ".fairway" / "runs" / second
         assert json.loads((folder / "provenance.json").read_text())["rerun_of"] == first
         shutil.rmtree(fairway.folder / ".fairway" / "code")
         gone = fairway("rerun", first)
         assert gone.returncode == 2
         assert f"the code snapshot of {first} no longer exists" in gone.stderr
-        assert len(json.loads(fairway("list", "--json").stdout)) == 2
+        assert len(json.loads(fairway.within("list", "--json").stdout)) == 2
 
 
 SECRET = "s3cr3t-\"'$value\nits second line"
@@ -361,7 +361,7 @@ class TestSecrets:
         run = fairway("submit", job, "--watch", MINE=SECRET, EXPECTED=SECRET)
         assert run.returncode == 0, run.stdout + run.stderr
         run_id = run.stdout.split()[0]
-        log = fairway("logs", run_id, "--task", "0").stdout
+        log = fairway.within("logs", run_id, "--task", "0").stdout
         assert log.startswith("token: ***")
         assert log.endswith("end\n")
         assert "[setup] setup: ***" in run.stdout
@@ -415,7 +415,7 @@ def test_fetch_report_and_clean(fairway: Fairway) -> None:
     assert "<svg" in (fairway.folder / report.stdout.strip()).read_text()
     assert fairway("clean", run).returncode == 3
     assert fairway("clean", run, "-y").stdout.startswith("removed 1 run, 1 unused copies of code")
-    assert fairway("show", run).returncode == 2
+    assert fairway.within("show", run).returncode == 2
 
 
 @pytest.mark.nightly
@@ -431,7 +431,7 @@ def test_the_example(fairway: Fairway, repository: Path) -> None:
         "sweep.points=[{zip: {lr: [0.1, 1.0], momentum: [0.9, 0.0], ranks: [1, 2]}}]",
     )
     shown = fairway.show(run)
-    assert shown["state"] == "succeeded", fairway("logs", run).stdout
+    assert shown["state"] == "succeeded", fairway.within("logs", run).stdout
     for task in shown["task_list"]:
         assert set(task["metrics"]) == {"accuracy", "loss", "images_per_second"}
     best = fairway.within("best", run, "--metric", "loss", "--min", "--json")
@@ -447,7 +447,7 @@ def test_the_example_whose_networks_vote(fairway: Fairway, repository: Path) -> 
     points = "sweep.points={zip: {hidden: [32, 64, 48], lr: [0.1, 0.1, -1]}}"
     run = ended(fairway, job, "-s", "params.epochs=2", "-s", points)
     assert states(fairway, run) == ["succeeded", "succeeded", "failed", "succeeded"]
-    said = fairway("logs", run, "--task", "finally").stdout
+    said = fairway.within("logs", run, "--task", "finally").stdout
     first, second, together = (float(each) for each in re.findall(r"0\.\d+", said))
     assert together >= min(first, second) >= 0.5, said
     assert fairway.within("fetch", run, "--task", "finally", "--to", "kept").returncode == 0

@@ -64,7 +64,7 @@ class TestOneTask:
         )
         assert code == 0
         assert log == "to out\nto err\n"
-        assert fairway("logs", run).stdout == log
+        assert fairway.within("logs", run).stdout == log
         assert fairway.within("logs", run, "--tail", "1", "--grep", "to").stdout == "to err\n"
         facts = facts_of(fairway, run)
         assert (facts["target"], facts["state"]) == (place.name, "succeeded")
@@ -75,7 +75,7 @@ class TestOneTask:
     def test_its_exit_code_is_that_of_watch_and_wait(self, fairway: Fairway, place: Place) -> None:
         code, run, log = watched(fairway, place, template="plain", command="echo bad; exit 7")
         assert (code, log) == (7, "bad\n")
-        assert fairway("wait", run).returncode == 7
+        assert fairway.within("wait", run).returncode == 7
         facts = facts_of(fairway, run)
         assert facts["state"] == "failed"
         assert facts["task_list"][0]["exit_code"] == 7
@@ -137,7 +137,7 @@ class TestOneTask:
                 command=f"echo {ending}; {writes}; {ending}",
                 outputs=outputs,
             )
-            fetched = fairway("fetch", run, "--to", run, "--json")
+            fetched = fairway.within("fetch", run, "--to", run, "--json")
             assert fetched.returncode == 0, fetched.stderr
             files = set(json.loads(fetched.stdout)["files"])
             part = {"0/part/a.npz", "0/part/deep/b.txt"} if ending == "true" else set()
@@ -158,29 +158,29 @@ class TestOneTask:
         assert again.returncode == 0, again.stderr
         new = again.stdout.split()[0]
         assert new != run
-        assert fairway("wait", new).returncode == 0
-        assert fairway("logs", new).stdout == "first\n"
+        assert fairway.within("wait", new).returncode == 0
+        assert fairway.within("logs", new).stdout == "first\n"
         changed = fairway("rerun", run, "-s", "command=./tool.sh; echo more", "--json")
         assert changed.returncode == 0, changed.stderr
         facts = json.loads(changed.stdout)
         assert facts["changes"] == {"command": ["./tool.sh", "./tool.sh; echo more"]}
         assert facts["target"] == place.name
-        assert fairway("wait", facts["run_id"]).returncode == 0
-        assert fairway("logs", facts["run_id"]).stdout == "first\nmore\n"
+        assert fairway.within("wait", facts["run_id"]).returncode == 0
+        assert fairway.within("logs", facts["run_id"]).stdout == "first\nmore\n"
 
     def test_the_setup_runs_before(self, fairway: Fairway, place: Place) -> None:
         code, run, log = watched(
             fairway, place, template="plain", setup="echo made > made.txt", command="cat made.txt"
         )
         assert code == 0, log
-        assert fairway("logs", run, "--task", "0").stdout == "made\n"
+        assert fairway.within("logs", run, "--task", "0").stdout == "made\n"
 
     def test_a_failing_setup_ends_the_run(self, fairway: Fairway, place: Place) -> None:
         code, run, _ = watched(
             fairway, place, template="plain", setup="echo no >&2; exit 5", command="echo never"
         )
         assert code != 0
-        assert "never" not in fairway("logs", run).stdout
+        assert "never" not in fairway.within("logs", run).stdout
         assert facts_of(fairway, run)["state"] == "failed"
 
     def test_a_timeout_ends_it_with_124(self, fairway: Fairway, place: Place) -> None:
@@ -234,8 +234,8 @@ class TestOneTask:
         why = "the one before ended with exit code 1"
         second = f"fairway: attempt 2: {why}\nattempt 1\n"
         assert log == f"attempt 0\n{second}fairway: attempt 3: {why}\nattempt 2\n"
-        assert fairway("logs", run, "--attempt", "2").stdout == second
-        refused = fairway("logs", run, "--attempt", "4")
+        assert fairway.within("logs", run, "--attempt", "2").stdout == second
+        refused = fairway.within("logs", run, "--attempt", "4")
         assert (refused.returncode, "its attempts are 1 to 3" in refused.stderr) == (2, True)
         assert facts_of(fairway, run)["task_list"][0]["attempts"] == 3
 
@@ -247,7 +247,7 @@ class TestOneTask:
         pipe.lines(1)
         cancelled = fairway("cancel", run)
         assert (cancelled.returncode, cancelled.stdout) == (0, f"{run} cancelled\n")
-        assert fairway("wait", run).returncode == 130
+        assert fairway.within("wait", run).returncode == 130
         pipe.rest()  # returns when no process of the job is left
 
     @pytest.mark.one_engine("local")
@@ -269,7 +269,7 @@ class TestOneTask:
         [fact] = json.loads(done.stdout)
         assert (fact["task"], fact["task_state"]) == ("0", "cancelled"), done.stderr
         pipe.rest()  # returns when no process of the task is left
-        assert fairway("wait", run).returncode == 130
+        assert fairway.within("wait", run).returncode == 130
         facts = facts_of(fairway, run)
         found = [(each["state"], each["attempts"]) for each in facts["task_list"]]
         assert found == [("cancelled", 1), ("succeeded", 1), ("cancelled", 0)]
@@ -277,7 +277,7 @@ class TestOneTask:
         again = fairway("cancel", run, "--task", "1")
         assert (again.returncode, again.stdout) == (0, f"{run} task 1 succeeded\n")
         assert fairway("retry", run).returncode == 0
-        assert fairway("wait", run).returncode == 0
+        assert fairway.within("wait", run).returncode == 0
         facts = facts_of(fairway, run)
         assert [each["attempts"] for each in facts["task_list"]] == [2, 1, 1]
 
@@ -295,7 +295,7 @@ class TestOneTask:
         done = fairway("exec", run, "--", "sh", "-c", shown)
         assert (done.returncode, done.stdout) == (7, f"{run}|0|{HOSTILE}|the code\n"), done.stderr
         gate.open()
-        assert fairway("wait", run).returncode == 0
+        assert fairway.within("wait", run).returncode == 0
         late = fairway("exec", run, "--", "true")
         assert (late.returncode, late.stdout) == (2, "")
         assert f"{run} has ended: succeeded" in late.stderr
@@ -314,7 +314,7 @@ class TestOneTask:
             assert 0 < sample["memory"] < sample["memory_total"]
         assert f"{run}  running\nNODE" in fairway.within("top", run).stdout
         gate.open()
-        assert fairway("wait", run).returncode == 0
+        assert fairway.within("wait", run).returncode == 0
         assert "processors " in fairway.show(run)["use"]
 
     @pytest.mark.one_engine("ssh")
@@ -333,7 +333,7 @@ class TestOneTask:
         said = receiver.next()
         assert (said["run"], said["event"], said["state"]) == (run, "failed", "failed")
         assert said["tasks"] == {"failed": 1}
-        assert fairway("wait", run).returncode == 3
+        assert fairway.within("wait", run).returncode == 3
         assert "a-secret" not in json.dumps(said)
 
     @pytest.mark.one_engine("local")
@@ -352,8 +352,8 @@ class TestOneTask:
         assert fairway("cancel", run).returncode == 0
         again = fairway("retry", run)
         assert again.returncode == 0, again.stderr
-        assert fairway("wait", run).returncode == 0
-        assert fairway("logs", run).stdout.endswith("saved\n")
+        assert fairway.within("wait", run).returncode == 0
+        assert fairway.within("logs", run).stdout.endswith("saved\n")
         assert facts_of(fairway, run)["task_list"][0]["attempts"] == 2
 
 
@@ -380,12 +380,12 @@ class TestManyTasks:
             {"x": x} for x in range(1, 5)
         ]
         assert facts["task_states"] == {"succeeded": 5}
-        best = json.loads(fairway("best", run, "--min", "--json").stdout)
+        best = json.loads(fairway.within("best", run, "--min", "--json").stdout)
         assert (best["task"], best["value"]) == (0, 1.5)
-        logs = fairway("logs", run).stdout
+        logs = fairway.within("logs", run).stdout
         assert "[2] loss=3.5\n" in logs
         assert "[finally] last\n" in logs
-        page = fairway("report", run, "-o", "page.html")
+        page = fairway.within("report", run, "-o", "page.html")
         assert page.returncode == 0, page.stderr
         assert "loss" in (fairway.folder / "page.html").read_text()
 
@@ -410,17 +410,17 @@ class TestManyTasks:
         assert code == 1
         last = facts_of(fairway, run)["task_list"][-1]
         assert (last["task"], last["state"]) == ("finally", "succeeded")
-        said = fairway("logs", run, "--task", "finally").stdout
+        said = fairway.within("logs", run, "--task", "finally").stdout
         assert said.split() == ["task", "finally", "0/part", "1/why", "2/part"]
         assert fairway.within("fetch", run, "--to", "some", "--task", "finally").returncode == 0
         assert (fairway.folder / "some/finally/sum/all").read_text() == "1\n3\n"
-        refused = fairway("fetch", run, "--task", "3")
+        refused = fairway.within("fetch", run, "--task", "3")
         assert refused.returncode == 2
         assert "its tasks are 0 to 2, and finally" in refused.stderr
         fixed.write_text("")
         again = fairway("retry", run, "--failed")
         assert again.returncode == 0, again.stderr
-        assert fairway("wait", run).returncode == 0
+        assert fairway.within("wait", run).returncode == 0
         assert facts_of(fairway, run)["task_list"][-1]["attempts"] == 2
         assert fairway.within("fetch", run, "--to", "all").returncode == 0
         assert (fairway.folder / "all/finally/sum/all").read_text() == "1\n2\n3\n"
@@ -441,7 +441,7 @@ class TestManyTasks:
         again = fairway("retry", run, "--failed")
         assert again.returncode == 0, again.stderr
         assert "1 task" in again.stdout
-        assert fairway("wait", run).returncode == 0
+        assert fairway.within("wait", run).returncode == 0
         facts = facts_of(fairway, run)
         assert [task["attempts"] for task in facts["task_list"]] == [1, 1, 2, 1]
 
@@ -452,15 +452,15 @@ class TestTheTarget:
     @pytest.mark.one_engine("local")
     def test_its_runs_are_listed_and_removed(self, fairway: Fairway, place: Place) -> None:
         _, run, _ = watched(fairway, place, template="plain", command="true")
-        tagged = fairway("tag", run, "kept", "--json")
+        tagged = fairway.within("tag", run, "kept", "--json")
         assert json.loads(tagged.stdout)["tags"] == ["kept"], tagged.stderr
-        listed = json.loads(fairway("list", "--tag", "kept", "--json").stdout)
+        listed = json.loads(fairway.within("list", "--tag", "kept", "--json").stdout)
         assert [each["run_id"] for each in listed] == [run]
-        listed = json.loads(fairway("list", "--target", place.name, "--json").stdout)
+        listed = json.loads(fairway.within("list", "--target", place.name, "--json").stdout)
         assert (run, "succeeded") in [(each["run_id"], each["state"]) for each in listed]
         removed = fairway("clean", run, "--yes")
         assert removed.returncode == 0, removed.stderr
-        listed = json.loads(fairway("list", "--target", place.name, "--json").stdout)
+        listed = json.loads(fairway.within("list", "--target", place.name, "--json").stdout)
         assert run not in [each["run_id"] for each in listed]
 
     @pytest.mark.one_engine("ssh")
@@ -488,8 +488,8 @@ class TestTheTarget:
         for _ in range(2):
             again = fairway("submit", job, "--target", place.name, "--run-id", run, "--json")
             assert json.loads(again.stdout)["run_id"] == run, again.stderr
-            assert fairway("wait", run).returncode == 0
-        assert fairway("logs", run).stdout == "once\n"
+            assert fairway.within("wait", run).returncode == 0
+        assert fairway.within("logs", run).stdout == "once\n"
 
     @pytest.mark.one_engine("ssh")
     def test_its_nodes_are_listed(self, fairway: Fairway, place: Place) -> None:
@@ -510,7 +510,7 @@ class TestTheTarget:
         code, run, log = watched(fairway, place, command=command, nodes=2, processes_per_node=2)
         assert code == 0, log
         # mpirun warns now and then of what does no harm.
-        assert fairway("logs", run).stdout.splitlines().count("6 4") == 4
+        assert fairway.within("logs", run).stdout.splitlines().count("6 4") == 4
 
     @pytest.mark.one_engine("ssh")
     def test_what_ranks_of_several_nodes_print_is_labelled_to_the_end(
@@ -537,14 +537,14 @@ class TestTheTarget:
         cancelled = fairway("cancel", run)
         assert cancelled.returncode == 0, cancelled.stderr
         pipe.rest()  # returns when no rank is left
-        assert fairway("wait", run).returncode == 130
+        assert fairway.within("wait", run).returncode == 130
         # Beside these the shell says what became of its sleep.
         own = ("--grep", "^(up|loss|saved)")
-        printed = fairway("logs", run, *own).stdout.splitlines()
+        printed = fairway.within("logs", run, *own).stdout.splitlines()
         of_main = [line for line in printed if line.startswith("[0] ")]
         of_other = [line for line in printed if line.startswith("[1] ")]
         assert of_main == ["[0] up 0", "[0] saved 0"], printed
-        chosen = fairway("logs", run, "--rank", "1", *own).stdout.splitlines()
+        chosen = fairway.within("logs", run, "--rank", "1", *own).stdout.splitlines()
         assert of_other == [f"[1] {line}" for line in chosen], printed
         assert chosen == ["up 1", "loss=1.5", "saved 1"]
         [task] = facts_of(fairway, run)["task_list"]
@@ -571,7 +571,7 @@ class TestTheTarget:
         command = "echo at=$PMIX_SERVER_TMPDIR"
         code, run, log = watched(fairway, place, command=command, nodes=2)
         assert code == 0, log
-        printed = fairway("logs", run).stdout.splitlines()
+        printed = fairway.within("logs", run).stdout.splitlines()
         found = {Path(line[3:]).parent for line in printed if line.startswith("at=")}
         assert len(found) == 1, printed
         [own] = found
@@ -587,7 +587,7 @@ class TestTheTarget:
         command = f'python -c "from mpi4py import MPI"; {fails}; sleep 600'
         code, run, log = watched(fairway, place, command=command, nodes=2, processes_per_node=2)
         assert code == 11, log
-        assert "rank 2 says no" in fairway("logs", run).stdout
+        assert "rank 2 says no" in fairway.within("logs", run).stdout
 
     @pytest.mark.one_engine("ssh")
     def test_a_run_comes_after_another(self, fairway: Fairway, place: Place, gate: Gate) -> None:
@@ -610,5 +610,5 @@ class TestTheTarget:
         )
         assert fairway.show(second)["state"] == "queued"
         gate.open()
-        assert fairway("wait", second).returncode == 0
+        assert fairway.within("wait", second).returncode == 0
         assert facts_of(fairway, first)["state"] == "succeeded"

@@ -18,7 +18,7 @@ def kept(fairway: Fairway, target: str, command: str, **fields: Any) -> str:
     outputs = {"model": {}, "other": {"when": "failure"}}
     job = fairway.job(command, template="plain", outputs=outputs, **fields)
     run = fairway.submit(job, "--target", target)
-    assert fairway("wait", run).returncode == 0
+    assert fairway.within("wait", run).returncode == 0
     return run
 
 
@@ -27,8 +27,8 @@ def read(fairway: Fairway, target: str, source: Any) -> tuple[str, dict[str, Any
     run = fairway.submit(
         fairway.job(READ, template="plain", inputs={"model": source}), "--target", target
     )
-    assert fairway("wait", run).returncode == 0, fairway("logs", run).stdout
-    return fairway("logs", run).stdout, fairway.show(run)["inputs"]["model"]
+    assert fairway.within("wait", run).returncode == 0, fairway("logs", run).stdout
+    return fairway.within("logs", run).stdout, fairway.show(run)["inputs"]["model"]
 
 
 @pytest.mark.one_engine("ssh")
@@ -75,11 +75,11 @@ def test_a_rerun_reads_the_same(fairway: Fairway, place: Place) -> None:
     run = kept(fairway, place.name, "echo one > $FAIRWAY_OUTPUT_MODEL/x")
     reader = fairway.job(READ, inputs={"model": {"from": "run", "run": run}}, template="plain")
     first = fairway.submit(reader, "--target", place.name)
-    assert fairway("wait", first).returncode == 0
+    assert fairway.within("wait", first).returncode == 0
     for arguments in ((), ("-s", "env.A=b")):
         again = json.loads(fairway("rerun", first, *arguments, "--json").stdout)["run_id"]
-        assert fairway("wait", again).returncode == 0
-        assert fairway("logs", again).stdout == "one\n"
+        assert fairway.within("wait", again).returncode == 0
+        assert fairway.within("logs", again).stdout == "one\n"
         assert fairway.show(again)["inputs"]["model"]["run"] == run
 
 
@@ -88,7 +88,7 @@ def test_what_was_removed_meanwhile_is_not_there(fairway: Fairway, place: Place)
     run = kept(fairway, place.name, "echo one > $FAIRWAY_OUTPUT_MODEL/x")
     reader = fairway.job(READ, inputs={"model": {"from": "run", "run": run}}, template="plain")
     first = fairway.submit(reader, "--target", place.name)
-    assert fairway("wait", first).returncode == 0
+    assert fairway.within("wait", first).returncode == 0
     assert fairway("clean", run, "--yes").returncode == 0
     again = fairway("rerun", first)
     assert again.returncode == 2

@@ -128,7 +128,7 @@ class TestSession:
         assert [(each["run_id"], each["state"]) for each in listed] == [(run, "running")]
         stopped = fairway("dev", "stop")
         assert (stopped.returncode, stopped.stdout) == (0, f"{run} cancelled\n"), stopped.stderr
-        assert fairway("wait", run).returncode == 130
+        assert fairway.within("wait", run).returncode == 130
         assert not config.exists()
         assert fairway("dev", "list").stdout.startswith("no session is running")
 
@@ -160,7 +160,7 @@ class TestSession:
         out, said = process.communicate(timeout=PATIENCE)
         assert process.returncode == 124, said
         run = out.split()[0]
-        assert "fairway: nobody has used the session for 1 s" in fairway("logs", run).stdout
+        assert "fairway: nobody has used the session for 1 s" in fairway.within("logs", run).stdout
         facts = fairway.show(run)
         assert (facts["state"], facts["reason"]) == ("failed", "unused for 1.0s")
 
@@ -168,7 +168,7 @@ class TestSession:
     def test_it_ends_when_its_time_is_over(self, fairway: Fairway, place: Place) -> None:
         began = fairway("dev", place.name, "--hours", "0.0005", "--detach", "--json")
         run = json.loads(began.stdout)["run_id"]
-        assert fairway("wait", run).returncode == 124
+        assert fairway.within("wait", run).returncode == 124
         assert fairway.show(run)["task_list"][0]["timed_out"]
 
 

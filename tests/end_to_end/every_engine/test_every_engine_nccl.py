@@ -48,7 +48,7 @@ def test_the_fabric_is_measured(fairway: Fairway, place: Place) -> None:
     for word, (changed, code) in ways.items():
         done = fairway("submit", job, "--target", place.name, "--watch", "--json", *changed)
         run = json.loads(done.stdout.splitlines()[-1])["run_id"]
-        log = fairway("logs", run).stdout
+        log = fairway.within("logs", run).stdout
         assert done.returncode == code, log
         reached = "all-reduce reaches 375.38 GB/s with 17179869184 bytes on 2 × 2 GPUs"
         assert f"nccl-tests: {word}: {reached} without SHARP; at least" in log

@@ -46,8 +46,8 @@ def test_from_data_to_scores_in_one_file(fairway: Fairway, place: Place, reposit
         time.sleep(0.02)
     watching.send_signal(signal.SIGKILL)
     watching.wait()
-    done = fairway("wait", run)
-    assert done.returncode == 0, fairway("show", run).stdout + done.stderr
+    done = fairway.within("wait", run)
+    assert done.returncode == 0, fairway.within("show", run).stdout + done.stderr
     facts = fairway.show(run)
     assert [(e["params"]["step"], e["state"], e["attempts"]) for e in facts["task_list"]] == [
         ("images", "succeeded", 1),
@@ -59,10 +59,10 @@ def test_from_data_to_scores_in_one_file(fairway: Fairway, place: Place, reposit
     assert task_states(fairway, f"{run}-train") == ["succeeded"] * 3
     assert task_states(fairway, f"{run}-score") == ["succeeded"] * 4
     best: dict[str, Any] = fairway.show(f"{run}-score")["inputs"]["model"]
-    said = fairway("logs", f"{run}-score", "--task", "finally").stdout
+    said = fairway.within("logs", f"{run}-score", "--task", "finally").stdout
     assert re.findall(r"accuracy=(\S+) images=359", said) == [f"{best['value']:.3f}"]
     assert Run(runs / f"{run}-score").record.target == place.name
-    fetched = fairway("fetch", run, "--task", "score", "--to", "got")
+    fetched = fairway.within("fetch", run, "--task", "score", "--to", "got")
     assert fetched.returncode == 0, fetched.stderr
     table = (fairway.folder / "got/score/finally/table/names.csv").read_text()
     assert len(table.splitlines()) == 359
@@ -98,12 +98,12 @@ def test_steps_begin_without_a_command_that_follows(
         )
     else:
         assert "its steps begin by themselves" in done.stdout
-        assert fairway("wait", f"{run}-second").returncode == 3
-        assert fairway("logs", f"{run}-second").stdout == "1\n"
-        assert fairway("wait", f"{run}-third").returncode == 130
-        assert fairway("wait", f"{run}-other").returncode == 130
-        assert fairway("wait", f"{run}-last").returncode == 0
-    assert fairway("wait", run).returncode == 3
+        assert fairway.within("wait", f"{run}-second").returncode == 3
+        assert fairway.within("logs", f"{run}-second").stdout == "1\n"
+        assert fairway.within("wait", f"{run}-third").returncode == 130
+        assert fairway.within("wait", f"{run}-other").returncode == 130
+        assert fairway.within("wait", f"{run}-last").returncode == 0
+    assert fairway.within("wait", run).returncode == 3
     found = {each["params"]["step"]: each for each in facts(fairway, run)}
     left_out = {name: each["reason"] for name, each in found.items() if not each["attempts"]}
     assert left_out == dict.fromkeys(("third", "other"), "left out: second failed with exit code 3")
@@ -113,8 +113,8 @@ def test_steps_begin_without_a_command_that_follows(
     again = fairway("retry", run)
     assert again.returncode == 0, again.stderr
     if place.engine != "batch":
-        assert fairway("wait", f"{run}-third").returncode == 0
-    assert fairway("wait", run).returncode == 0
+        assert fairway.within("wait", f"{run}-third").returncode == 0
+    assert fairway.within("wait", run).returncode == 0
     found = {each["params"]["step"]: each for each in facts(fairway, run)}
     assert found.pop("other")["reason"] == "left out: second succeeded"
     assert {each["state"] for each in found.values()} == {"succeeded"}
@@ -161,8 +161,8 @@ def test_the_best_is_chosen_where_tasks_run(fairway: Fairway, place: Place, gate
         assert (waiting["task"], waiting["value"]) == ("the best", None)
     gate.open(2)
     followed = run if place.engine == "batch" else f"{run}-score"
-    assert fairway("wait", followed).returncode == 0
-    assert fairway("logs", f"{run}-score").stdout == "accuracy=2\n"
+    assert fairway.within("wait", followed).returncode == 0
+    assert fairway.within("logs", f"{run}-score").stdout == "accuracy=2\n"
     model = {"run": f"{run}-train", "task": "1", "output": "model", "metric": "accuracy"}
     assert fairway.show(f"{run}-score")["inputs"]["model"] == model | {"value": 2.0}
 
@@ -201,9 +201,9 @@ def test_a_server_begins_what_no_target_does(fairway: Fairway, place: Place, gat
     server.wait()
     server = _serving(fairway)
     _until_begun(fairway, f"{run}-report", server)
-    assert fairway("wait", f"{run}-report").returncode == 0  # which begins no other step
-    assert fairway("logs", f"{run}-score").stdout == "accuracy=2\n"
-    assert fairway("wait", run).returncode == 0
+    assert fairway.within("wait", f"{run}-report").returncode == 0  # which begins no other step
+    assert fairway.within("logs", f"{run}-score").stdout == "accuracy=2\n"
+    assert fairway.within("wait", run).returncode == 0
     for name, tasks in (("train", 2), ("score", 1), ("report", 1)):
         known = fairway.show(f"{run}-{name}")["task_list"]
         assert [(each["state"], each["attempts"]) for each in known] == [("succeeded", 1)] * tasks
@@ -290,23 +290,23 @@ def test_tasks_wait_for_the_task_of_their_point(fairway: Fairway, place: Place, 
     why = "left out: prepare task 2 failed with exit code 3"
     assert [tasks[index]["reason"] for index in (0, 3)] == [why, why]
     assert [each["attempts"] for each in tasks] == [0, 1, 0, 0, 1, 0]
-    assert fairway("logs", f"{run}-train", "--task", "4").stdout == "made 1\nlr=8\n"
+    assert fairway.within("logs", f"{run}-train", "--task", "4").stdout == "made 1\nlr=8\n"
     repair = _until(fairway, f"{run}-repair", {1: "cancelled", 2: "succeeded"})
     assert repair[1]["reason"] == "left out: prepare task 1 succeeded"
     assert fairway.show(f"{run}-prepare")["task_list"][0]["state"] == "running"
     gate.open()
-    assert fairway("wait", run).returncode == 3
+    assert fairway.within("wait", run).returncode == 3
     ends = {each["params"]["step"]: each["state"] for each in facts(fairway, run)}
     assert ends == {"prepare": "failed", "train": "cancelled", "repair": "cancelled"}
-    assert fairway("logs", f"{run}-train", "--task", "2").stdout == "made 0\nlr=7\n"
+    assert fairway.within("logs", f"{run}-train", "--task", "2").stdout == "made 0\nlr=7\n"
     gate.path.with_name(f"{gate.path.name}.fixed").touch()
     again = fairway("retry", run)
     assert again.returncode == 0, again.stderr
-    fairway("wait", run)
+    fairway.within("wait", run)
     assert task_states(fairway, f"{run}-prepare") == ["succeeded"] * 3
     train = fairway.show(f"{run}-train")["task_list"]
     assert [(each["state"], each["attempts"]) for each in train] == [("succeeded", 1)] * 6
-    assert fairway("logs", f"{run}-train", "--task", "3").stdout == "made 2\nlr=8\n"
+    assert fairway.within("logs", f"{run}-train", "--task", "3").stdout == "made 2\nlr=8\n"
 
 
 @pytest.mark.timeout(1200)
@@ -318,7 +318,7 @@ def test_what_waits_by_point_is_cancelled_whole(fairway: Fairway, place: Place, 
     assert done.returncode == 0, done.stderr
     _until(fairway, f"{run}-train", {1: "succeeded", 4: "succeeded"})
     assert fairway("cancel", run).returncode == 0
-    assert fairway("wait", run).returncode == 130
+    assert fairway.within("wait", run).returncode == 130
     states = task_states(fairway, f"{run}-train")
     assert states == ["cancelled", "succeeded", "cancelled"] * 2
     assert [e["attempts"] for e in fairway.show(f"{run}-train")["task_list"]] == [0, 1, 0] * 2
@@ -352,14 +352,14 @@ def test_who_waits_by_point_may_be_killed(fairway: Fairway, place: Place, gate: 
     _until(fairway, f"{run}-train", {1: "succeeded", 3: "cancelled", 4: "succeeded"})
     os.kill(_supervisor(f"{run}-train"), signal.SIGKILL)
     if place.engine != "kubernetes":  # where another keeper begins in its place
-        assert fairway("wait", f"{run}-train").returncode != 0
+        assert fairway.within("wait", f"{run}-train").returncode != 0
     gate.path.with_name(f"{gate.path.name}.fixed").touch()
     gate.open()
-    assert fairway("wait", f"{run}-prepare").returncode == 3
-    assert fairway("wait", run).returncode == 3
+    assert fairway.within("wait", f"{run}-prepare").returncode == 3
+    assert fairway.within("wait", run).returncode == 3
     again = fairway("retry", run)
     assert again.returncode == 0, again.stderr
-    fairway("wait", run)
+    fairway.within("wait", run)
     for step in ("prepare", "train"):
         tasks = fairway.show(f"{run}-{step}")["task_list"]
         assert {each["state"] for each in tasks} == {"succeeded"}, step

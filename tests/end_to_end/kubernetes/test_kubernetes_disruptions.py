@@ -101,8 +101,8 @@ def test_the_task_begins_again_with_another_pod(
     before = pods(cluster, run)
     assert sorted(before) == [*range(nodes)]
     evict(cluster, before[index]["name"])
-    waited = fairway("wait", run)
-    logs = fairway("logs", run).stdout
+    waited = fairway.within("wait", run)
+    logs = fairway.within("logs", run).stdout
     assert waited.returncode == 0, waited.stdout + waited.stderr + logs
     shown = fairway.show(run)
     assert (shown["state"], shown["task_list"][0]["ends"]) == ("succeeded", {"preemption": 1})
@@ -169,7 +169,7 @@ def test_kill_9_of_submit_at_each_of_its_calls(
         kills += 1
     assert process.returncode == 0, process.communicate()
     assert kills >= 3
-    assert fairway("wait", "job-k").returncode == 0
+    assert fairway.within("wait", "job-k").returncode == 0
     assert pipe.rest() == "begun\n"
     [found] = json.loads(
         cluster.kubectl("get", "jobs", "-l", "fairway.dev/run=job-k", "-o", "json")

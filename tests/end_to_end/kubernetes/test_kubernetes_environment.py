@@ -92,8 +92,8 @@ def test_a_job_runs_where_flux_has_applied_an_environment(
         "hostname", template="every-node", processes_per_node=1, nodes=2, priority="high"
     )
     run = fairway.submit(job, "--target", "cpu")
-    ended = fairway("wait", run)
-    assert ended.returncode == 0, ended.stdout + ended.stderr + fairway("logs", run).stdout
+    ended = fairway.within("wait", run)
+    assert ended.returncode == 0, ended.stdout + ended.stderr + fairway.within("logs", run).stdout
     listed = cluster.kubectl("-n", SPACE, "get", "workloads", "-o", "json")
     [workload] = json.loads(listed)["items"]
     assert workload["spec"]["priority"] == 1000

@@ -82,12 +82,12 @@ def test_who_waits_is_told_who_comes_first(fairway: Fairway, pipe: Pipe, gate: G
     urgent = fairway.submit(job, *to, "-s", "priority=high")
     fairway.show_waiting(urgent)
     assert fairway.show(second)["reason"] == f"1 other job comes first; {waits}"
-    listed = fairway("list", "--state", "queued").stdout
+    listed = fairway.within("list", "--state", "queued").stdout
     assert "1 other job comes first" in listed
     gate.open(3)
     assert pipe.lines(3) == [first, urgent, second]
     for run in (first, urgent, second):
-        assert fairway("wait", run).returncode == 0
+        assert fairway.within("wait", run).returncode == 0
 
 
 def test_a_run_leaves_a_queue_that_admits_nobody(fairway: Fairway, pipe: Pipe, gate: Gate) -> None:

@@ -50,7 +50,7 @@ def test_nodes_come_for_a_run_and_go_after_it(fairway: Fairway, cluster: SlurmCl
         facts = fairway.show(run)
     assert facts["state"] == "succeeded"
     assert "its nodes are starting" in said
-    assert sorted(fairway("logs", run).stdout.split()) == ["cloud-0", "cloud-1"]
+    assert sorted(fairway.within("logs", run).stdout.split()) == ["cloud-0", "cloud-1"]
     assert cluster.nodes_of_cloud is not None
     deadline = time.monotonic() + _PATIENCE
     while states(cluster) != {"idle~"} or cluster.nodes_of_cloud.scale_set.instances:

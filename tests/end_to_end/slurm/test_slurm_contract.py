@@ -47,7 +47,7 @@ def test_the_contract_on_every_node(fairway: Fairway, slurm: SlurmCluster) -> No
         checkpoint={"directory": "kept/here"},
     )
     run = fairway.submit(job, *TARGET)
-    assert fairway("wait", run).returncode == 0, fairway("logs", run).stdout
+    assert fairway.within("wait", run).returncode == 0, fairway("logs", run).stdout
     assert slurm.shared is not None
     folder = slurm.shared / "runs" / run
     for rank in range(3):
@@ -63,7 +63,7 @@ def test_the_contract_on_every_node(fairway: Fairway, slurm: SlurmCluster) -> No
             slurm.shared / "checkpoints" / "kept" / "here"
         )
         assert 1024 < int(found["FAIRWAY_MAIN_PORT"]) < 65536
-    lines = fairway("logs", run).stdout.split()
+    lines = fairway.within("logs", run).stdout.split()
     assert sorted(set(lines)) == sorted([*slurm.node_names(), str(folder / "code")])
     # What is on a node's own disk goes with the task.
     left = [slurm.folder / f"temporary.{node}" for node in slurm.node_names()]

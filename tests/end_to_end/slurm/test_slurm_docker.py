@@ -117,4 +117,4 @@ def test_a_program_in_a_container_hears_of_its_end(
     else:
         assert fairway("cancel", run).returncode == 0
     assert signs.lines(2) == ["up", "saved"]
-    assert fairway("wait", run).returncode == 130
+    assert fairway.within("wait", run).returncode == 130

@@ -45,8 +45,10 @@ def job_of(slurm: SlurmCluster, run: str) -> str:
 
 def outcome(fairway: Fairway, run: str, code: int = 0) -> dict[str, Any]:
     """Waits for the run's end, which must have that code; what `show` says of it."""
-    waited = fairway("wait", run)
-    assert waited.returncode == code, waited.stdout + waited.stderr + fairway("logs", run).stdout
+    waited = fairway.within("wait", run)
+    assert waited.returncode == code, (
+        waited.stdout + waited.stderr + fairway.within("logs", run).stdout
+    )
     return fairway.show(run)
 
 
@@ -64,7 +66,7 @@ class TestAgain:
         [task] = facts["task_list"]
         assert (task["attempts"], task["ends"]) == (2, {"preemption": 1})
         # Slurm may signal `sleep` before its shell, which then says that it was terminated.
-        lines = fairway("logs", run).stdout.splitlines()
+        lines = fairway.within("logs", run).stdout.splitlines()
         first, why, second = (line for line in lines if "Terminated" not in line)
         assert (first, second) == ("attempt=0 count=0", "attempt=1 count=1")
         said = "fairway: attempt 2: Slurm ended the one before, and began it again; the checkpoint"
@@ -83,7 +85,7 @@ class TestAgain:
         assert (task["attempts"], task["node"]) == (2, second)
         assert task["ends"] == {"node": 1}
         said = "fairway: attempt 2: its node failed, and Slurm began it again; the checkpoint is"
-        assert fairway("logs", run, "--attempt", "2").stdout.startswith(said)
+        assert fairway.within("logs", run, "--attempt", "2").stdout.startswith(said)
 
     def test_when_its_nodes_are_taken_away_it_saves_first(
         self, fairway: Fairway, slurm: SlurmCluster, signs: Signs
@@ -104,7 +106,7 @@ class TestAgain:
         [task] = outcome(fairway, run)["task_list"]
         assert (task["attempts"], task["ends"]) == (2, {"preemption": 1})
         why = "fairway: attempt 2: its nodes were taken away\n"
-        assert fairway("logs", run, "--grep", "^fairway").stdout == why
+        assert fairway.within("logs", run, "--grep", "^fairway").stdout == why
 
     @pytest.mark.nightly
     def test_a_task_that_waits_again_says_why(
@@ -183,7 +185,7 @@ class TestOrder:
         )
         run = fairway.submit(job, *TARGET)
         outcome(fairway, run, 1)
-        assert fairway("logs", run, "--task", "finally").stdout.strip() == "4"
+        assert fairway.within("logs", run, "--task", "finally").stdout.strip() == "4"
 
 
 @pytest.mark.usefixtures("slurm")
@@ -202,7 +204,7 @@ class TestSetUp:
         run = fairway.submit(job, *TARGET)
         facts = outcome(fairway, run)
         assert facts["setup"]["state"] == "succeeded"
-        assert fairway("logs", run).returncode == 0
+        assert fairway.within("logs", run).returncode == 0
         log = Path(facts["folder"], "setup", "log.txt").read_text().splitlines()
         assert sorted(log) == [f"set up on {node}" for node in slurm.node_names()]
 
@@ -346,7 +348,7 @@ class TestCutOff:
         assert again.returncode == 0, again.stderr
         for _ in range(6):
             gate.open()
-        assert fairway("wait", "mine").returncode == 1
+        assert fairway.within("wait", "mine").returncode == 1
         assert sorted(signs.lines(5)) == ["0", "1", "2", "3", "5"]
         tasks = fairway.show("mine-second")["task_list"]
         assert [each["attempts"] for each in tasks] == [1, 1, 1, 1, 0, 1]
@@ -470,7 +472,7 @@ class TestRefusals:
         refused = fairway("submit", fairway.job("true", nodes=4), *TARGET)
         assert refused.returncode == 2, refused.stderr
         assert "Slurm refuses the job" in refused.stderr
-        assert json.loads(fairway("list", "--json").stdout) == []
+        assert json.loads(fairway.within("list", "--json").stdout) == []
         assert slurm.shared is not None
         assert list((slurm.shared / "runs").iterdir()) == []
 
@@ -513,7 +515,7 @@ class TestLeftovers:
         )
         again = fairway.submit(fairway.job(looks, template="every-node", nodes=3), *TARGET)
         outcome(fairway, again)
-        assert fairway("logs", again).stdout.count("gone\n") == 3
+        assert fairway.within("logs", again).stdout.count("gone\n") == 3
         assert not any(name in _words(pid) for pid in _family(run))
 
 

@@ -53,8 +53,8 @@ class TestDigits:
         )
         assert float(accuracy) >= 0.95
         assert (int(ranks), int(on)) == (nodes * width, nodes)
-        [run] = [each["run_id"] for each in json.loads(fairway("list", "--json").stdout)]
-        assert fairway("fetch", run, "--to", "kept").returncode == 0
+        [run] = [each["run_id"] for each in json.loads(fairway.within("list", "--json").stdout)]
+        assert fairway.within("fetch", run, "--to", "kept").returncode == 0
         assert (fairway.folder / "kept" / "0" / "model.npz").is_file() or list(
             (fairway.folder / "kept").rglob("model.npz")
         )
@@ -65,17 +65,17 @@ class TestDigits:
         points = "sweep={max_parallel: 2, points: [{grid: {lr: [0.1, 0.3], momentum: [0.0, 0.9]}}]}"
         small = ("-s", points, "-s", "params.epochs=2")
         run = fairway.submit(digits / "sweep.yaml", *TARGET, *small)
-        assert fairway("wait", run).returncode == 0
+        assert fairway.within("wait", run).returncode == 0
         [part] = orders(slurm, run)["parts"]
         assert part["indices"] == [0, 1, 2, 3]
         assert (
             len(slurm.run("squeue", "-h", "-r", "-t", "all", "-j", part["job"]).splitlines()) == 4
         )
-        best = fairway("best", run, "--metric", "accuracy", "--max", "--json")
+        best = fairway.within("best", run, "--metric", "accuracy", "--max", "--json")
         assert best.returncode == 0, best.stderr
         tasks = fairway.show(run)["task_list"]
         assert max(task["metrics"]["accuracy"] for task in tasks) >= 0.9
-        assert fairway("report", run, "-o", "report.html").returncode == 0
+        assert fairway.within("report", run, "-o", "report.html").returncode == 0
 
 
 @pytest.mark.usefixtures("slurm")
@@ -115,7 +115,7 @@ class TestEnds:
         job_id = orders(slurm, run)["parts"][0]["job"]
         # What sbatch's --signal sends when the time is nearly up.
         slurm.run("scancel", "--batch", "--signal=USR1", job_id)
-        assert fairway("wait", run).returncode == 124
+        assert fairway.within("wait", run).returncode == 124
         [task] = fairway.show(run)["task_list"]
         assert (task["timed_out"], task["attempts"]) == (True, 1)
 
@@ -134,7 +134,7 @@ class TestEnds:
         cancelled = fairway("cancel", run)
         assert cancelled.returncode == 0, cancelled.stderr
         assert sorted(signs.lines(4)) == ["saved", "saved", "up", "up"]
-        assert fairway("wait", run).returncode == 130
+        assert fairway.within("wait", run).returncode == 130
         assert fairway.show(run)["state"] == "cancelled"
         assert slurm.run("squeue", "-h") == ""
 
@@ -152,7 +152,7 @@ class TestEnds:
         assert fairway("cancel", second).returncode == 0
         assert fairway.show(second)["state"] == "cancelled"
         gate.open()
-        assert fairway("wait", first).returncode == 0
+        assert fairway.within("wait", first).returncode == 0
 
     @pytest.mark.nightly
     def test_the_higher_priority_goes_first(self, fairway: Fairway, gate: Gate) -> None:
@@ -163,7 +163,7 @@ class TestEnds:
         high = fairway.submit(fairway.job("sleep 0.1", priority="high", **shape), *TARGET)
         gate.open()
         for run in (normal, high):
-            assert fairway("wait", run).returncode == 0
+            assert fairway.within("wait", run).returncode == 0
         assert fairway.show(high)["ended"] <= fairway.show(normal)["started"]
 
     @pytest.mark.nightly
@@ -183,10 +183,10 @@ class TestEnds:
         flag.touch()
         again = fairway("retry", run, "--failed")
         assert again.returncode == 0, again.stderr
-        assert fairway("wait", run).returncode == 0
+        assert fairway.within("wait", run).returncode == 0
         facts = fairway.show(run)
         assert [task["attempts"] for task in facts["task_list"]] == [1, 3, 1]
-        log = fairway("logs", run, "--task", "1").stdout
+        log = fairway.within("logs", run, "--task", "1").stdout
         assert log.splitlines() == [
             "attempt 0",
             "fairway: attempt 2: the one before ended with exit code 1",

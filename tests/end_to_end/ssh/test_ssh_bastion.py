@@ -75,7 +75,7 @@ def test_a_job_runs_and_its_files_come_back(fairway: Any, bastion: Bastion) -> N
     assert len(bastion.calls) == 1
     _await_end(bastion)
     (run,) = [path.name for path in (fairway.folder / ".fairway" / "runs").iterdir()]
-    assert fairway("fetch", run).returncode == 0
+    assert fairway.within("fetch", run).returncode == 0
     assert (fairway.folder / run / "0" / "word" / "w").read_text() == "42\n"
     assert len(bastion.calls) == 2
     _await_end(bastion)
@@ -205,7 +205,7 @@ def test_a_run_is_followed_over_a_tunnel_that_is_cut(
     go.touch()
     out, errors = follow.communicate(timeout=_PATIENCE)
     assert (follow.returncode, out) == (0, "after\n"), errors
-    assert fairway("show", run).returncode == 0
+    assert fairway.within("show", run).returncode == 0
 
 
 @dataclass

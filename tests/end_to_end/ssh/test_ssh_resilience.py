@@ -72,11 +72,11 @@ def test_a_submission_that_is_killed_anywhere_goes_on_and_runs_once(
         ssh_log.write_text("")
         again = fairway(*(words if killed % 2 else ["submit", "--resume", run]))
         assert again.returncode == 0, again.stderr
-        assert fairway("wait", run).returncode == 0
-        assert fairway("logs", run).stdout == "some code"
+        assert fairway.within("wait", run).returncode == 0
+        assert fairway.within("logs", run).stdout == "some code"
     # The connection, the first question, Fairway's files, the question again, the code, the start.
     assert killed == 6
-    assert fairway("wait", f"job-{killed}").returncode == 0
+    assert fairway.within("wait", f"job-{killed}").returncode == 0
     assert done.read_text().split() == [f"job-{number}" for number in range(killed + 1)]
 
 
@@ -95,7 +95,7 @@ def test_a_submission_that_was_cut_off_says_so(
     assert fairway("cancel", "cut").returncode == 0
     assert fairway.show("cut")["state"] == "cancelled"
     assert fairway("submit", "--resume", "cut").returncode == 0
-    assert fairway("wait", "cut").returncode == 130
+    assert fairway.within("wait", "cut").returncode == 130
 
 
 # The connection, a look whether the run was retried elsewhere, the orders, the start.
@@ -107,13 +107,13 @@ def test_a_retry_that_is_killed_goes_on_and_runs_once(
     tries = fairway.folder / "tries"
     job = fairway.job(f"echo try >>{tries}; test $FAIRWAY_ATTEMPT != 0", template="plain")
     run = fairway.submit(job, "-t", "pair")
-    assert fairway("wait", run).returncode == 1
+    assert fairway.within("wait", run).returncode == 1
     ssh_log.write_text("")
     assert fairway("retry", run, KILL_AFTER=last).returncode == -signal.SIGKILL
     ssh_log.write_text("")
     assert fairway.show(run)["state"] in ("queued", "running", "succeeded")
     assert fairway("submit", "--resume", run).returncode == 0
-    assert fairway("wait", run).returncode == 0
+    assert fairway.within("wait", run).returncode == 0
     assert tries.read_text() == "try\ntry\n"
 
 
@@ -147,7 +147,7 @@ def test_a_cluster_that_is_away_is_named(fairway: Any, cluster: SshCluster) -> N
     cluster.hosts["n1"].start()
     (run,) = [each.id for each in RunStore(fairway.folder / ".fairway").all()]
     assert fairway("submit", "--resume", run).returncode == 0
-    assert fairway("wait", run).returncode == 0
+    assert fairway.within("wait", run).returncode == 0
 
 
 def test_another_node_takes_over_where_the_main_host_is_gone(
@@ -158,13 +158,13 @@ def test_another_node_takes_over_where_the_main_host_is_gone(
     target["ssh"]["others"] = ["", "n2"]
     (fairway.folder / "fairway.yaml").write_text(json.dumps({"targets": [target]}))
     ended = fairway.submit(fairway.job("true", template="plain"), "-t", "pair")
-    assert fairway("wait", ended).returncode == 0
+    assert fairway.within("wait", ended).returncode == 0
     cluster.kill("n1")
-    shown = fairway("show", ended)
+    shown = fairway.within("show", ended)
     assert shown.returncode == 0, shown.stderr
     assert "n1 takes no connection; trying root@n2" in shown.stderr
     run = fairway.submit(fairway.job("true", template="plain"), "-t", "pair")
-    assert fairway("wait", run).returncode == 0
+    assert fairway.within("wait", run).returncode == 0
     assert fairway("ssh", "pair", "--", "hostname").returncode == 0
 
 
@@ -173,10 +173,10 @@ def test_the_states_of_many_runs_are_one_command(
     fairway: Any, cluster: SshCluster, ssh_log: Path
 ) -> None:
     run = fairway.submit(fairway.job("true", template="plain"), "-t", "pair")
-    assert fairway("wait", run).returncode == 0
+    assert fairway.within("wait", run).returncode == 0
     copy_runs(fairway.folder / ".fairway", cluster, run, 40)
     ssh_log.write_text("")
-    listed = json.loads(fairway("list", "--json").stdout)
+    listed = json.loads(fairway.within("list", "--json").stdout)
     assert [each["state"] for each in listed] == ["succeeded"] * 41
     opened, *commands = ssh_log.read_text().splitlines()
     assert " -M " in opened
@@ -205,7 +205,7 @@ def test_runs_of_another_machine_are_found(fairway: Any, cluster: SshCluster) ->
         outputs={"model": {}},
     )
     run = fairway.submit(job, "-t", "pair")
-    assert fairway("wait", run).returncode == 1
+    assert fairway.within("wait", run).returncode == 1
     elsewhere = fairway.folder / "elsewhere"
     elsewhere.mkdir()
     shutil.copy(fairway.folder / "fairway.yaml", elsewhere)

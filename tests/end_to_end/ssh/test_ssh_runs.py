@@ -68,7 +68,7 @@ def test_the_example_learns_on_one_host_and_on_three(
     assert int(found[2]) == nodes
     # What it kept comes here when it is wanted, and is the same.
     (run,) = [each.name for each in remote(cluster, "").iterdir() if each.name[0] != "."]
-    fetched = fairway("fetch", run)
+    fetched = fairway.within("fetch", run)
     assert fetched.returncode == 0, fetched.stderr
     kept = fairway.folder / run / "0" / "model" / "model.npz"
     there = remote(cluster, run) / "tasks" / "0" / "outputs" / "model" / "model.npz"
@@ -135,7 +135,7 @@ while True:
     facts = fairway.show(run)
     assert facts["state"] == "cancelled"
     assert leftovers(cluster) == []
-    assert fairway("wait", run).returncode == 130
+    assert fairway.within("wait", run).returncode == 130
 
 
 def test_a_host_that_dies_fails_the_run_which_says_so(
@@ -145,7 +145,7 @@ def test_a_host_that_dies_fails_the_run_which_says_so(
     run = fairway.submit(job, "-t", "pair")
     signs.lines(3)
     cluster.kill("n2")
-    waited = fairway("wait", run)
+    waited = fairway.within("wait", run)
     assert waited.returncode == 255
     (task,) = fairway.show(run)["task_list"]
     state = json.loads((remote(cluster, run) / "tasks" / "0" / "state.json").read_text())
@@ -168,7 +168,7 @@ while True:
     run = fairway.submit(job, "-t", "pair")
     signs.lines(3)
     cluster.kill("n3")
-    assert fairway("wait", run).returncode not in (0, 124, 130)
+    assert fairway.within("wait", run).returncode not in (0, 124, 130)
     state = json.loads((remote(cluster, run) / "tasks" / "0" / "state.json").read_text())
     assert state["reason"] == "node n3 could not be reached any more"
     assert leftovers(cluster) == []
@@ -184,14 +184,14 @@ def test_a_retry_leaves_out_a_host_that_died(fairway: Any, cluster: SshCluster, 
     run = fairway.submit(job, "-t", "pair")
     assert sorted(signs.lines(2)) == ["n1", "n2"]
     cluster.kill("n2")
-    assert fairway("wait", run).returncode == 0
+    assert fairway.within("wait", run).returncode == 0
     assert sorted(signs.all()[2:]) == ["n1", "n3"]
-    why, last = fairway("logs", run).stdout.splitlines()[-2:]
+    why, last = fairway.within("logs", run).stdout.splitlines()[-2:]
     assert why.startswith("fairway: attempt 2: node n2 could not be reached any more; the check")
     assert last == "xx"
     [task] = fairway.show(run)["task_list"]
     assert (task["attempts"], task["ends"]) == (2, {"node": 1})
-    assert "tries   ended by a lost node\n" in fairway("show", run).stdout
+    assert "tries   ended by a lost node\n" in fairway.within("show", run).stdout
 
 
 @pytest.mark.nightly
@@ -230,10 +230,10 @@ def test_a_second_run_waits_for_its_nodes(
         (name, "busy", first) for name in ("n1", "n2", "n3")
     ]
     gate.open(3)
-    assert fairway("wait", first).returncode == 0
+    assert fairway.within("wait", first).returncode == 0
     assert signs.lines(6) == ["wide"] * 6
     gate.open(3)
-    assert fairway("wait", second, third).returncode == 0
+    assert fairway.within("wait", second, third).returncode == 0
     assert signs.all() == ["wide"] * 6 + ["narrow"]
 
 
@@ -247,10 +247,10 @@ def test_the_queue_outlives_a_supervisor_that_is_killed(
     next_ = fairway.job("pgrep -x sleep; echo looked", "next.yaml", template="plain", nodes=3)
     second = fairway.submit(next_, "-t", "pair")
     os.kill(supervisor_of(cluster, first), signal.SIGKILL)
-    assert fairway("wait", first).returncode == 5
+    assert fairway.within("wait", first).returncode == 5
     assert fairway.show(first)["state"] == "lost"
-    assert fairway("wait", second).returncode == 0
-    assert fairway("logs", second).stdout == "looked\n"
+    assert fairway.within("wait", second).returncode == 0
+    assert fairway.within("logs", second).stdout == "looked\n"
     assert leftovers(cluster) == []
 
 
@@ -271,7 +271,7 @@ def test_a_sweep_uses_all_nodes_and_its_failures_are_retried(
     assert hosts == {"n1", "n2", "n3"}
     again = fairway("retry", name)
     assert again.returncode == 0, again.stderr
-    assert fairway("wait", name).returncode == 0
+    assert fairway.within("wait", name).returncode == 0
     assert [task["attempts"] for task in fairway.show(name)["task_list"]] == [1, 1, 2, 1]
 
 
@@ -283,7 +283,7 @@ def test_after_waits_for_a_run_of_the_cluster(fairway: Any, cluster: SshCluster,
     second = fairway.submit(quick, "-t", "pair")
     assert fairway.show(second)["state"] == "queued"
     gate.open()
-    assert fairway("wait", first, second).returncode == 0
+    assert fairway.within("wait", first, second).returncode == 0
     local = fairway.submit(fairway.job("true", "here.yaml", template="plain"))
     other = fairway.job("true", "other.yaml", template="plain", after=[local])
     refused = fairway("submit", other, "-t", "pair")

@@ -28,7 +28,7 @@ def test_a_model_on_a_node_answers_requests_from_here(
     (fairway.folder / "model.py").write_text(_MODEL)
     model = fairway.job("python model.py", template="plain", outputs={"model": {}})
     train = fairway.submit(model, "--target", "local")
-    assert fairway("wait", train).returncode == 0, fairway("logs", train).stdout
+    assert fairway.within("wait", train).returncode == 0, fairway("logs", train).stdout
     example = repository / "examples/serve/serve.yaml"
     words = ("-s", f"params.model={train}", "-s", "params.port=0", "--target", "pair")
     serve = fairway.submit(example, *words)

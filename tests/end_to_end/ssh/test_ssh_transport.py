@@ -205,7 +205,7 @@ def test_a_single_machine_runs_jobs_by_itself(fairway: Any, tmp_path: Path) -> N
     )
     assert "localhost" in fairway.watch(job, "-t", "box")
     (run,) = [each.name for each in (tmp_path / "shared" / "runs").iterdir()]
-    assert fairway("fetch", run).returncode == 0
+    assert fairway.within("fetch", run).returncode == 0
     assert (tmp_path / run / "0" / "word" / "w").read_text() == "hello\n"
 
 
@@ -312,7 +312,7 @@ server.serve_forever()
     fairway.submit(hold, "-t", "pair")  # n1 is taken: what follows runs on n2
     run = fairway.submit(fairway.job("exec python serve.py", template="plain"), "-t", "pair")
     (port,) = signs.lines(1)
-    assert fairway("show", run).stdout.count("n2")
+    assert fairway.within("show", run).stdout.count("n2")
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         here = probe.getsockname()[1]
