@@ -104,10 +104,17 @@ def _pattern(printed: str) -> str:
     return re.escape(printed.strip()).replace("…", ".*?")
 
 
+# Their commands start simulators, servers and sweeps.
+_LONG = ("dev", "kubernetes", "merge-a-sweep", "score-and-serve", "serve", "steps", "tour")
+_RUN = [
+    pytest.param(document, marks=[pytest.mark.nightly] if document.stem in _LONG else [])
+    for document in DOCUMENTS
+    if any(isinstance(step, _Command) for step in _steps(document))
+]
+
+
 @pytest.mark.timeout(3600)  # a document has dozens of commands
-@pytest.mark.parametrize(
-    "document", [d for d in DOCUMENTS if any(isinstance(s, _Command) for s in _steps(d))], ids=_name
-)
+@pytest.mark.parametrize("document", _RUN, ids=_name)
 def test_the_commands_of_a_document(document: Path, tmp_path: Path) -> None:
     _require_namespaces(document)
     for entry in ROOT.iterdir():
