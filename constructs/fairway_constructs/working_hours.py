@@ -39,6 +39,11 @@ _ACTIONS = tuple(
 _OPERATIONS = "Microsoft.Compute/locations/operations/read"
 _COMPUTE_API = "2024-07-01"
 _WORKFLOW_API = "2019-05-01"
+# A recurrence without a start runs once as it is deployed, and ignores its time zone. With a start
+# in the past, which takes the zone's time where it has no Z, it waits for the next time that its
+# schedule names. A constant, so that no plan differs from the one before.
+# https://learn.microsoft.com/azure/connectors/connectors-native-recurrence
+_BEGUN = "2026-01-01T00:00:00"
 _SCHEMAS = "https://schema.management.azure.com"
 
 
@@ -175,6 +180,7 @@ def _workflow(what: str, time: str, schedule: Schedule) -> dict[str, Any]:
                 "recurrence": {
                     "frequency": "Week",
                     "interval": 1,
+                    "startTime": _BEGUN,
                     "timeZone": windows_time_zone(schedule.timezone),
                     "schedule": {
                         "weekDays": list(schedule.days),

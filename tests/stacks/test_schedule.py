@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from fairway_simulator.azure import ControlPlane
@@ -68,6 +69,15 @@ def test_a_logic_app_for_each_time_asks_azure_at_that_time(written: Written) -> 
     (trigger,) = definition["triggers"].values()
     assert trigger["recurrence"]["schedule"]["weekDays"] == ["Saturday"]
     assert "scale_set" in values["machines"]
+
+
+def test_logic_app_that_is_deployed_waits_for_its_next_time(written: Written) -> None:
+    resources = written(LAB)["compute"]["resource"]
+    for deployment in resources["azurerm_resource_group_template_deployment"].values():
+        (trigger,) = _workflow(deployment)[0]["triggers"].values()
+        start = datetime.fromisoformat(trigger["recurrence"]["startTime"])
+        assert start.tzinfo is None  # with an offset, Azure ignores the time zone
+        assert start < datetime.now()  # noqa: DTZ005
 
 
 def test_its_identity_may_stop_and_start_these_machines_alone(written: Written) -> None:
