@@ -168,7 +168,7 @@ def test_a_name_that_no_pool_can_have_is_refused(tmp_path: Path, name: str) -> N
 @pytest.mark.parametrize(
     ("section", "message"),
     [
-        ('version: "1.32"', r"Kubernetes 1\.32 is too old: jobs need 1\.33"),
+        ('version: "1.32"', r"Kubernetes 1\.32 is too old: jobs need 1\.33 or later"),
         ("version: 1.34.2", "is not a minor version of Kubernetes"),
         ("namespace: kube-system", "`kube-system` belongs to Kubernetes itself"),
         ("namespace: default", "`default` belongs to Kubernetes itself"),

@@ -169,6 +169,30 @@ def test_the_feature_of_infiniband_is_registered_before_a_node_pool_is_made(
     assert {each.path for each in machines_of(pods)} == {"clusters.nd", "kubernetes.system"}
 
 
+@pytest.mark.parametrize(
+    ("version", "found"),
+    [
+        ("1.35", []),
+        ("1.36", []),
+        ("1.34", ["kubernetes-not-offered"]),  # with long-term support alone
+        ("1.90", ["kubernetes-not-offered"]),
+        ("1.37", ["kubernetes-preview"]),
+    ],
+)
+def test_version_of_kubernetes_is_one_that_the_region_offers(
+    lab: Environment,
+    tmp_path: Path,
+    plane: ControlPlane,
+    azure: Management,
+    version: str,
+    found: list[str],
+) -> None:
+    (file := tmp_path / "pods.yaml").write_text(f'{PODS}kubernetes: {{version: "{version}"}}\n')
+    told = [each for each in check_live(load_environment(file), azure) if "kubernetes-" in each.id]
+    assert _ids(told) == [(id_, "kubernetes.version") for id_ in found]
+    assert all("it has 1.35, 1.36;" in each.hint for each in told)
+
+
 def quota(plane: ControlPlane, **limits: tuple[int, int]) -> None:
     """The limit of each quota, and how much of it is used."""
     usages = [

@@ -141,15 +141,21 @@ def test_each_pool_is_as_it_was_described(pods: Stacks) -> None:
 
 def test_nodes_get_the_version_that_is_asked_for(written: Written, pods: Stacks) -> None:
     """The provider leaves nodes at their version where only the cluster has another."""
-    assert 'version: "1.34"' in PODS.read_text()
-    newer = written(PODS.read_text().replace('version: "1.34"', 'version: "1.35"'))
-    free = written(PODS.read_text().replace('  version: "1.34"\n', ""))
-    for stacks, version in ((pods, "1.34"), (newer, "1.35"), (free, None)):
+    assert 'version: "1.90"' in PODS.read_text()
+    newer = written(PODS.read_text().replace('version: "1.90"', 'version: "1.91"'))
+    free = written(PODS.read_text().replace('  version: "1.90"\n', ""))
+    for stacks, version in ((pods, "1.90"), (newer, "1.91"), (free, None)):
         (cluster,) = _all(stacks, "azurerm_kubernetes_cluster").values()
         made = _all(stacks, "azurerm_kubernetes_cluster_node_pool").values()
         pools = [cluster["default_node_pool"], *made]
         assert {each.get("orchestrator_version") for each in pools} == {version}
         assert cluster.get("kubernetes_version") == version
+
+
+def test_all_pools_of_a_cluster_have_one_system(pods: Stacks) -> None:
+    (cluster,) = _all(pods, "azurerm_kubernetes_cluster").values()
+    made = _all(pods, "azurerm_kubernetes_cluster_node_pool").values()
+    assert {each["os_sku"] for each in (cluster["default_node_pool"], *made)} == {"Ubuntu2404"}
 
 
 def test_a_pool_comes_and_goes_without_another(written: Written, pods: Stacks) -> None:

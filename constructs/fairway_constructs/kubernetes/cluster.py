@@ -27,7 +27,7 @@ from fairway_constructs.network_access import public_ranges
 from fairway_constructs.own_role import own_role
 from fairway_constructs.researchers import give_researcher
 from fairway_constructs.unique_name import client_config, unique_name
-from fairway_core.environment.kubernetes import MAX_PODS, SYSTEM_GIB, SYSTEM_POOL
+from fairway_core.environment.kubernetes import MAX_PODS, OS_SKU, SYSTEM_GIB, SYSTEM_POOL
 from fairway_core.slurm.rights import PLACES
 
 if TYPE_CHECKING:
@@ -263,7 +263,7 @@ def _system_pool(spec: Kubernetes, place: Placement, subnet_id: str) -> DefaultN
         vnet_subnet_id=subnet_id,
         zones=place.zones,
         max_pods=MAX_PODS,
-        os_sku="Ubuntu",
+        os_sku=OS_SKU,
         os_disk_type="Managed",
         os_disk_size_gb=SYSTEM_GIB,
         auto_scaling_enabled=scales or None,

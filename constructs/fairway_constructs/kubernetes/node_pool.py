@@ -11,7 +11,7 @@ from fairway_constructs.azurerm.kubernetes_cluster_node_pool import (
 from fairway_constructs.cdk import Component, Lifecycle, Timeouts
 from fairway_constructs.terraform_data import TerraformData
 from fairway_core.catalog import vm_size
-from fairway_core.environment.kubernetes import MAX_PODS, POOL_TAINT, SpotPool
+from fairway_core.environment.kubernetes import MAX_PODS, OS_SKU, POOL_TAINT, SpotPool
 
 if TYPE_CHECKING:
     from fairway_constructs.cdk import Construct
@@ -70,7 +70,7 @@ class KubernetesNodePool(Component):
             orchestrator_version=cluster.version,
             mode="User",
             os_type="Linux",
-            os_sku="Ubuntu2404",
+            os_sku=OS_SKU,
             vnet_subnet_id=subnet_id,
             max_pods=MAX_PODS,
             gpu_driver="None" if size.gpu else None,

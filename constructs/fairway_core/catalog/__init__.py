@@ -15,7 +15,7 @@ file once and answers with a frozen dataclass, or raises UserError with the near
 
 from fairway_core.catalog.fabrics import Fabric, fabric_for, fabrics
 from fairway_core.catalog.images import Image, Plan, default_image, image, images
-from fairway_core.catalog.limits import Limit, limit, limits, reserved_ranges
+from fairway_core.catalog.limits import Limit, kubernetes_ends, limit, limits, reserved_ranges
 from fairway_core.catalog.sizes import Gpu, Health, InfiniBand, VmSize, vm_size, vm_sizes
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "fabrics",
     "image",
     "images",
+    "kubernetes_ends",
     "limit",
     "limits",
     "reserved_ranges",

@@ -41,6 +41,12 @@ def limits() -> Mapping[str, Limit]:
 
 
 @cache
+def kubernetes_ends() -> Mapping[str, datetime.date]:
+    """The last day on which AKS supports each minor version of Kubernetes, the oldest first."""
+    return MappingProxyType(table("limits")["kubernetes_versions"]["end_of_life"])
+
+
+@cache
 def reserved_ranges() -> tuple[IPv4Network, ...]:
     """The address ranges that no virtual network of a cluster with InfiniBand may overlap."""
     from ipaddress import IPv4Network

@@ -36,6 +36,17 @@ LIVE: Mapping[str, LiveCheck] = {
         "created before that do not share a fabric.",
         "`providers/Microsoft.Features/providers/NAMESPACE/features/FEATURE`",
     ),
+    "kubernetes-not-offered": LiveCheck(
+        Severity.ERROR,
+        "A version of Kubernetes of which the region makes no cluster, or only with long-term "
+        "support, which Fairway does not ask for.",
+        "`providers/Microsoft.ContainerService/locations/REGION/kubernetesVersions`",
+    ),
+    "kubernetes-preview": LiveCheck(
+        Severity.WARNING,
+        "A version of Kubernetes that the region has as a preview, without support.",
+        "the same",
+    ),
     "missing-right": LiveCheck(
         Severity.WARNING,
         "Resource groups, role assignments, locks or roles that you are not allowed to create.",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from fairway_core.catalog import limit, reserved_ranges, vm_size
+from fairway_core.catalog import kubernetes_ends, limit, reserved_ranges, vm_size
 from fairway_core.documents import FieldError, Model
 from fairway_core.durations import Span
 from fairway_core.environment.cluster import fits_local_disk
@@ -38,11 +38,12 @@ SYSTEM_POOL = "system"
 CONFIGURATION = "cluster-configuration"
 # The taint of every pool: only what is meant for it runs there. Its value is the pool's name.
 POOL_TAINT = "fairway.dev/pool"
-# Indexed Jobs end by their first pod from there on. Source: Kubernetes documentation, Job.
-_OLDEST_MINOR = 33
 _SYSTEM_SIZE = "Standard_D4s_v6"
 # Of a node: what Kubernetes itself recommends at most, and within the addresses that it has.
 MAX_PODS = 110
+# The system of every node: NVIDIA's operators take one alone in a cluster, and `Ubuntu` means
+# another with another version of Kubernetes. Source: Azure documentation, AKS: NVIDIA GPU operator.
+OS_SKU = "Ubuntu2404"
 # The disk of a system node: images of what runs there, and logs.
 SYSTEM_GIB = 128
 # Images for training are of tens of GiB each.
@@ -77,12 +78,13 @@ def _minor(text: str) -> str:
     if found is None:
         raise FieldError(
             f"`{text}` is not a minor version of Kubernetes",
-            'for example version: "1.34", with quotes: Azure adds the patch',
+            'for example version: "1.36", with quotes: Azure adds the patch',
         )
-    if int(found[1]) < _OLDEST_MINOR:
+    oldest = next(iter(kubernetes_ends()))
+    if int(found[1]) < int(oldest.removeprefix("1.")):
         raise FieldError(
-            f"Kubernetes {text} is too old: jobs need 1.{_OLDEST_MINOR}",
-            f'take "1.{_OLDEST_MINOR}" or later: az aks get-versions --location REGION',
+            f"Kubernetes {text} is too old: jobs need {oldest} or later",
+            "choose one that your region has: az aks get-versions --location REGION",
         )
     return text
 
@@ -380,7 +382,7 @@ class Kubernetes(Model, defer_build=True):
     """
 
     version: Annotated[str, AfterValidator(_minor)] | None = None
-    """The minor version of Kubernetes, for example "1.34"; by default Azure's choice when it
+    """The minor version of Kubernetes, for example "1.36"; by default Azure's choice when it
     creates the cluster."""
     tier: Literal["Free", "Standard"] = "Standard"
     """The tier of the API server: `Standard` has a guaranteed availability, `Free` is for trials

@@ -40,6 +40,7 @@ _AUTHORIZATION = "providers/Microsoft.Authorization"
 _ACCOUNTS = "providers/Microsoft.Storage/storageAccounts"
 _RESOURCES = "2021-04-01"
 _FEATURES = "2021-07-01"
+_KUBERNETES = "2024-02-01"
 
 
 @dataclass
@@ -76,6 +77,16 @@ class _Asking:
                 path = f"providers/Microsoft.Features/providers/{namespace}/features/{name}"
                 found = self.azure.get(path, _FEATURES)
                 self.findings += rules.feature_registered(feature, found)
+
+    def kubernetes(self) -> None:
+        spec, location = self.environment.orchestrator, self.environment.location
+        if spec is None or spec.version is None:
+            return
+        with self._allowed("the version of Kubernetes was"):
+            path = f"providers/Microsoft.ContainerService/locations/{location}/kubernetesVersions"
+            # A plain list, not one of pages, and by another name than all others.
+            offered = (self.azure.get(path, _KUBERNETES) or {}).get("values") or ()
+            self.findings += rules.kubernetes_offered(spec.version, location, offered)
 
     def rights(self) -> None:
         with self._allowed("what you may do was"):
@@ -225,6 +236,7 @@ def ask_azure(environment: Environment, azure: Reader) -> Asked:
     asking = _Asking(environment, azure)
     asking.providers()
     asking.features()
+    asking.kubernetes()
     asking.rights()
     asking.existing()
     asking.roles()

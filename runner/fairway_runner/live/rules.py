@@ -184,6 +184,26 @@ def feature_registered(feature: str, found: Mapping[str, Any] | None) -> Iterato
         yield Finding("feature-not-registered", message, hint)
 
 
+def kubernetes_offered(
+    version: str, location: str, offered: Sequence[Mapping[str, Any]]
+) -> Iterator[Finding]:
+    """A minor version of Kubernetes that the region does not have, or not with usual support."""
+    path = "kubernetes.version"
+    supported = {
+        str(each.get("version")): each
+        for each in offered
+        if "KubernetesOfficial" in ((each.get("capabilities") or {}).get("supportPlan") or ())
+    }
+    usual = [name for name, each in supported.items() if not each.get("isPreview")]
+    hint = f"it has {', '.join(sorted(usual)) or 'none'}; see: az aks get-versions -l {location}"
+    if version not in supported:
+        message = f"{location} makes no cluster of Kubernetes {version}"
+        yield Finding("kubernetes-not-offered", message, hint, path)
+    elif supported[version].get("isPreview"):
+        message = f"Kubernetes {version} is a preview in {location}, without support"
+        yield Finding("kubernetes-preview", message, hint, path, Severity.WARNING)
+
+
 def existing_is_there(
     existing: Existing, location: str, found: Mapping[str, Any] | None
 ) -> Iterator[Finding]:

@@ -24,6 +24,18 @@ if TYPE_CHECKING:
 
 Answer = tuple[int, Any]
 
+# A version of each kind that a region lists. Source: Azure REST API, Managed Clusters - List
+# Kubernetes Versions; Azure documentation, AKS: long-term support.
+_KUBERNETES = [
+    {"version": version, "isPreview": preview or None, "capabilities": {"supportPlan": plans}}
+    for version, preview, plans in (
+        ("1.34", False, ["AKSLongTermSupport"]),
+        ("1.35", False, ["KubernetesOfficial", "AKSLongTermSupport"]),
+        ("1.36", False, ["KubernetesOfficial", "AKSLongTermSupport"]),
+        ("1.37", True, ["KubernetesOfficial"]),
+    )
+]
+
 _ROLE_FILTER = re.compile(r"roleName eq '((?:[^']|'')*)'", re.IGNORECASE)
 _SERVICES = re.compile(r"/(blob|file|queue|table)services/default$")
 
@@ -94,6 +106,8 @@ def _special(compute: Compute, path: ResourcePath) -> dict[str, Any] | None:
         }
     if parts[-2:-1] == ["providers"]:  # …/providers/Microsoft.Batch
         return {"id": path.text, "namespace": path.name, "registrationState": "Registered"}
+    if path.type.endswith("/locations/kubernetesversions"):
+        return {"values": _KUBERNETES}
     if path.type.endswith("/roledefinitions") and path.is_resource:
         # Roles are looked up by name first: the id tells nothing of the name.
         role = store.built_in_role(path.name)

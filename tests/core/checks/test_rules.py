@@ -38,6 +38,41 @@ def test_a_retirement_is_announced_for_a_year(today: datetime.date, found: bool)
         assert "Standard_HB176rs_v4" in fault.hint
 
 
+@pytest.mark.parametrize(
+    ("day", "found"),
+    [
+        ("2026-08-29", ""),
+        ("2026-08-30", "warning"),
+        ("2026-11-30", "warning"),
+        ("2026-12-01", "error"),
+    ],
+)
+def test_version_of_kubernetes_warns_for_three_months_and_then_fails(
+    tmp_path: Path, day: str, found: str
+) -> None:
+    (file := tmp_path / "lab.yaml").write_text("""\
+name: lab
+location: westeurope
+budget: {monthly: 10, emails: [me@example.com]}
+tags: {owner: me}
+filesystems: {data: {kind: azure_files, path: /data}}
+kubernetes: {version: "1.34"}
+clusters: {d: {engine: kubernetes, size: Standard_D16s_v6, nodes: 2, mounts: [data], job_image: a}}
+""")
+    loaded = read_environment(file)
+    findings = check_environment(
+        loaded.environment, loaded.document, today=datetime.date.fromisoformat(day)
+    )
+    told = [each for each in findings if each.path == "kubernetes.version"]
+    assert [each.severity for each in told] == ([found] if found else [])
+    for each in told:
+        assert each.location
+        assert each.location.line == 6
+        assert "2026-11-30" in each.message
+        assert '"1.36" ends on 2027-06-30' in each.hint
+        assert '"1.34"' not in each.hint
+
+
 def test_the_near_size_with_infiniband_is_named() -> None:
     (fault,) = no_infiniband(vm_size("Standard_ND96is_H100_v5"), nodes=2)
     assert "Standard_ND96isr_H100_v5" in fault.hint

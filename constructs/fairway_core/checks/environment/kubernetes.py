@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fairway_core.catalog import vm_size
+from fairway_core.catalog import kubernetes_ends, vm_size
 from fairway_core.checks.check import Fault, Subject, check
 from fairway_core.findings import Severity
 
 if TYPE_CHECKING:
+    import datetime
     from collections.abc import Iterator
 
     from fairway_core.checks.check import Occurrence
     from fairway_core.checks.subjects import EnvironmentSubject
+
+# Three months: long enough to try jobs on another version.
+_NOTICE_DAYS = 92
 
 
 def _fast_pools(subject: EnvironmentSubject) -> Iterator[Occurrence]:
@@ -63,3 +67,67 @@ def infiniband_from_zero(least: int, asked: bool | None) -> Iterator[Fault]:
         "jobs on it get no InfiniBand: AKS may not start a first node for it",
         "keep a node: `min: 1`; or try `infiniband: true`; or set `infiniband: false`",
     )
+
+
+def _version(subject: EnvironmentSubject) -> Iterator[Occurrence]:
+    """The version of Kubernetes, where one is named: its `end`, and the date of `today`."""
+    spec = subject.environment.orchestrator
+    if spec is not None and spec.version in kubernetes_ends():
+        end = kubernetes_ends()[spec.version]
+        yield ("kubernetes", "version"), {"end": end, "today": subject.today}
+
+
+@check("ending-kubernetes", Severity.WARNING, Subject.ENVIRONMENT, at=_version)
+def ending_kubernetes(end: datetime.date, today: datetime.date) -> Iterator[Fault]:
+    """A version of Kubernetes that Azure supports for three months more, or less.
+
+    After that it makes no new cluster of it, and repairs none.
+
+    Wrong:
+        kubernetes: {version: "1.34"}
+        clusters:
+          cpu:
+            {engine: kubernetes, size: Standard_D16s_v6, nodes: 2, mounts: [data], job_image: a}
+
+    Right:
+        kubernetes: {version: "1.36"}
+        clusters:
+          cpu:
+            {engine: kubernetes, size: Standard_D16s_v6, nodes: 2, mounts: [data], job_image: a}
+    """
+    if 0 <= (end - today).days <= _NOTICE_DAYS:
+        yield Fault(f"Azure supports this version of Kubernetes until {end}", _later(today))
+
+
+@check("ended-kubernetes", Severity.ERROR, Subject.ENVIRONMENT, at=_version)
+def ended_kubernetes(end: datetime.date, today: datetime.date) -> Iterator[Fault]:
+    """A version of Kubernetes that Azure no longer supports: it makes no new cluster of it.
+
+    A cluster that is there goes on, without repairs. To deploy to it before you can upgrade it,
+    ignore this check.
+
+    Wrong:
+        kubernetes: {version: "1.33"}
+        clusters:
+          cpu:
+            {engine: kubernetes, size: Standard_D16s_v6, nodes: 2, mounts: [data], job_image: a}
+
+    Right:
+        kubernetes: {version: "1.36"}
+        clusters:
+          cpu:
+            {engine: kubernetes, size: Standard_D16s_v6, nodes: 2, mounts: [data], job_image: a}
+    """
+    if end < today:
+        yield Fault(f"Azure supported this version of Kubernetes until {end}", _later(today))
+
+
+def _later(today: datetime.date) -> str:
+    """The versions that are supported for longer than the notice, with their last days."""
+    later = [
+        f'"{version}" ends on {end}'
+        for version, end in kubernetes_ends().items()
+        if (end - today).days > _NOTICE_DAYS
+    ]
+    listed = "; ".join([*later, "your region's: az aks get-versions --location REGION"])
+    return f"{listed}\nupgrade a cluster that is there by one minor version at a time"
