@@ -1,4 +1,4 @@
-"""A monthly budget for some resource groups, with mail at percentages of it."""
+"""A monthly budget for resource groups or tags, with mail at percentages of it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fairway_constructs.cdk import Component, Lifecycle
 from fairway_constructs.unique_name import client_config
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from fairway_constructs.cdk import Construct
     from fairway_constructs.placement import Placement
@@ -27,11 +27,12 @@ _THIS_MONTH = "${formatdate(\"YYYY-MM-'01T00:00:00Z'\", plantimestamp())}"
 
 
 class Budget(Component):
-    """A budget of the subscription for the total cost of the named resource groups.
+    """A budget of the subscription for the total cost of what is in one of the resource groups and
+    has all of the tags; without groups it counts all that has the tags.
 
     One budget a group could not tell when all of them together pass the amount. `amount` is
-    in the currency of the subscription's bill; `alerts` are percentages of it. With `only_own` it
-    counts of these groups what has the environment's tag.
+    in the currency of the subscription's bill; `alerts` are percentages of it. A second budget of
+    an environment has an `id` of its own, `budget-NAME`.
 
     >>> Budget(stack, place=place, amount=50000, alerts=[50, 80, 100],
     ...        emails=["team@example.com"], resource_groups=["h100-rg-compute"])
@@ -47,24 +48,25 @@ class Budget(Component):
         amount: float,
         alerts: Sequence[int],
         emails: Sequence[str],
-        resource_groups: Sequence[str],
-        only_own: bool = False,
+        resource_groups: Sequence[str] = (),
+        tags: Mapping[str, str] | None = None,
     ) -> None:
-        super().__init__(scope, id)
+        super().__init__(scope, id, name=id)
         subscription_id = client_config(self).subscription_id
         self.budget = ConsumptionBudgetSubscription(
             self,
-            "budget",
-            name=place.name("consumption_budget_subscription"),
+            id,
+            name=place.name("consumption_budget_subscription", *id.split("-")[1:]),
             subscription_id=f"/subscriptions/{subscription_id}",
             amount=amount,
             time_grain="Monthly",
             time_period=TimePeriod(start_date=_THIS_MONTH),
             filter=Filter(
-                dimension=[FilterDimension(name="ResourceGroupName", values=list(resource_groups))],
-                tag=[FilterTag(name="environment", values=[place.environment])]
-                if only_own
+                dimension=[FilterDimension(name="ResourceGroupName", values=list(resource_groups))]
+                if resource_groups
                 else None,
+                tag=[FilterTag(name=name, values=[value]) for name, value in (tags or {}).items()]
+                or None,
             ),
             notification=[
                 Notification(

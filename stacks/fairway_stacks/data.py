@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from fairway_constructs.cdk import Output
@@ -305,22 +306,30 @@ class DataStack(EnvironmentStack):
 
     def _budget(self, spec: BudgetSpec) -> None:
         from fairway_constructs.budget import Budget
+        from fairway_core.environment.kubernetes import NODES_GROUP
         from fairway_core.environment.monitoring import budget_contacts
 
-        Budget(
+        environment = self._environment
+        shared = environment.resource_group is not None
+        roles = [*(() if shared else ROLES), *([NODES_GROUP] if environment.node_pools else ())]
+        groups = [resource_name("resource_group", environment.name, role) for role in roles]
+        budget = partial(
+            Budget,
             self,
             place=self.place,
             amount=spec.monthly,
             alerts=spec.alerts,
-            emails=budget_contacts(spec, self._environment.monitoring),
-            resource_groups=[
-                resource_name("resource_group", self._environment.name, role) for role in ROLES
-            ]
-            if self._environment.resource_group is None
-            else [self.place.resource_group],
-            # In a group that others use too.
-            only_own=self._environment.resource_group is not None,
+            emails=budget_contacts(spec, environment.monitoring),
         )
+        budget(
+            resource_groups=[self.place.resource_group, *groups] if shared else groups,
+            tags={"environment": environment.name} if shared else None,
+        )
+        # Batch puts VMs of this subscription into groups that it names itself, and tags them with
+        # their account alone. No filter takes either: so these nodes are counted by themselves.
+        # Source: Azure documentation, plan to manage costs for Azure Batch.
+        if self.batch is not None and self.batch.mode == "UserSubscription":
+            budget("budget-pools", tags={"batchaccountname": self.batch.name})
 
     def _connect(self, name: str, service: str, resource_id: str) -> PrivateEndpoint | None:
         """A private endpoint, where the environment has those."""

@@ -176,6 +176,22 @@ def test_the_subscription_mode(written: Written) -> None:
     assert granted == {"batch-orchestrates", "batch-keeps-secrets"}
 
 
+@pytest.mark.parametrize("mode", ["BatchService", "UserSubscription"])
+def test_nodes_of_the_subscription_are_counted_by_a_budget(written: Written, mode: str) -> None:
+    own = mode == "UserSubscription"
+    principal = ", service_principal: 00000000-0000-0000-0000-000000000001" if own else ""
+    more = f"batch: {{mode: {mode}{principal}}}\nbudget: {{monthly: 10, emails: [a@b.example]}}\n"
+    data = written(_text(SPOT, more=more))["data"]["resource"]
+    budgets = data["azurerm_consumption_budget_subscription"]
+    assert set(budgets) == {"budget", *(["budget-pools"] if own else [])}
+    if own:
+        (tag,) = budgets["budget-pools"]["filter"]["tag"]
+        assert tag["name"] == "batchaccountname"
+        assert tag["values"] == ["${azurerm_batch_account.batch.name}"]
+        assert budgets["budget-pools"]["amount"] == budgets["budget"]["amount"]
+        assert len({each["name"] for each in budgets.values()}) == 2
+
+
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_our_environments_are_ready_to_deploy(
     written: Written, repository: Path, name: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -211,6 +212,24 @@ def test_the_budget_counts_all_groups_of_the_environment(full: Stacks) -> None:
         stack["resource"]["azurerm_resource_group"]["group"]["name"] for stack in full.values()
     ]
     assert budget["notification"][0]["contact_emails"] == ["team@example.com"]
+
+
+def test_budget_counts_the_group_in_which_aks_puts_nodes(written: Written) -> None:
+    text = (
+        Path(__file__).with_name("sections").joinpath("pods.yaml").read_text()
+        + "budget: {monthly: 10}\n"
+    )
+    group = "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/Team"
+    for given in (text, f"{text}resource_group: {{existing: {group}}}\n"):
+        stacks = written(given)
+        budget = _one(stacks["data"], "azurerm_consumption_budget_subscription")
+        cluster = _one(stacks["compute"], "azurerm_kubernetes_cluster")
+        assert cluster["node_resource_group"] in budget["filter"]["dimension"][0]["values"]
+        pools = stacks["compute"]["resource"]["azurerm_kubernetes_cluster_node_pool"].values()
+        for tag in budget["filter"].get("tag", ()):
+            (value,) = tag["values"]
+            tags = [each["tags"] for each in (cluster["default_node_pool"], *pools)]
+            assert {each[tag["name"]] for each in tags} == {value}
 
 
 def test_no_secret_is_in_what_is_written(full: Stacks) -> None:

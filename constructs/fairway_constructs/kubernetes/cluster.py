@@ -27,7 +27,13 @@ from fairway_constructs.network_access import public_ranges
 from fairway_constructs.own_role import own_role
 from fairway_constructs.researchers import give_researcher
 from fairway_constructs.unique_name import client_config, unique_name
-from fairway_core.environment.kubernetes import MAX_PODS, OS_SKU, SYSTEM_GIB, SYSTEM_POOL
+from fairway_core.environment.kubernetes import (
+    MAX_PODS,
+    NODES_GROUP,
+    OS_SKU,
+    SYSTEM_GIB,
+    SYSTEM_POOL,
+)
 from fairway_core.slurm.rights import PLACES
 
 if TYPE_CHECKING:
@@ -102,7 +108,7 @@ class KubernetesCluster(Component):
             name=self.name,
             resource_group_name=place.resource_group,
             location=place.location,
-            node_resource_group=place.name("resource_group", "kubernetes-nodes"),
+            node_resource_group=place.name("resource_group", NODES_GROUP),
             dns_prefix=place.environment,
             kubernetes_version=spec.version,
             sku_tier=spec.tier,

@@ -71,7 +71,12 @@ class Monitoring(Model, defer_build=True):
 
 
 class Budget(Model, defer_build=True):
-    """What the environment may cost per month, and at which percentages to send mail."""
+    """What the environment may cost per month, and at which percentages to send mail.
+
+    It counts all resource groups of the environment, and what Azure makes for it elsewhere. Nodes
+    of Batch pools with `mode: UserSubscription` have a second budget of the same amount, because
+    Azure cannot add them to the first.
+    """
 
     monthly: float = Field(ge=1)
     """The amount per month, in `currency`."""
