@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_core.catalog.roles import action_that_makes, allowed, built_in_roles
+from fairway_core.catalog.roles import (
+    Permission,
+    action_that_makes,
+    allowed,
+    built_in_roles,
+    reads_of,
+)
 from fairway_core.environment import load_environment
 from fairway_runner.live.requirements import actions_of
 
@@ -42,3 +48,35 @@ def test_the_documented_roles_are_enough(written: Written, tmp_path: Path, file:
     roles = _documented(slurm=environment.scheduler is not None)
     for action in [*needed, "Microsoft.Compute/virtualMachineScaleSets/write"]:
         assert allowed(action, [built_in_roles()[role] for role in roles]), (action, roles)
+
+
+PLANNED = (
+    (ROOT / "tests/stacks/sections/pods.yaml", ("engine: kubernetes",)),
+    (ROOT / "tests/stacks/sections/box.yaml", ("schedule:",)),
+    (ROOT / "tests/stacks/sections/own.yaml", ("storage: {customer_managed_key: true}",)),
+)
+
+
+def _planners(fields: tuple[str, ...]) -> list[Permission]:
+    """What docs/pull-requests.md gives to the identity that plans environments with these fields:
+    built-in roles by their names, and actions of a role of one's own."""
+    lines = (ROOT / "docs" / "pull-requests.md").read_text().splitlines()
+    given = [line.split("|")[2:] for line in lines if line.startswith("| plan |")]
+    given += [line.split("|")[2:] for line in lines if any(f"`{one}`" in line for one in fields)]
+    text = " ".join(cell for row in given for cell in row)
+    roles = [role for name, role in built_in_roles().items() if f"{name} on" in text]
+    return [*roles, Permission(tuple(re.findall(r"`(Microsoft\.[^`]+)`", text)))]
+
+
+@pytest.mark.parametrize(("file", "fields"), PLANNED, ids=lambda each: getattr(each, "stem", ""))
+def test_the_documented_roles_read_all_that_a_plan_reads(
+    written: Written, file: Path, fields: tuple[str, ...]
+) -> None:
+    types = {type_ for stack in written(file).values() for type_ in stack["resource"]}
+    actions, data = zip(*map(reads_of, types), strict=True)
+    needed = {(each, False) for each in actions if each} | {(each, True) for each in data if each}
+    assert needed
+    for action, is_data in needed:
+        assert allowed(action, _planners(fields), data=is_data), action
+        # Else the table would name a role that nothing needs.
+        assert is_data or not allowed(action, _planners(())), action

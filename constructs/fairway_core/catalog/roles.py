@@ -57,6 +57,13 @@ def action_that_makes(type: str) -> str | None:  # noqa: A002
     return found
 
 
+def reads_of(type: str) -> tuple[str | None, str | None]:  # noqa: A002
+    """The action, and the action on data, that a plan takes for a resource of that type beyond
+    those that the role Reader allows; None where it takes none."""
+    found = table("roles")
+    return found["reads"].get(type), found["data_reads"].get(type)
+
+
 def _matches(patterns: Iterable[str], action: str) -> bool:
     return any(
         re.fullmatch(re.escape(pattern).replace(r"\*", ".*"), action, re.IGNORECASE)
