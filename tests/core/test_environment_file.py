@@ -91,7 +91,8 @@ class TestVariables:
         assert fault.path == "clusters"
 
     def test_keys_are_never_replaced(self, tmp_path: Path) -> None:
-        loaded = _load(tmp_path, "tags: {'${env:A}': x}\n" + BOX, A="owner")
+        text = "network: {private_endpoints: false}\ntags: {'${env:A}': x}\n"
+        loaded = _load(tmp_path, text + BOX, A="owner")
         assert loaded.environment.tags == {"${env:A}": "x"}
 
 

@@ -64,7 +64,12 @@ def test_a_long_name_is_told_and_shown_short(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "most"), [("", 13), ("network: {private_endpoints: false}\n", 48)]
+    ("more", "most"),
+    [
+        ("", 13),
+        ("network: {private_endpoints: false}\n", 48),
+        ("network: {dns: {zones: none}}\n", 48),
+    ],
 )
 def test_a_resource_takes_so_many(tmp_path: Path, more: str, most: int) -> None:
     finding = _fault(tmp_path, {f"tag{index}": "x" for index in range(most + 1)}, more)
@@ -73,8 +78,21 @@ def test_a_resource_takes_so_many(tmp_path: Path, more: str, most: int) -> None:
     assert finding.path == "tags"
 
 
+@pytest.mark.parametrize("name", ["cost:center", "cost center", "1st", "kostenstelle-ä", "a+b"])
+def test_tag_that_dns_zones_drop_is_refused_where_zones_are_made(tmp_path: Path, name: str) -> None:
+    finding = _fault(tmp_path, {"owner": "me", name: "x"})
+    assert finding.path == f"tags.{name}"
+    assert finding.location is not None
+    assert finding.location.line == 5
+    (file := tmp_path / "none.yaml").write_text(
+        f"name: lab\nlocation: westeurope\nnetwork: {{dns: {{zones: none}}}}\ntags:\n"
+        f'  "{name}": x\n{REST}'
+    )
+    assert read_environment(file).environment.tags == {name: "x"}
+
+
 def test_what_azure_takes_is_taken(tmp_path: Path) -> None:
-    tags = {"owner": "it's me: <a@b.c> 100 %", "n" * 128: "x" * 256, "kostenstelle ä": ""}
+    tags = {"owner": "it's me: <a@b.c> 100 %", "n" * 128: "x" * 256, "kosten_stelle-1.a": ""}
     tags |= {f"tag{index}": "" for index in range(10)}
     lines = "".join(f'  "{name}": "{value}"\n' for name, value in tags.items())
     file = tmp_path / "lab.yaml"

@@ -25,7 +25,7 @@ from fairway_core.environment.services import Registry, Vault
 from fairway_core.environment.slurm import Slurm, check_slurm
 from fairway_core.environment.state import LocalState, State
 from fairway_core.environment.storage import Storage
-from fairway_core.environment.tags import Tags, check_count
+from fairway_core.environment.tags import Tags, check_tags
 from fairway_core.environment.values import EnvironmentName, Location, named, named_unlike_devices
 from fairway_core.environment.web import Web, check_web
 
@@ -100,7 +100,7 @@ class Environment(Model):
 
     @model_validator(mode="after")
     def _tags_fit_every_resource(self) -> Self:
-        check_count(self.tags, private_endpoints=self.network.private_endpoints)
+        check_tags(self.tags, makes_zones=self.network.makes_zones)
         return self
 
     @model_validator(mode="after")

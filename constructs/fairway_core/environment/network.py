@@ -251,6 +251,11 @@ class Network(Model, defer_build=True):
         return "kubernetes"
 
     @property
+    def makes_zones(self) -> bool:
+        """Whether private DNS zones are made, for the names of private endpoints."""
+        return self.private_endpoints and self.dns.zones == "make"
+
+    @property
     def has_nat(self) -> bool:
         """Whether services see nodes at the one address of a NAT gateway."""
         return self.existing is None and self.egress == "nat"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import AfterValidator
@@ -17,6 +18,10 @@ OWN = ("environment", "managed-by")
 """The names of the tags that Fairway itself puts on every resource."""
 
 _FORBIDDEN = frozenset("<>%&\\?/")
+# Azure DNS takes no name with a space or another special character, nor one that begins with a
+# digit: private zones drop such a tag, and each plan adds it again. Source: Azure documentation,
+# use tags to organize your Azure resources, limitations.
+_DNS_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 _RESERVED = ("microsoft", "azure", "windows")
 
 
@@ -65,10 +70,11 @@ def _check_name(name: str) -> None:
         )
 
 
-def check_count(tags: Mapping[str, str], *, private_endpoints: bool) -> None:
-    """Raises FieldError where a resource of the environment would have too many tags."""
+def check_tags(tags: Mapping[str, str], *, makes_zones: bool) -> None:
+    """Raises FieldError where a resource of the environment would not take all tags: with
+    `makes_zones` there are private DNS zones, which take fewer and plainer ones."""
     most, where = limit("tags_of_resource"), "a resource"
-    if private_endpoints:
+    if makes_zones:
         most, where = limit("tags_of_private_dns_zone"), "the DNS zone of a private endpoint"
     if len(tags) + len(OWN) > most:
         raise FieldError(
@@ -76,6 +82,14 @@ def check_count(tags: Mapping[str, str], *, private_endpoints: bool) -> None:
             f"Azure allows {most} there: keep {most - len(OWN)}",
             ("tags",),
         )
+    for name in tags if makes_zones else ():
+        if not _DNS_NAME.fullmatch(name):
+            raise FieldError(
+                f"the DNS zones of private endpoints do not keep the tag `{name}`",
+                "begin with a letter and use letters, digits, `-`, `_` and `.`; or see "
+                "`network.dns.zones` for zones that are not the environment's",
+                ("tags", name),
+            )
 
 
 Tags = Annotated[dict[str, str], AfterValidator(_as_azure_takes_them)]
