@@ -41,7 +41,8 @@ if TYPE_CHECKING:
     from fairway_constructs.lustre import BlobImport, Lustre
     from fairway_constructs.monitoring import Monitoring
     from fairway_constructs.netapp import NetApp
-    from fairway_constructs.network import Network, PlacedSubnet
+    from fairway_constructs.network import Network
+    from fairway_constructs.network_access import PlacedSubnet
     from fairway_constructs.nfs_server import NfsServer
     from fairway_constructs.nodes import NodeSpec
     from fairway_constructs.peering import Peering
@@ -143,7 +144,8 @@ _NAMES = {
     "lustre": "BlobImport Lustre",
     "monitoring": "Monitoring",
     "netapp": "NetApp",
-    "network": "Network PlacedSubnet",
+    "network": "Network",
+    "network_access": "PlacedSubnet",
     "nfs_server": "NfsServer",
     "nodes": "NodeSpec",
     "peering": "Peering",

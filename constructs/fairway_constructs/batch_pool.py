@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from fairway_constructs.batch_account import BatchAccount
     from fairway_constructs.cdk import Construct
     from fairway_constructs.cloud_init.proxy import MachineProxy
-    from fairway_constructs.network import PlacedSubnet
+    from fairway_constructs.network_access import PlacedSubnet
     from fairway_constructs.placement import Placement
     from fairway_core.autoscale import Autoscale
     from fairway_core.catalog import Image, VmSize

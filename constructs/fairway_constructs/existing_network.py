@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from fairway_constructs.azurerm.data_subnet import DataSubnet
 from fairway_constructs.cdk import Component
-from fairway_constructs.network import PlacedSubnet
+from fairway_constructs.network_access import PlacedSubnet
 from fairway_constructs.stop_unless import stop_unless
 from fairway_core.resource_ids import network_of, parts_of
 

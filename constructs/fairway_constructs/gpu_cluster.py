@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fairway_constructs.azurerm.data_virtual_machine_scale_set import (
@@ -25,7 +24,7 @@ from fairway_constructs.azurerm.linux_virtual_machine_scale_set import (
     TerminationNotification,
 )
 from fairway_constructs.cdk import Component, Lifecycle
-from fairway_constructs.cloud_init import ADMIN_USERNAME, LONGEST_CUSTOM_DATA, custom_data
+from fairway_constructs.cloud_init import ADMIN_USERNAME, custom_data
 from fairway_constructs.nodes import (
     TERMINATION_NOTICE,
     NodeSpec,
@@ -119,21 +118,16 @@ class GpuCluster(Component):
     def _custom_data(self, *, watched: bool, slurm: SlurmNode | None) -> str:
         hosts = [f"{self._host_prefix}*", *([f"{self._name}-*"] if slurm else [])]
 
-        def text_for(spec: NodeSpec) -> str:
-            return cloud_init_of(
+        return custom_data(
+            cloud_init_of(
                 self._name,
-                spec,
+                self._spec,
                 host_patterns=hosts,
                 watched=watched,
                 slurm=slurm,
                 proxy=self._place.proxy,
             )
-
-        text = text_for(self._spec)
-        if (size := len(text.encode())) > LONGEST_CUSTOM_DATA:
-            others = len(text_for(replace(self._spec, accounts=None)).encode())
-            raise _too_long(self._name, size, others, self._spec)
-        return custom_data(text)
+        )
 
     def _scale_set(
         self,
@@ -204,17 +198,6 @@ class GpuCluster(Component):
         # Empty where the scale set has fewer instances, for example when Azure lacks capacity. The
         # runner refuses jobs for a target without an address.
         return [f'${{try({address}, "")}}' for address in found]
-
-
-def _too_long(name: str, size: int, others: int, spec: NodeSpec) -> UserError:
-    """The boot data of a node is longer than Azure takes; `others` is its length without people."""
-    message = f"cluster `{name}`: its nodes boot with {size} bytes, and Azure takes "
-    message += f"{LONGEST_CUSTOM_DATA}"
-    if spec.accounts is not None and spec.accounts.people and others <= LONGEST_CUSTOM_DATA:
-        count = len(spec.accounts.people)
-        message += f"; {size - others} of them are the accounts of {count} people"
-        return UserError.of("long-boot-data", message, "name fewer people under `access.users`")
-    return UserError.of("long-boot-data", message, "mount fewer file systems")
 
 
 def _extensions(

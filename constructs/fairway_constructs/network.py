@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from ipaddress import IPv4Network
 from typing import TYPE_CHECKING, Literal
 
@@ -19,6 +18,7 @@ from fairway_constructs.azurerm.subnet_network_security_group_association import
 from fairway_constructs.azurerm.virtual_network import VirtualNetwork
 from fairway_constructs.cdk import Component
 from fairway_constructs.egress import FirewallEgress, NatEgress
+from fairway_constructs.network_access import PlacedSubnet
 from fairway_constructs.network_rules import security_rules
 from fairway_core.catalog.tables import look_up
 from fairway_core.documents import FieldError
@@ -45,25 +45,6 @@ _OWN_SUBNETS = {"netapp": "Azure NetApp Files", "lustre": "Azure Managed Lustre"
 
 # Who makes what stands in a subnet, and needs no way out of it.
 _DELEGATED = {"netapp": "Microsoft.Netapp/volumes"}
-
-
-@dataclass(frozen=True)
-class PlacedSubnet:
-    """A subnet as others need it: its id, to place things in it, and its range, for rules."""
-
-    id: str
-    range: IPv4Network
-
-    @property
-    def address_pattern(self) -> str:
-        """Its addresses as OpenSSH matches host names: whole octets, then a star.
-
-        >>> from ipaddress import IPv4Network
-        >>> PlacedSubnet("id", IPv4Network("10.40.0.0/17")).address_pattern
-        '10.40.*'
-        """
-        octets = str(self.range.network_address).split(".")[: self.range.prefixlen // 8]
-        return ".".join([*octets, "*"])
 
 
 class Network(Component):

@@ -1,7 +1,8 @@
-"""Which of the ranges that someone works from a service can see, and how it takes them."""
+"""Ranges of a network as others need them: a subnet's, and those that a service can see."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fairway_core.public_ranges import seen_outside
@@ -14,6 +15,25 @@ if TYPE_CHECKING:
 # Source: azurerm provider, ip_rules of azurerm_storage_account and ip_range of
 # azurerm_batch_account ("number of bits (0-30) as prefix").
 _SMALLEST_RANGE = 30
+
+
+@dataclass(frozen=True)
+class PlacedSubnet:
+    """A subnet as others need it: its id, to place things in it, and its range, for rules."""
+
+    id: str
+    range: IPv4Network
+
+    @property
+    def address_pattern(self) -> str:
+        """Its addresses as OpenSSH matches host names: whole octets, then a star.
+
+        >>> from ipaddress import IPv4Network
+        >>> PlacedSubnet("id", IPv4Network("10.40.0.0/17")).address_pattern
+        '10.40.*'
+        """
+        octets = str(self.range.network_address).split(".")[: self.range.prefixlen // 8]
+        return ".".join([*octets, "*"])
 
 
 def public_ranges(ranges: Sequence[IPv4Network | str]) -> list[str]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, TypedDict, TypeVar
 
 from fairway_constructs.cloud_init import (
     ADMIN_USERNAME,
     LOCAL_FOLDER,
+    LONGEST_CUSTOM_DATA,
     Mount,
     NodeHealth,
     node_cloud_init,
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from fairway_constructs.cloud_init.people import Accounts
     from fairway_constructs.cloud_init.proxy import MachineProxy
     from fairway_constructs.cloud_init.slurm import SlurmNode
-    from fairway_constructs.network import PlacedSubnet
+    from fairway_constructs.network_access import PlacedSubnet
     from fairway_core.environment import Spot
 
 # Time for a job to write a checkpoint before Azure deletes its node.
@@ -97,8 +99,46 @@ def cloud_init_of(
     """The cloud-config of a node, or of the `single` one; `watched` is whether it says on its own
     port how it is.
 
-    With `slurm` it is a node of Slurm's, and makes people's accounts when it boots.
+    With `slurm` it is a node of Slurm's, and makes people's accounts when it boots. UserError where
+    it is longer than Azure takes.
     """
+    text_for = partial(
+        _cloud_init_of,
+        cluster,
+        host_patterns=host_patterns,
+        watched=watched,
+        slurm=slurm,
+        single=single,
+        proxy=proxy,
+    )
+    text = text_for(spec)
+    if (size := len(text.encode())) > LONGEST_CUSTOM_DATA:
+        others = len(text_for(replace(spec, accounts=None)).encode())
+        raise _too_long(cluster, size, others, spec)
+    return text
+
+
+def _too_long(name: str, size: int, others: int, spec: NodeSpec) -> UserError:
+    """The boot data of a node is longer than Azure takes; `others` is its length without people."""
+    message = f"cluster `{name}`: its nodes boot with {size} bytes, and Azure takes "
+    message += f"{LONGEST_CUSTOM_DATA}"
+    if spec.accounts is not None and spec.accounts.people and others <= LONGEST_CUSTOM_DATA:
+        count = len(spec.accounts.people)
+        message += f"; {size - others} of them are the accounts of {count} people"
+        return UserError.of("long-boot-data", message, "name fewer people under `access.users`")
+    return UserError.of("long-boot-data", message, "mount fewer file systems")
+
+
+def _cloud_init_of(
+    cluster: str,
+    spec: NodeSpec,
+    *,
+    host_patterns: Sequence[str],
+    watched: bool,
+    slurm: SlurmNode | None,
+    single: bool,
+    proxy: MachineProxy | None,
+) -> str:
     size, accounts = spec.size, spec.accounts
     gpus = size.gpu.count if size.gpu and sends_gpu_metrics(size) else 0
     adapters = size.infiniband.adapters if size.infiniband and size.rdma else 0

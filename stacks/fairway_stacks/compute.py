@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from fairway_constructs.cdk import Output
 from fairway_constructs.cloud_init import ADMIN_USERNAME, LOCAL_FOLDER, shared_folder
 from fairway_constructs.network_access import public_ranges
-from fairway_constructs.nodes import NodeSpec, sends_gpu_metrics
+from fairway_constructs.nodes import sends_gpu_metrics
 from fairway_core.catalog import vm_size
 from fairway_core.environment import BatchCluster, KubernetesNodes
 from fairway_core.reach import Reach
@@ -20,7 +20,8 @@ from fairway_core.target import (
     StorageAccount,
     Target,
 )
-from fairway_stacks.people import accounts_of, folders_of, queue_of, signed_in
+from fairway_stacks.boot_data import node_spec
+from fairway_stacks.people import folders_of, queue_of
 from fairway_stacks.stack import EnvironmentStack
 
 if TYPE_CHECKING:
@@ -223,28 +224,13 @@ class ComputeStack(EnvironmentStack):
         self, name: str, spec: Cluster | SlurmNodes, network: AnyNetwork, mounts: Sequence[Mount]
     ) -> GpuCluster | SingleVm:
         """A scale set, or a VM where one node is all there is."""
-        nodes = NodeSpec(
-            size=vm_size(spec.size),
-            image=spec.chosen_image,
-            image_id=spec.image_id,
-            accept_terms=spec.accept_terms,
-            local_os_disk=None if spec.os_disk is None else spec.os_disk == "local",
-            os_gib=spec.os_disk_gib,
-            spot=spec.spot_options,
+        nodes = node_spec(
+            self._environment,
+            name,
+            spec,
             subnet=network.subnets["compute"],
-            proximity_placement_group_id=spec.proximity_placement_group,
             identity_id=self._identity_id,
-            ssh_keys=self._environment.access.ssh_keys or (),
             mounts=mounts,
-            monitored=self._data.monitoring is not None,
-            signed_in=signed_in(self._environment),
-            idle=spec.idle if spec.engine == "ssh" else None,
-            accounts=accounts_of(
-                self._environment,
-                spec.mounts,
-                fenced=spec.engine == "slurm",
-                queue=queue_of(self._environment, name),
-            ),
         )
         if spec.engine == "slurm":
             assert self._slurm is not None, "an environment with partitions has a scheduler"

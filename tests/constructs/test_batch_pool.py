@@ -14,7 +14,7 @@ from fairway_constructs.batch_account import BatchAccount
 from fairway_constructs.batch_pool import BatchPool, Containers
 from fairway_constructs.batch_user_subscription import BatchUserSubscription
 from fairway_constructs.cloud_init import nfs_mount
-from fairway_constructs.network import PlacedSubnet
+from fairway_constructs.network_access import PlacedSubnet
 from fairway_core.autoscale import Autoscale, ScenarioName, check_formula
 from fairway_core.catalog import image, limit, vm_size, vm_sizes
 from fairway_core.environment.batch import pool_image

@@ -25,7 +25,8 @@ from fairway_constructs.egress import NatEgress
 from fairway_constructs.gpu_cluster import GpuCluster
 from fairway_constructs.identity import Identity
 from fairway_constructs.lustre import Lustre
-from fairway_constructs.network import Network, PlacedSubnet
+from fairway_constructs.network import Network
+from fairway_constructs.network_access import PlacedSubnet
 from fairway_constructs.nodes import NodeSpec
 from fairway_constructs.peering import Peering
 from fairway_constructs.placement import place_in_group

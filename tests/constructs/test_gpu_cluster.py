@@ -10,7 +10,7 @@ import pytest
 
 from fairway_constructs.cloud_init import nfs_mount
 from fairway_constructs.gpu_cluster import GpuCluster
-from fairway_constructs.network import PlacedSubnet
+from fairway_constructs.network_access import PlacedSubnet
 from fairway_constructs.nodes import NodeSpec
 from fairway_core.catalog import default_image, image, vm_size, vm_sizes
 from fairway_core.environment import Spot

@@ -14,7 +14,7 @@ from fairway_constructs.budget import Budget
 from fairway_constructs.cloud_init import nfs_mount, node_cloud_init
 from fairway_constructs.gpu_cluster import GpuCluster
 from fairway_constructs.monitoring import Monitoring
-from fairway_constructs.network import PlacedSubnet
+from fairway_constructs.network_access import PlacedSubnet
 from fairway_constructs.nodes import NodeSpec, sends_gpu_metrics
 from fairway_core.catalog import default_image, vm_size
 

@@ -15,7 +15,7 @@ import pytest
 from fairway_constructs.cloud_init import NodeHealth, nfs_mount, node_cloud_init
 from fairway_constructs.cloud_init.health import HEALTH_PORT
 from fairway_constructs.gpu_cluster import GpuCluster
-from fairway_constructs.network import PlacedSubnet
+from fairway_constructs.network_access import PlacedSubnet
 from fairway_constructs.nodes import NodeSpec
 from fairway_constructs.single_vm import SingleVm
 from fairway_core.catalog import default_image, image, vm_size

@@ -56,6 +56,19 @@ class TestCheck:
         assert _run("check", file, "--strict").exit_code == 1
         assert _run("check", file, "--strict", "--ignore", "no-owner").exit_code == 0
 
+    def test_more_partitions_than_a_scheduler_boots_with_are_an_error_at_their_line(
+        self, lab: Any
+    ) -> None:
+        size = "size: Standard_ND96isr_H100_v5, nodes: {min: 0, max: 100}, mounts: [data]"
+        many = "".join(f"  gpu{number}: {{engine: slurm, {size}}}\n" for number in range(10))
+        file = lab(**{"clusters:\n": f"clusters:\n{many}"})
+        done = _run("check", file, "--json")
+        assert done.exit_code == 2
+        (found,) = [each for each in json.loads(done.output) if each["severity"] == "error"]
+        assert (found["id"], found["path"]) == ("too-many-partitions", "clusters")
+        line = file.read_text().splitlines().index("clusters:") + 1
+        assert found["line"] == line
+
     def test_an_error_shows_its_line_and_fails(self, lab: Any) -> None:
         done = _run("check", lab(isr_H100="is_H100"))
         assert done.exit_code == 2

@@ -16,7 +16,9 @@ import pytest
 from fairway_cli.main import main
 from fairway_constructs.bindings.validator import validate
 from fairway_core.environment import load_environment
+from fairway_core.findings import UserError
 from fairway_stacks.app import synthesize, synthesize_state
+from fairway_stacks.boot_data import boot_findings
 from fairway_stacks.plan import deploy
 from fairway_stacks.plan import planning as stack_plans
 from fairway_stacks.plan import stacks as plan_stacks
@@ -24,6 +26,8 @@ from fairway_stacks.plan.stacks import StackFolder, in_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from fairway_core.environment import Environment
 
 EVERYTHING = """\
 name: lab
@@ -91,6 +95,12 @@ def everything() -> str:
 _WRITTEN: dict[tuple[str, bool], bytes] = {}
 
 
+def _require_told(environment: Environment, error: UserError) -> None:
+    """What synthesis refuses, `fairway check` has to refuse too."""
+    told = {each.id for each in boot_findings(environment)}
+    assert {each.id for each in error.findings} - told <= {"no-remote-state", "unreachable-state"}
+
+
 @pytest.fixture
 def written(tmp_path: Path) -> Callable[..., dict[str, dict[str, Any]]]:
     """Writes the stacks of an environment file, or its state's; answers with them by role.
@@ -110,7 +120,12 @@ def written(tmp_path: Path) -> Callable[..., dict[str, dict[str, Any]]]:
             file = folder / "lab.yaml"
             file.write_text(text)
         write = synthesize_state if state else synthesize
-        names = write(load_environment(file), project=folder, outdir=folder / "out")
+        environment = load_environment(file)
+        try:
+            names = write(environment, project=folder, outdir=folder / "out")
+        except UserError as error:
+            _require_told(environment, error)
+            raise
         found = {}
         for name in names:
             stack = json.loads((folder / "out" / "stacks" / name / "cdk.tf.json").read_text())

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_constructs import gpu_cluster
+from fairway_constructs import nodes
 from fairway_core.findings import UserError
 from fairway_core.target import Target
 
@@ -333,7 +333,7 @@ def test_more_people_than_fit_a_nodes_boot_data_are_refused(written: Written) ->
 def test_what_else_is_too_long_for_boot_data_is_not_laid_to_people(
     written: Written, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gpu_cluster, "LONGEST_CUSTOM_DATA", 10_000)
+    monkeypatch.setattr(nodes, "LONGEST_CUSTOM_DATA", 10_000)
     with pytest.raises(UserError, match="cluster `nd`: its nodes boot with") as told:
         written(_LAB.format(key=_KEY, access=_USERS, clusters=_ND))
     assert "people" not in str(told.value)

@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ruamel.yaml import YAML
 
-from fairway_constructs.cloud_init import LONGEST_CUSTOM_DATA
+from fairway_constructs import nodes
+from fairway_constructs.cloud_init import LONGEST_CUSTOM_DATA, slurm
 from fairway_core.checks import Asked, check_stack
 from fairway_core.environment import load_environment
 from fairway_core.findings import UserError
 from fairway_core.target import Target
+from fairway_stacks.boot_data import boot_findings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -212,8 +214,27 @@ class TestBoot:
     ) -> None:
         kind = "engine: slurm, size: Standard_HB176rs_v4, nodes: {min: 0, max: 4}, mounts: [data]"
         many = "".join(f"  more-{index}: {{{kind}}}\n" for index in range(50))
-        with pytest.raises(UserError, match="52 partitions are more than one scheduler can boot"):
+        with pytest.raises(UserError, match="are its 52 partitions") as told:
             written(LAB + many)
+        assert told.value.findings[0].id == "too-many-partitions"
+
+    def test_check_measures_no_less_than_synthesis(
+        self, written: Callable[..., Stacks], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """And hardly more: else it would refuse what can be deployed."""
+        (file := tmp_path / "own.yaml").write_text(LAB)
+        for place, id_ in ((slurm, "too-many-partitions"), (nodes, "long-boot-data")):
+            with monkeypatch.context() as patch:
+                patch.setattr(place, "LONGEST_CUSTOM_DATA", 1000)
+                with pytest.raises(UserError) as told:
+                    written(LAB)
+                found = boot_findings(load_environment(file))
+            sizes = [
+                int(re.search(r"boots? with (\d+) bytes", each.message)[1])  # type: ignore[index]
+                for each in (told.value.findings[0], found[0])
+            ]
+            assert {told.value.findings[0].id, found[0].id} == {id_}
+            assert 0 <= sizes[1] - sizes[0] < 600
 
     def test_no_secret_is_in_it_nor_in_any_state(self, stacks: Stacks) -> None:
         text = _boot(_scheduler(stacks)) + _boot(_scale_set(stacks, "nd"))

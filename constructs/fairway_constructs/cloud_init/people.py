@@ -14,8 +14,6 @@ import shlex
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from fairway_constructs.azurerm.linux_virtual_machine_scale_set import Extension
-from fairway_constructs.azurerm.virtual_machine_extension import VirtualMachineExtension
 from fairway_constructs.cloud_init import ADMIN_USERNAME, script
 from fairway_core.environment.homes import Homes
 from fairway_core.findings import UserError
@@ -23,6 +21,8 @@ from fairway_core.findings import UserError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from fairway_constructs.azurerm.linux_virtual_machine_scale_set import Extension
+    from fairway_constructs.azurerm.virtual_machine_extension import VirtualMachineExtension
     from fairway_constructs.cdk import Construct
     from fairway_core.environment import Person
     from fairway_core.environment.homes import SharedQueue
@@ -133,6 +133,8 @@ def accounts_on_machine(
     >>> accounts_on_machine(stack, "box", Accounts(people=people),
     ...                     virtual_machine_id=vm.id)  # doctest: +SKIP
     """
+    from fairway_constructs.azurerm.virtual_machine_extension import VirtualMachineExtension
+
     return VirtualMachineExtension(
         scope,
         f"{name}-people",
@@ -142,7 +144,7 @@ def accounts_on_machine(
         type=_TYPE,
         type_handler_version=_VERSION,
         auto_upgrade_minor_version=True,
-        settings=_settings(accounts),
+        settings=extension_settings(accounts),
         tags=tags,
     )
 
@@ -153,17 +155,20 @@ def accounts_on_scale_set(accounts: Accounts) -> Extension:
     >>> accounts_on_scale_set(Accounts(people=())).type
     'CustomScript'
     """
+    from fairway_constructs.azurerm.linux_virtual_machine_scale_set import Extension
+
     return Extension(
         name=_NAME,
         publisher=_PUBLISHER,
         type=_TYPE,
         type_handler_version=_VERSION,
         auto_upgrade_minor_version=True,
-        settings=_settings(accounts),
+        settings=extension_settings(accounts),
     )
 
 
-def _settings(accounts: Accounts) -> str:
+def extension_settings(accounts: Accounts) -> str:
+    """What the extension that makes these accounts is given; UserError where it is too much."""
     text = base64.b64encode(accounts.setup_script().encode()).decode()
     if len(text) > _LONGEST:
         count = len(accounts.people)

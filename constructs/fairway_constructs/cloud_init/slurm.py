@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fairway_constructs.cloud_init import LONGEST_CUSTOM_DATA, node_cloud_init, script
@@ -104,9 +105,44 @@ def scheduler_cloud_init(
     """The cloud-config of the VM on which slurmctld of that cluster runs.
 
     It mounts what its nodes mount, and the login user gets to them with the key that they share.
-    UserError where Azure would refuse it for its size, with very many partitions.
+    UserError where Azure would refuse it for its size, with many partitions.
     """
-    text = node_cloud_init(
+    text_for = partial(
+        _scheduler_cloud_init,
+        mounts=mounts,
+        nfs_client_package=nfs_client_package,
+        host_patterns=host_patterns,
+        proxy=proxy,
+    )
+    text = text_for(cluster, settings)
+    if (size := len(text.encode())) > LONGEST_CUSTOM_DATA:
+        one = replace(cluster, partitions=cluster.partitions[:1])
+        others = len(text_for(one, {**settings, "scale_sets": {}}).encode())
+        rules = sum(len(line) + 1 for line in accounting_commands(cluster))
+        message = (
+            f"the Slurm scheduler boots with {size} bytes, and Azure takes {LONGEST_CUSTOM_DATA}; "
+            f"{size - others} of them are its {len(cluster.partitions)} partitions"
+        )
+        raise UserError.of(
+            "too-many-partitions",
+            message + (f", and {rules} its `accounts:` and `qos:`" if rules else ""),
+            "make one cluster of those with the same size, which takes no more room with more "
+            "nodes, drop some, or split them over several environments"
+            + ("; or name fewer `accounts:` or `qos:`" if rules else ""),
+        )
+    return text
+
+
+def _scheduler_cloud_init(
+    cluster: SlurmCluster,
+    settings: Mapping[str, Any],
+    *,
+    mounts: Sequence[Mount],
+    nfs_client_package: str,
+    host_patterns: Sequence[str],
+    proxy: MachineProxy | None,
+) -> str:
+    return node_cloud_init(
         cluster="",
         mounts=mounts,
         nfs_client_package=nfs_client_package,
@@ -126,10 +162,6 @@ def scheduler_cloud_init(
             "state": STATE,
         },
     )
-    if len(text.encode()) > LONGEST_CUSTOM_DATA:
-        message = f"{len(cluster.partitions)} partitions are more than one scheduler can boot with"
-        raise UserError.of("too-many-partitions", message, "split them over several environments")
-    return text
 
 
 def login_cloud_init(

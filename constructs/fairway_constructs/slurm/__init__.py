@@ -4,9 +4,3 @@
 scheduler's state. `SlurmScheduler` is the VM, and `SlurmLoginNode` one for people; a partition is a
 `GpuCluster` with `slurm=`.
 """
-
-from fairway_constructs.slurm.login import SlurmLoginNode
-from fairway_constructs.slurm.scheduler import SlurmScheduler
-from fairway_constructs.slurm.shared_resources import SlurmFoundation
-
-__all__ = ["SlurmFoundation", "SlurmLoginNode", "SlurmScheduler"]

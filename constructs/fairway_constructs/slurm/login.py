@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from fairway_constructs.cdk import Construct
     from fairway_constructs.cloud_init import Mount
     from fairway_constructs.cloud_init.people import Accounts
-    from fairway_constructs.network import PlacedSubnet
+    from fairway_constructs.network_access import PlacedSubnet
     from fairway_constructs.placement import Placement
     from fairway_constructs.slurm.scheduler import SlurmScheduler
     from fairway_constructs.slurm.shared_resources import SlurmFoundation

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from fairway_constructs.cloud_init import Mount
     from fairway_constructs.cloud_init.people import Accounts
     from fairway_constructs.cloud_init.proxy import MachineProxy
-    from fairway_constructs.network import PlacedSubnet
+    from fairway_constructs.network_access import PlacedSubnet
     from fairway_constructs.placement import Placement
     from fairway_constructs.slurm.shared_resources import SlurmFoundation
     from fairway_core.environment import Slurm, SlurmNodes

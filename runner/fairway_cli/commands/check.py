@@ -82,11 +82,13 @@ def _checked(file: Path, ignore: Sequence[str], *, live: bool) -> _Checked:
     from fairway_core.environment import read_environment
     from fairway_core.environment.egress import outbound
     from fairway_core.findings import UserError
+    from fairway_stacks.boot_data import boot_findings
 
     try:
         loaded = read_environment(file)
         ignored = {*loaded.environment.checks.ignore, *ignore}
         findings = check_environment(loaded.environment, loaded.document, ignore=ignored)
+        findings += boot_findings(loaded.environment, loaded.document)
     except UserError as error:
         return _Checked([*error.findings])
     checked = _Checked(findings, outbound=outbound(loaded.environment))

@@ -72,8 +72,8 @@ def infiniband_from_zero(least: int, asked: bool | None) -> Iterator[Fault]:
 def _version(subject: EnvironmentSubject) -> Iterator[Occurrence]:
     """The version of Kubernetes, where one is named: its `end`, and the date of `today`."""
     spec = subject.environment.orchestrator
-    if spec is not None and spec.version in kubernetes_ends():
-        end = kubernetes_ends()[spec.version]
+    end = kubernetes_ends().get(spec.version or "") if spec else None
+    if end:
         yield ("kubernetes", "version"), {"end": end, "today": subject.today}
 
 

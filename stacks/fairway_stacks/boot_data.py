@@ -1,0 +1,198 @@
+"""What machines boot with, as far as the environment decides it, and whether Azure takes that much.
+
+Boot data is made as the stacks make it, with other texts in the place of what only Terraform knows:
+so `fairway check` finds what `fairway synth` would refuse, without cdktf.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from ipaddress import IPv4Network
+from typing import TYPE_CHECKING
+
+from fairway_constructs.cloud_init import export_path, nfs_mount
+from fairway_constructs.cloud_init.people import extension_settings
+from fairway_constructs.cloud_init.proxy import MachineProxy, machine_proxy
+from fairway_constructs.cloud_init.slurm import SlurmNode, scheduler_cloud_init, scheduler_settings
+from fairway_constructs.network_access import PlacedSubnet
+from fairway_constructs.nodes import NodeSpec, cloud_init_of
+from fairway_constructs.slurm.configuration import node_facts, slurm_cluster
+from fairway_core.catalog import vm_size
+from fairway_core.environment import Cluster, SlurmNodes
+from fairway_core.findings import UserError
+from fairway_core.slurm.rules import share_commands
+from fairway_stacks.people import accounts_of, queue_of, signed_in
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from fairway_constructs.cloud_init import Mount
+    from fairway_core.documents import Document
+    from fairway_core.environment import Environment
+    from fairway_core.findings import Finding
+    from fairway_core.yaml_text import DataPath
+
+# Longer than the texts that cdktf has in place of references when it measures the same.
+_UNKNOWN = "?" * 40
+_RANGE = IPv4Network("255.255.255.0/24")
+# The services that a proxy is not asked for, see `DataStack.direct_hosts`.
+_DIRECT = 5
+
+
+def node_spec(
+    environment: Environment,
+    name: str,
+    spec: Cluster | SlurmNodes,
+    *,
+    subnet: PlacedSubnet,
+    identity_id: str,
+    mounts: Sequence[Mount],
+) -> NodeSpec:
+    """The nodes of a cluster as the environment describes them; mounts, subnet and identity may be
+    references."""
+    return NodeSpec(
+        size=vm_size(spec.size),
+        image=spec.chosen_image,
+        image_id=spec.image_id,
+        accept_terms=spec.accept_terms,
+        local_os_disk=None if spec.os_disk is None else spec.os_disk == "local",
+        os_gib=spec.os_disk_gib,
+        spot=spec.spot_options,
+        subnet=subnet,
+        proximity_placement_group_id=spec.proximity_placement_group,
+        identity_id=identity_id,
+        ssh_keys=environment.access.ssh_keys or (),
+        mounts=mounts,
+        monitored=environment.monitoring is not None,
+        signed_in=signed_in(environment),
+        idle=spec.idle if spec.engine == "ssh" else None,
+        accounts=accounts_of(
+            environment,
+            spec.mounts,
+            fenced=spec.engine == "slurm",
+            queue=queue_of(environment, name),
+        ),
+    )
+
+
+def boot_findings(environment: Environment, document: Document | None = None) -> list[Finding]:
+    """Boot data and lists of accounts that are longer than Azure takes, each once, at its line."""
+    found: dict[str, Finding] = {}
+    for path, make in _machines(environment):
+        try:
+            make()
+        except UserError as error:
+            location = document.location(path, of_key=True) if document else None
+            for each in error.findings:
+                placed = replace(each, path=".".join(map(str, path)), location=location)
+                found.setdefault(each.message, placed)
+    return list(found.values())
+
+
+def _machines(environment: Environment) -> Iterator[tuple[DataPath, Callable[[], object]]]:
+    """What makes the boot data, or the accounts, of each machine, with its place in the file."""
+    proxy = machine_proxy(environment.network.proxy, environment.network.ranges)
+    if proxy:
+        proxy = proxy.past(f"{_UNKNOWN}{number}" for number in range(_DIRECT))
+    if environment.scheduler is not None:
+        yield from _scheduler(environment, proxy)
+    for name, spec in environment.clusters.items():
+        if not isinstance(spec, Cluster | SlurmNodes):
+            continue
+        nodes = node_spec(
+            environment,
+            name,
+            spec,
+            subnet=PlacedSubnet(_UNKNOWN, _RANGE),
+            identity_id=_UNKNOWN,
+            mounts=_mounts(environment, spec.mounts),
+        )
+        slurm = None
+        if isinstance(spec, SlurmNodes):
+            slurm = _slurm_node(environment, name, spec, nodes.mounts)
+        yield (
+            ("clusters", name),
+            partial(
+                cloud_init_of,
+                name,
+                nodes,
+                host_patterns=[_UNKNOWN, *([f"{name}-*"] if slurm else [])],
+                watched=isinstance(spec, Cluster) and spec.repair is not None,
+                slurm=slurm,
+                single=spec.engine == "ssh" and spec.nodes == 1,
+                proxy=proxy,
+            ),
+        )
+        if nodes.accounts and not slurm:
+            yield ("access", "users"), partial(extension_settings, nodes.accounts)
+
+
+def _scheduler(
+    environment: Environment, proxy: MachineProxy | None
+) -> Iterator[tuple[DataPath, Callable[[], object]]]:
+    spec = environment.scheduler
+    assert spec is not None
+    partitions = {n: one for n, one in environment.clusters.items() if isinstance(one, SlurmNodes)}
+    filesystems = list(dict.fromkeys(name for one in partitions.values() for name in one.mounts))
+    accounts = accounts_of(environment, filesystems, fenced=True)
+    cluster = slurm_cluster(
+        environment.name,
+        spec,
+        partitions,
+        host=_UNKNOWN,
+        address=_UNKNOWN,
+        several_users=accounts is not None,
+    )
+    settings = scheduler_settings(
+        # The id of a scale set, as in `SlurmStack`, is this and two names.
+        scale_sets={n: (_UNKNOWN * 5 + n, one.node_range.min) for n, one in partitions.items()},
+        client_id=_UNKNOWN,
+        vault=_UNKNOWN,
+        idle=int(spec.idle),
+    )
+    yield (
+        ("clusters",),
+        partial(
+            scheduler_cloud_init,
+            cluster,
+            settings=settings,
+            mounts=_mounts(environment, filesystems),
+            nfs_client_package="nfs-common",
+            host_patterns=["255.255.255.*", *(f"{name}-*" for name in partitions)],
+            proxy=proxy,
+        ),
+    )
+    if accounts is not None:
+        shares = share_commands(cluster, [person.name for person in accounts.people])
+        yield ("access", "users"), partial(extension_settings, replace(accounts, shares=shares))
+
+
+def _slurm_node(
+    environment: Environment, name: str, spec: SlurmNodes, mounts: Sequence[Mount]
+) -> SlurmNode:
+    has_people = environment.vault is not None and bool(environment.access.users)
+    return SlurmNode(
+        partition=name,
+        scheduler=_UNKNOWN,
+        vault=_UNKNOWN,
+        client_id=_UNKNOWN,
+        people_vault=_UNKNOWN if has_people else "",
+        facts=node_facts(vm_size(spec.size), mounts, image_checks=spec.health == "full"),
+    )
+
+
+def _mounts(environment: Environment, names: Sequence[str]) -> list[Mount]:
+    """Mounts no shorter than those of the file systems: an NFS server's has the longest options."""
+    return [
+        nfs_mount(
+            name=name,
+            server=_UNKNOWN * 2,
+            export=export_path(name),
+            path=spec.path,
+            version=spec.newest_version if spec.kind == "nfs_server" else 4.1,
+            root=spec.kind != "nfs_server",
+        )
+        for name in names
+        for spec in [environment.filesystems[name]]
+    ]
