@@ -9,6 +9,9 @@ from pydantic import AfterValidator
 
 from fairway_core.documents import FieldError, written_as
 
+PLACEHOLDER = "you@example.com"
+"""The address of examples and of new projects, which nobody reads."""
+
 _EMAIL = re.compile(r"[^@\s,;<>]+@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+")
 
 

@@ -298,17 +298,61 @@ def test_an_image_without_drivers_fits_no_size_that_needs_them() -> None:
             assert not any(row.fits(size) for row in plain), size.name
 
 
-def test_a_pool_of_gpus_without_infiniband_is_worth_a_warning(tmp_path: Path) -> None:
-    sweep = "size: Standard_NC4as_T4_v3, nodes: {min: 0, max: 8}, mpi: false, spot: true"
-    environment = _load(tmp_path, sweep)
+def test_pool_of_gpus_without_infiniband_gets_an_image_that_starts_there(tmp_path: Path) -> None:
+    sweep = "size: Standard_NC4as_T4_v3, nodes: {min: 0, max: 8}"
+    usual = _load(tmp_path, sweep)
+    assert usual.pools["spot"].chosen_image.alias == "ubuntu-hpc-2204"
+    assert "rdma-only-image" not in {each.id for each in check_environment(usual)}
+    environment = _load(tmp_path, f"{sweep}, image: ubuntu-hpc-2404")
     found = [each for each in check_environment(environment) if each.id == "rdma-only-image"]
     assert [(each.path, each.severity) for each in found] == [
         ("clusters.spot.image", Severity.WARNING)
     ]
+    assert "`image: ubuntu-hpc-2204`" in found[0].hint
     gallery = "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/lab/providers"
     own = f"{gallery}/Microsoft.Compute/galleries/lab/images/gpu/versions/1.0.0"
     environment = _load(tmp_path, f"{sweep}, image_id: {own}")
     assert "rdma-only-image" not in {each.id for each in check_environment(environment)}
+
+
+@pytest.mark.parametrize(
+    ("size", "said", "mpi"),
+    [
+        ("Standard_NC4as_T4_v3", "", False),
+        (CPU, "", False),
+        (A100, "", True),
+        (CPU, ", mpi: true", True),
+        (A100, ", mpi: false", False),
+    ],
+)
+def test_jobs_take_several_nodes_by_default_where_there_is_infiniband(
+    tmp_path: Path, size: str, said: str, mpi: bool
+) -> None:
+    environment = _load(tmp_path, f"size: {size}, nodes: {{min: 0, max: 8}}{said}")
+    pool = environment.pools["spot"]
+    assert (pool.mpi, pool.nodes_of_a_job) == (mpi, 8 if mpi else 1)
+    refused = {each.id for each in check_environment(environment)} & {"no-infiniband"}
+    assert bool(refused) == (mpi and not vm_size(size).rdma)
+
+
+@pytest.mark.parametrize(
+    "written", ["low_priority: true", "priority: low", "low_priority_nodes: 2"]
+)
+def test_words_of_azure_for_spare_capacity_lead_to_spot(tmp_path: Path, written: str) -> None:
+    fault = _fault(tmp_path, f"size: {CPU}, nodes: 2, {written}")
+    assert (fault.id, fault.path) == ("unknown-key", f"clusters.spot.{written.partition(':')[0]}")
+    assert "`spot: true`" in fault.hint
+
+
+def test_spot_pool_without_a_file_system_is_worth_a_warning(tmp_path: Path) -> None:
+    pool, data = f"size: {CPU}, nodes: 2", "filesystems: {data: {kind: azure_files, path: /data}}\n"
+    for written, paths in (
+        (f"{pool}, spot: true", ["clusters.spot.spot"]),
+        (f"{pool}, spot: true, mounts: [data]", []),
+        (pool, []),
+    ):
+        found = check_environment(_load(tmp_path, written, data))
+        assert [each.path for each in found if each.id == "spot-without-mounts"] == paths
 
 
 def test_all_settings_are_described_for_editors() -> None:
@@ -325,7 +369,7 @@ def test_a_node_has_one_slot_where_nothing_is_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("pool", "message", "hint"),
     [
-        ("task_slots: 2", "run only where a node has one task slot", "set `mpi: false`"),
+        ("mpi: true, task_slots: 2", "run only where a node has one task slot", "set `mpi: false`"),
         (
             "mpi: false, task_slots: 65",
             "a node of Standard_D16s_v6 has at most 64 task slots, not 65",

@@ -35,7 +35,7 @@ def lab(repository: Path, tmp_path: Path) -> Any:
 
 class TestCheck:
     def test_the_demo_is_clean(self) -> None:
-        done = _run("check", "demo", "--strict")
+        done = _run("check", "demo", "--strict", "--ignore", "placeholder")
         assert done.exit_code == 0
         assert done.output == "demo: nothing found\n"
 
@@ -48,13 +48,26 @@ class TestCheck:
         assert ["management.azure.com", "443", scheduler] in lines
 
     def test_a_warning_fails_only_when_strict(self, lab: Any) -> None:
-        file = lab(owner="project")
+        file = lab(**{"owner: you@example.com": "project: vision", "LxzWu nobody": "LxzWu me"})
         done = _run("check", file)
         assert done.exit_code == 0
         assert "[no-owner]" in done.output
         assert "1 warning" in done.output
         assert _run("check", file, "--strict").exit_code == 1
         assert _run("check", file, "--strict", "--ignore", "no-owner").exit_code == 0
+
+    def test_what_examples_put_in_the_place_of_a_key_and_an_address_is_told_at_its_line(
+        self, lab: Any
+    ) -> None:
+        file = lab()
+        findings = json.loads(_run("check", file, "--json").output)
+        lines = file.read_text().splitlines()
+        assert [(each["id"], each["path"], each["severity"]) for each in findings] == [
+            ("placeholder", "tags.owner", "warning"),
+            ("placeholder", "access.ssh_keys.0", "warning"),
+        ]
+        assert "you@example.com" in lines[findings[0]["line"] - 1]
+        assert "nobody" in lines[findings[1]["line"] - 1]
 
     def test_more_partitions_than_a_scheduler_boots_with_are_an_error_at_their_line(
         self, lab: Any
@@ -87,13 +100,14 @@ class TestCheck:
         assert finding["line"] > 1
 
     def test_json_holds_every_finding(self, lab: Any) -> None:
-        done = _run("check", lab(owner="project", isr_H100="is_H100"), "--json")
+        file = lab(owner="project", isr_H100="is_H100")
+        done = _run("check", file, "--json", "--ignore", "placeholder")
         findings = json.loads(done.output)
         assert [(f["id"], f["severity"]) for f in findings] == [
             ("no-owner", "warning"),
             ("no-infiniband", "error"),
         ]
-        assert _run("check", "demo", "--json").output == "[]\n"
+        assert _run("check", "demo", "--json", "--ignore", "placeholder").output == "[]\n"
 
     def test_a_check_that_does_not_exist_cannot_be_ignored(self) -> None:
         done = _run("check", "demo", "--ignore", "no-ownr")

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
 from fairway_core.autoscale import Autoscale, PoolShape, ScenarioName, check_formula
 from fairway_core.catalog import default_image, image, images, limit, vm_size
 from fairway_core.documents import FieldError, Model
-from fairway_core.environment.values import OfferedSize, as_field_error, most_nodes_path
+from fairway_core.environment.values import (
+    FOREIGN_SPOT,
+    OfferedSize,
+    as_field_error,
+    most_nodes_path,
+)
 from fairway_core.findings import UserError
 from fairway_core.resource_ids import ImageVersionId
 from fairway_core.target import NodeRange
@@ -77,6 +82,11 @@ class Batch(Model, defer_build=True):
         return self
 
 
+def _has_infiniband(fields: Mapping[str, Any]) -> bool:
+    """Whether the size of a pool has it; with a size that is refused this is of no account."""
+    return "size" not in fields or vm_size(fields["size"]).rdma
+
+
 class BatchCluster(Model, defer_build=True):
     """A pool of Azure Batch; its nodes are all dedicated or all Spot.
 
@@ -84,9 +94,12 @@ class BatchCluster(Model, defer_build=True):
     where `autoscale` says nothing else. With `autoscale: manual` it starts with `min` nodes,
     people resize it, and Terraform leaves the number alone.
 
-    Jobs take several nodes, which reach each other over InfiniBand. With `mpi: false` each
-    takes one: such a pool may be larger, and may mix dedicated and Spot nodes.
+    Jobs take several nodes, which reach each other over InfiniBand. With `mpi: false`, and by
+    default if the size has no InfiniBand, each takes one: such a pool may be larger, and may mix
+    dedicated and Spot nodes.
     """
+
+    FOREIGN = FOREIGN_SPOT
 
     engine: Literal["batch"]
     """`batch`: Azure Batch queues and runs the jobs."""
@@ -96,8 +109,9 @@ class BatchCluster(Model, defer_build=True):
     """
     nodes: Annotated[int, Field(ge=1)] | NodeRange
     """How many nodes there are, or `{min, max}` between which the pool scales."""
-    mpi: bool = True
-    """Whether jobs take several nodes, which talk to each other; otherwise each takes one."""
+    mpi: bool = Field(default_factory=_has_infiniband)
+    """Whether jobs take several nodes, which talk to each other; otherwise each takes one. By
+    default if the size has InfiniBand."""
     task_slots: Annotated[int, Field(ge=1, le=_MOST_SLOTS)] = 1
     """How many slots to divide a node into for jobs with `gpus` or `cores`, for example 8 on nodes
     with 8 GPUs. A job without them takes the whole node. It needs `mpi: false`, and changing it
@@ -196,7 +210,8 @@ class BatchCluster(Model, defer_build=True):
     def _check_nodes_per_job(self, count: int) -> None:
         path = ("autoscale", "nodes_per_job")
         if not self.mpi:
-            raise FieldError("with `mpi: false` each job takes one node", "leave it out", path)
+            hint = "leave it out, or set `mpi: true` where jobs take several"
+            raise FieldError("each job takes one node of this pool", hint, path)
         if count > self.node_range.max:
             most = self.node_range.max
             raise FieldError(
@@ -271,8 +286,8 @@ def most_pool_nodes(mode: str, *, mpi: bool, spot: bool = False) -> int:
 def pool_image(size: VmSize) -> Image:
     """The image of a pool of that size where none is named; UserError where none fits.
 
-    Drivers for GPUs are on the HPC images alone. Batch lists those for sizes with InfiniBand;
-    that others take them too is a check's warning, see `rdma-only-image`.
+    Drivers for GPUs are on the HPC images alone. Batch lists those for sizes with InfiniBand, and
+    one of them was seen to work on others; of the rest `rdma-only-image` warns.
     """
     if size.rdma:
         return default_image(size)

@@ -10,7 +10,7 @@ from fairway_core.catalog import default_image, image, limit, vm_size
 from fairway_core.documents import FieldError, Model
 from fairway_core.durations import Span
 from fairway_core.environment.schedule import Schedule
-from fairway_core.environment.values import OfferedSize, as_field_error
+from fairway_core.environment.values import FOREIGN_SPOT, OfferedSize, as_field_error
 from fairway_core.findings import UserError
 from fairway_core.resource_ids import CapacityReservationId, ImageVersionId, PlacementGroupId
 from fairway_core.target import NodeRange
@@ -82,6 +82,8 @@ class Repair(Model, defer_build=True):
 
 class Nodes(Model, defer_build=True):
     """What clusters that people log in to have in common, whatever starts jobs on them."""
+
+    FOREIGN = FOREIGN_SPOT
 
     engine: Literal["ssh", "slurm"]
     size: OfferedSize

@@ -14,6 +14,7 @@ from fairway_core.durations import Span
 from fairway_core.environment.cluster import fits_local_disk
 from fairway_core.environment.schedule import Day, Time
 from fairway_core.environment.values import (
+    FOREIGN_SPOT,
     Range,
     SizeText,
     most_nodes_path,
@@ -190,6 +191,8 @@ class KubernetesNodes(Model, defer_build=True):
     `nodes` is a number, or `{min, max}` between which AKS starts nodes for waiting pods and deletes
     idle ones. The cluster's name has at most 12 lower-case letters and digits.
     """
+
+    FOREIGN = FOREIGN_SPOT
 
     engine: Literal["kubernetes"]
     """`kubernetes`: jobs are pods, which Kueue queues."""

@@ -94,6 +94,12 @@ def _mount_path(path: str) -> str:
     return path
 
 
+# Words of Azure Batch and of AKS for spare capacity.
+FOREIGN_SPOT = dict.fromkeys(
+    ("low_priority", "priority", "low_priority_nodes"), "for spare capacity write `spot: true`"
+)
+
+
 def named(items: Mapping[str, Any]) -> None:
     """Raises FieldError for the first key that cannot be a part of an Azure name."""
     for name in items:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fairway_core.emails import PLACEHOLDER
 from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 ENGINES = ("ssh", "slurm", "batch")
 _ENGINE = "ssh"
-LOCATION, BUDGET, EMAIL = "southcentralus", 1500, "you@example.com"
+LOCATION, BUDGET, EMAIL = "southcentralus", 1500, PLACEHOLDER
 _SIZES = {
     "ssh": "Standard_NC40ads_H100_v5",
     "slurm": "Standard_ND96isr_H100_v5",

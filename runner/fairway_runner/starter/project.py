@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fairway_core.environment.keys import NOBODYS_KEY
 from fairway_core.findings import UserError
 from fairway_runner.starter import sections
 from fairway_runner.starter.answers import Answers, validated
@@ -23,10 +24,6 @@ _SUFFIX = ".in"
 # A file of this name would be git's own, in the folder that the templates lie in.
 _RENAMED = {"gitignore": ".gitignore"}
 
-# As in the environments that come with Fairway: a key that lets nobody in.
-_NOBODYS_KEY = (
-    "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu nobody"
-)
 _NOBODYS_COMMENT = (
     " Nobody has the private half of this key: put your own\n"
     "  # public key in its place (`ssh-keygen -t ed25519` makes one)."
@@ -62,7 +59,7 @@ class Settings:
 
     def replacements(self) -> dict[str, str]:
         """What stands for each name between two @."""
-        keys = self.ssh_keys or (_NOBODYS_KEY,)
+        keys = self.ssh_keys or (NOBODYS_KEY,)
         return {
             "NAME": self.name,
             "LOCATION": self.answers.location,

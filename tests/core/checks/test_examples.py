@@ -35,7 +35,7 @@ TODAY = datetime.date(2026, 11, 21)
 BASE = """
 name: demo
 location: southcentralus
-tags: {owner: you@example.com}
+tags: {owner: research@example.com}
 access: {ssh_keys: [ssh-ed25519 AAAA demo], allowed: [203.0.113.0/24]}
 budget: {monthly: 50000, emails: [team@example.com]}
 filesystems:

@@ -10,9 +10,11 @@ from fairway_core.findings import Severity
 
 if TYPE_CHECKING:
     import datetime
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from fairway_core.catalog import Image, VmSize
+    from fairway_core.checks.check import Occurrence
+    from fairway_core.checks.subjects import EnvironmentSubject
 
 # Long enough to move to another size, and to ask for its quota.
 _NOTICE_DAYS = 365
@@ -63,8 +65,8 @@ def no_infiniband(size: VmSize, nodes: int) -> Iterator[Fault]:
 
     MPI and NCCL fall back to Ethernet, which is many times slower. Near names differ by a
     letter: ND96isr has InfiniBand, ND96is has not. A Batch pool with `mpi: false`, on which
-    each job takes one node, needs none, nor do node pools of Kubernetes; where Ethernet is meant,
-    ignore this check.
+    each job takes one node, needs none, nor do node pools of Kubernetes. Where Ethernet is meant,
+    or each job of Slurm takes one node, ignore this check.
 
     Wrong:
         clusters:
@@ -78,6 +80,10 @@ def no_infiniband(size: VmSize, nodes: int) -> Iterator[Fault]:
         hint = "`fairway sizes --rdma` lists the sizes that have it"
         if size.rdma_variant:
             hint = f"`{size.rdma_variant}` has it"
+        hint += (
+            "\nwhere each job takes one node, or Ethernet is enough: "
+            "`checks: {ignore: [no-infiniband]}`; on a Batch pool `mpi: false`"
+        )
         yield Fault(f"{nodes} nodes of `{size.name}` have no InfiniBand between them", hint)
 
 
@@ -152,22 +158,69 @@ def floating_image(image: Image) -> Iterator[Fault]:
 
 @check("rdma-only-image", Severity.WARNING, Subject.ENVIRONMENT, at=occurrences.pool_images)
 def rdma_only_image(size: VmSize, image: Image) -> Iterator[Fault]:
-    """A Batch pool of a size without InfiniBand with an HPC image.
+    """A Batch pool of a size without InfiniBand with an HPC image that may not start there.
 
-    Batch lists these images for sizes with InfiniBand, but does not enforce it: pools of other
-    sizes with them are in wide use, and no other image has drivers for GPUs. Should nodes not
-    start, `fairway nodes` says so; an image of your own (`image_id`) is the other way.
+    Batch lists these images for sizes with InfiniBand, but does not enforce it, and no other image
+    has drivers for GPUs. The one for Ubuntu 22.04 starts on other sizes too, and is what such pools
+    get; the one for 24.04 was seen to fail. An image of your own (`image_id`) is the other way.
 
     Wrong:
         clusters:
-          sweep: {engine: batch, size: Standard_NC4as_T4_v3, nodes: {min: 0, max: 8}, mpi: false}
+          sweep:
+            engine: batch
+            size: Standard_NC4as_T4_v3
+            nodes: {min: 0, max: 8}
+            image: ubuntu-hpc-2404
 
     Right:
         clusters:
-          sweep: {engine: batch, size: Standard_D16s_v6, nodes: {min: 0, max: 8}, mpi: false}
+          sweep:
+            engine: batch
+            size: Standard_NC4as_T4_v3
+            nodes: {min: 0, max: 8}
+            image: ubuntu-hpc-2204
     """
-    if image.hpc and not size.rdma:
+    if image.hpc and not size.rdma and not image.pools_without_rdma:
+        from fairway_core.environment.batch import pool_image
+
+        usual, own = pool_image(size).alias, "name an `image_id:` of your own"
+        hint = f"use `image: {usual}`, or {own}"
+        if usual == image.alias:
+            hint = f"try it with one node and then ignore this check, or {own}"
         yield Fault(
             f"Batch lists image `{image.alias}` for sizes with InfiniBand, not for {size.name}",
-            ("try it with one node and then ignore this check, or name an `image_id:` of your own"),
+            hint,
+        )
+
+
+def _spot_clusters(subject: EnvironmentSubject) -> Iterator[Occurrence]:
+    for name, cluster in subject.environment.clusters.items():
+        if cluster.spot:
+            yield ("clusters", name, "spot"), {"mounts": cluster.mounts}
+
+
+@check("spot-without-mounts", Severity.WARNING, Subject.ENVIRONMENT, at=_spot_clusters)
+def spot_without_mounts(mounts: Collection[str]) -> Iterator[Fault]:
+    """Spot nodes without a shared file system: checkpoints go with the node that Azure takes.
+
+    The next attempt of a task then begins anew. Tasks that are short enough for that need none.
+
+    Wrong:
+        clusters:
+          sweep: {engine: batch, size: Standard_D16s_v6, nodes: {min: 0, max: 8}, spot: true}
+
+    Right:
+        clusters:
+          sweep:
+            engine: batch
+            size: Standard_D16s_v6
+            nodes: {min: 0, max: 8}
+            spot: true
+            mounts: [data]
+    """
+    if not mounts:
+        yield Fault(
+            "checkpoints go with a Spot node that Azure takes away: it mounts no file system",
+            "describe one under `filesystems:` and mount it, for example `mounts: [data]`; where "
+            "tasks are short, ignore this check",
         )

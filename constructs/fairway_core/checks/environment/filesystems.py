@@ -16,6 +16,17 @@ if TYPE_CHECKING:
     from fairway_core.checks.subjects import EnvironmentSubject
 
 
+# The field by which each limit of a file system is raised.
+_RAISED = {
+    "its disks": "raise `disks: {mbps: …}`, with four `iops:` for each, or `count:`",
+    "the disk limit of its VM size": "choose a larger `size:`",
+    "its network interface": "choose a larger `size:`",
+    "its size": "raise its `gib:`, `tib:` or `mbps_per_tib:`",
+    "its service level and size": "raise its `tib:` or `service_level:`",
+    "one NetApp volume": "use `kind: lustre`",
+}
+
+
 def _filesystems(subject: EnvironmentSubject) -> Iterator[Occurrence]:
     """Each file system with the GPUs that read from it: from the fastest that they mount."""
     environment = subject.environment
@@ -58,7 +69,8 @@ def starved_gpus(limits_mbps: Mapping[str, float], gpus: int) -> Iterator[Fault]
     if gives < wanted:
         yield Fault(
             f"{gpus} GPUs read up to {wanted} MB/s, and {binding} give{_s(binding)} {gives} MB/s",
-            "raise that limit, or keep the data on the nodes' own NVMe disks",
+            f"{_RAISED.get(binding, 'raise that limit')}, or keep the data on the nodes' own NVMe "
+            "disks",
         )
 
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from fairway_core.catalog import vm_size
 from fairway_core.checks.check import Fault, Subject, check
 from fairway_core.checks.environment.occurrences import most_nodes
+from fairway_core.emails import PLACEHOLDER
+from fairway_core.environment.keys import NOBODYS_KEY
 from fairway_core.findings import Severity
 
 if TYPE_CHECKING:
@@ -32,6 +34,36 @@ def no_owner(tags: Mapping[str, str]) -> Iterator[Fault]:
     """
     if not any(name.lower() == "owner" and value.strip() for name, value in tags.items()):
         yield Fault("no tag names the owner", "add `tags: {owner: you@example.com}`")
+
+
+def _stand_ins(subject: EnvironmentSubject) -> Iterator[Occurrence]:
+    """Every key and address that a person puts in: `text`."""
+    environment = subject.environment
+    for index, key in enumerate(environment.access.ssh_keys or ()):
+        yield ("access", "ssh_keys", index), {"text": key}
+    for name, value in environment.tags.items():
+        yield ("tags", name), {"text": value}
+    for section in ("monitoring", "budget"):
+        part = getattr(environment, section)
+        for index, address in enumerate(part.emails if part else ()):
+            yield (section, "emails", index), {"text": address}
+
+
+@check("placeholder", Severity.WARNING, Subject.ENVIRONMENT, at=_stand_ins)
+def placeholder(text: str) -> Iterator[Fault]:
+    """A key that lets nobody in, or an address that nobody reads, as examples have them.
+
+    Wrong:
+        tags: {owner: you@example.com}
+
+    Right:
+        tags: {owner: research@example.com}
+    """
+    if text == NOBODYS_KEY:
+        hint = "put in your own: ssh-keygen -t ed25519, and then ~/.ssh/id_ed25519.pub"
+        yield Fault("nobody has the private half of this key: it lets no one in", hint)
+    elif text == PLACEHOLDER:
+        yield Fault(f"nobody reads {PLACEHOLDER}", "put in the address of who is responsible")
 
 
 def _spending(subject: EnvironmentSubject) -> Iterator[Occurrence]:

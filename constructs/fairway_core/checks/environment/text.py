@@ -40,10 +40,10 @@ def terraform_expression(text: str) -> Iterator[Fault]:
     """Text that Terraform would read as an expression and evaluate.
 
     Wrong:
-        tags: {owner: you@example.com, ticket: "${upper(var.ticket)}"}
+        tags: {owner: research@example.com, ticket: "${upper(var.ticket)}"}
 
     Right:
-        tags: {owner: you@example.com, ticket: "ML-1234"}
+        tags: {owner: research@example.com, ticket: "ML-1234"}
     """
     if match := _EXPRESSION.search(text):
         yield Fault(

@@ -57,8 +57,9 @@ def _of_target(target: Target, job: Job) -> Iterator[Finding]:
         )
         yield Finding("too-many-nodes", message, f"-s nodes={target.nodes.max}, or a larger pool")
     if job.nodes > 1 and not target.batch.mpi:
-        message = f"the nodes of `{target.name}` do not communicate: its pool is not for MPI"
-        yield Finding("no-mpi", message, "-s nodes=1, or another target")
+        message = f"a job on `{target.name}` takes one node: its pool is not for MPI"
+        hint = "-s nodes=1, another target, or `mpi: true` for the cluster in the environment"
+        yield Finding("no-mpi", message, hint)
 
 
 def _of_pool(pool: Mapping[str, Any], job: Job, target: Target) -> Iterator[Finding]:
