@@ -30,7 +30,11 @@ def _run(fairway: Path, folder: Path, *arguments: str) -> str:
 
 
 def test_from_nothing_to_a_trained_model(fairway: Path, tmp_path: Path, repository: Path) -> None:
-    said = _run(fairway, tmp_path, "init", "lab", "--location", "westeurope")
+    (tmp_path / ".ssh").mkdir()
+    key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me\n"
+    (tmp_path / ".ssh/id_ed25519.pub").write_text(key)
+    owner = ("--email", "ada@example.com")
+    said = _run(fairway, tmp_path, "init", "lab", "--location", "westeurope", *owner)
     assert "fairway submit jobs/classify/job.yaml --watch" in said
     project = tmp_path / "lab"
     assert (project / ".github/workflows/plan.yml").is_file()

@@ -8,6 +8,7 @@ import pty
 import shlex
 import subprocess
 import sys
+from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,13 +17,16 @@ from typer.testing import CliRunner
 
 from fairway_cli.main import Commands, app
 from fairway_cli.ui.questions import ask_for_the_rest
+from fairway_core.catalog import vm_sizes
+from fairway_core.catalog.regions import regions
+from fairway_core.checks import check_environment
 from fairway_core.documents import load
-from fairway_core.environment import load_environment
+from fairway_core.environment import load_environment, read_environment
 from fairway_core.findings import UserError
 from fairway_core.project import Project
 from fairway_runner.starter import Settings, write_project
 from fairway_runner.starter.answers import of_account
-from fairway_runner.starter.project import name_from
+from fairway_runner.starter.project import name_from, project_files
 
 if TYPE_CHECKING:
     from typer.testing import Result
@@ -213,6 +217,7 @@ def test_regions_of_other_clouds_are_taken_as_they_are(
 def test_each_answer_is_an_option_and_makes_an_environment_without_a_fault(
     home: Path, options: str, facts: tuple[str, str, int, str]
 ) -> None:
+    (home / ".ssh/id_ed25519.pub").write_text(f"{KEY} me\n")
     more = ("--budget", "900", "--email", "ada@example.com", "--yes")
     assert _init("--name", "lab", *options.split(), *more).exit_code == 0
     environment = load_environment(Path("environments/lab.yaml"))
@@ -223,8 +228,52 @@ def test_each_answer_is_an_option_and_makes_an_environment_without_a_fault(
     assert environment.tags["owner"] == "ada@example.com"
     assert f"--target {name} --watch" in Path("README.md").read_text()
     checked = CliRunner().invoke(app, ["check", "lab"])
-    assert checked.exit_code == 0, checked.output
-    assert "error" not in checked.output
+    assert (checked.exit_code, checked.output) == (0, "lab: nothing found\n")
+
+
+@pytest.mark.parametrize("engine", ["ssh", "slurm", "batch"])
+def test_what_init_accepts_check_neither_refuses_nor_warns_of(tmp_path: Path, engine: str) -> None:
+    """Every size, each with another number of nodes and another region than the next."""
+    numbers, places = cycle((1, 2, 5, 17, 100)), cycle(sorted(regions()))
+    file, written = tmp_path / "lab.yaml", 0
+    for size in vm_sizes():
+        given = {"engine": engine, "size": size, "nodes": next(numbers), "location": next(places)}
+        given["email"] = "ada@example.com"
+        try:
+            settings = Settings.checked("lab", tmp_path, (f"{KEY} me",), given)
+            ((_, text),) = [
+                each for each in project_files(settings) if each[0].parent.name == "environments"
+            ]
+        except UserError:
+            continue  # refused, with nothing written
+        file.write_bytes(text)
+        environment = read_environment(file).environment
+        assert check_environment(environment, ignore=environment.checks.ignore) == [], given
+        written += 1
+    assert written > 20
+
+
+@pytest.mark.parametrize(
+    ("options", "id_", "note"),
+    [
+        ("--engine slurm --size Standard_NC40ads_H100_v5 --nodes 4", None, "no-infiniband"),
+        ("--engine slurm --nodes 100", None, "starved-gpus"),
+        ("--engine slurm --size Standard_ND40rs_v2", "slurm-image", ""),
+        ("--engine ssh --size Standard_ND128isr_GB300_v6 --nodes 2", "no-imex", ""),
+    ],
+)
+def test_what_check_would_say_of_the_answers_is_said_by_init(
+    home: Path, options: str, id_: str | None, note: str
+) -> None:
+    done = _init("--name", "lab", *options.split(), "--yes")
+    if id_:
+        assert isinstance(done.exception, UserError)
+        (finding,) = done.exception.findings
+        assert (finding.id, finding.location) == (id_, None)
+        assert not _files()
+        return
+    assert f"`{note}`" in done.output
+    assert load_environment(Path("environments/lab.yaml")).checks.ignore == (note,)
 
 
 def test_a_person_is_asked_for_what_no_option_says(

@@ -81,6 +81,9 @@ def command(
 
 
 def _print_next(folder: Path, settings: Settings) -> None:
+    for finding in settings.known:
+        print(f"\nnote: {finding.message}")
+        print(f"  environments/{settings.name}.yaml has `fairway check` ignore `{finding.id}`")
     if settings.source.note:
         print(f"\nnote: {settings.source.note}")
     print("\nnext")

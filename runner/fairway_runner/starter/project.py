@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import re
+import tempfile
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.environment.keys import NOBODYS_KEY
-from fairway_core.findings import UserError
+from fairway_core.findings import Severity, UserError
 from fairway_runner.starter import sections
 from fairway_runner.starter.answers import Answers, validated
 from fairway_runner.starter.github import workflows
@@ -19,11 +21,15 @@ from fairway_runner.starter.source import WHEELS, Source, installed_source
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from fairway_core.findings import Finding
+
 _FILES = Path(__file__).with_name("files")
 _SUFFIX = ".in"
 # A file of this name would be git's own, in the folder that the templates lie in.
 _RENAMED = {"gitignore": ".gitignore"}
 
+# Errors of a check that says itself when to ignore it.
+_MAY_BE_MEANT = frozenset({"no-infiniband"})
 _NOBODYS_COMMENT = (
     " Nobody has the private half of this key: put your own\n"
     "  # public key in its place (`ssh-keygen -t ed25519` makes one)."
@@ -57,8 +63,40 @@ class Settings:
         name = validated("--name", EnvironmentName, name or name_from(folder))
         return cls(name, Answers.of(given), ssh_keys)
 
+    @cached_property
+    def known(self) -> list[Finding]:
+        """What `fairway check` would say of these answers; UserError where it would be an error
+        that nothing but another answer takes away.
+
+        Not of the stand-ins for a key and an address, which a person is still to replace.
+        """
+        from fairway_core.checks import check_environment
+        from fairway_core.environment import read_environment
+
+        template = _FILES / "environments" / f"NAME.yaml{_SUFFIX}"
+        with tempfile.TemporaryDirectory(prefix="fairway-") as folder:
+            (file := Path(folder, "environment.yaml")).write_bytes(
+                _filled(template, {**self._replacements(), "CHECKS": ""})
+            )
+            try:
+                found = check_environment(read_environment(file).environment)
+            except UserError as error:
+                # The file that is named there is nobody's.
+                raise UserError(replace(each, location=None) for each in error.findings) from None
+        errors = [
+            each
+            for each in found
+            if each.severity is Severity.ERROR and each.id not in _MAY_BE_MEANT
+        ]
+        if errors:
+            raise UserError(errors)
+        return [each for each in found if each.id != "placeholder"]
+
     def replacements(self) -> dict[str, str]:
         """What stands for each name between two @."""
+        return {**self._replacements(), "CHECKS": sections.checks(self.known)}
+
+    def _replacements(self) -> dict[str, str]:
         keys = self.ssh_keys or (NOBODYS_KEY,)
         return {
             "NAME": self.name,
@@ -95,15 +133,16 @@ def project_files(settings: Settings) -> Iterator[tuple[Path, bytes]]:
         parts = [_RENAMED.get(part, part) for part in file.relative_to(_FILES).parts]
         parts[-1] = parts[-1].removesuffix(_SUFFIX)
         parts[-1] = _RENAMED.get(parts[-1], parts[-1]).replace("NAME", settings.name)
-        text = file.read_text(encoding="utf-8")
-        yield (
-            Path(*parts),
-            re.sub(r"@([A-Z_]+)@", lambda match: replacements[match[1]], text).encode(),
-        )
+        yield Path(*parts), _filled(file, replacements)
     for path, text in workflows(settings.name):
         yield path, text.encode()
     if wheel := settings.source.wheel:
         yield WHEELS / wheel.name, wheel.read_bytes()
+
+
+def _filled(file: Path, replacements: Mapping[str, str]) -> bytes:
+    text = file.read_text(encoding="utf-8")
+    return re.sub(r"@([A-Z_]+)@", lambda match: replacements[match[1]], text).encode()
 
 
 def write_project(folder: Path, settings: Settings) -> list[Path]:

@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
-from fairway_core.catalog import image, vm_size
+from fairway_core.catalog import image, limit, vm_size
 from fairway_core.catalog.regions import regions_without_zones
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fairway_core.findings import Finding
     from fairway_runner.starter.answers import Answers
 
 _HPC = "ubuntu-hpc-2404"
+# Sizes of a file server, the usual one first, and how many disks it has then.
+_SERVERS = (
+    ("Standard_D16s_v6", 4),
+    ("Standard_D32s_v6", 4),
+    ("Standard_D64s_v6", 4),
+    ("Standard_D96s_v6", 8),
+    ("Standard_D128s_v6", 8),
+)
+# What each of its disks has at the least. Source: Azure documentation, Premium SSD v2.
+_LEAST_MBPS, _LEAST_IOPS, _IOPS_FOR_A_MBPS = 125, 3000, 4
 _FILESYSTEM = """\
 filesystems:
-  # A server with four disks, whose file system all nodes mount at /data.
+  # A server with {count} disks, whose file system all nodes mount at /data.
   data:
     kind: nfs_server
-    disks: {count: 4, gib: 1024}
+{size}    disks: {{{disks}}}
     path: /data
 
 """
@@ -50,14 +64,48 @@ def clusters(answers: Answers) -> str:
         several = answers.engine == "slurm"
     if answers.engine == "batch":
         lines.append("    autoscale: pending_tasks")
-        # Its nodes do not talk to each other: each job takes one.
-        lines += [] if size.rdma else ["    mpi: false"]
     elif size.gpu and image(_HPC).fits(size):
         lines.append(f"    image: {_HPC}")
     if several:
         lines.append("    mounts: [data]")
     text = "\n".join(["clusters:", f"  # {comment}", f"  {answers.cluster}:", *lines]) + "\n"
-    return f"{_FILESYSTEM if several else ''}{text}{'' if several else _MORE}".rstrip("\n")
+    return f"{_filesystem(answers) if several else ''}{text}{'' if several else _MORE}".rstrip("\n")
+
+
+def _filesystem(answers: Answers) -> str:
+    """`filesystems:`, with a server that is fast enough for what all GPUs read, if one is."""
+    gpu = vm_size(answers.size).gpu
+    wanted = (gpu.count if gpu else 0) * answers.nodes * limit("gpu_read_mbps")
+    fast = (each for each in _SERVERS if _passes_on(each[0]) >= wanted)
+    name, count = next(fast, _SERVERS[-1])
+    mbps = math.ceil(min(wanted, _passes_on(name)) / count)
+    disks = f"count: {count}, gib: 1024"
+    if mbps > _LEAST_MBPS:
+        iops = max(_LEAST_IOPS, _IOPS_FOR_A_MBPS * mbps)
+        disks += f", iops: {iops}, mbps: {mbps}"
+    usual = name == _SERVERS[0][0]
+    return _FILESYSTEM.format(
+        count={4: "four", 8: "eight"}[count],
+        size="" if usual else f"    size: {name}\n",
+        disks=disks,
+    )
+
+
+def _passes_on(server: str) -> int:
+    """The MB/s that disks and network interface of a server of that size pass on."""
+    size = vm_size(server)
+    return min(size.remote_disk_mbps or 0, int((size.network_gbps or 0) * 1000 / 8))
+
+
+def checks(known: Sequence[Finding]) -> str:
+    """`checks:` with what `fairway check` would say of the answers; empty where it says nothing."""
+    if not known:
+        return ""
+    ignored = "".join(f"    - {each.id}  # {each.message}\n" for each in known)
+    return (
+        "# Known of the answers that this file was made with: remove a line to be told again.\n"
+        f"checks:\n  ignore:\n{ignored}\n"
+    )
 
 
 def zone(answers: Answers) -> str:
