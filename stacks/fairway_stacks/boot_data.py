@@ -95,6 +95,8 @@ def _machines(environment: Environment) -> Iterator[tuple[DataPath, Callable[[],
     proxy = machine_proxy(environment.network.proxy, environment.network.ranges)
     if proxy:
         proxy = proxy.past(f"{_UNKNOWN}{number}" for number in range(_DIRECT))
+    if environment.access.gateway_size and (accounts := accounts_of(environment)):
+        yield ("access", "users"), partial(extension_settings, accounts)
     if environment.scheduler is not None:
         yield from _scheduler(environment, proxy)
     for name, spec in environment.clusters.items():

@@ -340,8 +340,14 @@ def test_what_else_is_too_long_for_boot_data_is_not_laid_to_people(
     assert told.value.findings[0].hint == "mount fewer file systems"
 
 
-def test_more_people_than_an_extension_takes_are_refused(written: Written) -> None:
+@pytest.mark.parametrize(
+    ("cluster", "more"),
+    [(_PAIR, ""), ("pool: {engine: batch, size: Standard_D16s_v6, nodes: 1}", "gateway: true\n  ")],
+)
+def test_more_people_than_an_extension_takes_are_refused(
+    written: Written, cluster: str, more: str
+) -> None:
     many = ", ".join(f"{{name: p{n}, uid: {20_000 + n}, keys: [{_KEY}]}}" for n in range(2_500))
     with pytest.raises(UserError, match="the accounts of 2500 people take") as told:
-        written(_LAB.format(key=_KEY, access=f"users: [{many}]", clusters=_PAIR))
+        written(_LAB.format(key=_KEY, access=f"{more}users: [{many}]", clusters=cluster))
     assert told.value.findings[0].id == "too-many-people"
