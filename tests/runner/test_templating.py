@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import resource
 import subprocess
 
 import pytest
 
 from fairway_agent import cpu_limit
+from fairway_runner.jobs import templating
 from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.templating import (
     Names,
@@ -17,6 +19,7 @@ from fairway_runner.jobs.templating import (
     shell_words,
     text_environment,
 )
+from fairway_runner.memory_limit import taken
 
 
 def shell(source: str, **context: object) -> str:
@@ -139,3 +142,30 @@ def test_a_template_that_takes_without_end_is_stopped_at_its_line(
     with pytest.raises(TemplateFault, match=r"stopped after 0\.1 s of processor time") as caught:
         shell(f"first\n\n{slow}", text="x")
     assert caught.value.line == 3
+
+
+@pytest.mark.skipif(taken() is None, reason="the system does not say what a process has")
+@pytest.mark.parametrize(
+    "large",
+    [
+        "{% for n in range(60) %}{% set ns.a = ns.a ~ ns.a %}{% endfor %}",
+        "{% for n in range(60) %}{% set ns.b = ns.b + ns.b %}{% endfor %}",
+        "{{ 'x' | center(10 ** 10) }}",
+    ],
+)
+def test_a_template_that_takes_too_much_memory_is_stopped_at_its_line(
+    large: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(templating, "_MEMORY", 1 << 25)
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    with pytest.raises(TemplateFault, match="MiB of memory") as caught:
+        shell(f"{{% set ns = namespace(a='x', b=[1]) %}}\n\n{large}")
+    assert caught.value.line == 3
+    assert resource.getrlimit(resource.RLIMIT_DATA) == before
+
+
+def test_a_template_computes_with_no_huge_number() -> None:
+    """No signal stops it while Python does."""
+    power = "{% set ns = namespace(a=2) %}{% for n in range(9) %}{% set ns.a = ns.a ** 999 %}"
+    with pytest.raises(TemplateFault, match="over 1,000 bits"):
+        shell(power + "{% endfor %}")

@@ -20,6 +20,7 @@ from jinja2.utils import missing
 from pydantic import BaseModel
 
 from fairway_agent import cpu_limit
+from fairway_runner.memory_limit import memory_limit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, MutableMapping, Sequence
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 _LARGEST_PRODUCT = 1_000_000
 _LARGEST_POWER = 1_000
+_MEMORY = 256 << 20  # bytes that a template may take
 _OF_ALL_MODELS = frozenset(dir(BaseModel))
 
 
@@ -104,6 +106,9 @@ class _Environment(SandboxedEnvironment):
             raise ValueError(f"the product has over {_LARGEST_PRODUCT:,} parts")
         if operator == "**" and isinstance(right, int) and right > _LARGEST_POWER:
             raise ValueError(f"the exponent is above {_LARGEST_POWER:,}")
+        # No signal stops Python while it computes with one huge number.
+        if any(each.bit_length() > _LARGEST_POWER for each in counts):
+            raise ValueError(f"the number has over {_LARGEST_POWER:,} bits")
         return super().call_binop(context, operator, left, right)
 
     def make_globals(self, d: MutableMapping[str, Any] | None) -> MutableMapping[str, Any]:
@@ -184,10 +189,12 @@ def compile_text(environment: SandboxedEnvironment, source: str) -> Template:
     """The template, compiled; TemplateFault where it does not parse."""
     try:
         # Jinja evaluates what is constant here already.
-        with cpu_limit.cpu_limit():
+        with cpu_limit.cpu_limit(), memory_limit(_MEMORY):
             return environment.from_string(source)
     except cpu_limit.OverLimit:
         raise TemplateFault(_too_slow(), 1) from None
+    except MemoryError:
+        raise TemplateFault(_TOO_LARGE, 1) from None
     except TemplateSyntaxError as error:
         raise TemplateFault(
             f"this is not a Jinja template: {error.message}", error.lineno
@@ -200,14 +207,16 @@ def compile_text(environment: SandboxedEnvironment, source: str) -> Template:
 
 def render(template: Template, context: Mapping[str, Any]) -> str:
     """The template's text; TemplateFault where a name is unknown, or an expression fails or
-    takes too long."""
+    takes too long or too much memory."""
     from jinja2.exceptions import SecurityError
 
     try:
-        with cpu_limit.cpu_limit():
+        with cpu_limit.cpu_limit(), memory_limit(_MEMORY):
             return template.render(context)
     except cpu_limit.OverLimit as error:
         raise TemplateFault(_too_slow(), *_line_and_file(error, template)) from None
+    except MemoryError as error:
+        raise TemplateFault(_TOO_LARGE, *_line_and_file(error, template)) from None
     except TemplateSyntaxError as error:
         raise TemplateFault(
             f"this is not a Jinja template: {error.message}", error.lineno, error.filename
@@ -222,6 +231,11 @@ def render(template: Template, context: Mapping[str, Any]) -> str:
     except Exception as error:  # noqa: BLE001 - an expression of the user's may raise anything
         message = f"the expression fails: {str(error) or type(error).__name__}"
         raise TemplateFault(message, *_line_and_file(error, template)) from None
+
+
+_TOO_LARGE = (
+    f"this template was stopped at {_MEMORY >> 20} MiB of memory: it makes too large a text or list"
+)
 
 
 def _too_slow() -> str:
