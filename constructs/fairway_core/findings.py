@@ -7,9 +7,10 @@ line prints them and nothing else.
 
 from __future__ import annotations
 
+import copyreg
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -71,6 +72,10 @@ class UserError(Exception):
         self.findings = tuple(findings)
         self.exit_code = exit_code
         super().__init__("; ".join(finding.message for finding in self.findings))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # As it is, also one of a subclass: it goes from one process to another.
+        return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]
 
     def __str__(self) -> str:
         lines = []

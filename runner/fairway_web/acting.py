@@ -9,6 +9,7 @@ from anyio import CapacityLimiter, to_thread
 from anyio.lowlevel import RunVar
 
 from fairway_core.findings import UserError
+from fairway_web.roles import visit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,21 +18,26 @@ T = TypeVar("T")
 
 MOST = 100
 """Runs that are acted on at once; further ones wait. Most of the time such a thread sleeps."""
+_MOST_CHECKS = 4  # these compute, each in a process
+_MOST_SUBMISSIONS = 16  # these have a process too, which waits for targets
 _FAILED = 5  # as commands end
-_MOST_CHECKS = 2  # these compute
 
-_acting: RunVar[CapacityLimiter] = RunVar("acting")
-_checking: RunVar[CapacityLimiter] = RunVar("checking")
+_limiters: RunVar[dict[str, CapacityLimiter]] = RunVar("limiters")
 
 
 async def acting(function: Callable[..., T], *arguments: object) -> T:
     """Calls a function that acts on runs."""
-    return await _called(_limiter(_acting, MOST), function, *arguments)
+    return await _called("act", MOST, function, *arguments)
 
 
 async def checking(function: Callable[..., T], *arguments: object) -> T:
     """Calls a function that looks at a job: as often as somebody types."""
-    return await _called(_limiter(_checking, _MOST_CHECKS), function, *arguments)
+    return await _called("check", _MOST_CHECKS, function, *arguments)
+
+
+async def submitting(function: Callable[..., T], *arguments: object) -> T:
+    """Calls a function that submits a job."""
+    return await _called("submit", _MOST_SUBMISSIONS, function, *arguments)
 
 
 def file_error(error: OSError) -> UserError:
@@ -42,16 +48,20 @@ def file_error(error: OSError) -> UserError:
     return UserError.of("file-error", message, f"ls -ld {error.filename}", exit_code=_FAILED)
 
 
-async def _called(limiter: CapacityLimiter, function: Callable[..., T], *arguments: object) -> T:
+async def _called(kind: str, most: int, function: Callable[..., T], *arguments: object) -> T:
+    """In a thread; each of several people has half of these at most, and then waits alone."""
+    person = visit().person
+    own = _limiter(f"{kind} {person.id}", most // 2 if person.is_named else most)
     try:
-        return await to_thread.run_sync(function, *arguments, limiter=limiter)
+        async with own:
+            return await to_thread.run_sync(function, *arguments, limiter=_limiter(kind, most))
     except OSError as error:
         raise file_error(error) from None
 
 
-def _limiter(known: RunVar[CapacityLimiter], most: int) -> CapacityLimiter:
+def _limiter(name: str, most: int) -> CapacityLimiter:
     try:
-        return known.get()
+        known = _limiters.get()
     except LookupError:
-        known.set(limiter := CapacityLimiter(most))
-        return limiter
+        _limiters.set(known := {})
+    return known.setdefault(name, CapacityLimiter(most))

@@ -20,7 +20,7 @@ from fairway_runner.runs.detail import Detail
 from fairway_runner.runs.facts import run_facts, target_facts
 from fairway_runner.runs.steps import has_steps, to_begin
 from fairway_web import files, logs, standing
-from fairway_web.acting import acting, checking
+from fairway_web.acting import acting, checking, submitting
 from fairway_web.listing import columns_of, compared, listed
 from fairway_web.scripts import script
 from fairway_web.steering import cancel_run, retry_run
@@ -103,7 +103,7 @@ class Rest:
     async def submit(self, request: Request) -> Response:
         """Starts a job; asked for again with the same `run_id`, it is the same run."""
         asked = read_asked(await request.body())
-        run, warnings = await acting(self._submitting.submit, asked)
+        run, warnings = await submitting(self._submitting.submit, asked)
         self._refresher.watch()
         facts = await to_thread.run_sync(_started, run)
         beside = {"Location": f"/api/v1/runs/{run.id}"}

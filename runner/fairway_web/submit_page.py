@@ -16,13 +16,12 @@ from starlette.routing import Route
 from fairway_core.documents import text_of
 from fairway_core.findings import Finding, UserError
 from fairway_runner.jobs.confined import NEVER
-from fairway_runner.jobs.job_file import job_of_text
 from fairway_runner.jobs.template_facts import template_facts
 from fairway_runner.jobs.templates import all_templates
 from fairway_runner.runs.query import Wanted, select
 from fairway_runner.submit.rerun import submitted
 from fairway_runner.targets.lookup import all_targets
-from fairway_web.acting import acting, checking
+from fairway_web.acting import checking, submitting
 from fairway_web.html import fragment, page
 from fairway_web.submitting import UNNAMED, Asked
 
@@ -74,10 +73,10 @@ class SubmitPage:
         form = await _form(request)
         fields = self._fields(form)
         try:
-            asked = self._asked(fields, form)
+            asked = await checking(self._asked, fields, form)
             if form.get("action") == "check":
                 return await self._page(fields, await checking(self._submitting.check, asked))
-            run, _ = await acting(self._submitting.submit, asked)
+            run, _ = await submitting(self._submitting.submit, asked)
         except UserError as error:
             found = list(error.findings)
             if found[0].id == "taken-run-id":
@@ -90,7 +89,8 @@ class SubmitPage:
         """What is said of the job while somebody types."""
         form = await _form(request)
         try:
-            asked = self._asked(self._fields(form), form).model_copy(update={"offline": True})
+            asked = await checking(self._asked, self._fields(form), form)
+            asked = asked.model_copy(update={"offline": True})
             checked = await checking(self._submitting.check, asked)
         except UserError as error:
             return fragment("submit.html.j2", findings=error.findings, checked=None)
@@ -148,19 +148,19 @@ class SubmitPage:
         return fields if _ONCE.fullmatch(fields["once"]) else {**fields, "once": self._once()}
 
     def _asked(self, fields: Mapping[str, str], form: Mapping[str, str]) -> Asked:
-        assignments = _assignments_in(fields["set"])
-        return Asked(
+        asked = Asked(
             job=fields["job"],
             file=None if fields["run"] else fields["file"] or None,
             run=fields["run"] or None,
-            set=assignments,
+            set=_assignments_in(fields["set"]),
             target=tuple(fields["target"].replace(",", " ").split()),
             patience=fields["patience"] or None,
-            run_id=f"{_name(fields['job'], assignments)}-{fields['once']}",
             tags=tuple(fields["tags"].replace(",", " ").split()),
             note=fields["note"] or None,
             yes=form.get("yes") == "yes",
         )
+        run_id = f"{self._submitting.name(asked)}-{fields['once']}"
+        return asked.model_copy(update={"run_id": run_id})
 
     def _once(self) -> str:
         """What tells one submission from others, however often its button is pressed."""
@@ -180,16 +180,6 @@ def _assignments_in(text: str) -> tuple[str, ...]:
         elif line.strip():
             found.append(line)
     return tuple(found)
-
-
-def _name(text: str, assignments: tuple[str, ...]) -> str:
-    """The name of a job, or one in its place: what is wrong with it is said elsewhere."""
-    try:
-        data = job_of_text(text, UNNAMED, Path(), assignments).document.data
-    except UserError:
-        return "job"
-    name = data.get("name") if isinstance(data, dict) else None
-    return name if isinstance(name, str) else "job"
 
 
 def _sent_before(run_id: str | None) -> Finding:

@@ -1,10 +1,15 @@
-"""Jobs that are checked and submitted from here: what is asked for, and what becomes of it."""
+"""Jobs that are checked and submitted from here: what is asked for, and what becomes of it.
+
+All of a job is looked at in another process, whose time and memory are limited: its YAML, its sweep
+and its templates are somebody's. That process submits it too.
+"""
 
 from __future__ import annotations
 
 import json
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
@@ -21,19 +26,21 @@ from fairway_runner.submit.ready import MANY, Ready, make_ready, many
 from fairway_runner.submit.rerun import Submitted, ready_again, submitted
 from fairway_runner.submit.steps import PreparedSteps
 from fairway_runner.targets.lookup import find_target
+from fairway_runner.worker import lift, look_at_job
 from fairway_web.audit import audited, by
-from fairway_web.roles import may
+from fairway_web.project import Runs
+from fairway_web.roles import may, visit, visited
+from fairway_web.sent import Sent
 from fairway_web.standing import told
 from fairway_web.steering import not_here
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
     from fairway_core.target import Target
     from fairway_runner.runs.store import Run
-    from fairway_web.project import Runs
-    from fairway_web.sent import Laid, Sent
+    from fairway_web.roles import Visit
+    from fairway_web.sent import Laid
 
 UNNAMED = "job.yaml"
 """Where a job stands that came without a file: beside the project's own."""
@@ -93,50 +100,31 @@ class Submitting:
     _turns: WeakValueDictionary[str, Lock] = field(default_factory=WeakValueDictionary)
     _turn: Lock = field(default_factory=Lock)
 
-    @property
-    def _store(self) -> RunStore:
-        # A job may name an earlier run by the beginning of its ID.
-        return RunStore(self.runs.base)
-
     def check(self, asked: Asked) -> dict[str, Any]:
         """What it would start, the scripts of it, and what a person should hear of; UserError
         with what is wrong with it."""
-        with self._ready(asked) as ready:
-            record = ready.record
-            ready.require_free(self._store)
-            return {
-                "name": record.name,
-                "target": record.target,
-                "next_targets": ready.next_targets,
-                "tasks": ready.tasks,
-                "scripts": dict(ready.scripts),
-                "findings": [told(each) for each in ready.warnings],
-            }
+        return look_at_job(_check, self.runs.base, visit(), asked)
 
     def render(self, asked: Asked) -> dict[str, Any]:
         """The script of a job, as `fairway render --json` prints it."""
-        with self._ready(asked) as ready:
-            made = ready.prepared
-            if isinstance(made, PreparedSteps):
-                hint = "`check` answers with the script of each step"
-                raise UserError.of("several-steps", "this needs a single job", hint)
-            facts = {"name": made.record.name, "target": made.record.target}
-            return {**facts, "template": made.job.template, "script": made.plan.first_script}
+        return look_at_job(_render, self.runs.base, visit(), asked)
+
+    def name(self, asked: Asked) -> str:
+        """The name of the job, or one in its place: what is wrong with it is said elsewhere."""
+        return look_at_job(_name, asked)
 
     def submit(self, asked: Asked) -> tuple[Run, Sequence[Finding]]:
         """Starts it; also what a person should hear of. UserError where it cannot be."""
         about = {"run": asked.run_id or ""}
-        with (
-            audited("submit", about),
-            self._turn_of(asked.run_id),
-            self._ready(asked, copies=True) as ready,
-        ):
-            about |= {"run": ready.record.id, "target": ready.record.target}
-            if ready.tasks > MANY and not asked.yes:
-                raise many(ready.tasks, "send `yes: true` to start them")
-            if (who := by()) is not None:
-                ready.sign(who)
-            return ready.start(self._store), ready.warnings
+        with audited("submit", about), self._turn_of(asked.run_id):
+            run, target, warnings = look_at_job(_submit, self.runs.base, visit(), asked)
+            about |= {"run": run, "target": target}
+            return self.runs.find(run), warnings
+
+    def inside(self, file: str) -> Path:
+        """The path of a file of the project; UserError where it lies elsewhere or where no job's
+        files are, as in `.fairway`, or its folder is not there."""
+        return _inside(self.runs, file)
 
     @contextmanager
     def _turn_of(self, run_id: str | None) -> Iterator[None]:
@@ -149,84 +137,131 @@ class Submitting:
         with turn:
             yield
 
-    @contextmanager
-    def _ready(self, asked: Asked, *, copies: bool = False) -> Iterator[Ready]:
-        with ExitStack() as stack:
-            root, laid = self.runs.base.parent, None
-            if asked.code is not None:
-                laid = stack.enter_context(self.sent.laid_out(asked.code))
-                stack.enter_context(sent(laid.origin))
-                root = laid.root
-            if not may("here"):
-                stack.enter_context(confined(root))
-            yield stack.enter_context(self._looked_at(asked, laid, copies=copies))
 
-    @contextmanager
-    def _looked_at(self, asked: Asked, laid: Laid | None, *, copies: bool) -> Iterator[Ready]:
-        asks = not asked.offline
-        if asked.run is not None:
-            run, edited, target = self._again(asked)
-            with ready_again(
-                *(run, edited, target),
-                run_id=asked.run_id,
-                tags=asked.tags,
-                note=asked.note,
-                asks=asks,
-                copies=copies,
-            ) as (prepared, _):
-                ready = Ready(prepared)
-                _require_elsewhere(ready)
-                yield ready
-            return
-        file = asked.file or UNNAMED
-        if laid is None:
-            path = self.inside(file)
-            folder, text = path.parent, text_of(path) if asked.job is None else asked.job
-        else:
-            folder, text = laid.folder, _sent_text(asked, file)
-        ready = make_ready(
-            job_of_text(text, file, folder, asked.set),
-            self._store,
-            asked.target,
-            patience=None if asked.patience is None else span("patience", asked.patience),
+def _check(base: Path, by: Visit, asked: Asked) -> dict[str, Any]:
+    with visited(by), _ready(base, asked) as ready:
+        record = ready.record
+        ready.require_free(RunStore(base))
+        return {
+            "name": record.name,
+            "target": record.target,
+            "next_targets": ready.next_targets,
+            "tasks": ready.tasks,
+            "scripts": dict(ready.scripts),
+            "findings": [told(each) for each in ready.warnings],
+        }
+
+
+def _render(base: Path, by: Visit, asked: Asked) -> dict[str, Any]:
+    with visited(by), _ready(base, asked) as ready:
+        made = ready.prepared
+        if isinstance(made, PreparedSteps):
+            hint = "`check` answers with the script of each step"
+            raise UserError.of("several-steps", "this needs a single job", hint)
+        facts = {"name": made.record.name, "target": made.record.target}
+        return {**facts, "template": made.job.template, "script": made.plan.first_script}
+
+
+def _name(asked: Asked) -> str:
+    try:
+        data = job_of_text(asked.job or "", UNNAMED, Path(), asked.set).document.data
+    except UserError:
+        return "job"
+    name = data.get("name") if isinstance(data, dict) else None
+    return name if isinstance(name, str) else "job"
+
+
+def _submit(base: Path, who: Visit, asked: Asked) -> tuple[str, str, Sequence[Finding]]:
+    with visited(who), _ready(base, asked, copies=True) as ready:
+        if ready.tasks > MANY and not asked.yes:
+            raise many(ready.tasks, "send `yes: true` to start them")
+        if (person := by()) is not None:
+            ready.sign(person)
+        lift()
+        run = ready.start(RunStore(base))
+        return run.id, ready.record.target, ready.warnings
+
+
+@contextmanager
+def _ready(base: Path, asked: Asked, *, copies: bool = False) -> Iterator[Ready]:
+    runs = Runs(base)
+    with ExitStack() as stack:
+        root, laid = base.parent, None
+        if asked.code is not None:
+            laid = stack.enter_context(Sent(runs).laid_out(asked.code))
+            stack.enter_context(sent(laid.origin))
+            root = laid.root
+        if not may("here"):
+            stack.enter_context(confined(root))
+        yield stack.enter_context(_looked_at(runs, asked, laid, copies=copies))
+
+
+@contextmanager
+def _looked_at(runs: Runs, asked: Asked, laid: Laid | None, *, copies: bool) -> Iterator[Ready]:
+    asks = not asked.offline
+    if asked.run is not None:
+        run, edited, target = _again(runs, asked)
+        with ready_again(
+            *(run, edited, target),
             run_id=asked.run_id,
             tags=asked.tags,
             note=asked.note,
             asks=asks,
             copies=copies,
-        )
-        _require_elsewhere(ready)
-        yield ready
+        ) as (prepared, _):
+            ready = Ready(prepared)
+            _require_elsewhere(ready)
+            yield ready
+        return
+    file = asked.file or UNNAMED
+    if laid is None:
+        path = _inside(runs, file)
+        folder, text = path.parent, text_of(path) if asked.job is None else asked.job
+    else:
+        folder, text = laid.folder, _sent_text(asked, file)
+    ready = make_ready(
+        job_of_text(text, file, folder, asked.set),
+        RunStore(runs.base),  # a job may name an earlier run by the beginning of its ID
+        asked.target,
+        patience=None if asked.patience is None else span("patience", asked.patience),
+        run_id=asked.run_id,
+        tags=asked.tags,
+        note=asked.note,
+        asks=asks,
+        copies=copies,
+    )
+    _require_elsewhere(ready)
+    yield ready
 
-    def _again(self, asked: Asked) -> tuple[Run, Submitted, Target | None]:
-        run = self.runs.find(asked.run or "")
-        for name in ("file", "code"):
-            if getattr(asked, name) is not None:
-                hint = "give one of them"
-                raise UserError.of("bad-value", f"`run` and `{name}` cannot be combined", hint)
-        if asked.patience is not None or len(asked.target) > 1:
-            message = "a rerun has one target"
-            raise UserError.of("one-target", message, "name one, and leave out `patience`")
-        if asked.job is not None:
-            edited = Submitted(asked.job, asked.set)
-        else:
-            was = submitted(run)
-            edited = replace(was, assignments=(*was.assignments, *asked.set))
-        return run, edited, find_target(asked.target[0]) if asked.target else None
 
-    def inside(self, file: str) -> Path:
-        """The path of a file of the project; UserError where it lies elsewhere or where no job's
-        files are, as in `.fairway`, or its folder is not there."""
-        root = self.runs.base.parent.resolve()
-        try:
-            path = (root / file).resolve()
-            if is_code_of(root, path) and path != root and path.parent.is_dir():
-                return path
-        except (OSError, ValueError, RuntimeError):  # no file can have that name
-            pass
-        message = f"`file`: {file[:200]} is not a file of the project"
-        hint = f"give its path from {root}"
-        raise UserError([Finding("bad-path", message, hint)])
+def _again(runs: Runs, asked: Asked) -> tuple[Run, Submitted, Target | None]:
+    run = runs.find(asked.run or "")
+    for name in ("file", "code"):
+        if getattr(asked, name) is not None:
+            hint = "give one of them"
+            raise UserError.of("bad-value", f"`run` and `{name}` cannot be combined", hint)
+    if asked.patience is not None or len(asked.target) > 1:
+        message = "a rerun has one target"
+        raise UserError.of("one-target", message, "name one, and leave out `patience`")
+    if asked.job is not None:
+        edited = Submitted(asked.job, asked.set)
+    else:
+        was = submitted(run)
+        edited = replace(was, assignments=(*was.assignments, *asked.set))
+    return run, edited, find_target(asked.target[0]) if asked.target else None
+
+
+def _inside(runs: Runs, file: str) -> Path:
+    root = runs.base.parent.resolve()
+    try:
+        path = (root / file).resolve()
+        if is_code_of(root, path) and path != root and path.parent.is_dir():
+            return path
+    except (OSError, ValueError, RuntimeError):  # no file can have that name
+        pass
+    message = f"`file`: {file[:200]} is not a file of the project"
+    hint = f"give its path from {root}"
+    raise UserError([Finding("bad-path", message, hint)])
 
 
 def _sent_text(asked: Asked, file: str) -> str:

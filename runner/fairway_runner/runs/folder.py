@@ -56,6 +56,9 @@ class RunFolder:
 
     folder: Path
 
+    def __getstate__(self) -> dict[str, Path]:
+        return {"folder": self.folder}  # what was read of it is no part of it, nor is a connection
+
     @property
     def id(self) -> str:
         """The run's id, which is its folder's name."""

@@ -16,7 +16,7 @@ from fairway_agent import cpu_limit
 from fairway_agent.files import write_json
 from fairway_agent.metric_logs import MetricLog, tail_values, too_slow, values_of
 from fairway_core.findings import UserError
-from fairway_runner.runs.pattern_process import PatternProcess
+from fairway_runner import worker
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _KEPT = ".metrics.json"
 _WORTH = 1 << 20  # this many bytes of a log take longer to read than to keep what they say
 _BEFORE = 1 << 16  # bytes by which a log is known again
-_ELSEWHERE = PatternProcess()
+_ALONE = threading.Lock()
 
 
 def compile_patterns(metrics: Mapping[str, str]) -> Patterns:
@@ -48,11 +48,16 @@ def search(name: str, pattern: re.Pattern[str], texts: Sequence[str]) -> Found:
     try:
         # In another thread nothing could stop it, nor would any thread go on meanwhile.
         if threading.current_thread() is not threading.main_thread():
-            return _ELSEWHERE.search(pattern, texts)
-        with cpu_limit.cpu_limit():
-            return values_of(pattern, texts)
+            with _ALONE:
+                return worker.call(_limited, pattern, texts)
+        return _limited(pattern, texts)
     except cpu_limit.OverLimit:
         raise UserError.of("slow-metric", *too_slow(name, pattern)) from None
+
+
+def _limited(pattern: re.Pattern[str], texts: Sequence[str]) -> Found:
+    with cpu_limit.cpu_limit():
+        return values_of(pattern, texts)
 
 
 def last_values(path: Path, patterns: Patterns) -> dict[str, float]:

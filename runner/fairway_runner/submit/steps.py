@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import threading
 import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from fairway_core.documents import Document
 from fairway_core.findings import Finding, UserError
 from fairway_core.target import Target
 from fairway_core.yaml_text import parse_yaml
+from fairway_runner import worker
 from fairway_runner.engines.capabilities import capabilities
 from fairway_runner.engines.engine import engine_of_steps
 from fairway_runner.jobs.job import Job
@@ -30,6 +32,7 @@ from fairway_runner.jobs.steps import (
 from fairway_runner.runs import steps
 from fairway_runner.runs.records import LONGEST_ID, is_run_id
 from fairway_runner.runs.steps import StepRecord
+from fairway_runner.runs.store import RunStore
 from fairway_runner.submit import recorded
 from fairway_runner.submit import snapshot as code
 from fairway_runner.submit.points import equal_points, refusals, too_many
@@ -46,7 +49,7 @@ if TYPE_CHECKING:
     from fairway_runner.jobs.job_file import JobFile
     from fairway_runner.jobs.steps import NamedStep
     from fairway_runner.runs.records import RunRecord
-    from fairway_runner.runs.store import Run, RunStore
+    from fairway_runner.runs.store import Run
     from fairway_runner.submit.submission import Prepared
 
 
@@ -131,6 +134,8 @@ def start_steps(prepared: PreparedSteps, store: RunStore) -> Run:
 def start_step(whole: Run, step: StepRecord, store: RunStore, before: Sequence[Run] = ()) -> Run:
     """Submits the run of a step that has none, which waits there until those `before` it have ended
     as it wants; UserError where that cannot be."""
+    if threading.current_thread() is not threading.main_thread():
+        return worker.look_at_job(start_step, whole, step, RunStore(store.base), before)
     _require_free(step.run, step.name, store)
     facts = recorded.facts(whole, "provenance.json")
     target = find_target(step.target)
@@ -151,6 +156,7 @@ def start_step(whole: Run, step: StepRecord, store: RunStore, before: Sequence[R
         options["points"] = equal_points(mine, jobs, whole.id)
         prepared = prepare(job_file, target, store, run_id=step.run, **options)
         _say_whose(prepared, own, facts, whole, step)
+        worker.lift()
         return start(prepared, store)
 
 

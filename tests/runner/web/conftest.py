@@ -74,6 +74,12 @@ def browser(anyone: TestClient) -> TestClient:
 
 
 @pytest.fixture
+def in_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jobs are looked at where a test can change what is asked."""
+    monkeypatch.setattr("fairway_web.submitting.look_at_job", lambda do, *given: do(*given))
+
+
+@pytest.fixture
 def url(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A server of the project, with its token where programs look for it."""
     (store.base / "runs").mkdir(parents=True, exist_ok=True)

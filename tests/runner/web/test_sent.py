@@ -175,7 +175,7 @@ def test_what_nobody_asks_for_goes_after_a_day(client: TestClient, store: RunSto
 
 
 @pytest.fixture
-def far(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+def far(in_one_process: None, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Another machine, to which a Submitter may send."""
     from fairway_web import submitting
 
@@ -244,6 +244,7 @@ def test_it_runs_nothing_there_when_its_run_is_run_again(
         store.find("a-two").wait()
 
 
+@pytest.mark.usefixtures("in_one_process")
 def test_git_does_not_look_at_sent_code(
     client: TestClient, store: RunStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

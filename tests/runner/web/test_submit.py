@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 import re
+import resource
 import threading
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from fairway_agent import cpu_limit
+from fairway_runner import worker
 from fairway_runner.submit.submission import start as real_start
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from conftest import MakeRun
+    from conftest import Entra, MakeRun
     from starlette.testclient import TestClient
 
     from fairway_runner.runs.store import Run, RunStore
@@ -96,6 +100,7 @@ def test_a_run_is_started_once_however_often_it_is_asked_for(
     assert "is of another job" in said(other)
 
 
+@pytest.mark.usefixtures("in_one_process")
 def test_two_that_ask_at_once_get_the_same_run(
     client: TestClient, store: RunStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -357,3 +362,42 @@ def test_nothing_of_a_job_is_markup(browser: TestClient, make_run: MakeRun) -> N
     form = {"job": evil, "set": evil, "target": '"><script>alert(1)', "action": "check"}
     page = browser.post("/submit", data=form, headers=ORIGIN).text
     assert "<script>alert" not in page
+
+
+ENDLESS = "{% for a in range(9999) %}{% for b in range(99999) %}x{% endfor %}{% endfor %}"
+DOUBLING = "{% set ns = namespace(a='x') %}{% for n in range(60) %}{% set ns.a = ns.a ~ ns.a %}"
+
+
+def test_a_check_is_answered_while_those_of_somebody_else_have_no_end(
+    shared: TestClient, entra: Entra, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cpu_limit, "CPU_LIMIT", 10_000.0)
+
+    def check(command: str, person: str) -> Any:
+        token = entra.token("Operator", oid=person)
+        asked = {"job": f'name: a\ntemplate: plain\ncommand: "{command}"\n'}
+        return shared.post(
+            "/api/v1/check", json=asked, headers={"Authorization": f"Bearer {token}"}
+        )
+
+    with ThreadPoolExecutor(5) as pool:
+        endless = [pool.submit(check, ENDLESS, "ann") for _ in range(5)]
+        try:
+            assert check("true", "bob").status_code == 200
+            assert not any(each.done() for each in endless)
+        finally:
+            while wait(endless, timeout=0.1).not_done:
+                worker.close()
+    assert {each.result().json()["findings"][0]["id"] for each in endless} == {"heavy-job"}
+
+
+def test_a_template_fills_the_memory_of_no_server(client: TestClient) -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    job = f'name: a\ntemplate: plain\ncommand: "{DOUBLING}{{% endfor %}}"\n'
+    for call in ("check", "render", "runs"):
+        answer = client.post(f"/api/v1/{call}", json={"job": job})
+        assert answer.status_code == 422
+        (found,) = answer.json()["findings"]
+        known = {name: found[name] for name in ("id", "path", "line", "column")}
+        assert known == {"id": "bad-template", "path": "command", "line": 3, "column": 10}
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 << 10  # KiB

@@ -1,0 +1,205 @@
+"""What people bring, in processes of its own where there are threads: patterns, templates, jobs. In
+a thread nothing can stop these, and the memory that they take is everybody's.
+
+`python -m` this module does what it is asked, call by call, until its input ends: however the
+program that started it ends. A call that takes too long ends the process.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import pickle
+import resource
+import signal
+import struct
+import subprocess
+import sys
+import threading
+import traceback
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from fairway_agent import cpu_limit
+from fairway_core.findings import UserError
+from fairway_runner.engines import deadline
+from fairway_runner.memory_limit import memory_limit, taken
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+T = TypeVar("T")
+
+CPU = 300.0  # seconds of processor time that a call may take: a sweep has up to 100,000 tasks
+MEMORY = 1 << 30  # bytes that it may take
+_LARGEST = 32 << 20  # bytes of what it returns
+_GROWN = 128 << 20  # bytes that a process may keep between two calls
+_KEPT = 2  # processes that wait for their next call
+_HEAD = struct.Struct("!?Q")
+
+_idle: list[_Process] = []
+_busy: set[_Process] = set()
+_lock = threading.Lock()
+
+
+def call(function: Callable[..., T], *arguments: object) -> T:
+    """Calls a function of a module in another process, which has our folder and environment;
+    OverLimit where it takes more than it may. What it raises is raised here."""
+    limits = (CPU, MEMORY, cpu_limit.CPU_LIMIT, deadline.chosen(), deadline.is_offered())
+    order = (os.getcwd(), dict(os.environ), limits, function, arguments)  # noqa: PTH109 - as it is
+    with _lock:
+        process = _idle.pop() if _idle else _Process()
+        if not process.is_alive:
+            process.close()
+            process = _Process()
+        _busy.add(process)
+    is_kept = False
+    try:
+        answer, is_small = process.ask(pickle.dumps(order))
+        with _lock:
+            is_kept = is_small and len(_idle) < _KEPT
+            _idle.extend([process] if is_kept else [])
+    finally:
+        with _lock:
+            _busy.discard(process)
+        if not is_kept:
+            process.close()
+    has_returned, found = pickle.loads(answer)  # noqa: S301 - it ran our own functions
+    if has_returned:
+        return found  # type: ignore[no-any-return]
+    raise found
+
+
+def look_at_job(function: Callable[..., T], *arguments: object) -> T:
+    """The same of what looks at a job; UserError where it takes more than it may."""
+    try:
+        return call(function, *arguments)
+    except cpu_limit.OverLimit:
+        raise UserError.of(
+            "heavy-job",
+            f"the job was stopped while it was looked at: that took more than {CPU:g} s of "
+            f"processor time or {MEMORY >> 20:,} MiB of memory",
+            "split it into several: with fewer steps, tasks or templates",
+        ) from None
+
+
+def lift() -> None:
+    """From here on a call in a process of its own has no limits, nor has what it starts: all that
+    was to be looked at was looked at."""
+    if _usual is not None:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        resource.setrlimit(resource.RLIMIT_DATA, _usual)
+
+
+def close() -> None:
+    """Ends the processes, and the calls that they do."""
+    with _lock:
+        for process in _busy:
+            process.kill()
+        while _idle:
+            _idle.pop().close()
+
+
+atexit.register(close)
+
+
+class _Process:
+    """One process: does one call at a time."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", __name__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,  # Ctrl-C is not meant for it
+        )
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it can be asked."""
+        return self._process.poll() is None
+
+    def ask(self, order: bytes) -> tuple[bytes, bool]:
+        """What a call answers, and whether the process is as small as it was; OverLimit where it
+        ends without an answer."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        try:
+            self._process.stdin.write(_HEAD.pack(True, len(order)) + order)
+            self._process.stdin.flush()
+            is_small, size = _HEAD.unpack(self._process.stdout.read(_HEAD.size))
+            answer = self._process.stdout.read(size)
+        except (BrokenPipeError, struct.error):
+            raise cpu_limit.OverLimit from None
+        if len(answer) < size:
+            raise cpu_limit.OverLimit
+        return answer, is_small
+
+    def kill(self) -> None:
+        """Ends it while somebody asks it, who closes it."""
+        self._process.kill()
+
+    def close(self) -> None:
+        """Ends it, and frees what it holds."""
+        with suppress(BrokenPipeError), self._process as process:
+            process.kill()
+
+
+_usual: tuple[int, int] | None = None
+"""The limit on memory that this process was started with, if it is one that `call` started."""
+
+
+def main() -> None:
+    """Does each call of the input."""
+    global _usual
+    _usual = resource.getrlimit(resource.RLIMIT_DATA)
+    orders, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    # What a call prints or starts has nothing to do with either.
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.dup2(2, 1)
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)
+    at_first = taken() or 0
+    while head := orders.read(_HEAD.size):
+        order = orders.read(_HEAD.unpack(head)[1])
+        folder, environment, limits, function, arguments = pickle.loads(order)  # noqa: S301 - ours
+        _be_like(folder, environment, limits)
+        signal.setitimer(signal.ITIMER_PROF, limits[0])
+        try:
+            with memory_limit(limits[1]):
+                answer = pickle.dumps(_answered(function, arguments))
+        except MemoryError:
+            answer = b""
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        if not 0 < len(answer) <= _LARGEST:
+            answer = pickle.dumps((False, cpu_limit.OverLimit()))
+        is_small = (taken() or 0) - at_first < _GROWN
+        answers.write(_HEAD.pack(is_small, len(answer)) + answer)
+        answers.flush()
+
+
+def _be_like(folder: str, environment: Mapping[str, str], limits: Sequence[Any]) -> None:
+    """Takes over what the process that asks has for itself."""
+    os.chdir(folder)
+    if dict(os.environ) != environment:
+        os.environ.clear()
+        os.environ.update(environment)
+    cpu_limit.CPU_LIMIT = limits[2]
+    deadline.choose(limits[3], offered=limits[4])
+
+
+def _answered(function: Callable[..., Any], arguments: Sequence[Any]) -> tuple[bool, Any]:
+    try:
+        return True, function(*arguments)
+    except (UserError, OSError, ImportError, cpu_limit.OverLimit) as error:
+        return False, error
+    except MemoryError:
+        raise
+    except Exception:  # noqa: BLE001 - it is raised where it was called
+        return False, RuntimeError(traceback.format_exc())
+
+
+if __name__ == "__main__":
+    from fairway_runner import worker  # of which there are two now: this is the one others know
+
+    worker.main()

@@ -1,0 +1,110 @@
+"""Calls in a process of its own, whose time and memory are limited."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import resource
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fairway_agent.cpu_limit import OverLimit
+from fairway_core.findings import Finding, Location, UserError
+from fairway_runner import memory_limit, worker
+from fairway_runner.engines.refusals import Refused
+from fairway_runner.runs.store import Run
+from fairway_runner.targets.lookup import find_target
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture(autouse=True)
+def ended() -> Iterator[None]:
+    yield
+    worker.close()
+
+
+def test_it_has_the_folder_and_the_environment_of_each_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process = worker.call(os.getpid)
+    assert process != os.getpid()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FAIRWAY_ENVIRONMENT", "own")
+    assert worker.call(os.getcwd) == str(tmp_path)
+    assert worker.call(os.getenv, "FAIRWAY_ENVIRONMENT") == "own"
+    assert worker.call(os.getpid) == process
+
+
+def test_what_it_raises_is_raised_with_all_that_it_says(tmp_path: Path) -> None:
+    with pytest.raises(UserError) as caught:
+        worker.call(find_target, "none")
+    assert [each.id for each in caught.value.findings] == ["unknown-target"]
+    with pytest.raises(FileNotFoundError) as missing:
+        worker.call(os.listdir, str(tmp_path / "none"))
+    assert missing.value.filename == str(tmp_path / "none")
+    with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+        worker.call(divmod, 1, 0)
+
+
+def test_an_error_is_the_same_in_another_process() -> None:
+    found = Finding("a", "is wrong", "hint", "path", location=Location("f", 1, 2, "text"))
+    error = pickle.loads(pickle.dumps(Refused([found], exit_code=5)))
+    assert type(error) is Refused
+    assert (error.findings, error.exit_code, str(error)) == ((found,), 5, "is wrong\n  hint")
+
+
+def test_a_run_goes_to_another_process_without_what_was_read_of_it(tmp_path: Path) -> None:
+    run = Run(tmp_path)
+    run.__dict__["engine"] = open  # as a connection, it cannot go there
+    assert pickle.loads(pickle.dumps(run)).__dict__ == {"folder": tmp_path}
+
+
+def test_a_call_without_end_ends_its_process_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also within one function of C, which no signal interrupts."""
+    process = worker.call(os.getpid)
+    with monkeypatch.context() as limits:
+        limits.setattr(worker, "CPU", 0.3)
+        with pytest.raises(OverLimit):
+            worker.call(sum, range(10**12))
+        with pytest.raises(UserError) as caught:
+            worker.look_at_job(sum, range(10**12))
+    assert (caught.value.findings[0].id, caught.value.exit_code) == ("heavy-job", 2)
+    assert worker.call(os.getpid) != process
+
+
+@pytest.mark.skipif(memory_limit.taken() is None, reason="the system does not say what it has")
+def test_a_call_that_takes_too_much_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "MEMORY", 1 << 26)
+    with pytest.raises(OverLimit):
+        worker.call(list, range(10**10))
+    assert worker.call(len, "abc") == 3
+
+
+def test_a_call_that_returns_too_much_is_refused() -> None:
+    with pytest.raises(OverLimit):
+        worker.call(bytes, 33 << 20)
+
+
+def test_a_process_that_was_killed_while_it_waited_is_replaced() -> None:
+    process = worker.call(os.getpid)
+    os.kill(process, 9)
+    worker._idle[0]._process.wait()
+    assert worker.call(len, "abc") == 3
+
+
+def test_a_lifted_call_has_no_limit() -> None:
+    usual = resource.getrlimit(resource.RLIMIT_DATA)
+    limited = worker.call(signal.getitimer, signal.ITIMER_PROF)
+    assert limited[0] > 0
+    lifted = worker.call(
+        eval,
+        "[worker := __import__('fairway_runner.worker').worker, worker.lift(),"
+        " worker.signal.getitimer(worker.signal.ITIMER_PROF),"
+        " worker.resource.getrlimit(worker.resource.RLIMIT_DATA)][2:]",
+    )
+    assert lifted == [(0.0, 0.0), usual]
