@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import anyio
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from fairway_web.door import Door
 
 LARGEST_BODY = 1 << 20  # bytes of a request
+_PATIENCE = 60.0  # seconds for all of them
+_MOST_REQUESTS = 64  # of one of several people at once, live logs too
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -39,6 +42,7 @@ class Guard:
     def __init__(self, app: ASGIApp, door: Door) -> None:
         self._app = app
         self._door = door
+        self._open: Counter[str] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one request."""
@@ -54,8 +58,12 @@ class Guard:
             answer = _refuse(scope, refused.status, refused.code, refused.message)
             await answer(scope, receive, send)
             return
-        with visited(visit):
-            await _until(visit.person.ends, self._app, scope, receive, send)
+        self._open[visit.person.id] += 1
+        try:
+            with visited(visit):
+                await _until(visit.person.ends, self._app, scope, receive, send)
+        finally:
+            self._open[visit.person.id] -= 1
 
     async def _visit(self, scope: Scope) -> Visit:
         """Who asks; Refused where nothing is told them."""
@@ -71,14 +79,20 @@ class Guard:
             raise Refused(413, "too-large", _TOO_LARGE)
         if path in OPEN_PATHS:
             return Visit(ALONE)
-        return Visit(await door.person(headers, path), door.audit)
+        person = await door.person(headers, path)
+        if person.is_named and self._open[person.id] >= _MOST_REQUESTS:
+            message = (
+                f"{_MOST_REQUESTS} of your requests are answered at once: wait for one of them"
+            )
+            raise Refused(429, "too-many-requests", message)
+        return Visit(person, door.audit)
 
 
-_TOO_LARGE = f"more than {LARGEST_BODY:,} bytes"
+_TOO_LARGE = f"more than {LARGEST_BODY:,} bytes, or sent for longer than {_PATIENCE:g} s"
 
 
 def too_large(scope: Scope) -> Response:
-    """What is said to a request that is too long."""
+    """What is said to a request that is too long, or takes too long."""
     return _refuse(scope, 413, "too-large", _TOO_LARGE)
 
 
@@ -111,12 +125,17 @@ def _refuse(scope: Scope, status: int, code: str, message: str) -> Response:
 
 
 def _bounded(receive: Receive) -> Receive:
-    """The body of a request, of which no more is read than is allowed."""
-    left = LARGEST_BODY
+    """The body of a request, of which no more is read than is allowed, nor for longer."""
+    left, end = LARGEST_BODY, anyio.current_time() + _PATIENCE
 
     async def bounded() -> Message:
-        nonlocal left
-        message = await receive()
+        nonlocal left, end
+        with anyio.move_on_after(end - anyio.current_time()) as limit:
+            message = await receive()
+        if limit.cancelled_caught:
+            return {"type": "http.disconnect"}
+        if not message.get("more_body", False):
+            end = float("inf")  # what comes next is that the caller goes
         left -= len(message.get("body", b""))
         return message if left >= 0 else {"type": "http.disconnect"}
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import logging
 import os
 import secrets
 import signal
@@ -15,6 +17,7 @@ import uvicorn
 
 from fairway_core.findings import UserError
 from fairway_web.app import application, shared_application
+from fairway_web.connections import Connection
 from fairway_web.following import Follower
 
 if TYPE_CHECKING:
@@ -29,7 +32,10 @@ if TYPE_CHECKING:
 
 LOOPBACK = "127.0.0.1"
 _GRACE = 2  # seconds that open streams have at the end
+_BACKLOG = 16  # connections that are taken at once, before there is room for them
 _RECORD = "serve.json"
+
+_LOG = logging.getLogger("fairway")
 
 
 def _token() -> str:
@@ -148,15 +154,11 @@ def serve_shared(
     _answer(app, listener, ready, _made(store), follower)
 
 
-def _answer(
-    app: ASGIApp,
-    listener: socket.socket,
-    ready: Callable[[], None],
-    recorded: AbstractContextManager[None],
-    follower: Follower,
-) -> None:
-    config = uvicorn.Config(
+def config_of(app: ASGIApp) -> uvicorn.Config:
+    """How the server answers."""
+    return uvicorn.Config(
         app,
+        http=Connection,
         log_level="warning",
         access_log=False,  # the address of the login has the token
         server_header=False,
@@ -165,8 +167,33 @@ def _answer(
         # Nothing between us and the browser says who it is.
         proxy_headers=False,
         ws="none",
+        backlog=_BACKLOG,
     )
-    server = uvicorn.Server(config)
+
+
+class _Server(uvicorn.Server):
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Says in a line, as the rest, where a connection cannot be taken."""
+        asyncio.get_running_loop().set_exception_handler(_say)
+        await super().startup(sockets)
+
+
+def _say(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    error = context.get("exception")
+    if isinstance(error, OSError):
+        _LOG.warning("%s: %s", context["message"], error.strerror)
+    else:
+        loop.default_exception_handler(context)
+
+
+def _answer(
+    app: ASGIApp,
+    listener: socket.socket,
+    ready: Callable[[], None],
+    recorded: AbstractContextManager[None],
+    follower: Follower,
+) -> None:
+    server = _Server(config_of(app))
     told = False
 
     def end(_number: int, _frame: object) -> None:
@@ -177,7 +204,7 @@ def _answer(
     # uvicorn ends in order, then raises the signal again: the record must go before we do.
     signal.signal(signal.SIGTERM, end)
     with listener, recorded:
-        listener.listen(128)
+        listener.listen(_BACKLOG)
         ready()
         follower.start()
         try:

@@ -23,7 +23,7 @@ from fairway_web.app import application, shared_application
 from fairway_web.behind_proxy import BehindProxy
 from fairway_web.following import Follower
 from fairway_web.identity import Verifier
-from fairway_web.server import on_loopback
+from fairway_web.server import config_of, on_loopback
 from fairway_web.signing_keys import Published, SigningKeys
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def url(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     (store.base.parent / "fairway.yaml").write_text("{}\n")
     address = on_loopback(0)
     app = application(store, address.token, address.hosts, address.cookie, address.code)
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off", ws="none"))
+    server = uvicorn.Server(config_of(app))
     address.listener.listen(16)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [address.listener]})
     thread.start()

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import anyio
 import pytest
+from starlette.responses import PlainTextResponse
 
-from fairway_web.guard import LARGEST_BODY
+from fairway_web import guard
+from fairway_web.guard import LARGEST_BODY, Guard
+from fairway_web.roles import Person, Role
 
 if TYPE_CHECKING:
     from conftest import MakeRun
+    from starlette.datastructures import Headers
     from starlette.testclient import TestClient
+    from starlette.types import Message, Receive, Scope, Send
 
 ORIGIN = "http://127.0.0.1:8765"
 ADDRESSES = ["/", "/compare", "/targets", "/metrics", "/static/page.js", "/api/v1/runs", "/no"]
@@ -120,3 +126,53 @@ def test_health_needs_no_token_and_tells_nothing(anyone: TestClient) -> None:
 def test_refusals_of_rest_are_findings(anyone: TestClient) -> None:
     answer = anyone.get("/api/v1/runs")
     assert answer.json()["findings"][0]["id"] == "no-token"
+
+
+def test_a_person_has_a_number_of_requests_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard, "_MOST_REQUESTS", 2)
+    told: list[tuple[str, int]] = []
+
+    async def answered() -> None:
+        going, ended = anyio.Semaphore(0), anyio.Event()
+
+        async def app(scope: Scope, receive: Receive, send: Send) -> None:
+            going.release()
+            await ended.wait()
+            await PlainTextResponse("")(scope, receive, send)
+
+        guarded = Guard(app, _Named())
+
+        async def ask(person: str) -> None:
+            async def send(message: Message) -> None:
+                if message["type"] == "http.response.start":
+                    told.append((person, message["status"]))
+
+            headers = [(b"authorization", person.encode())]
+            scope = {"type": "http", "method": "GET", "path": "/", "headers": headers}
+            await guarded(scope, anyio.sleep_forever, send)
+
+        async with anyio.create_task_group() as group:
+            for person in ("ann", "ann", "bob"):
+                group.start_soon(ask, person)
+                await going.acquire()
+            await ask("ann")
+            assert told == [("ann", 429)]
+            ended.set()
+        await ask("ann")
+
+    anyio.run(answered)
+    assert sorted(told) == [("ann", 200)] * 3 + [("ann", 429), ("bob", 200)]
+
+
+class _Named:
+    """A door through which everybody comes who says a name."""
+
+    audit = None
+
+    def is_here(self, *_: object, **__: object) -> bool:
+        return True
+
+    is_wanted = is_ours = is_here
+
+    async def person(self, headers: Headers, *_: object, **__: object) -> Person:
+        return Person(headers["authorization"], "name", Role.READER)
