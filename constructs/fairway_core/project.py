@@ -35,7 +35,8 @@ AnyTarget = Annotated[
 
 
 class Serve(Model):
-    """How `fairway serve --behind-proxy` is reached, and by whom; there is no secret in it."""
+    """How `fairway serve --behind-proxy` is reached, by whom, and what for; there is no secret in
+    it."""
 
     url: str | None = None
     """The URL that people open: https://NAME, without a path."""
@@ -43,6 +44,8 @@ class Serve(Model):
     """The ID of the Entra ID tenant in which they sign in."""
     audience: str | None = None
     """The ID of the application that they sign in to."""
+    targets: tuple[str, ...] = ()
+    """The names of the targets that Submitters may use; Operators may use all."""
 
     @field_validator("url")
     @classmethod
@@ -60,6 +63,15 @@ class Serve(Model):
         if tenant is not None and not _ID.fullmatch(tenant.lower()):
             raise ValueError("write the tenant's ID: az account show --query tenantId -o tsv")
         return None if tenant is None else tenant.lower()
+
+    @field_validator("targets")
+    @classmethod
+    def _are_elsewhere(cls, targets: tuple[str, ...]) -> tuple[str, ...]:
+        if "local" in targets:
+            raise FieldError(
+                "`local` is the machine of the server, which Submitters may not use", "leave it out"
+            )
+        return targets
 
     @field_validator("audience")
     @classmethod
@@ -81,7 +93,7 @@ class Project(Model):
     """Who is notified about runs whose job has no `notify:`, on targets that can send
     notifications."""
     serve: Serve = Field(default_factory=Serve)
-    """URL and sign-in of `fairway serve --behind-proxy`."""
+    """URL, sign-in and targets of `fairway serve --behind-proxy`."""
 
     @model_validator(mode="after")
     def _hosts_are_named(self) -> Self:

@@ -19,12 +19,13 @@ if TYPE_CHECKING:
 
 _REFUSALS = {
     401: "the token is missing or invalid",
-    403: "the request came from a page of another site, or the role does not allow it",
+    403: "the request came from a page of another site, or the role does not allow it there",
     404: "there is no such run, task, file, target, node or environment",
     409: "the run is in the wrong state",
     413: "the request is too long",
     421: "the server has another name",
     422: "a mistake in the request",
+    429: "many requests of this person are answered now",
     502: "a service failed",
     503: "the keys of the sign-in cannot be fetched",
 }

@@ -35,14 +35,14 @@ ACTIONS = {
     ),
     "submit": (
         Role.SUBMITTER,
-        "check and submit jobs, with the code of the project, of an earlier run, or their own",
+        "submit jobs to listed targets, with code of the project, of an earlier run, or their own",
     ),
     "steer": (Role.SUBMITTER, "cancel and retry the runs that they submitted here"),
     "steer-all": (Role.OPERATOR, "cancel and retry all runs"),
     "nodes": (Role.OPERATOR, "drain and resume nodes"),
     "here": (
         Role.OPERATOR,
-        "run jobs on the machine of the server, and submit code from its other folders",
+        "run jobs on all targets and the server's machine, and submit code of its other folders",
     ),
 }
 """Each thing that can be done: the least role for it, and what it is in words."""

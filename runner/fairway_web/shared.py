@@ -10,7 +10,7 @@ from fairway_core.findings import UserError
 from fairway_core.project import Serve
 from fairway_core.yaml_text import parse_yaml
 from fairway_runner.live.cloud import chosen_cloud
-from fairway_runner.targets.lookup import server_settings
+from fairway_runner.targets.lookup import find_target, server_settings
 from fairway_web.behind_proxy import BehindProxy
 from fairway_web.identity import Verifier
 from fairway_web.signing_keys import SigningKeys, fetched
@@ -41,6 +41,8 @@ def door_of(store: RunStore, given: Mapping[str, str | None]) -> BehindProxy:
         message = f"--behind-proxy needs {', '.join(missing)}"
         hint = "give them, or write url, tenant and audience below `serve:` in fairway.yaml"
         raise UserError.of("bad-value", message, hint)
+    for name in known.targets:
+        find_target(name)
     cloud = chosen_cloud()
     fetch = partial(fetched, cloud.login, str(known.tenant), cloud.authorities)
     verifier = Verifier(SigningKeys(fetch), str(known.audience))

@@ -23,6 +23,7 @@ from fairway_runner.submit.rerun import submitted
 from fairway_runner.targets.lookup import all_targets
 from fairway_web.acting import checking, submitting
 from fairway_web.html import fragment, page
+from fairway_web.steering import usable
 from fairway_web.submitting import UNNAMED, Asked
 
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ class SubmitPage:
             "templates": list(all_templates(Path.cwd())),
             "files": list(islice(_job_files(self._runs.base.parent), _MOST_FILES)),
             "runs": [run.id for run, _ in reversed(latest)],
-            "targets": list(all_targets()),
+            "targets": usable(all_targets()),
         }
 
     def _fields(self, form: Mapping[str, str]) -> dict[str, str]:

@@ -32,7 +32,7 @@ from fairway_web.project import Runs
 from fairway_web.roles import may, visit, visited
 from fairway_web.sent import Sent
 from fairway_web.standing import told
-from fairway_web.steering import not_here
+from fairway_web.steering import require_targets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -210,7 +210,7 @@ def _looked_at(runs: Runs, asked: Asked, laid: Laid | None, *, copies: bool) -> 
             copies=copies,
         ) as (prepared, _):
             ready = Ready(prepared)
-            _require_elsewhere(ready)
+            require_targets(ready.targets)
             yield ready
         return
     file = asked.file or UNNAMED
@@ -230,7 +230,7 @@ def _looked_at(runs: Runs, asked: Asked, laid: Laid | None, *, copies: bool) -> 
         asks=asks,
         copies=copies,
     )
-    _require_elsewhere(ready)
+    require_targets(ready.targets)
     yield ready
 
 
@@ -272,9 +272,3 @@ def _sent_text(asked: Asked, file: str) -> str:
     if len(file) > _LONGEST_NAME or unfit_character(file) or "\n" in file:
         raise UserError.of("bad-value", "`file` is not the name of a file", "call it job.yaml")
     return asked.job
-
-
-def _require_elsewhere(ready: Ready) -> None:
-    """UserError for a job on this machine, of those who may not."""
-    if ready.uses_this_machine and not may("here"):
-        raise not_here("name another with `target`")

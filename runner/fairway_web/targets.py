@@ -18,6 +18,7 @@ from fairway_web.acting import acting
 from fairway_web.audit import audited
 from fairway_web.html import fragment, page
 from fairway_web.roles import may
+from fairway_web.steering import usable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -102,6 +103,7 @@ class Targets:
         facts["columns"] = _more(facts["nodes"])
         runs = {node["run"] for node in facts["nodes"] if node["run"]}
         facts["known"] = {name for name in runs if self._has(name)}
+        facts["takes_jobs"] = bool(may("submit") and usable([target.name]))
         able = node_actions(target) if may("nodes") else ()
         facts["actions"] = [each for each in _ACTIONS if each in able]
         return facts

@@ -84,6 +84,7 @@ def test_the_server_knows_the_targets_that_it_can_reach(stacks: dict[str, dict[s
             "url": "https://runs.example.org",
             "tenant": "11111111-2222-3333-4444-555555555555",
             "audience": "66666666-7777-8888-9999-000000000000",
+            "targets": ["nd", "pool"],
         }
     }
 

@@ -121,8 +121,9 @@ class WebPage:
             "changed": ["systemctl", "--no-block", "try-restart", "fairway-web-proxy.service"],
         }
 
-    def _serve(self) -> Mapping[str, str]:
-        return {"url": self.url, "tenant": self.tenant, "audience": self.client_id}
+    def _serve(self) -> Mapping[str, object]:
+        known = {"url": self.url, "tenant": self.tenant, "audience": self.client_id}
+        return {**known, "targets": [each.name for each in self.targets]}
 
     def _targets(self) -> list[dict[str, object]]:
         """As the server reaches them from inside of the network, with the account of its runs."""

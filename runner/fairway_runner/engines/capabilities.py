@@ -176,14 +176,6 @@ def runs_here(engine: str) -> bool:
     return capabilities(engine).runs_here
 
 
-def uses_this_machine(target: Target) -> bool:
-    """Whether what runs there could read what we can: its tasks are processes of this machine, or
-    this machine itself is the host of the cluster, on which we start them as ourselves."""
-    from fairway_runner.engines.remote.connection import is_here
-
-    return runs_here(target.engine) or (target.access is not None and is_here(target.access.host))
-
-
 def require(job: Job, target: Target) -> None:
     """Refuses what no job can have on this target, whatever its state."""
     able, findings = capabilities(target.engine), []

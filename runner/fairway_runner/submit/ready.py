@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from fairway_core.findings import Finding
+    from fairway_core.target import Target
     from fairway_runner.jobs.job_file import JobFile
     from fairway_runner.runs.store import Run, RunRecord, RunStore
     from fairway_runner.submit.steps import PreparedSteps
@@ -52,18 +53,16 @@ class Ready:
         return [each.record.target for each in others]
 
     @property
-    def uses_this_machine(self) -> bool:
-        """Whether some of it may run with what this machine has."""
-        from fairway_runner.engines.capabilities import uses_this_machine
+    def targets(self) -> list[Target]:
+        """All on which some of it may run."""
         from fairway_runner.runs import steps
         from fairway_runner.targets.lookup import find_target
 
         made = self.prepared
         if isinstance(made, Prepared):
-            names = {each.record.target for each in (made, *made.next)}
-        else:
-            names = {each["target"] for each in json.loads(made.files[steps.FILE])["steps"]}
-        return any(uses_this_machine(find_target(name)) for name in names)
+            return [each.plan.engine.target for each in (made, *made.next)]
+        names = {each["target"] for each in json.loads(made.files[steps.FILE])["steps"]}
+        return [find_target(name) for name in sorted(names)]
 
     def sign(self, by: dict[str, str]) -> None:
         """Writes down who submits it: their name and id."""

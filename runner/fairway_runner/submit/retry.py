@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from fairway_agent import record
 from fairway_agent.plan import Retry
 from fairway_core.findings import UserError
-from fairway_runner.engines.capabilities import uses_this_machine
 from fairway_runner.runs import steps
 from fairway_runner.runs.folder import running
 from fairway_runner.runs.records import FINAL_STATES
@@ -21,6 +20,7 @@ from fairway_runner.targets.lookup import find_target
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from fairway_core.target import Target
     from fairway_runner.runs.results import TaskResult
     from fairway_runner.runs.store import Run
 
@@ -55,13 +55,11 @@ def retry(run: Run, *, failed_only: bool = False) -> list[int]:
     return chosen
 
 
-def retries_here(run: Run) -> bool:
-    """Whether some of it would run with what this machine has."""
+def targets_of(run: Run) -> list[Target]:
+    """Where its tasks would run again."""
     if steps.has_steps(run.folder):
-        targets = [find_target(each.target) for each in steps.read(run.folder)]
-    else:
-        targets = [run.engine.target]
-    return any(map(uses_this_machine, targets))
+        return [find_target(each.target) for each in steps.read(run.folder)]
+    return [run.engine.target]
 
 
 def _is_due(task: TaskResult, *, failed_only: bool) -> bool:

@@ -33,6 +33,7 @@ _DOCS = Path(__file__).parents[3] / "docs" / "serve.md"
 ANN = {"name": "ann@example.org", "id": "id-ann"}
 BOB = {"name": "bob@example.org", "id": "id-bob"}
 OURS = {"Origin": "https://runs.example.org"}
+CALLS = ("check", "render", "runs")
 
 
 def submitted_by(run: Run, by: dict[str, str]) -> Run:
@@ -325,7 +326,7 @@ def test_a_submitter_takes_nothing_but_the_project_from_the_server(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "fairway.yaml").write_text(
-        "targets:\n- {name: far, engine: ssh, nodes: {min: 1, max: 1},"
+        "serve: {targets: [far]}\ntargets:\n- {name: far, engine: ssh, nodes: {min: 1, max: 1},"
         " ssh: {host: h, user: u, shared: /s}}\n"
     )
     client = sign_in("Submitter")
@@ -355,19 +356,21 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     some = "nodes: {min: 1, max: 1}"
     (tmp_path / "fairway.yaml").write_text(
+        "serve: {targets: [far, box, near, nd]}\n"
         f"targets:\n- {{name: far, engine: ssh, {some}, ssh: {{host: h, user: u, shared: /s}}}}\n"
         f"- {{name: box, engine: ssh, {some}, ssh: {{host: localhost, user: u, shared: /s}}}}\n"
+        f"- {{name: near, engine: ssh, {some}, ssh: {{host: 127.1.2.3, user: u, shared: /s}}}}\n"
         f"- {{name: nd, engine: slurm, {some}, slurm: {{host: {socket.gethostname()}, user: u,"
         " partition: p, shared: /s}}\n"
     )
 
 
 @pytest.mark.usefixtures("here")
-@pytest.mark.parametrize("target", ["box", "nd"])
+@pytest.mark.parametrize("target", ["box", "near", "nd"])
 def test_a_cluster_of_the_servers_machine_is_that_machine(
     sign_in: SignIn, make_run: MakeRun, target: str
 ) -> None:
-    """Its programs are started there without a connection, as the account of the server."""
+    """Its programs are started there as the account of the server."""
     client = sign_in("Submitter")
     refused = "your role does not let you run jobs on the machine of the server"
     steps = f"name: a\ntarget: far\nsteps:\n  one: {{command: 'true', target: {target}}}\n"
@@ -409,10 +412,40 @@ def far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What is asked of a target that is not the server's machine."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "fairway.yaml").write_text(
-        "targets:\n- {name: far, engine: ssh, nodes: {min: 1, max: 1},"
+        "serve: {targets: [far]}\ntargets:\n- {name: far, engine: ssh, nodes: {min: 1, max: 1},"
         " ssh: {host: h, user: u, shared: /s}}\n"
     )
     return {"target": ["far"], "offline": True}
+
+
+def test_a_submitter_uses_the_targets_that_are_listed_alone(
+    sign_in: SignIn, make_run: MakeRun, tmp_path: Path, far: dict[str, Any]
+) -> None:
+    file = tmp_path / "fairway.yaml"
+    file.write_text(file.read_text().replace("targets: [far]", "targets: []"))
+    client, asked = sign_in("Submitter"), {"job": JOB, **far}
+    steps = "name: a\nsteps:\n  one: {command: 'true'}\n"
+    run = submitted_by(make_run("job-a", state="failed", engine="ssh"), ANN)
+    (run.folder / "target.json").write_text(json.dumps(find_target("far").record()))
+    answers = [
+        *(client.post(f"/api/v1/{call}", json=asked, headers=OURS) for call in CALLS),
+        client.post("/api/v1/check", json={**asked, "job": steps}, headers=OURS),
+        client.post("/api/v1/runs/job-a/retry", headers=OURS),
+    ]
+    for answer in answers:
+        assert answer.status_code == 403, answer.text
+        assert "your role does not let you use the target `far`" in answer.text
+    assert 'option value="far"' not in client.get("/submit?once=abcdef").text
+    client = sign_in("Operator")
+    assert client.post("/api/v1/check", json=asked, headers=OURS).is_success
+    assert 'option value="far"' in client.get("/submit?once=abcdef").text
+    file.write_text(file.read_text().replace("targets: []", "targets: [far]"))
+    client = sign_in("Submitter")
+    answer = client.post("/api/v1/check", json=asked, headers=OURS)
+    assert answer.is_success, answer.text
+    page = client.get("/submit?once=abcdef").text
+    assert 'option value="far"' in page
+    assert 'option value="local"' not in page
 
 
 @pytest.mark.parametrize("kind", ["job", "set", "steps", "run"])

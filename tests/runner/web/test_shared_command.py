@@ -192,6 +192,17 @@ def test_the_file_of_the_project_is_checked(project: Path, fairway: RunFairway) 
     assert "port" in err
 
 
+@pytest.mark.parametrize(("listed", "found"), [("local", "bad-value"), ("none", "unknown-target")])
+def test_server_with_target_that_submitters_cannot_have_does_not_start(
+    project: Path, fairway: RunFairway, listed: str, found: str
+) -> None:
+    (project / "fairway.yaml").write_text(f"serve: {{targets: [{listed}]}}\n")
+    code, _, err = fairway(project, "serve", "--behind-proxy", *OPTIONS)
+    assert code == 2
+    assert f"[{found}]" in err
+    assert f"`{listed}`" in err
+
+
 def test_a_proxy_of_the_same_group_uses_the_socket(
     project: Path, fairway: RunFairway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
