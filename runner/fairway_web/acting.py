@@ -18,11 +18,17 @@ T = TypeVar("T")
 
 MOST = 100
 """Runs that are acted on at once; further ones wait. Most of the time such a thread sleeps."""
+_MOST_READS = 40
 _MOST_CHECKS = 4  # these compute, each in a process
 _MOST_SUBMISSIONS = 16  # these have a process too, which waits for targets
 _FAILED = 5  # as commands end
 
 _limiters: RunVar[dict[str, CapacityLimiter]] = RunVar("limiters")
+
+
+async def reading(function: Callable[..., T], *arguments: object) -> T:
+    """Calls a function that reads what there is."""
+    return await _called("read", _MOST_READS, function, *arguments)
 
 
 async def acting(function: Callable[..., T], *arguments: object) -> T:

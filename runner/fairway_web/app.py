@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from anyio import to_thread
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -13,7 +12,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from fairway_core.findings import UserError
-from fairway_web.acting import file_error
+from fairway_web.acting import file_error, reading
 from fairway_web.alone import ByToken
 from fairway_web.audit import audited
 from fairway_web.costs import Costs
@@ -95,7 +94,7 @@ def _pages(
 
     async def prometheus(request: Request) -> Response:
         refresher.watch()
-        text = await to_thread.run_sync(metrics, runs)
+        text = await reading(metrics, runs)
         return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
 
     app = Starlette(

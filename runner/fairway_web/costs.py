@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from anyio import to_thread
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
@@ -14,6 +13,7 @@ from fairway_core.suggestions import did_you_mean
 from fairway_runner.moments import moment
 from fairway_runner.runs.accounting import BY, grouped, run_cost_facts, total, uses
 from fairway_runner.runs.query import Wanted, select
+from fairway_web.acting import reading
 from fairway_web.html import page
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Costs:
 
     async def _facts(self, query: Mapping[str, str]) -> dict[str, Any]:
         self._refresher.watch()
-        return await to_thread.run_sync(self._read, query)
+        return await reading(self._read, query)
 
     def _read(self, query: Mapping[str, str]) -> dict[str, Any]:
         by, since = query.get("by") or "run", query.get("since") or ""

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from anyio import to_thread
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
@@ -22,7 +21,7 @@ from fairway_core.environment import read_environment
 from fairway_core.environment.selection import known_environments
 from fairway_core.findings import UserError, finding_facts
 from fairway_core.suggestions import did_you_mean
-from fairway_web.acting import checking
+from fairway_web.acting import checking, reading
 from fairway_web.html import page
 
 if TYPE_CHECKING:
@@ -62,7 +61,7 @@ class Environments:
 
     async def list(self, request: Request) -> Response:
         """Their names and files."""
-        known = await to_thread.run_sync(known_environments)
+        known = await reading(known_environments)
         return JSONResponse([{"name": name, "file": str(file)} for name, file in known.items()])
 
     async def check(self, request: Request) -> Response:
@@ -81,7 +80,7 @@ class Environments:
 
     async def list_page(self, request: Request) -> Response:
         """Those of the project, and those that come with Fairway."""
-        known = await to_thread.run_sync(known_environments)
+        known = await reading(known_environments)
         return page("environments.html.j2", title="Environments", environments=known)
 
     async def page(self, request: Request) -> Response:

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import anyio
-from anyio import to_thread
 
 from fairway_agent.log_marks import split_label
 from fairway_core.findings import UserError
 from fairway_runner.runs.chosen import chosen_task, task_name
 from fairway_runner.runs.log_lines import ranks_wanted, require_labels
+from fairway_web.acting import reading
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -250,7 +250,7 @@ async def follow(
     while True:
         watch(run.id)
         try:
-            state, found = await to_thread.run_sync(_look, run, logs, ends)
+            state, found = await reading(_look, run, logs, ends)
         except (UserError, OSError):
             return  # the next request is told what is wrong with the run
         if any(now > before for now, before in zip(found.ends, ends, strict=True)):

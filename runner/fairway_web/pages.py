@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlencode
 
-from anyio import to_thread
 from starlette.datastructures import QueryParams
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
@@ -19,7 +18,7 @@ from fairway_runner.runs.report.overlay import overlay
 from fairway_runner.runs.report.page import sections
 from fairway_runner.runs.steps import has_steps
 from fairway_web import files, logs
-from fairway_web.acting import acting
+from fairway_web.acting import acting, reading
 from fairway_web.audit import may_steer
 from fairway_web.html import fragment, page
 from fairway_web.listing import STATES, compared, listed
@@ -73,7 +72,7 @@ class Pages:
         is_fragment = bool(request.query_params.get("fragment"))
         given = request.query_params.items()
         query = {name: value for name, value in given if value and name != "fragment"}
-        found = await to_thread.run_sync(listed, self._runs, QueryParams(query))
+        found = await reading(listed, self._runs, QueryParams(query))
         followed = self._follower.findings if self._follower is not None else ()
         facts: dict[str, Any] = {
             "title": "Runs",
@@ -91,7 +90,7 @@ class Pages:
         self._refresher.watch(run.id)
         task = request.query_params.get("task", "0")
         rank = request.query_params.get("rank", "")
-        facts = await to_thread.run_sync(_run_facts, run, task, rank)
+        facts = await reading(_run_facts, run, task, rank)
         return page("run.html.j2", title=f"{run.id} · {facts['task']}", **facts)
 
     async def sections(self, request: Request) -> Response:
@@ -99,7 +98,7 @@ class Pages:
         run = self._runs.find(request.path_params["run"])
         self._refresher.watch(run.id)
         is_final = run.status.is_final  # before the sections: they show no less than that
-        answer = HTMLResponse(await to_thread.run_sync(sections, run))
+        answer = HTMLResponse(await reading(sections, run))
         answer.headers["Fairway-Final"] = "yes" if is_final else "no"
         return answer
 
@@ -107,7 +106,7 @@ class Pages:
         """Runs side by side, by parameters, last metrics and curves."""
         by_time = request.query_params.get("by") == "time"
         runs, left_out = compared(self._runs, request)
-        records, curves = await to_thread.run_sync(_side_by_side, runs, by_time)
+        records, curves = await reading(_side_by_side, runs, by_time)
         address = "/compare?" + urlencode({"run": [run.id for run in runs]}, doseq=True)
         return page(
             "compare.html.j2",

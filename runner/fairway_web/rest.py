@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from anyio import to_thread
 from starlette.responses import (
     FileResponse,
     JSONResponse,
@@ -20,7 +19,7 @@ from fairway_runner.runs.detail import Detail
 from fairway_runner.runs.facts import run_facts, target_facts
 from fairway_runner.runs.steps import has_steps, to_begin
 from fairway_web import files, logs, standing
-from fairway_web.acting import acting, checking, submitting
+from fairway_web.acting import acting, checking, reading, submitting
 from fairway_web.listing import columns_of, compared, listed
 from fairway_web.scripts import script
 from fairway_web.steering import cancel_run, retry_run
@@ -93,7 +92,7 @@ class Rest:
         query, unanswered = request.query_params, list[Finding]()
         if flag(request, "fresh"):
             unanswered = await acting(standing.look_at_all, self._runs, columns_of(query))
-        found = await to_thread.run_sync(listed, self._runs, query)
+        found = await reading(listed, self._runs, query)
         answer = JSONResponse(list(found.runs))
         answer.headers["Findings"] = standing.findings_header([*unanswered, *found.findings])
         if found.older:
@@ -105,7 +104,7 @@ class Rest:
         asked = read_asked(await request.body())
         run, warnings = await submitting(self._submitting.submit, asked)
         self._refresher.watch()
-        facts = await to_thread.run_sync(_started, run)
+        facts = await reading(_started, run)
         beside = {"Location": f"/api/v1/runs/{run.id}"}
         beside["Findings"] = standing.findings_header(warnings)
         return JSONResponse(facts, 201, beside)
@@ -113,12 +112,12 @@ class Rest:
     async def wanted(self, request: Request) -> Response:
         """Takes the list of the pieces of some code, and says which it has not."""
         body = await request.body()
-        return JSONResponse(await to_thread.run_sync(self._submitting.sent.wanted, body))
+        return JSONResponse(await reading(self._submitting.sent.wanted, body))
 
     async def keep(self, request: Request) -> Response:
         """Takes a piece of code."""
         digest, body = request.path_params["digest"], await request.body()
-        found = await to_thread.run_sync(self._submitting.sent.keep, digest, body)
+        found = await reading(self._submitting.sent.keep, digest, body)
         return JSONResponse(found, 201)
 
     async def check(self, request: Request) -> Response:
@@ -135,21 +134,21 @@ class Rest:
         """A run as `fairway show --json` prints it."""
         run = self._run(request)
         self._refresher.watch()
-        return JSONResponse(await to_thread.run_sync(lambda: Detail.of(run).to_json()))
+        return await reading(lambda: JSONResponse(Detail.of(run).to_json()))
 
     async def state(self, request: Request) -> Response:
         """Where a run stands, by the beginning of its ID too; `fresh` asks its target first."""
         text = request.path_params["run"]
-        run = await to_thread.run_sync(standing.find, self._runs, text)
+        run = await reading(standing.find, self._runs, text)
         self._refresher.watch(run.id)
         if flag(request, "fresh"):
             await acting(standing.look, run)
-        return JSONResponse(await to_thread.run_sync(standing.facts, run))
+        return JSONResponse(await reading(standing.facts, run))
 
     async def compare(self, request: Request) -> Response:
         """Runs side by side, as `fairway compare --json` prints them."""
         runs, _ = compared(self._runs, request)
-        return JSONResponse(await to_thread.run_sync(compare, runs))
+        return await reading(lambda: JSONResponse(compare(runs)))
 
     async def log(self, request: Request) -> Response:
         """What a task printed, or `all`, from a byte on: as text, or as events where those are
@@ -161,7 +160,7 @@ class Rest:
         if is_raw and (rank or (task == logs.ALL and not is_live)):
             hint = "leave `rank` out, and name a task unless you ask for events"
             raise UserError.of("bad-value", "`raw` is for one whole log", hint)
-        asked = await to_thread.run_sync(
+        asked = await reading(
             *((logs.Logs.raw_of, run, task) if is_raw else (logs.Logs.of, run, task, rank))
         )
         starts = asked.starts(request.headers.get("last-event-id") or query.get("from", ""))
@@ -169,7 +168,7 @@ class Rest:
         if is_live:
             events = logs.follow(run, asked, starts, self._refresher.watch)
             return StreamingResponse(events, media_type="text/event-stream")
-        found = await to_thread.run_sync(lambda: asked.parts(starts, ended=run.status.is_final))
+        found = await reading(lambda: asked.parts(starts, ended=run.status.is_final))
         text = found.text.encode("utf-8", "surrogateescape")
         return PlainTextResponse(text, headers={"Next-Offset": found.offsets})
 
@@ -177,13 +176,13 @@ class Rest:
         """The script of a task."""
         run, task = self._run(request), request.query_params.get("task", "0")
         logs.log_of(run, task)  # refuses what is no task
-        return PlainTextResponse(await to_thread.run_sync(script, run, task))
+        return PlainTextResponse(await reading(script, run, task))
 
     async def outputs(self, request: Request) -> Response:
         """The files that tasks have kept, with their sizes; of very many a part, and the address of
         the next."""
         run, start = self._run(request), _count(request, "from", "a number of files")
-        found, more = await to_thread.run_sync(files.outputs, run, start)
+        found, more = await reading(files.outputs, run, start)
         answer = JSONResponse(found)
         if more:
             following = f"/api/v1/runs/{run.id}/outputs?from={start + len(found)}"
@@ -193,14 +192,14 @@ class Rest:
     async def output(self, request: Request) -> Response:
         """One of them, never shown inline: a page in it must not run as ours."""
         run, path = self._run(request), request.path_params["path"]
-        file = await to_thread.run_sync(files.output, run, path)
+        file = await reading(files.output, run, path)
         return FileResponse(file, media_type="application/octet-stream", filename=file.name)
 
     async def cancel(self, request: Request) -> Response:
         """Ends a run early, or one task of it; answers when that has ended."""
         run, task = self._run(request), request.query_params.get("task") or None
         await acting(cancel_run, run, task)
-        return JSONResponse(await to_thread.run_sync(standing.cancelled, run, task))
+        return JSONResponse(await reading(standing.cancelled, run, task))
 
     async def retry(self, request: Request) -> Response:
         """Runs the unsuccessful tasks of an ended run again."""

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlencode
 
-from anyio import to_thread
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
@@ -21,7 +20,7 @@ from fairway_runner.jobs.templates import all_templates
 from fairway_runner.runs.query import Wanted, select
 from fairway_runner.submit.rerun import submitted
 from fairway_runner.targets.lookup import all_targets
-from fairway_web.acting import checking, submitting
+from fairway_web.acting import checking, reading, submitting
 from fairway_web.html import fragment, page
 from fairway_web.steering import usable
 from fairway_web.submitting import UNNAMED, Asked
@@ -66,7 +65,7 @@ class SubmitPage:
             # In the address, so that going back to it submits no second run.
             query = urlencode({"from": chosen, "once": self._once()})
             return RedirectResponse(f"/submit?{query}", 303)
-        fields = {**await to_thread.run_sync(self._begun, chosen), "once": once}
+        fields = {**await reading(self._begun, chosen), "once": once}
         return await self._page(fields, chosen=chosen)
 
     async def act(self, request: Request) -> Response:
@@ -107,7 +106,7 @@ class SubmitPage:
         status: int = 200,
     ) -> Response:
         found = findings or []
-        facts = await to_thread.run_sync(self._choices)
+        facts = await reading(self._choices)
         return page(
             "submit.html.j2",
             status,

@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
-from anyio import to_thread
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
@@ -14,7 +13,7 @@ from fairway_core.findings import UserError
 from fairway_runner.targets.facts import target_facts
 from fairway_runner.targets.lookup import all_targets, find_target
 from fairway_runner.targets.nodes import act_on_node, node_actions, nodes_of
-from fairway_web.acting import acting
+from fairway_web.acting import acting, reading
 from fairway_web.audit import audited
 from fairway_web.html import fragment, page
 from fairway_web.roles import may
@@ -57,28 +56,28 @@ class Targets:
 
     async def list(self, request: Request) -> Response:
         """As `fairway targets list --offline --json` prints them."""
-        return JSONResponse(await to_thread.run_sync(_all))
+        return JSONResponse(await reading(_all))
 
     async def nodes(self, request: Request) -> Response:
         """As `fairway nodes list --json` prints them."""
-        target = await to_thread.run_sync(find_target, request.path_params["target"])
+        target = await reading(find_target, request.path_params["target"])
         return JSONResponse(await acting(_nodes, target))
 
     async def act_on_node(self, request: Request) -> Response:
         """Drains or resumes one."""
-        target = await to_thread.run_sync(find_target, request.path_params["target"])
+        target = await reading(find_target, request.path_params["target"])
         node, action = request.path_params["node"], request.path_params["action"]
         await acting(_act, target, action, [node])
         return JSONResponse({"node": node, "action": action})
 
     async def list_page(self, request: Request) -> Response:
         """Where jobs can be sent."""
-        return page("targets.html.j2", title="Targets", targets=await to_thread.run_sync(_all))
+        return page("targets.html.j2", title="Targets", targets=await reading(_all))
 
     async def page(self, request: Request) -> Response:
         """One target, and its nodes as they are now."""
         name = request.path_params["target"]
-        target = await to_thread.run_sync(find_target, name)
+        target = await reading(find_target, name)
         facts = await acting(self._facts, target)
         draw = fragment if request.query_params.get("fragment") else page
         return draw("target.html.j2", title=name, name=name, **facts)
@@ -86,7 +85,7 @@ class Targets:
     async def act(self, request: Request) -> Response:
         """What a button does to the nodes that are ticked."""
         form = parse_qs((await request.body()).decode("utf-8", "replace"))
-        target = await to_thread.run_sync(find_target, request.path_params["target"])
+        target = await reading(find_target, request.path_params["target"])
         nodes = list(dict.fromkeys(form.get("node", [])))
         if not nodes:
             raise UserError.of("bad-value", "no node was selected", "go back, and tick some")

@@ -352,6 +352,26 @@ def test_a_pattern_that_takes_without_end_is_stopped_in_a_thread_too(
         assert pool.submit(last_values, log, sound).result() == {"loss": 2.0}
 
 
+def test_search_that_was_stopped_is_not_begun_again(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each look at the page of its run would wait for the whole limit, and all others behind."""
+    monkeypatch.setattr(cpu_limit, "CPU_LIMIT", 0.2)
+    monkeypatch.setattr(metrics, "_SLOW", {})
+    begun: list[object] = []
+    real = metrics._limited
+    monkeypatch.setattr(metrics, "_limited", lambda *given: begun.append(given) or real(*given))
+    log.write_text("a" * 60 + "!\n")
+    for _ in range(3):
+        with pytest.raises(UserError, match="metric `slow`"):
+            last_values(log, compile_patterns({"slow": r"((?:a+)+)$"}))
+    assert len(begun) == 1
+    log.write_text("a" * 60 + "\n")  # it has gone on
+    with pytest.raises(UserError, match="metric `other`"):
+        last_values(log, compile_patterns({"other": r"((?:a+)+)!$"}))
+    assert len(begun) == 2
+
+
 def test_values_of_several_metrics_come_line_by_line() -> None:
     both = compile_patterns({"b": r"b=(\d)", "a": r"a=(\d)"})
     found = metric_logs.values_in([b"a=1 b=2", b"", b"b=3 a=4 a=5"], both)

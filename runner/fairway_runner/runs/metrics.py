@@ -8,7 +8,7 @@ import math
 import re
 import threading
 import zlib
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING
 
@@ -28,6 +28,9 @@ _KEPT = ".metrics.json"
 _WORTH = 1 << 20  # this many bytes of a log take longer to read than to keep what they say
 _BEFORE = 1 << 16  # bytes by which a log is known again
 _ALONE = threading.Lock()
+_SLOW: dict[int, None] = {}
+"""Searches that were stopped: who looks at the page of such a run again does not wait again."""
+_MOST_SLOW = 1000
 
 
 def compile_patterns(metrics: Mapping[str, str]) -> Patterns:
@@ -45,13 +48,18 @@ def metric_log(
 
 def search(name: str, pattern: re.Pattern[str], texts: Sequence[str]) -> Found:
     """The values of a metric in some texts; UserError where its pattern takes too long."""
+    known = hash((pattern.pattern, *texts))
+    # In another thread nothing could stop it, nor would any thread go on meanwhile.
+    is_apart = threading.current_thread() is not threading.main_thread()
     try:
-        # In another thread nothing could stop it, nor would any thread go on meanwhile.
-        if threading.current_thread() is not threading.main_thread():
-            with _ALONE:
-                return worker.call(_limited, pattern, texts)
-        return _limited(pattern, texts)
+        with _ALONE if is_apart else nullcontext():
+            if known in _SLOW:
+                raise cpu_limit.OverLimit
+            return worker.call(_limited, pattern, texts) if is_apart else _limited(pattern, texts)
     except cpu_limit.OverLimit:
+        if len(_SLOW) >= _MOST_SLOW:
+            _SLOW.pop(next(iter(_SLOW)), None)
+        _SLOW[known] = None
         raise UserError.of("slow-metric", *too_slow(name, pattern)) from None
 
 
