@@ -19,7 +19,7 @@ from fairway_runner.engines.engine import engine_for
 from fairway_runner.jobs.job import Job
 from fairway_runner.runs.records import RunRecord
 from fairway_runner.runs.store import Run, RunStore
-from fairway_runner.submit import recorded
+from fairway_runner.submit import recorded, task_lines
 from fairway_runner.submit.plan import Plan
 
 if TYPE_CHECKING:
@@ -99,3 +99,12 @@ def test_lines_that_are_no_text_leave_no_half_of_a_run(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"tasks\.jsonl: missing or damaged"):
         _made(tmp_path / "b", {"tasks.jsonl": recorded.pieces(run, "tasks.jsonl")})
     assert not list((tmp_path / "b" / ".fairway" / "runs").iterdir())
+
+
+def test_lines_that_would_fill_a_disk_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(task_lines, "_MOST", 100)
+    lines = task_lines.TaskLines()
+    lines.append("x" * 100)
+    with pytest.raises(UserError) as caught:
+        lines.append("x")
+    assert [each.id for each in caught.value.findings] == ["heavy-job"]
