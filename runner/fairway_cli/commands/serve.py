@@ -65,7 +65,7 @@ def command(
 
     With --behind-proxy it verifies the token of each person instead, and goes by their app role:
     Reader, Submitter or Operator. URL, tenant and audience may stand below `serve:` in
-    fairway.yaml.
+    fairway.yaml, which also lists the targets that Submitters may use.
     """
     settings = {"url": public_url, "tenant": tenant, "audience": audience}
     _require_options_that_agree(behind_proxy, settings, socket, address, port, open_)
