@@ -36,7 +36,10 @@ if TYPE_CHECKING:
     from fairway_constructs.identity import Grant, Identity
     from fairway_constructs.idle_stop import IdleStop
     from fairway_constructs.kubernetes.cluster import KubernetesCluster
-    from fairway_constructs.kubernetes.configuration import KubernetesConfiguration
+    from fairway_constructs.kubernetes.configuration import (
+        KubernetesConfiguration,
+        KubernetesFoundation,
+    )
     from fairway_constructs.kubernetes.node_pool import KubernetesNodePool
     from fairway_constructs.lustre import BlobImport, Lustre
     from fairway_constructs.monitoring import Monitoring
@@ -86,6 +89,7 @@ __all__ = [
     "IdleStop",
     "KubernetesCluster",
     "KubernetesConfiguration",
+    "KubernetesFoundation",
     "KubernetesNodePool",
     "Lustre",
     "MachineProxy",
@@ -139,7 +143,7 @@ _NAMES = {
     "idle_stop": "IdleStop",
     "identity": "Grant Identity",
     "kubernetes.cluster": "KubernetesCluster",
-    "kubernetes.configuration": "KubernetesConfiguration",
+    "kubernetes.configuration": "KubernetesConfiguration KubernetesFoundation",
     "kubernetes.node_pool": "KubernetesNodePool",
     "lustre": "BlobImport Lustre",
     "monitoring": "Monitoring",

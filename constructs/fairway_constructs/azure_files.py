@@ -58,7 +58,7 @@ class AzureFiles(Component):
             lifecycle=kept(protect),
         )
         if protect:
-            lock(self, place=place, id=id, resource_id=account_id)
+            lock(self, place=place, id=id, on=self.account)
         self.throughput_mbps = spec.throughput_mbps
         self.limited_by = spec.limited_by
         self.mount = Mount(

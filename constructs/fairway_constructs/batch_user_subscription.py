@@ -53,7 +53,7 @@ class BatchUserSubscription(Component):
             for_machines=True,
         )
         if protect:
-            lock(self, place=place, id="batch-vault", resource_id=vault.id)
+            lock(self, place=place, id="batch-vault", on=vault)
         self.vault_id = vault.id
         self.vault_url = vault.vault_uri
         give = partial(give_role, self, principal_id=service_principal, new=False)

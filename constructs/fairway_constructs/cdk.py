@@ -287,6 +287,10 @@ class Resource(_Element, TerraformResource):
         _add_dependencies(self)
         return self._attributes
 
+    def _comes_after(self) -> Iterator[Resource]:
+        """Resources made before this one and destroyed after it; asked as the stack is written."""
+        yield from ()
+
     def reference(self, path: str) -> str:
         """A reference to any attribute, for example "identity[0].principal_id"."""
         return self.get_string_attribute(path)
@@ -334,7 +338,8 @@ def _address(element: TerraformElement, scope: Construct, id: str) -> str:  # no
 
 
 def _add_dependencies(element: Resource | DataSource) -> None:
-    """Adds what `node.add_dependency` was told, of it or of what is around it, to `depends_on`.
+    """Adds what `node.add_dependency` was told, of it or of what is around it, to `depends_on`,
+    and what it comes after.
 
     cdktf itself makes nothing of that. To ask costs time, so nothing is asked of constructs of
     ours whose `node` was never read.
@@ -348,6 +353,8 @@ def _add_dependencies(element: Resource | DataSource) -> None:
         for address in _addresses(dependency, outside.stack)
         if address != element.terraform_address
     ]
+    if isinstance(element, Resource):
+        found += [each.terraform_address for each in element._comes_after()]
     if found:
         element.depends_on = list(dict.fromkeys([*(element.depends_on or []), *found]))
 

@@ -103,7 +103,7 @@ class Lustre(Component):
             depends_on=ready,
         )
         if protect:
-            lock(self, place=place, id=id, resource_id=self.file_system.id)
+            lock(self, place=place, id=id, on=self.file_system)
         self.throughput_mbps = spec.throughput_mbps
         self.limited_by = spec.limited_by
         self.mount = Mount(

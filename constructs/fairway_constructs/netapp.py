@@ -49,7 +49,7 @@ class NetApp(Component):
         path = f"{place.environment}-{name}"
         self.volume = self._volume(name, place, spec, path, subnet_id, clients, kept(protect))
         if protect:
-            lock(self, place=place, id=f"netapp-{name}-volume", resource_id=self.volume.id)
+            lock(self, place=place, id=f"netapp-{name}-volume", on=self.volume)
         self.throughput_mbps = spec.throughput_mbps
         self.limited_by = spec.limited_by
         self.mount = nfs_mount(

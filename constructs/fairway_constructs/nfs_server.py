@@ -170,7 +170,7 @@ class NfsServer(Component):
             )
             if protect:
                 id = f"nfs-{self._name}-disk-{lun}"  # noqa: A001
-                lock(self, place=self._place, id=id, resource_id=disk_id)
+                lock(self, place=self._place, id=id, on=disk)
             disks.append(disk)
         return disks, attachments
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from fairway_constructs.azurerm.management_lock import ManagementLock
-from fairway_constructs.cdk import Lifecycle
+from fairway_constructs.cdk import Lifecycle, Resource, surroundings
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from fairway_constructs.cdk import Construct
     from fairway_constructs.placement import Placement
+
+# The arguments that name the resource in which another lies, by its id or by its name.
+_INSIDE = ("scope", "storage_account_id", "target_resource_id", "recovery_vault_name")
 
 
 def kept(protect: bool) -> Lifecycle | None:
@@ -17,13 +22,43 @@ def kept(protect: bool) -> Lifecycle | None:
     return Lifecycle(prevent_destroy=True) if protect else None
 
 
-def lock(scope: Construct, *, place: Placement, id: str, resource_id: str) -> ManagementLock:  # noqa: A002
+def lock(scope: Construct, *, place: Placement, id: str, on: Resource) -> ManagementLock:  # noqa: A002
     """A delete lock on a resource that holds data: Azure refuses to delete it for anyone."""
-    return ManagementLock(
+    made = _Lock(
         scope,
         f"{id}-lock",
         name=place.name("management_lock", id),
-        scope_=resource_id,
+        scope_=on.reference("id"),
         lock_level="CanNotDelete",
         notes="Holds data; `protect: true` in the environment file.",
     )
+    made.on = on
+    return made
+
+
+class _Lock(ManagementLock):
+    """Azure deletes nothing below a lock, so it goes before what lies there, and comes after it."""
+
+    on: Resource
+
+    def _comes_after(self) -> Iterator[Resource]:
+        """All that lies in the locked resource, at any depth, as far as it is in this stack."""
+        left = [each for each in surroundings(self).stack.node.find_all() if _is_inside(each)]
+        around: list[Resource] = [self.on]
+        while around:
+            tokens = list(vars(around.pop()).get("_tokens", {}).values())
+            found = [each for each in left if _names(each, tokens)]
+            left = [each for each in left if each not in found]
+            around += found
+            yield from found
+
+
+def _is_inside(construct: object) -> TypeGuard[Resource]:
+    """Whether it is a resource that may lie in another; a lock is no obstacle to another."""
+    return isinstance(construct, Resource) and not isinstance(construct, ManagementLock)
+
+
+def _names(resource: Resource, tokens: Sequence[str]) -> bool:
+    """Whether the arguments that say in what it lies have one of these references."""
+    named = [str(resource._attributes.get(each)) for each in _INSIDE]
+    return any(token in name for token in tokens for name in named)

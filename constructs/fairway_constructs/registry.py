@@ -69,7 +69,7 @@ class Registry(Component):
         self.id = self.registry.id
         self.login_server = self.registry.login_server
         if protect:
-            lock(self, place=place, id="registry", resource_id=self.id)
+            lock(self, place=place, id="registry", on=self.registry)
 
     @property
     def pull_grant(self) -> Grant:

@@ -119,7 +119,7 @@ class Storage(Component):
             self, account_id=account_id, expire_days=expire_days or {}, version_days=_KEPT_DAYS
         )
         if protect:
-            lock(self, place=place, id="storage", resource_id=account_id)
+            lock(self, place=place, id="storage", on=self.account)
 
     def _container(self, name: str, account_id: str, protect: bool) -> StorageContainer:
         return StorageContainer(

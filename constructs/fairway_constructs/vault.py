@@ -91,7 +91,7 @@ class Vault(Component):
         self.id = self.vault.id
         self.url = self.vault.vault_uri
         if protect:
-            lock(self, place=place, id="vault", resource_id=self.id)
+            lock(self, place=place, id="vault", on=self.vault)
 
     @property
     def read_grant(self) -> Grant:

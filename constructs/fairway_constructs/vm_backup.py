@@ -94,7 +94,7 @@ def _vault(scope: Construct, place: Placement, protect: bool) -> RecoveryService
             lifecycle=kept(protect),
         )
         if protect:
-            lock(stack, place=place, id=id, resource_id=vault.id)
+            lock(stack, place=place, id=id, on=vault)
         return vault
 
     return once(scope, "backup-vault", place, make)

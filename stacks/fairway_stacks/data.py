@@ -14,11 +14,11 @@ from fairway_stacks.stack import ROLES, EnvironmentStack
 
 if TYPE_CHECKING:
     from fairway_constructs.azurerm.private_endpoint import PrivateEndpoint
-    from fairway_constructs.azurerm.storage_container import StorageContainer
     from fairway_constructs.batch_account import BatchAccount
     from fairway_constructs.encryption import CustomerKey
     from fairway_constructs.existing_network import ExistingNetwork
     from fairway_constructs.existing_storage import ExistingStorage
+    from fairway_constructs.kubernetes.configuration import KubernetesFoundation
     from fairway_constructs.monitoring import Monitoring
     from fairway_constructs.network import Network
     from fairway_constructs.registry import ExistingRegistry, Registry
@@ -34,7 +34,9 @@ class DataStack(EnvironmentStack):
 
     The Batch account is here and its pools are not: it holds the history of jobs, and its
     quota is granted to it by name. Idle it costs nothing. Of Slurm the munge key's vault and
-    the disk with jobs and history are here, and the scheduler itself is not.
+    the disk with jobs and history are here, and the scheduler itself is not; of Kubernetes the
+    manifests and the identity of nodes. Azure deletes no role under a lock: so every role on what
+    has one is here too.
 
     `monitoring`, where the environment has it, is here too: its logs outlive the clusters.
     """
@@ -61,7 +63,7 @@ class DataStack(EnvironmentStack):
             )
             for name, spec in environment.filesystems.items()
         }
-        self.configuration = self._configuration() if environment.node_pools else None
+        self.kubernetes = self._kubernetes() if environment.node_pools else None
         self.batch = self._batch() if environment.has_pools else None
         self._let_researchers_in()
         self.slurm = self._slurm(environment.scheduler) if environment.scheduler else None
@@ -134,19 +136,17 @@ class DataStack(EnvironmentStack):
             roles.append("lustre")
         return [subnets[role].id for role in roles]
 
-    def _configuration(self) -> StorageContainer:
-        """For what Flux reads: neither nodes' nor researchers' roles are on it."""
-        from fairway_constructs.azurerm.storage_container import StorageContainer
-        from fairway_constructs.protection import kept
+    def _kubernetes(self) -> KubernetesFoundation:
+        from fairway_constructs.kubernetes.configuration import KubernetesFoundation
         from fairway_core.environment.kubernetes import CONFIGURATION
 
-        return StorageContainer(
+        return KubernetesFoundation(
             self,
-            f"container-{CONFIGURATION}",
-            name=CONFIGURATION,
+            place=self.place,
             storage_account_id=self.storage.id,
-            container_access_type="private",
-            lifecycle=kept(self._environment.protect),
+            name=CONFIGURATION,
+            grants={"pull_images": self.registry.pull_grant} if self.registry else {},
+            protect=self._environment.protect,
         )
 
     def _storage_key(self) -> CustomerKey:

@@ -69,8 +69,8 @@ class KubernetesStack:
         )
 
     def _cluster(self, network: Network | ExistingNetwork) -> KubernetesCluster:
-        environment, registry = self._environment, self._data.registry
-        monitoring = self._data.monitoring
+        environment, monitoring = self._environment, self._data.monitoring
+        assert self._data.kubernetes is not None, "an environment with node pools has one"
         # Of a network that is there already nobody knows; its owner writes routes.
         routes = environment.network.existing or isinstance(environment.network.egress, Firewall)
         return KubernetesCluster(
@@ -78,10 +78,10 @@ class KubernetesStack:
             place=self._stack.place,
             spec=self._spec,
             subnet_id=self._subnet.id,
+            kubelet=self._data.kubernetes.kubelet,
             outbound="userDefinedRouting" if routes else "userAssignedNATGateway",
             allowed=environment.access.allowed,
             egress_address=network.egress_address,
-            grants={"pull_images": registry.pull_grant} if registry else {},
             placements=referred_to(environment.node_pools, "proximity_placement_group"),
             workspace_id=monitoring.workspace_id if monitoring else None,
         )
@@ -102,8 +102,8 @@ class KubernetesStack:
 
     def configure(self, targets: Sequence[Target]) -> None:
         """Puts into the cluster what jobs on these targets need, by Flux."""
-        container, identity, spec = self._data.configuration, self._data.identity, self._spec
-        assert container is not None, "an environment with node pools has one"
+        foundation, identity, spec = self._data.kubernetes, self._data.identity, self._spec
+        assert foundation is not None, "an environment with node pools has one"
         assert identity is not None, "an environment with node pools has one"
         mounted = {mount for pool in self._environment.node_pools.values() for mount in pool.mounts}
         texts = manifests(
@@ -119,7 +119,7 @@ class KubernetesStack:
             client_id=identity.client_id,
         )
         KubernetesConfiguration(
-            self._stack, cluster=self.cluster, container=container, manifests=texts
+            self._stack, cluster=self.cluster, container=foundation.container, manifests=texts
         )
 
     def _volume(self, name: str) -> Volume:

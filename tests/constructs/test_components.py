@@ -364,7 +364,7 @@ def _own_classes() -> Iterator[type]:
             own = inspect.isclass(value) and value.__module__ == found.name
             # Of a dataclass it is a field: the scope of a role assignment.
             made = own and "scope" in inspect.signature(value.__init__).parameters
-            if made and not is_dataclass(value):
+            if made and not is_dataclass(value) and not value.__name__.startswith("_"):
                 yield value
 
 

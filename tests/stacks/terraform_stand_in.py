@@ -1,7 +1,9 @@
 """A program in place of Terraform, for the order in which it is called and what becomes of it.
 
 It needs no provider. TERRAFORM_STAND_IN names a folder: `calls.jsonl` gets a line a call, and
-`faults.json`, where it is there, says what goes wrong: {"STACK COMMAND": FAULT}.
+`faults.json`, where it is there, says what goes wrong: {"STACK COMMAND": FAULT}. A stack with a
+file `STACK.azure.json` has these resources, {ADDRESS: {"there": BOOL, "values": VALUES}}: what its
+configuration does not name is destroyed, and below a lock Azure refuses that.
 """
 
 import json
@@ -81,6 +83,62 @@ if lacks and (not reads or (HERE / f"{lacks}.applied").exists()):
     lacks = ""
 if command == "apply":
     (HERE / f"{stack}.applied").touch()
+
+azure_file = HERE / f"{stack}.azure.json"
+azure = json.loads(azure_file.read_text()) if azure_file.exists() else {}
+
+
+def changes_in_azure():
+    """What becomes of each resource of the file, locks last: they depend on what is below."""
+    for address, each in sorted(azure.items(), key=lambda item: "lock" in item[0]):
+        kind, _, name = address.partition(".")
+        wanted = name in document["resource"].get(kind, {})
+        actions = {(True, False): "delete", (False, True): "create"}.get((each["there"], wanted))
+        yield {
+            "address": address,
+            "mode": "managed",
+            "type": kind,
+            "name": name,
+            "provider_name": "hashicorp/azurerm",
+            "change": {
+                "actions": [actions or "no-op"],
+                "before": each["values"] if each["there"] else None,
+                "after": each["values"] if wanted else None,
+            },
+        }
+
+
+def apply_to_azure(plan):
+    """Terraform destroys in the opposite order of what depends on what, and makes then."""
+    made = [each for each in plan if each["change"]["actions"] == ["create"]]
+    gone = [each for each in plan if each["change"]["actions"] == ["delete"]]
+    for each in [*reversed(gone), *made]:
+        scopes = [
+            other["values"]["scope"]
+            for address, other in azure.items()
+            if other["there"] and address.startswith("azurerm_management_lock.")
+        ]
+        below = str((each["change"]["before"] or {}).get("id")).startswith(tuple(scopes))
+        if each in gone and below and "management_lock" not in each["address"]:
+            what = 'unexpected status 409 (409 Conflict) with error: ScopeLocked: The scope "/s" '
+            diagnose(what + "cannot perform delete operation", "", address=each["address"])
+            sys.exit(1)
+        azure[each["address"]]["there"] = each in made
+        azure_file.write_text(json.dumps(azure))
+        if fault == "killed":
+            sys.exit(137)
+
+
+if azure and command in ("plan", "show", "apply"):
+    if command == "plan":
+        out = next(a for a in arguments if a.startswith("-out=")).removeprefix("-out=")
+        Path(out).write_text(json.dumps(list(changes_in_azure())))
+    elif command == "apply":
+        apply_to_azure(json.loads(Path(arguments[-1]).read_text()))
+    else:
+        changes = json.loads(Path(arguments[-1]).read_text())
+        print(json.dumps({"format_version": "1.2", "resource_changes": changes}))
+    sys.exit(0)
 
 if command == "plan":
     out = next(a for a in arguments if a.startswith("-out=")).removeprefix("-out=")

@@ -111,6 +111,50 @@ def test_the_state_is_kept(written: Written, everything: str) -> None:
     _check_open(written(everything + "protect: false\n", state=True))
 
 
+def _below(stack: dict[str, Any], name: str) -> set[str]:
+    """The addresses of the roles on what has that lock, or on what lies in it."""
+    lock = stack["resource"]["azurerm_management_lock"][name]
+    alone = {**stack, "resource": {**stack["resource"], "azurerm_management_lock": {name: lock}}}
+    return {
+        f"azurerm_role_assignment.{role}"
+        for role, body in stack["resource"].get("azurerm_role_assignment", {}).items()
+        if (on := _reference(body["scope"])) and _is_locked(alone, *on)
+    }
+
+
+def _reference(text: str) -> tuple[str, str] | None:
+    found = re.match(r"\$\{(azurerm_\w+)\.([\w-]+)\.", text)
+    return (found[1], found[2]) if found else None
+
+
+def test_a_lock_goes_before_the_roles_below_it(written: Written, everything: str) -> None:
+    """Terraform destroys what depends on another before it, and Azure no role below a lock."""
+    seen = set()
+    for stack in written(everything).values():
+        for name, lock in stack["resource"].get("azurerm_management_lock", {}).items():
+            below = _below(stack, name)
+            assert below <= set(lock.get("depends_on", [])), name
+            seen |= below
+    assert "azurerm_role_assignment.nodes-outputs" in seen
+    assert "azurerm_role_assignment.storage-key-vault" in seen
+
+
+@pytest.mark.parametrize("file", ENVIRONMENTS, ids=lambda file: file.stem)
+def test_no_stack_has_a_role_below_the_lock_of_another(written: Written, file: Path) -> None:
+    """Else the clusters alone could not be destroyed."""
+    stacks = written(_protected(file.read_text(), True))
+    outputs = {
+        name: output["value"]
+        for stack in stacks.values()
+        for name, output in stack.get("output", {}).items()
+    }
+    for stack in stacks.values():
+        for role, body in stack["resource"].get("azurerm_role_assignment", {}).items():
+            read = re.search(r"outputs\.(cross-stack-output-[\w-]+)\}", body["scope"])
+            on = _reference(outputs[read[1]]) if read else None
+            assert not on or not _is_locked(stacks["data"], *on), role
+
+
 class TestTeardown:
     """docs/teardown.md, step by step."""
 

@@ -42,10 +42,13 @@ class _Attribute(Generic[_T]):
 
 
 class StringAttribute(_Attribute[str]):
-    """A string, read as a string that holds a token."""
+    """A string, read as a string that holds a token: the same one each time."""
 
     def _read(self, element: _Element) -> str:
-        return element.get_string_attribute(self._name)
+        known: dict[str, str] = vars(element).setdefault("_tokens", {})
+        if self._name not in known:
+            known[self._name] = element.get_string_attribute(self._name)
+        return known[self._name]
 
 
 class NumberAttribute(_Attribute[float]):

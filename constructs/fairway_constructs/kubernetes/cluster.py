@@ -64,9 +64,9 @@ class KubernetesCluster(Component):
     """A cluster without local accounts, so that Terraform's state holds no credentials of it.
 
     Kubernetes itself acts as an identity that may put nodes into the subnet; nodes are another,
-    `kubelet`, which may do what `grants` say. With `api_server: private` the API server has an
-    address in the subnet alone, which its public name leads to; otherwise a public one for the
-    public ones of the ranges `allowed` and for `egress_address`, by which it sees the nodes.
+    `kubelet`, such as that of a `KubernetesFoundation`. With `api_server: private` the API server
+    has an address in the subnet alone, which its public name leads to; otherwise a public one for
+    the public ones of the ranges `allowed` and for `egress_address`, by which it sees the nodes.
 
     `outbound` is the way out that the subnet has: by a NAT gateway, or by routes. `placements` are
     proximity placement groups into which nodes are put, by the name of a pool. What AKS and Fairway
@@ -74,9 +74,9 @@ class KubernetesCluster(Component):
     `workspace_id` nodes have the agent that sends to a Log Analytics workspace what it is told to,
     see `Monitoring.watch_kubernetes`.
 
-    >>> cluster = KubernetesCluster(stack, place=place, spec=Kubernetes(), subnet_id=subnet.id)
-    ... # doctest: +SKIP
-    >>> cluster.issuer, cluster.kubelet.client_id  # doctest: +SKIP
+    >>> cluster = KubernetesCluster(stack, place=place, spec=Kubernetes(), subnet_id=subnet.id,
+    ...                             kubelet=foundation.kubelet)  # doctest: +SKIP
+    >>> cluster.issuer, cluster.name  # doctest: +SKIP
     """
 
     def __init__(
@@ -87,18 +87,16 @@ class KubernetesCluster(Component):
         place: Placement,
         spec: Kubernetes,
         subnet_id: str,
+        kubelet: Identity,
         outbound: Outbound = "userAssignedNATGateway",
         allowed: Sequence[IPv4Network | str] = (),
         egress_address: str = "",
-        grants: Mapping[str, Grant] | None = None,
         placements: Mapping[str, str] | None = None,
         workspace_id: str | None = None,
     ) -> None:
         super().__init__(scope, id)
-        self.kubelet = Identity(self, "kubelet", place=place, grants=grants or {})
-        control = Identity(
-            self, "kubernetes", place=place, grants=_grants(subnet_id, self.kubelet.id)
-        )
+        self.kubelet = kubelet
+        control = Identity(self, "kubernetes", place=place, grants=_grants(subnet_id, kubelet.id))
         placed = self._let_place(place, control, placements or {})
         self.name = place.name("kubernetes_cluster")
         self.resource_group = place.resource_group
@@ -126,9 +124,9 @@ class KubernetesCluster(Component):
             workload_identity_enabled=True,
             identity=ClusterIdentity(type="UserAssigned", identity_ids=[control.id]),
             kubelet_identity=KubeletIdentity(
-                client_id=self.kubelet.client_id,
-                object_id=self.kubelet.principal_id,
-                user_assigned_identity_id=self.kubelet.id,
+                client_id=kubelet.client_id,
+                object_id=kubelet.principal_id,
+                user_assigned_identity_id=kubelet.id,
             ),
             **_api_server(spec, allowed, egress_address),
             network_profile=_network(spec, outbound),

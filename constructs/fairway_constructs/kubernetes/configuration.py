@@ -12,9 +12,11 @@ from fairway_constructs.azurerm.kubernetes_flux_configuration import (
     Kustomizations,
 )
 from fairway_constructs.azurerm.storage_blob import StorageBlob
+from fairway_constructs.azurerm.storage_container import StorageContainer
 from fairway_constructs.cdk import Component
-from fairway_constructs.identity_role import give_role
+from fairway_constructs.identity import Grant, Identity
 from fairway_constructs.literal import literal
+from fairway_constructs.protection import kept
 from fairway_constructs.researchers import give_researcher
 from fairway_core.environment.researchers import DEPLOYER
 from fairway_core.kubernetes.flux import NAMESPACE, kustomizations
@@ -22,10 +24,9 @@ from fairway_core.kubernetes.flux import NAMESPACE, kustomizations
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from fairway_constructs.azurerm.role_assignment import RoleAssignment
-    from fairway_constructs.azurerm.storage_container import StorageContainer
     from fairway_constructs.cdk import Construct
     from fairway_constructs.kubernetes.cluster import KubernetesCluster
+    from fairway_constructs.placement import Placement
 
 # What Flux does again by itself, in seconds: read the container, and undo what others have changed.
 _EVERY = 600
@@ -33,14 +34,66 @@ _EVERY = 600
 _TIMEOUT = 1800
 
 
+class KubernetesFoundation(Component):
+    """Survives a Kubernetes cluster: the container of its manifests, and its nodes' identity.
+
+    To write the manifests is to administer the cluster: that is for the deployer, and the nodes,
+    whose identity is `kubelet`, read them for Flux. Nodes may do what `grants` say, besides. With
+    `protect` Terraform does not delete the container.
+
+    >>> foundation = KubernetesFoundation(stack, place=place, storage_account_id=account.id,
+    ...                                   name="manifests")  # doctest: +SKIP
+    >>> foundation.kubelet.client_id, foundation.container.url  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str = "kubernetes",  # noqa: A002
+        *,
+        place: Placement,
+        storage_account_id: str,
+        name: str,
+        grants: Mapping[str, Grant] | None = None,
+        protect: bool = True,
+    ) -> None:
+        super().__init__(scope, id)
+        self.container = StorageContainer(
+            self,
+            f"container-{name}",
+            name=name,
+            storage_account_id=storage_account_id,
+            container_access_type="private",
+            lifecycle=kept(protect),
+        )
+        reads = Grant(
+            role="Storage Blob Data Reader",
+            scope=self.container.id,
+            reason="Flux reads the manifests of the cluster without a key",
+        )
+        self.kubelet = Identity(
+            self,
+            "kubelet",
+            place=place,
+            grants={**(grants or {}), "reads_configuration": reads},
+        )
+        give_researcher(
+            self,
+            "configuration-written",
+            on=self.container.id,
+            person=DEPLOYER,
+            role_name="Storage Blob Data Contributor",
+            reason="Terraform writes the manifests of the cluster",
+        )
+
+
 class KubernetesConfiguration(Component):
     """Manifests as blobs, by their paths, and Flux in the cluster, which applies them in order.
 
-    To write these blobs is to administer the cluster: the deployer writes to the container, and
-    Flux reads it as the nodes. Flux deletes nothing: for a moment, while Terraform replaces a
-    blob, its objects would be gone.
+    Flux reads the container of the foundation as the nodes. It deletes nothing: for a moment,
+    while Terraform replaces a blob, its objects would be gone.
 
-    >>> KubernetesConfiguration(stack, cluster=cluster, container=container,
+    >>> KubernetesConfiguration(stack, cluster=cluster, container=foundation.container,
     ...                         manifests={"jobs/namespace.yaml": "…"})  # doctest: +SKIP
     """
 
@@ -55,8 +108,7 @@ class KubernetesConfiguration(Component):
     ) -> None:
         super().__init__(scope, id)
         self.container = container
-        rights = self._rights(cluster)
-        blobs = [self._blob(path, text, cluster, rights) for path, text in manifests.items()]
+        blobs = [self._blob(path, text, cluster) for path, text in manifests.items()]
         flux = KubernetesClusterExtension(
             self,
             "flux",
@@ -93,29 +145,7 @@ class KubernetesConfiguration(Component):
             depends_on=[flux, *blobs],
         )
 
-    def _rights(self, cluster: KubernetesCluster) -> list[RoleAssignment]:
-        """Who reads the blobs, and who writes them: of the deployers the first."""
-        reads = give_role(
-            self,
-            "kubelet-reads_configuration",
-            on=self.container.id,
-            role_name="Storage Blob Data Reader",
-            principal_id=cluster.kubelet.principal_id,
-            why="Flux reads the manifests of the cluster without a key",
-        )
-        writes = give_researcher(
-            self,
-            "configuration-written",
-            on=self.container.id,
-            person=DEPLOYER,
-            role_name="Storage Blob Data Contributor",
-            reason="Terraform writes the manifests of the cluster",
-        )
-        return [reads, writes]
-
-    def _blob(
-        self, path: str, text: str, cluster: KubernetesCluster, rights: list[RoleAssignment]
-    ) -> StorageBlob:
+    def _blob(self, path: str, text: str, cluster: KubernetesCluster) -> StorageBlob:
         name = path.rpartition("/")[2].removesuffix(".yaml")
         return StorageBlob(
             self,
@@ -126,5 +156,5 @@ class KubernetesConfiguration(Component):
             content_type="application/yaml",
             source_content=literal(text),
             # A role takes minutes to be known everywhere, and so does the cluster to be made.
-            depends_on=[*rights, cluster.cluster],
+            depends_on=[cluster.cluster],
         )

@@ -83,8 +83,8 @@ class SlurmFoundation(Component):
         )
         self.disk = _disk(self, place, disk_gib, protect)
         if protect:
-            lock(self, place=place, id="slurm-vault", resource_id=vault_id)
-            lock(self, place=place, id="slurm-disk", resource_id=self.disk.id)
+            lock(self, place=place, id="slurm-vault", on=self.vault)
+            lock(self, place=place, id="slurm-disk", on=self.disk)
 
 
 def _disk(scope: Construct, place: Placement, gib: int, protect: bool) -> ManagedDisk:

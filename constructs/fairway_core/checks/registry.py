@@ -26,6 +26,7 @@ RULES: Mapping[Subject, tuple[str, ...]] = {
     Subject.TERRAFORM: ("network", "data", "compute", "general"),
     Subject.PLAN: (
         "changes",
+        "locks",
         "nodes",
         "kubernetes",
         "servers",

@@ -34,6 +34,9 @@ WAITS_FOR = "fairway_waits_for"
 """In a plan that was made with outputs which are only promised: the stacks that are to have them.
 """
 
+UNLOCKED = "fairway_unlocked"
+"""In a plan: the addresses of locks that were left out of it, which the next plan makes."""
+
 # The key that each line of Terraform's machine-readable log has.
 _LEVEL = "@level"
 _REMOTE_STATE = "terraform_remote_state"
@@ -200,9 +203,10 @@ def _check_shape(data: Mapping[str, Any], file: Path) -> None:
     outputs = {} if data.get("output_changes") is None else data["output_changes"]
     if not isinstance(outputs, dict) or not all(_has_actions(each) for each in outputs.values()):
         raise _no_plan(file, "`output_changes` is not what Terraform writes")
-    waits = data.get(WAITS_FOR, [])
-    if not isinstance(waits, list) or not all(isinstance(name, str) for name in waits):
-        raise _no_plan(file, f"`{WAITS_FOR}` is not a list of stacks")
+    for key in (WAITS_FOR, UNLOCKED):
+        names = data.get(key, [])
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise _no_plan(file, f"`{key}` is not a list of names")
 
 
 def _is_change(change: Any) -> bool:

@@ -10,7 +10,7 @@ from fairway_core.findings import Finding, Severity, UserError
 from fairway_core.review.changes import Action, Change, changes_of, drift_of
 from fairway_core.review.digest import digest_of, digest_of_stack
 from fairway_core.review.outputs import OutputChange, output_changes
-from fairway_core.review.plan import ROLES
+from fairway_core.review.plan import ROLES, UNLOCKED
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -227,6 +227,18 @@ def _review_stack(
 
 def _shortcomings(plan: Plan, state: str) -> list[Finding]:
     """That a plan is not all that there is."""
+    left_out = plan.data.get(UNLOCKED)
+    if left_out:
+        locks = ", ".join(f"`{address}`" for address in left_out)
+        return [
+            Finding(
+                "left-unlocked",
+                f"{locks} would not be there once {plan.stack} is applied: Azure deletes nothing "
+                "below a lock",
+                "`fairway deploy` puts it back right after; so does the next plan of this stack",
+                severity=Severity.WARNING,
+            )
+        ]
     if state == "failed":
         return [
             Finding(

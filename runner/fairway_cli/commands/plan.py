@@ -77,9 +77,12 @@ def command(
 
     form = form_of(markdown=markdown, json_=json_)
     before = [plan for each in base or () for plan in base_plans(each, say)]
-    make = plan_offline if offline else plan_live
     with files_can_be_written(), plan_folder(out) as folder:
-        plans = make(environment, folder, say)
+        plans = (
+            plan_offline(environment, folder, say)
+            if offline
+            else plan_live(environment, folder, say, allowed(allow))
+        )
         left = [] if offline else left_behind(in_order(usual_outdir()))
         found = Reviewer(before, allowed(allow), left, prices).review(plans)
         if report:

@@ -17,7 +17,7 @@ from fairway_simulator.azure.identity import NOBODY
 from fairway_simulator.azure.resource_ids import ResourcePath
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from fairway_simulator.azure.compute import Compute
     from fairway_simulator.azure.store import ResourceStore
@@ -37,6 +37,7 @@ _KUBERNETES = [
 ]
 
 _ROLE_FILTER = re.compile(r"roleName eq '((?:[^']|'')*)'", re.IGNORECASE)
+_LOCK = "microsoft.authorization/locks"
 _SERVICES = re.compile(r"/(blob|file|queue|table)services/default$")
 
 
@@ -45,6 +46,9 @@ def answer(
 ) -> Answer:
     """The status and the body that a request gets."""
     store = compute.store
+    locked = list(_locked(store, path)) if method == "DELETE" else []
+    if locked:
+        return _scope_locked(path, locked)
     of_compute = compute.answer(method, path, body)
     if of_compute is not None:
         return of_compute
@@ -141,6 +145,29 @@ def _act(store: ResourceStore, path: ResourcePath) -> Answer:
     if action == "exporttemplate":
         return 200, {"template": (resource.get("properties") or {}).get("template") or {}}
     return 200, {}
+
+
+def _locked(store: ResourceStore, path: ResourcePath) -> Iterator[str]:
+    """The scopes whose locks hold the resource, or something in it; a lock is held by none.
+
+    Source: Azure documentation, "Lock your Azure resources to protect your infrastructure": what
+    lies in a locked scope inherits its locks, and a group with a locked resource is not deleted.
+    """
+    if path.type == _LOCK:
+        return
+    for lock in store.of_type(_LOCK):
+        scope = lock.scope.lower()
+        if f"{path.key}/".startswith(f"{scope}/") or scope.startswith(f"{path.key}/"):
+            yield lock.scope
+
+
+def _scope_locked(path: ResourcePath, locked: Sequence[str]) -> Answer:
+    scopes = ", ".join(f"'{scope}'" for scope in locked)
+    message = (
+        f"The scope '{path.text}' cannot perform delete operation because following scope(s) "
+        f"are locked: {scopes}. Please remove the lock and try again."
+    )
+    return refused(409, "ScopeLocked", message)
 
 
 def _missing(path: ResourcePath) -> Answer:

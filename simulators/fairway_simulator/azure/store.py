@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fairway_simulator.azure.additions import complete
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from fairway_simulator.azure.resource_ids import ResourcePath
 
@@ -80,13 +80,10 @@ class ResourceStore:
             found = [each for path, each in self._resources.values() if collection.holds(path)]
             return copy.deepcopy(found)
 
-    def of_type(self, type_: str, name: str) -> Iterator[str]:
-        """The ids of all resources of a type, given in lower case, and of that name."""
+    def of_type(self, type_: str) -> tuple[ResourcePath, ...]:
+        """The paths of all resources of a type, given in lower case."""
         with self._lock:
-            paths = [path for path, _ in self._resources.values()]
-        for path in paths:
-            if path.type == type_ and path.name.lower() == name.lower():
-                yield path.text
+            return tuple(path for path, _ in self._resources.values() if path.type == type_)
 
     @property
     def vault_host(self) -> str:

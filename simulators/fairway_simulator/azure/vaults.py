@@ -45,7 +45,8 @@ class Vaults:
             return refused(401, "Unauthorized", "AKV10022: Invalid audience.")
         _, name, kind, *rest = (*path.parts, "", "")
         action = _ACTIONS.get(method, "")
-        vault = next(self._store.of_type("microsoft.keyvault/vaults", name), "")
+        known = self._store.of_type("microsoft.keyvault/vaults")
+        vault = next((each.text for each in known if each.name.lower() == name.lower()), "")
         if kind != "secrets" or not action or not vault:
             return refused(404, "NotFound", f"Nothing is at {path.text}.")
         if rights and not rights.allow(principal_of(token), action, vault, data=True):

@@ -5,6 +5,8 @@ applies that very plan. A stack that waited for outputs of another one when the 
 planned when they are there: on a terminal all that is left is shown and asked for, and elsewhere
 the deployment stops and writes the review of that, which is to be approved next. Who approves it
 approves what waits in it too, as it is shown there: so a change takes two approvals at most.
+A stack that was planned without some of its locks is planned again right after: what only puts
+them back is applied, anything else is to be approved.
 Exits with 2 where something is not as approved, with 3 where data would be lost, and with 5
 where Terraform failed; stacks that were done stay done.
 """
@@ -16,6 +18,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from fairway_core.findings import UserError
+from fairway_core.review.changes import Action
 from fairway_core.review.facts import review_facts
 from fairway_core.review.promise import not_as_promised
 from fairway_stacks.app import usual_outdir
@@ -43,6 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from pathlib import Path
 
+    from fairway_core.review.changes import Change
     from fairway_core.review.review import Review, StackReview
 
 # How many names of resources a message has.
@@ -123,7 +127,7 @@ class _Deployment:
 
     def approved_by_person(self) -> dict[str, Approved]:
         """Shows what all stacks would do, as far as it is known, and asks."""
-        found = self.reviewer.review(plan_in_turn(self.stacks, self.folder, say))
+        found = self.reviewer.review(self._plan_all())
         self._agreed(found, "the stacks that are planned here")
         return approved_of(review_facts(found))
 
@@ -176,16 +180,20 @@ class _Deployment:
             self._stop_for_approval(
                 f"{stack.name} waited when the review was made, so its plan has not been reviewed"
             )
-        plans = plan_in_turn(left, self.folder, say)
+        plans = plan_in_turn(left, self.folder, say, self.reviewer.allow)
         found = self.reviewer.review(plans)
         self._stop_where_it_waits(plans[0], found.stacks[0])
         if any(each.changes or each.outputs for each in found.stacks):
             self._agreed(found, " and ".join(each.name for each in left))
         return approved_of(review_facts(replace(found, continues=True)))
 
+    def _plan_all(self) -> list[StackPlan]:
+        return plan_in_turn(self.stacks, self.folder, say, self.reviewer.allow)
+
     def _plan(self, stack: StackFolder) -> tuple[StackPlan, Review]:
         say(f"{stack.name}: plan")
-        plan = prepare_and_plan(live_terraform(stack), self.folder, lock=True)
+        terraform, allow = live_terraform(stack), self.reviewer.allow
+        plan = prepare_and_plan(terraform, self.folder, lock=True, allow=allow)
         return plan, self.reviewer.review([plan])
 
     def _stop_where_it_waits(self, plan: StackPlan, found: StackReview) -> None:
@@ -200,7 +208,7 @@ class _Deployment:
         if self.report is None:
             hint = "deploy again with --report DIR, and have DIR/review.json approved"
             raise UserError.of("not-approved", message, hint)
-        found = self.reviewer.review(plan_in_turn(self.stacks, self.folder, say))
+        found = self.reviewer.review(self._plan_all())
         write_report(replace(found, continues=True), self.report)
         file = self.report / "review.json"
         hint = f"approve {file}, then: fairway deploy --approved {file}"
@@ -231,12 +239,37 @@ class _Deployment:
         if self.person.before is not None:
             self.person.before(json.loads(plan.review.read_text(encoding="utf-8")))
         say(f"{stack.name}: apply")
-        live_terraform(stack).apply(plan.file)
+        try:
+            live_terraform(stack).apply(plan.file)
+            if plan.unlocked:
+                self._put_back(stack, plan.unlocked)
+        except UserError:
+            if plan.unlocked:
+                say(f"{stack.name}: without {_some(plan.unlocked)}, until the next plan is applied")
+            raise
+
+    def _put_back(self, stack: StackFolder, locks: Sequence[str]) -> None:
+        """Makes the locks without which the stack was applied: that was approved with it."""
+        plan, found = self._plan(stack)
+        [planned] = found.stacks
+        more = [each.address for each in planned.changes if not _makes(each, locks)]
+        more += [each.name for each in planned.outputs]
+        if more:
+            message = f"{stack.name} would do more than put {_some(locks)} back: {_some(more)}"
+            if self.person.ask is None:
+                self._stop_for_approval(message)
+            say(message)
+            self._agreed(found, stack.name)
+        self._apply(stack, plan, found)
 
 
 def _is_done(stack: StackReview) -> bool:
     """Whether nothing is left to do, as where a deployment stopped after this stack."""
     return stack.state == "planned" and not (stack.changes or stack.outputs)
+
+
+def _makes(change: Change, addresses: Collection[str]) -> bool:
+    return change.action is Action.CREATE and change.address in addresses
 
 
 def _some(names: Sequence[str]) -> str:

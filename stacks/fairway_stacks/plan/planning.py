@@ -6,23 +6,24 @@ import json
 import os
 import tempfile
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fairway_core.checks.plan.resource_changes import locks_to_lift
 from fairway_core.findings import UserError
-from fairway_core.review.plan import WAITS_FOR, read_plan, read_plans
+from fairway_core.review.plan import UNLOCKED, WAITS_FOR, read_plan, read_plans
 from fairway_stacks.app import usual_outdir
 from fairway_stacks.plan.locks import alone_in
 from fairway_stacks.plan.loopback import FOREIGN, keep_states_in, loopback_azure
-from fairway_stacks.plan.private import write_private
+from fairway_stacks.plan.private import private_for_now, write_private
 from fairway_stacks.plan.promised import outputs_of, reading
 from fairway_stacks.plan.provider_lock import lock_of_project
 from fairway_stacks.plan.stacks import synthesize
 from fairway_stacks.plan.terraform import Terraform, cache_variables, require, waits_for_inputs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from fairway_core.review.plan import Plan
     from fairway_stacks.plan.promised import Outputs
@@ -37,7 +38,8 @@ class StackPlan:
 
     Where the stack waits for the outputs of another, `review` is the plan as it would be with
     those that are promised, or as far as it goes, or the log that says so; there is no `file`.
-    Where Terraform gave up before the plan was whole, `error` is why.
+    Where Terraform gave up before the plan was whole, `error` is why. `unlocked` are the addresses
+    of locks that were left out, below which the plan deletes something.
     """
 
     stack: str
@@ -45,6 +47,7 @@ class StackPlan:
     review: Path
     waits: bool = False
     error: UserError | None = None
+    unlocked: tuple[str, ...] = ()
 
     @property
     def argument(self) -> str:
@@ -67,32 +70,41 @@ def plan_folder(given: Path | None) -> Iterator[Path]:
     yield given.resolve()
 
 
-def plan_live(environment: str | None, folder: Path, say: Say) -> list[StackPlan]:
+def plan_live(
+    environment: str | None, folder: Path, say: Say, allow: Collection[str] = ()
+) -> list[StackPlan]:
     """Plans every stack against its state and Azure; nothing is changed, no state is locked."""
     require()
     with alone_in_outdir(say):
-        return plan_in_turn(synthesize(environment, usual_outdir()), folder, say)
+        return plan_in_turn(synthesize(environment, usual_outdir()), folder, say, allow)
 
 
-def plan_in_turn(stacks: Sequence[StackFolder], folder: Path, say: Say) -> list[StackPlan]:
+def plan_in_turn(
+    stacks: Sequence[StackFolder], folder: Path, say: Say, allow: Collection[str] = ()
+) -> list[StackPlan]:
     """The plans of these stacks, which are in their order.
 
     A stack that waits for outputs is planned with those that the plans before it promise, so
-    that all of it is known but their values.
+    that all of it is known but their values. `allow` holds the addresses of locks that may be
+    taken away where something below them is deleted.
     """
     plans: dict[str, StackPlan] = {}
     for stack in stacks:
         say(f"{stack.name}: init, validate, plan")
         terraform = live_terraform(stack)
-        plan = prepare_and_plan(terraform, folder, lock=False)
+        plan = prepare_and_plan(terraform, folder, lock=False, allow=allow)
         if plan.waits:
-            _plan_as_promised(stack, terraform, plan, plans)
+            _plan_as_promised(stack, terraform, plan, plans, allow)
         plans[stack.name] = plan
     return list(plans.values())
 
 
 def _plan_as_promised(
-    stack: StackFolder, terraform: Terraform, plan: StackPlan, before: Mapping[str, StackPlan]
+    stack: StackFolder,
+    terraform: Terraform,
+    plan: StackPlan,
+    before: Mapping[str, StackPlan],
+    allow: Collection[str],
 ) -> None:
     """Writes the review of a waiting stack's plan as it would be with what others promise.
 
@@ -104,12 +116,12 @@ def _plan_as_promised(
     with tempfile.TemporaryDirectory(prefix="fairway-promised-") as folder:
         try:
             with reading(stack, promised):
-                found = make_plan(terraform, Path(folder), lock=False)
+                found = make_plan(terraform, Path(folder), lock=False, allow=allow)
         except UserError:
             return
         if found.waits or found.error:
             return
-        document = json.loads(found.review.read_text(encoding="utf-8"))
+        document = _document(found.review)
     document[WAITS_FOR] = read_plan(plan.argument).waits_for
     write_private(plan.review, json.dumps(document))
     plan.file.unlink(missing_ok=True)  # nobody applies what was only promised
@@ -181,19 +193,50 @@ def _plan_of_nothing(stack: StackFolder, azure: dict[str, str], folder: Path) ->
     return plan
 
 
-def prepare_and_plan(terraform: Terraform, folder: Path, *, lock: bool) -> StackPlan:
+def prepare_and_plan(
+    terraform: Terraform, folder: Path, *, lock: bool, allow: Collection[str] = ()
+) -> StackPlan:
     """Init, validate and plan, of one stack."""
     terraform.init()
     terraform.validate()
-    return make_plan(terraform, folder, lock=lock)
+    return make_plan(terraform, folder, lock=lock, allow=allow)
 
 
-def make_plan(terraform: Terraform, folder: Path, *, lock: bool = True) -> StackPlan:
+def make_plan(
+    terraform: Terraform, folder: Path, *, lock: bool = True, allow: Collection[str] = ()
+) -> StackPlan:
     """The plan of one stack, as two files in `folder`.
 
     An errored plan, which `prevent_destroy` has refused, is a plan too: the review says what
-    it would have done. Raises UserError where there is none.
+    it would have done. Azure deletes nothing below a lock: where the plan would, it is made again
+    without the locks of `allow` and those that are not there yet. Nothing else remembers them:
+    the next plan makes them. Raises UserError where there is no plan.
     """
+    plan = _plan_once(terraform, folder, lock)
+    locks = locks_to_lift(_document(plan.review).get("resource_changes") or (), allow)
+    if not locks or plan.waits or plan.error:
+        return plan
+    file = terraform.folder / "cdk.tf.json"
+    with private_for_now(file, _without(locks, file.read_text(encoding="utf-8"))):
+        plan = _plan_once(terraform, folder, lock)
+    if plan.waits or plan.error:
+        return plan
+    write_private(plan.review, json.dumps({**_document(plan.review), UNLOCKED: locks}))
+    return replace(plan, unlocked=locks)
+
+
+def _without(addresses: Collection[str], configuration: str) -> str:
+    """The stack without these resources, to which nothing else in it refers."""
+    document = json.loads(configuration)
+    for address in addresses:
+        kind, _, name = address.partition(".")
+        document["resource"].get(kind, {}).pop(name, None)
+        if not document["resource"].get(kind):  # Terraform refuses a section with nothing in it
+            document["resource"].pop(kind, None)
+    return json.dumps(document, indent=1)
+
+
+def _plan_once(terraform: Terraform, folder: Path, lock: bool) -> StackPlan:
     file = folder / f"{terraform.stack}.tfplan"
     review = folder / f"{terraform.stack}.json"
     file.unlink(missing_ok=True)

@@ -11,7 +11,7 @@ import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from fairway_stacks.plan.private import write_private
+from fairway_stacks.plan.private import private_for_now
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -77,12 +77,8 @@ def _literal(text: str) -> str:
 def reading(stack: StackFolder, promised: Mapping[str, Outputs]) -> Iterator[None]:
     """Until it ends the stack reads these outputs, by the name of the stack that has them."""
     file = stack.folder / "cdk.tf.json"
-    before = file.read_text(encoding="utf-8")
-    write_private(file, _rewritten(before, promised))
-    try:
+    with private_for_now(file, _rewritten(file.read_text(encoding="utf-8"), promised)):
         yield
-    finally:
-        write_private(file, before)
 
 
 def _rewritten(text: str, promised: Mapping[str, Outputs]) -> str:

@@ -6,6 +6,7 @@ import pytest
 
 from fairway_core.checks import check_plan
 
+LOCK = "azurerm_management_lock"
 SET = "azurerm_linux_virtual_machine_scale_set"
 SIZE = "Standard_ND96isr_H100_v5"
 
@@ -521,6 +522,56 @@ def test_a_range_in_use_stays(prefixes: list[str], user: str, refused: bool) -> 
     other = {"address": f"{nic}.n", "type": nic, "change": stands}
     found = check_plan(plan, others=[other])
     assert [one.id for one in found] == ["refused-by-azure"] * refused
+
+
+ACCOUNT = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Storage/storageAccounts/a"
+
+
+@pytest.mark.parametrize(
+    ("kind", "id_", "held"),
+    [
+        ("azurerm_role_assignment", f"{ACCOUNT}/blobServices/default/containers/c/x/roles/r", True),
+        ("azurerm_role_assignment", f"{ACCOUNT.upper()}/x/roles/r", True),
+        ("azurerm_storage_container", f"{ACCOUNT}/blobServices/default/containers/c", True),
+        ("azurerm_monitor_diagnostic_setting", f"{ACCOUNT}|recorded", True),
+        ("azurerm_role_assignment", f"{ACCOUNT}er/x/roles/r", False),
+        ("azurerm_storage_blob", "https://a.blob.core.windows.net/c/x", False),
+        ("azurerm_storage_account_customer_managed_key", ACCOUNT, False),
+    ],
+)
+@pytest.mark.parametrize("actions", ["delete", "delete create"])
+def test_deletion_below_a_lock_is_refused(kind: str, id_: str, held: bool, actions: str) -> None:
+    scope = {"scope": ACCOUNT, "lock_level": "CanNotDelete"}
+
+    def found(*lock: str, before: Any = None, after: Any = None) -> list[tuple[str, str]]:
+        gone = {"actions": actions.split(), "before": {"id": id_}, "after": None}
+        kept = {"actions": list(lock), "before": before, "after": after}
+        changes = [
+            {"address": f"{kind}.x", "type": kind, "change": gone},
+            {"address": "azurerm_management_lock.l", "type": LOCK, "change": kept},
+        ]
+        of_locks = ("held-by-lock", "unlocked")
+        plan = check_plan({"resource_changes": changes})
+        return [(one.id, one.path) for one in plan if one.id in of_locks]
+
+    refused = [("held-by-lock", f"{kind}.x")] * held
+    assert found("no-op", before=scope, after=scope) == refused
+    assert [each for each in found("create", after=scope) if each[0] != "unlocked"] == refused
+    assert found("delete", "create", before=scope, after=scope) == refused
+    assert found("delete", before=scope) == []
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_new_lock_on_what_is_there_says_that_it_had_none(there: bool) -> None:
+    account = {"actions": ["no-op"], "before": {"id": ACCOUNT} if there else None, "after": {}}
+    lock = {"actions": ["create"], "before": None, "after": {"scope": ACCOUNT.lower()}}
+    changes = [
+        {"address": "azurerm_storage_account.a", "type": "azurerm_storage_account"}
+        | {"change": account},
+        {"address": "azurerm_management_lock.l", "type": LOCK, "change": lock},
+    ]
+    found = [one.id for one in check_plan({"resource_changes": changes})]
+    assert found == ["unlocked"] * there
 
 
 def test_a_subnet_in_which_something_stays_cannot_go() -> None:

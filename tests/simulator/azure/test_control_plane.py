@@ -97,6 +97,22 @@ def test_what_is_put_is_there_until_its_group_is_deleted(azure: Client) -> None:
     assert azure("DELETE", GROUP)[0] == 204
 
 
+def test_deletion_below_a_lock_is_refused_until_the_lock_is_gone(azure: Client) -> None:
+    account = f"{GROUP}/providers/Microsoft.Storage/storageAccounts/lab"
+    authority = "providers/Microsoft.Authorization"
+    role = f"{account}/blobServices/default/containers/code/{authority}/roleAssignments/one"
+    lock = f"{account}/{authority}/locks/kept"
+    for path in (GROUP, account, role, f"{account}er", lock):
+        azure("PUT", path, {})
+    for path in (role, role.upper(), account, GROUP):
+        status, found = azure("DELETE", path)
+        assert (status, found["error"]["code"]) == (409, "ScopeLocked")
+        assert f"locked: '{account}'" in found["error"]["message"]
+    assert azure("GET", role)[0] == 200
+    assert azure("DELETE", f"{account}er")[0] == 200
+    assert [azure("DELETE", path)[0] for path in (lock, role, account)] == [200, 200, 200]
+
+
 def test_a_subscription_lists_resources_of_all_groups(azure: Client) -> None:
     for group in ("one", "two"):
         azure("PUT", f"/subscriptions/{NOBODY}/resourceGroups/{group}/providers/A.B/things/x", {})

@@ -9,7 +9,7 @@ from fairway_core.checks.blocks import at
 from fairway_core.review.attributes import masked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from fairway_core.checks.check import Occurrence
     from fairway_core.checks.subjects import PlanSubject
@@ -21,6 +21,7 @@ SCALE_SETS = (
 )
 POOL = "azurerm_batch_pool"
 NODE_POOL = "azurerm_kubernetes_cluster_node_pool"
+LOCK = "azurerm_management_lock"
 
 
 def changed(*types: str) -> Callable[[PlanSubject], Iterator[Occurrence]]:
@@ -89,3 +90,41 @@ def shown(change: Mapping[str, Any], side: str) -> Mapping[str, Any]:
     """The attributes before or after a change, whose secrets no message may repeat."""
     found = masked(change.get(side), change.get(f"{side}_sensitive"))
     return found if isinstance(found, dict) else {}  # nothing, or all of it is a secret
+
+
+def held(
+    changes: Collection[Mapping[str, Any]],
+) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    """Each deletion below a lock that the plan keeps or makes, with that lock.
+
+    What has a lock of its own goes with it. Source: Azure documentation, "Lock your Azure
+    resources to protect your infrastructure".
+    """
+    locks = [
+        (f"{scope}/", f"{scope}|", each)  # the provider's ids of diagnostic settings have a bar
+        for each in changes
+        if each["type"] == LOCK and (scope := lower_text(each, "after", "scope"))
+    ]
+    for each in changes:
+        if locks and "delete" in each["change"]["actions"] and each["type"] != LOCK:
+            id_ = lower_text(each, "before", "id")
+            yield from ((each, lock) for *below, lock in locks if id_.startswith(tuple(below)))
+
+
+def lower_text(resource: Mapping[str, Any], side: str, name: str) -> str:
+    """An attribute; Azure ignores case in ids."""
+    value = (resource["change"].get(side) or {}).get(name)
+    return value.lower() if isinstance(value, str) else ""
+
+
+def locks_to_lift(
+    changes: Collection[Mapping[str, Any]], allow: Collection[str]
+) -> tuple[str, ...]:
+    """The addresses of the locks without which the plan can be applied, of those that are not there
+    yet or that may be taken away, as `allow` says."""
+    locks = {lock["address"]: lock for _, lock in held(changes)}
+    return tuple(
+        address
+        for address, lock in locks.items()
+        if address in allow or not lock["change"].get("before")
+    )
