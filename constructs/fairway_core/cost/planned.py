@@ -28,19 +28,27 @@ _ONE_KIND = re.compile(
 _MOST = 1e12
 _READ = (
     "auto_scale",
+    "auto_scaling_enabled",
+    "default_node_pool",
     "disk_iops_read_write",
     "disk_mbps_read_write",
     "disk_size_gb",
     "enabled_protocol",
     "fixed_scale",
     "instances",
+    "max_count",
+    "min_count",
+    "node_count",
     "os_disk",
+    "os_disk_size_gb",
+    "os_disk_type",
     "priority",
     "quota",
     "service_level",
     "size",
     "size_in_tb",
     "sku",
+    "sku_tier",
     "storage_account_type",
     "vm_size",
 )
@@ -169,6 +177,30 @@ def _size(name: str) -> str:
     return known.name if known else name
 
 
+def _kubernetes(address: str, attributes: Mapping[str, Any], region: str) -> list[Part]:
+    """A cluster: its API server, which costs nothing with the tier Free, and its first nodes."""
+    tier = attributes.get("sku_tier") or "Free"
+    server = make.flat(address, region, meter=f"kubernetes/{tier}", what=f"{tier} API server")
+    system = _node_pool(address, _block(attributes.get("default_node_pool")), region)
+    return system if tier == "Free" else [server, *system]
+
+
+def _node_pool(address: str, attributes: Mapping[str, Any], region: str) -> list[Part]:
+    """Nodes between the limits of the autoscaler, or as many as the plan says."""
+    size = attributes.get("vm_size")
+    scaled = attributes.get("auto_scaling_enabled") is True
+    limits = ("min_count", "max_count") if scaled else ("node_count", "node_count")
+    least, most = (_number(attributes.get(limit)) for limit in limits)
+    if not isinstance(size, str) or least is None or most is None:
+        return [make.unpriced(address, region, what="nodes", reason=_UNKNOWN_NUMBER)]
+    counts, spot = Counts(least, most, least), attributes.get("priority") == "Spot"
+    found = [make.nodes(address, region, size=size, counts=counts, spot=spot)]
+    if attributes.get("os_disk_type") != "Ephemeral":
+        gib = _number(attributes.get("os_disk_size_gb")) or None
+        found.append(make.tiered_disks(address, region, kind="premium", gib=gib, counts=counts))
+    return found
+
+
 def _share(address: str, attributes: Mapping[str, Any], region: str) -> list[Part]:
     if attributes.get("enabled_protocol") != "NFS":
         reason = "charged per GB stored and per operation"
@@ -226,6 +258,8 @@ _MAKERS: dict[str, Callable[[str, Mapping[str, Any], str], list[Part]]] = {
     "azurerm_bastion_host": _sku_meter("bastion"),
     "azurerm_batch_pool": _pool,
     "azurerm_container_registry": _sku_meter("registry"),
+    "azurerm_kubernetes_cluster": _kubernetes,
+    "azurerm_kubernetes_cluster_node_pool": _node_pool,
     "azurerm_linux_virtual_machine": _machine,
     "azurerm_linux_virtual_machine_scale_set": _scale_set,
     "azurerm_managed_disk": _disk,

@@ -326,6 +326,46 @@ class TestCost:
         own = {**pool(5), "auto_scale": [{"formula": "$TargetDedicatedNodes = 3;"}]}
         assert self._cost(make_plan("d", (address, "create", None, own))).hourly is None
 
+    def test_a_kubernetes_pool_is_priced_between_the_limits_of_its_autoscaler(
+        self, make_plan: Any
+    ) -> None:
+        address = "azurerm_kubernetes_cluster_node_pool.cluster-nd"
+
+        def pool(least: int, most: int, **more: Any) -> dict[str, Any]:
+            scale = {"auto_scaling_enabled": True, "min_count": least, "max_count": most}
+            size = {"vm_size": "Standard_HB176rs_v4", "os_disk_type": "Ephemeral"}
+            return {**size, **scale, "node_count": least, "location": "eastus", **more}
+
+        cost = self._cost(make_plan("a", (address, "update", pool(1, 2), pool(1, 5))))
+        assert (cost.hourly, cost.hourly_at_minimum) == (pytest.approx(21.6), 0)
+        cost = self._cost(make_plan("b", (address, "create", None, pool(1, 5))))
+        assert (cost.hourly, cost.hourly_at_minimum, cost.known) == (36.0, 7.2, (1, 1))
+        fixed = pool(0, 0, auto_scaling_enabled=None, node_count=2)
+        assert self._cost(make_plan("c", (address, "create", None, fixed))).hourly == 14.4
+        managed = pool(1, 5, os_disk_type="Managed", os_disk_size_gb=128)
+        cost = self._cost(make_plan("d", (address, "create", None, managed)))
+        assert cost.known == (0, 1), "the price of its disks is not known here"
+
+    def test_a_kubernetes_cluster_is_its_api_server_and_its_system_nodes(
+        self, make_plan: Any
+    ) -> None:
+        address = "azurerm_kubernetes_cluster.kubernetes"
+        rows = {"vm/Standard_HB176rs_v4": 7.2, "kubernetes/Standard": 0.1, "premium/P10": 0.02}
+        prices = {("eastus", name): Price(each, "test", DAY) for name, each in rows.items()}
+
+        def hourly(name: str, tier: str | None, nodes: int = 2) -> float | None:
+            system = {"vm_size": "Standard_HB176rs_v4", "node_count": nodes}
+            disks = {"os_disk_type": "Managed", "os_disk_size_gb": 128}
+            pools = {"default_node_pool": [{**system, **disks}]}
+            after = {"sku_tier": tier, "location": "eastus", **pools}
+            plan = read_plan(make_plan(name, (address, "create", None, after)))
+            found = review([plan], prices=PriceTable("USD", prices)).cost
+            assert found is not None
+            return found.hourly
+
+        assert hourly("a", "Standard") == pytest.approx(2 * 7.22 + 0.1)
+        assert hourly("b", "Free") == hourly("c", None) == pytest.approx(2 * 7.22)
+
     def test_what_is_unknown_before_and_after_is_no_difference(self, make_plan: Any) -> None:
         address = "azurerm_linux_virtual_machine_scale_set.nd"
         disk = {"storage_account_type": "Premium_LRS", "disk_size_gb": 64}
