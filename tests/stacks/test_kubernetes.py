@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -278,6 +279,17 @@ def test_flux_applies_all_in_order_and_deletes_nothing(pods: Stacks) -> None:
     assert {f"azurerm_storage_blob.{name}" for name in _all(pods, "azurerm_storage_blob")} < set(
         flux["depends_on"]
     )
+
+
+def test_each_blob_says_the_md5_of_its_content(pods: Stacks) -> None:
+    """Else the service fills one in, for which the provider would replace the blob."""
+    for blob in _all(pods, "azurerm_storage_blob").values():
+        found = re.fullmatch(r'\$\{md5\(join\("", \[(.*)\]\)\)\}', blob["content_md5"])
+        assert found
+        parts = re.findall(r'"(?:[^"\\]|\\.)*"|data\.[\w.-]+', found[1])
+        assert ", ".join(parts) == found[1]
+        text = (json.loads(part) if part[0] == '"' else f"${{{part}}}" for part in parts)
+        assert "".join(text) == blob["source_content"]
 
 
 def _blob_names(stacks: Stacks) -> list[str]:

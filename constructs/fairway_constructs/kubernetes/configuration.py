@@ -15,7 +15,7 @@ from fairway_constructs.azurerm.storage_blob import StorageBlob
 from fairway_constructs.azurerm.storage_container import StorageContainer
 from fairway_constructs.cdk import Component
 from fairway_constructs.identity import Grant, Identity
-from fairway_constructs.literal import literal
+from fairway_constructs.literal import literal, md5_of
 from fairway_constructs.protection import kept
 from fairway_constructs.researchers import give_researcher
 from fairway_core.environment.researchers import DEPLOYER
@@ -155,6 +155,9 @@ class KubernetesConfiguration(Component):
             type="Block",
             content_type="application/yaml",
             source_content=literal(text),
+            # The service fills one in where none is sent, and the provider would then replace the
+            # blob at every plan.
+            content_md5=md5_of(text),
             # A role takes minutes to be known everywhere, and so does the cluster to be made.
             depends_on=[cluster.cluster],
         )
