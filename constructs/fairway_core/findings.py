@@ -117,14 +117,15 @@ def format_finding(finding: Finding) -> str:
       did you mean `command`?
     """
     location = finding.location
-    head = f"{finding.severity}: {printable(finding.message)} [{printable(finding.id)}]"
+    first, *more = [line for line in finding.message.splitlines() if line.strip()] or [""]
+    head = f"{finding.severity}: {printable(first)} [{printable(finding.id)}]"
     lines = [head]
     if location is not None:
         lines = [
             f"{printable(location.file)}:{location.line}:{location.column}: {head}",
             *excerpt(location),
         ]
-    lines += [f"  {printable(line)}" for line in finding.hint.splitlines()]
+    lines += [f"  {printable(line)}".rstrip() for line in (*more, *finding.hint.splitlines())]
     return "\n".join(lines)
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_core.findings import UserError
+from fairway_core.findings import UserError, format_finding
 from fairway_stacks.plan.approval import AGAIN, Approved
 from fairway_stacks.plan.deploy import Person, _Deployment
 from fairway_stacks.plan.stacks import StackFolder
@@ -35,6 +37,28 @@ def test_a_terraform_without_a_reason_is_named_with_how_to_see_all(
     (finding,) = caught.value.findings
     assert finding.message == f"lab-data: terraform validate failed: {reason}"
     assert finding.hint == f"see all that it says: terraform -chdir={tmp_path} validate"
+
+
+def test_error_of_several_lines_is_printed_line_by_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    summary = "\nThe version is not available.\r\n\nPlease confirm \x1b[2J\u202e\n * a\n"
+    found = {"severity": "error", "summary": summary, "address": "azurerm_x.kub", "detail": "Why."}
+    text = json.dumps({"@level": "error", "diagnostic": found})
+    program = tmp_path / "terraform"
+    program.write_text(f"#!/bin/sh\nprintf '%s' {shlex.quote(text)}; exit 1\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    terraform = Terraform("lab-data", tmp_path, {"PATH": f"{tmp_path}:/usr/bin:/bin"})
+    with pytest.raises(UserError) as caught:
+        terraform.apply(tmp_path / "plan")
+    (finding,) = caught.value.findings
+    assert format_finding(finding).splitlines() == [
+        "error: lab-data: azurerm_x.kub: The version is not available. [terraform-apply]",
+        "  Please confirm \ufffd[2J\ufffd",
+        "   * a",
+        "  Why.",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -166,8 +166,8 @@ class Terraform:
         findings = [
             Finding(
                 f"terraform-{command}",
-                f"{self.stack}: {_address(each)}{each.get('summary', '')}",
-                str(each.get("detail", "")),
+                f"{self.stack}: {_address(each)}{str(each.get('summary', '')).strip()}",
+                str(each.get("detail", "")).strip(),
             )
             for each in found
             if each.get("severity") == "error"
