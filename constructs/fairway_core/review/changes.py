@@ -58,6 +58,12 @@ _FACTS = (
     "quota",
     "storage_capacity_in_tb",
     "role_definition_name",
+    "direction",
+    "access",
+    "source_address_prefix",
+    "source_address_prefixes",
+    "destination_port_range",
+    "destination_port_ranges",
     "zone",
     "location",
 )
@@ -94,10 +100,12 @@ class Change:
     def facts(self) -> list[tuple[str, Any]]:
         """What to say of a new resource in one line."""
         values = self.created if isinstance(self.created, dict) else {}
+        nothing: tuple[Any, ...] = (None, "", [], UNKNOWN, HIDDEN)
         return [
             (name, values[name])
             for name in _FACTS
-            if values.get(name) not in (None, "", UNKNOWN, HIDDEN)
+            # Of a blob it is 0 where it is not one of pages.
+            if values.get(name) not in nothing and (name, values[name]) != ("size", 0)
         ]
 
 

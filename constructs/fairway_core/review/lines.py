@@ -26,6 +26,18 @@ if TYPE_CHECKING:
 
 # Longer values are cut around the place at which old and new differ.
 _LONGEST = 100
+# A whole block that is new or goes, such as a rule: what it does is in several of its values.
+_LONGEST_BLOCK = 400
+# What a rule admits, before all that it has besides.
+_RULE = (
+    "direction",
+    "access",
+    "protocol",
+    "source_address_prefix",
+    "source_address_prefixes",
+    "destination_port_range",
+    "destination_port_ranges",
+)
 _MOST_ATTRIBUTES = 40
 
 DONE: Mapping[Action, str] = {
@@ -187,19 +199,30 @@ def both_written(old: Any, new: Any) -> tuple[str, str]:
     >>> both_written("1", 2)
     ('"1"', '2')
     """
+    longest = _LONGEST
+    if (old is None and isinstance(new, dict)) or (new is None and isinstance(old, dict)):
+        old, new, longest = _filled(old), _filled(new), _LONGEST_BLOCK
     texts = written(old), written(new)
-    if max(map(len, texts)) <= _LONGEST:
+    if max(map(len, texts)) <= longest:
         return texts
     pairs = zip(*texts, strict=False)
     first = next((index for index, (a, b) in enumerate(pairs) if a != b), 0)
-    start = max(0, first - _LONGEST // 4)
-    return _window(texts[0], start), _window(texts[1], start)
+    start = max(0, first - longest // 4)
+    return _window(texts[0], start, longest), _window(texts[1], start, longest)
 
 
-def _window(text: str, start: int) -> str:
-    if len(text) <= _LONGEST and start == 0:
+def _filled(value: Any) -> Any:
+    """The value without the empty fields of its blocks, what a rule admits first."""
+    if isinstance(value, dict):
+        keys = sorted(value, key=lambda key: _RULE.index(key) if key in _RULE else len(_RULE))
+        return {key: _filled(value[key]) for key in keys if value[key] not in (None, "", [], {})}
+    return [_filled(item) for item in value] if isinstance(value, list) else value
+
+
+def _window(text: str, start: int, longest: int) -> str:
+    if len(text) <= longest and start == 0:
         return text
-    end = start + _LONGEST
+    end = start + longest
     return f"{'…' if start else ''}{text[start:end]}{'…' if len(text) > end else ''}"
 
 

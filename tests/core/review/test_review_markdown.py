@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from fairway_core.review.lines import attribute_lines, change_line
 from fairway_core.review.markdown import MARK, code, markdown
 from fairway_core.review.plan import read_plan
 from fairway_core.review.review import Review, review
@@ -96,6 +97,44 @@ class TestMarkdown:
     def test_names_of_resources_stay_readable(self) -> None:
         for name in ("azurerm_managed_disk.data[0]", 'module.a["b c"].azurerm_subnet.c'):
             assert code(name) == f"<code>{name}</code>"
+
+    def test_a_new_rule_shows_what_it_admits_without_its_empty_fields(self, make_plan: Any) -> None:
+        empty = {"description": "", "destination_address_prefix": "", "source_port_ranges": []}
+        rule = {
+            **empty,
+            "access": "Allow",
+            "destination_port_range": "443",
+            "direction": "Inbound",
+            "name": "https",
+            "source_address_prefixes": [f"203.0.{n}.0/24" for n in range(5)],
+        }
+        group = "azurerm_network_security_group.g"
+        stack = _review(make_plan("a", (group, "update", {"r": []}, {"r": [rule]}))).stacks[0]
+        ((path, _, _, _, said),) = [
+            [str(getattr(piece, "text", piece)) for piece in line]
+            for line in attribute_lines(stack.changes[0])
+        ][:1]
+        assert path == "r.https"
+        assert list(json.loads(said)) == [
+            "direction",
+            "access",
+            "source_address_prefixes",
+            "destination_port_range",
+            "name",
+        ]
+        alone = ("azurerm_network_security_rule.https", "create", None, {**rule, "name": "h"})
+        ((_, _, facts),) = [
+            [str(getattr(piece, "text", piece)) for piece in change_line(change)]
+            for change in _review(make_plan("b", alone)).stacks[0].changes
+        ]
+        assert "direction = " in facts
+        assert "destination_port_range = " in facts
+        assert "description" not in facts
+
+    def test_a_blob_has_no_size_where_it_is_none_of_pages(self, make_plan: Any) -> None:
+        blob = ("azurerm_storage_blob.a", "create", None, {"name": "x", "size": 0})
+        (change,) = _review(make_plan("a", blob)).stacks[0].changes
+        assert change.facts == [("name", "x")]
 
     def test_a_long_value_is_cut_around_what_differs(self, make_plan: Any) -> None:
         before, after = "x" * 5_000 + "a" * 500, "x" * 5_000 + "b" * 500
