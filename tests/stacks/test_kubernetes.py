@@ -11,6 +11,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from fairway_core.diagram import draw
+from fairway_core.review.attributes import masked
 from fairway_core.target import Target
 from fairway_simulator.azure.deployment import Deployment
 
@@ -186,9 +187,10 @@ def test_the_targets_are_what_the_engine_takes(pods: Stacks) -> None:
     assert cpu.service_account == nd.service_account
     assert targets["nd"].vault_url
     said = pods["compute"]["output"]["kubernetes_cluster"]["value"]
-    assert said["credentials"].startswith("az aks get-credentials --name pods-aks ")
+    assert said["command"].startswith("az aks get-credentials --name pods-aks ")
+    assert masked(said, None) == said, "a review shows it"
     # What kubectl knows of other clusters stays as it is.
-    assert said["credentials"].endswith(
+    assert said["command"].endswith(
         "kubelogin convert-kubeconfig --context pods-aks --login azurecli"
     )
 

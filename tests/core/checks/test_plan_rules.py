@@ -229,6 +229,33 @@ def test_a_service_opens(before: Any, after: Any, opened: bool) -> None:
         assert found["network-opened"] == said
 
 
+def _service(public: bool, *ranges: str, default: str = "Deny") -> dict[str, Any]:
+    rules = {"default_action": default, "ip_rules": list(ranges)}
+    return {"public_network_access_enabled": public, "network_rules": [rules]}
+
+
+def _of_batch(public: bool, *ranges: str, default: str = "Deny") -> dict[str, Any]:
+    rules = {"default_action": default, "ip_rule": [{"ip_range": each} for each in ranges]}
+    profile = {"account_access": [rules], "node_management_access": [{"default_action": "Deny"}]}
+    return {"public_network_access_enabled": public, "network_profile": [profile]}
+
+
+@pytest.mark.parametrize("service", [_service, _of_batch])
+def test_service_that_opens_to_ranges_is_found_once_with_the_ranges(service: Any) -> None:
+    def found(before: Any, after: Any) -> list[str]:
+        change = {"actions": ["update" if before else "create"], "before": before, "after": after}
+        account = {"address": "azurerm_x.x", "type": "azurerm_x", "change": change}
+        return [one.message for one in check_plan({"resource_changes": [account]})]
+
+    admits = ["`azurerm_x.x` would admit 203.0.113.0/24"]
+    opens = "`azurerm_x.x` would open: public_network_access_enabled = true"
+    assert found(None, service(True, "203.0.113.0/24")) == admits
+    assert found(service(False, "203.0.113.0/24"), service(True, "203.0.113.0/24")) == admits
+    assert found(service(True, "203.0.113.0/24"), service(True, "203.0.113.0/24")) == []
+    assert found(None, service(True)) == [opens]
+    assert opens in found(None, service(True, "203.0.113.0/24", default="Allow"))
+
+
 GRANT = {
     "role_definition_name": "Reader",
     "role_definition_id": None,

@@ -25,8 +25,10 @@ _ASSOCIATIONS = frozenset(
         "azurerm_subnet_network_security_group_association",
     }
 )
-# Blocks of accounts, vaults and registries that say who gets in.
-_FIREWALLS = ("network_rules", "network_acls", "network_rule_set")
+# Blocks of accounts, vaults and registries that say who gets in; Batch has blocks in one.
+_FIREWALLS = ("network_rules", "network_acls", "network_rule_set", "network_profile")
+_OF_BATCH = ("account_access", "node_management_access")
+_PUBLIC = "public_network_access_enabled"
 # Service tags of what is inside, and of what only Azure itself sends from: a Bastion needs the
 # one, Managed Lustre the other. Source: Azure documentation, "Virtual network service tags".
 _INSIDE = frozenset({"virtualnetwork", "azureloadbalancer", "gatewaymanager", "azuremonitor"})
@@ -186,22 +188,45 @@ def _is_outside(source: str) -> bool:
 def _opened_service(
     address: str, before: Mapping[str, Any], after: Mapping[str, Any]
 ) -> Iterator[Fault]:
-    for attribute, value in open_when().items():
-        if after.get(attribute) == value and before.get(attribute) != value:
+    closed, walls = dict(_walls(before)), dict(_walls(after))
+    opened = {
+        attribute: value
+        for attribute, value in open_when().items()
+        if after.get(attribute) == value and before.get(attribute) != value
+    }
+    # A service that is public, and whose firewall admits ranges alone, is open to those.
+    filled = [first(each) for each in walls.values() if each]
+    denies = all(each.get("default_action") == "Deny" for each in filled)
+    ranged = _PUBLIC in opened and denies and any(map(_ranges, filled))
+    for attribute, value in opened.items():
+        if not (ranged and attribute == _PUBLIC):
             text = str(value).lower() if isinstance(value, bool) else value
             yield Fault(f"`{address}` would open: {attribute} = {text}", "keep it closed")
-    for block in _FIREWALLS:
-        if after.get(block) is HIDDEN:
+    for block, new in walls.items():
+        if new is HIDDEN:
             yield _unseen(address, block)
-        old, new = first(before.get(block)), first(after.get(block))
+            continue
+        old = first(closed.get(block))
         if new.get("default_action") == "Allow" and old.get("default_action") != "Allow":
             message = f"`{address}` would open: {block} admits every network"
             yield Fault(message, "default_action = Deny")
-        added = sorted(_ranges(new) - _ranges(old))
+        added = sorted(_ranges(new) - (frozenset() if ranged else _ranges(old)))
         if added:
             yield Fault(
                 f"`{address}` would admit {', '.join(added)}", "name the ranges that you work from"
             )
+
+
+def _walls(attributes: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The blocks that say who gets in, by their names; HIDDEN where they are marked as a secret."""
+    for name in _FIREWALLS:
+        block = attributes.get(name)
+        if block is HIDDEN:
+            yield name, HIDDEN
+        elif name == "network_profile":
+            yield from ((inner, first(first(block).get(inner))) for inner in _OF_BATCH)
+        else:
+            yield name, first(block)
 
 
 def _ranges(block: Mapping[str, Any]) -> frozenset[str]:
