@@ -121,6 +121,19 @@ def test_each_missing_program_comes_with_what_installs_it(
     )
 
 
+def test_without_cdktf_alone_nothing_fails(
+    plane: ControlPlane,
+    install: Callable[..., None],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    install(**{name: text for name, text in VERSIONS.items() if name != "cdktf"})
+    _give_images(plane, monkeypatch)
+    code, found = _examine(capsys)
+    assert (code, found["cdktf"]["ok"]) == (0, True)
+    assert [each["severity"] for each in found["cdktf"]["findings"]] == ["warning"]
+
+
 @pytest.mark.parametrize("said", ["", "{", "{}", "[]", '{"terraform_version": null}'])
 def test_a_terraform_that_does_not_say_its_version(install: Callable[..., None], said: str) -> None:
     install(terraform=said)
@@ -152,6 +165,18 @@ def test_without_a_subscription_the_command_that_names_one(
     assert "az would use 11111111-2222" in finding["message"]
     assert finding["hint"].startswith("export ARM_SUBSCRIPTION_ID=$(az account show")
     assert "what `demo` needs" not in found
+
+
+def test_without_the_azure_cli_the_way_to_name_a_subscription_needs_none(
+    plane: ControlPlane,
+    install: Callable[..., None],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    install(**VERSIONS)
+    monkeypatch.delenv("ARM_SUBSCRIPTION_ID")
+    (finding,) = _examine(capsys)[1]["subscription"]["findings"]
+    assert finding["hint"] == "export ARM_SUBSCRIPTION_ID=ID"
 
 
 def test_a_sign_in_that_has_expired() -> None:

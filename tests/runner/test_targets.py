@@ -261,13 +261,32 @@ def test_terraform_is_asked_about_a_folder(tmp_path: Path, monkeypatch: pytest.M
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(program.parent), prepend=":")
     assert [target.name for target in read_targets(tmp_path / "out")] == ["spot"]
-    program.write_text(
-        "#!/bin/sh\nprintf '╷\\n│ Error: Backend initialization required\\n' >&2; exit 1\n"
-    )
+    program.write_text("#!/bin/sh\nprintf '╷\\n│ Error: no such blob\\n' >&2; exit 1\n")
     with pytest.raises(UserError) as caught:
         read_targets(tmp_path / "out")
-    assert caught.value.exit_code == 5
-    stack = tmp_path / "out/stacks/lab-compute"
-    said = f"terraform has no outputs for {stack}: Backend initialization required"
-    assert caught.value.findings[0].message == said
-    assert caught.value.findings[0].hint == f"terraform -chdir={stack} init"
+    assert (caught.value.exit_code, caught.value.findings[0].id) == (5, "no-outputs")
+    assert "no such blob" in caught.value.findings[0].message
+
+
+@pytest.mark.parametrize(
+    "answer",
+    ["printf '╷\\n│ Error: Backend initialization required\\n' >&2; exit 1", "echo '{}'"],
+    ids=["not initialized", "no outputs"],
+)
+def test_environment_that_is_not_deployed_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str
+) -> None:
+    stack = tmp_path / "out" / "stacks" / "lab-compute"
+    stack.mkdir(parents=True)
+    program = tmp_path / "bin" / "terraform"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\n{answer}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=":")
+    with pytest.raises(UserError) as caught:
+        read_targets(tmp_path / "out")
+    (finding,) = caught.value.findings
+    assert (caught.value.exit_code, finding.id) == (2, "not-deployed")
+    assert "`lab`" in finding.message
+    assert finding.hint.splitlines()[0] == "fairway deploy lab"
+    assert f"terraform -chdir={stack} init" in finding.hint

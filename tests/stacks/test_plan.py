@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     Fairway = Callable[..., int]
     StandIn = Any
 
+GROUP = "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/hub"
 STACKS = ["demo-network", "demo-data", "demo-compute"]
 
 
@@ -60,6 +61,44 @@ def test_offline_each_stack_reads_what_the_plans_before_it_promise(
     created = [each["changes"][0]["created"] for each in review["stacks"]]
     assert [each.get("zones") for each in created] == [None, {"unknown": True}, {"unknown": True}]
     assert "demo-data" in (tmp_path / "report/review.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("line", "section"),
+    [
+        (
+            "network: {existing: {subnets: {compute: {id: SUBNET, range: 10.0.0.0/24}}}, private_endpoints: false}",
+            "network",
+        ),
+        (
+            f"storage: {{existing: {GROUP}/providers/Microsoft.Storage/storageAccounts/a}}",
+            "storage",
+        ),
+        (f"resource_group: {{existing: {GROUP}}}", "resource_group"),
+    ],
+)
+def test_offline_what_only_azure_has_is_refused_before_terraform_is_run(
+    terraform: StandIn,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    fairway: Fairway,
+    line: str,
+    section: str,
+) -> None:
+    file = tmp_path / "lab.yaml"
+    subnet = f"{GROUP}/providers/Microsoft.Network/virtualNetworks/v/subnets/compute"
+    key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
+    file.write_text(
+        f"name: lab\nlocation: westeurope\naccess: {{ssh_keys: ['{key}']}}\n"
+        "clusters: {box: {engine: ssh, size: Standard_D4s_v6, nodes: 1}}\n"
+        f"{line.replace('SUBNET', subnet)}\n"
+    )
+    assert fairway("plan", str(file), "--offline") == 2
+    said = capfd.readouterr().err
+    assert f"{file}:5:" in said
+    assert f"`{section}.existing`" in said
+    assert "[not-offline]" in said
+    assert terraform.calls() == []
 
 
 def test_offline_a_key_of_ones_own_is_taken_too(

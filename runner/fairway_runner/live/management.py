@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fairway_core.findings import UserError
-from fairway_runner.engines.azure.sign_in import sign_in_again, why_not_signed_in
+from fairway_runner.engines.azure.sign_in import how_to_sign_in, sign_in_again, why_not_signed_in
 from fairway_runner.engines.deadline import deadline
 from fairway_runner.engines.silence import Silence
 from fairway_runner.quantities import duration
@@ -279,7 +279,7 @@ def _no_answer(error: object) -> UserError:
 def not_signed_in(error: object) -> UserError:
     """Nobody is signed in, or not any more."""
     message = sign_in_again(error) or f"not signed in to Azure: {why_not_signed_in(error)}"
-    return UserError.of("not-signed-in", message, "az login")
+    return UserError.of("not-signed-in", message, how_to_sign_in(error))
 
 
 def _error_of(text: str) -> tuple[str, str]:

@@ -137,13 +137,22 @@ def _of_folder(folder: Path) -> Iterator[Any]:
             stdin=subprocess.DEVNULL,
             check=False,
         )
+        why = _first_error(done.stderr) if done.returncode else ""
+        # Before a deployment, and in a fresh clone: "Backend initialization required, please …".
+        if "initialization required" in why or (not why and done.stdout.split() == ["{}"]):
+            raise _not_deployed(stack)
         if done.returncode:
-            why = _first_error(done.stderr)
-            # As a fresh clone has it: "Backend initialization required, please run …".
-            hint = f"terraform -chdir={stack} init" if "initialization required" in why else _DEPLOY
             message = f"terraform has no outputs for {stack}: {why}"
-            raise UserError.of("no-outputs", message, hint, exit_code=5)
+            raise UserError.of("no-outputs", message, _DEPLOY, exit_code=5)
         yield from _in_outputs(json.loads(done.stdout))
+
+
+def _not_deployed(stack: Path) -> UserError:
+    """The environment that was synthesized last was not deployed, as far as is known here."""
+    name = stack.name.removesuffix("-compute")
+    message = f"the environment `{name}` is not deployed yet, or not from this folder"
+    hint = f"fairway deploy {name}\nif it was deployed elsewhere: terraform -chdir={stack} init"
+    return UserError.of("not-deployed", message, hint)
 
 
 def _first_error(text: str) -> str:

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.checks.plan.resource_changes import locks_to_lift
-from fairway_core.findings import UserError
+from fairway_core.environment import read_environment
+from fairway_core.environment.selection import environment_file
+from fairway_core.findings import Finding, UserError
 from fairway_core.review.plan import UNLOCKED, WAITS_FOR, read_plan, read_plans
 from fairway_stacks.app import usual_outdir
 from fairway_stacks.plan.locks import alone_in
@@ -165,8 +167,10 @@ def plan_offline(environment: str | None, folder: Path, say: Say) -> list[StackP
     """Plans every stack from an empty state against the stand-in for Azure.
 
     Nothing is applied: a stack reads the outputs that the plans before it promise. Nothing that
-    the user has is touched: neither cdktf.out, nor a state, nor Azure.
+    the user has is touched: neither cdktf.out, nor a state, nor Azure. Raises UserError for an
+    environment with something that is there already, which the stand-in does not have.
     """
+    _refuse_existing(environment_file(environment))
     require()
     with tempfile.TemporaryDirectory(prefix="fairway-offline-") as text:
         here = Path(text)
@@ -179,6 +183,23 @@ def plan_offline(environment: str | None, folder: Path, say: Say) -> list[StackP
                 with reading(stack, _promises(stack, plans) or {}):
                     plans[stack.name] = _plan_of_nothing(stack, azure, folder)
     return list(plans.values())
+
+
+def _refuse_existing(file: Path) -> None:
+    loaded = read_environment(file)
+    findings = [
+        Finding(
+            "not-offline",
+            f"`{section}.existing` names what only Azure has, so this cannot be planned offline",
+            f"plan it against Azure: fairway plan {file}",
+            f"{section}.existing",
+            location=loaded.document.location((section, "existing"), of_key=True),
+        )
+        for section in ("network", "resource_group", "storage")
+        if getattr(getattr(loaded.environment, section), "existing", None)
+    ]
+    if findings:
+        raise UserError(findings)
 
 
 def _plan_of_nothing(stack: StackFolder, azure: dict[str, str], folder: Path) -> StackPlan:

@@ -300,6 +300,9 @@ def test_who_is_not_signed_in_is_told_so_in_one_sentence(said: str, why: str) ->
     (finding,) = caught.value.findings
     assert finding.message == f"Azure Batch was not asked: not signed in to Azure: {why}"
     assert (caught.value.exit_code, finding.id) == (2, "no-access")
+    *before, last = finding.hint.splitlines()
+    assert last == "az login"
+    assert any("install-azure-cli" in line for line in before) is ("not found" in why)
 
 
 def test_a_clock_that_is_off_is_named_where_it_cannot_be_made_up_for() -> None:

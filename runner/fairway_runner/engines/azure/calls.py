@@ -29,7 +29,7 @@ from azure.core.exceptions import (
 
 from fairway_core.findings import Finding, UserError
 from fairway_runner.engines import deadline as command_line
-from fairway_runner.engines.azure.sign_in import sign_in_again, why_not_signed_in
+from fairway_runner.engines.azure.sign_in import how_to_sign_in, sign_in_again, why_not_signed_in
 from fairway_runner.engines.silence import Silence
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ class Calls:
             elif not status:  # no answer of a service: the SDK has nothing to ask it with
                 why = why_not_signed_in(error)
                 message = f"{self.service} was not asked: not signed in to Azure: {why}"
-                hint = self.hint
+                hint = how_to_sign_in(error, self.hint)
             else:
                 message, hint = self._unauthorized(error, code, text)
             finding = Finding("no-access", message, hint)

@@ -7,6 +7,9 @@ import re
 # What Microsoft Entra ID answers where signing in again helps, and a second try does not. Source:
 # learn.microsoft.com/entra/identity-platform/reference-error-codes.
 _EXPIRED = re.compile(r"AADSTS(?:70043|700082|70008|50173|700084)\b")
+_INSTALL_CLI = (
+    "install the Azure CLI: https://learn.microsoft.com/cli/azure/install-azure-cli\nthen:"
+)
 _MORE_ASKED = re.compile(r"AADSTS(?:50076|50078|50079|53003)\b")
 
 
@@ -25,6 +28,16 @@ def sign_in_again(error: object) -> str:
     if found := _MORE_ASKED.search(text):
         return f"your organization requires more before it signs you in ({found[0]})"
     return ""
+
+
+def how_to_sign_in(error: object, usual: str = "az login") -> str:
+    """What to do where nobody is signed in: what is `usual`, and before it the Azure CLI where the
+    SDK did not find it.
+
+    >>> how_to_sign_in("\\tAzureCliCredential: Please run 'az login'")
+    'az login'
+    """
+    return f"{_INSTALL_CLI}\n{usual}" if "Azure CLI not found" in str(error) else usual
 
 
 def why_not_signed_in(error: object) -> str:
