@@ -5,7 +5,8 @@ STARTED [retry]`: the run's folder, a descriptor that holds the run's lock, and 
 to say that the run is under way; `retry` says that some of its tasks are to run again, as
 `retry.json` has it. Standard input has the tasks' secrets, as JSON. As long as this process
 lives it holds the lock; a run that is not finished and whose lock is free has lost its
-supervisor.
+supervisor. SIGUSR1 cancels the run. SIGTERM says that the machine stops: the tasks are told to save
+what they have, and the run is lost, to be retried.
 
 Standard library only: the same files supervise runs on hosts without Fairway.
 """
@@ -44,7 +45,7 @@ from fairway_agent.run_state import RunState
 from fairway_agent.share import NeverFits
 from fairway_agent.task import Task
 from fairway_agent.task_order import PAUSE, TaskOrder
-from fairway_agent.task_state import TIMED_OUT, TaskState
+from fairway_agent.task_state import CANCELLATION, MACHINE, TIMED_OUT, TaskState, outcome
 
 if TYPE_CHECKING:
     import socket
@@ -69,7 +70,8 @@ class Supervisor:
     that sends word of that. `limit` names the limit of its own that the run is over, `spent` is
     for how many node-seconds it has held nodes in attempts that have ended. `broken` says that a
     file of the run is damaged, so that nothing more can be done. `apart` has the names of tasks
-    that a person has ended, each by itself. `others` are the runs whose tasks are awaited, and when
+    that a person has ended, each by itself. `told` is why all are to end: a person cancels the
+    run, or its machine stops. `others` are the runs whose tasks are awaited, and when
     they have ended.
     """
 
@@ -84,7 +86,7 @@ class Supervisor:
     waiting: deque[Task] = field(default_factory=deque)
     counts: Counter[str] = field(default_factory=Counter)
     started: float | None = None
-    cancelled: bool = False
+    told: str = ""
     apart: set[str] = field(default_factory=set)
     limit: str | None = None
     spent: float = 0.0
@@ -106,7 +108,7 @@ class Supervisor:
             self._run()
         except Fault as fault:
             self._abandon(fault.said)
-        self.counts["cancelled"] += self.counts.pop("queued", 0)
+        self.counts[self._left] += self.counts.pop("queued", 0)
         self._record(self._outcome())
         notify(self.folder, self.plan, self.recorded)
         self.states.await_room(self.wakeup, _ROOM_WAIT)
@@ -123,11 +125,11 @@ class Supervisor:
 
     def _run(self) -> None:
         self._await_predecessors()
-        if not self.cancelled and not self.reason:
+        if not self.told and not self.reason:
             self.started = None if self._may_wait() else time.time()
             if not self.plan.is_set_up and not self.allocator.lends_nodes:
                 self._stage(self._tasks_of("setup"), counted=False)
-        if not self.cancelled and not self.reason:
+        if not self.told and not self.reason:
             self._sample()
             self._stage(self._tasks_of("tasks"))
             if not equal_tasks.none_began(self.folder, self.plan):
@@ -145,9 +147,14 @@ class Supervisor:
         if self.sampling is not None:
             self.sampling.end()
 
-    def cancel(self) -> None:
+    def end(self, why: str) -> None:
         """Asks for an early end; called from a signal handler."""
-        self.cancelled = True
+        self.told = self.told or why
+
+    @property
+    def _left(self) -> str:
+        """The state of tasks that do not begin any more."""
+        return "lost" if self.told == MACHINE else "cancelled"
 
     def _queue_again(self) -> None:
         """Says of the tasks of a retry that they are to come, and not what became of them."""
@@ -164,10 +171,10 @@ class Supervisor:
         if not self.plan.after:
             return
         ended = predecessors.watch(self.plan.after, self.bell)
-        while not ended.is_set() and not self.cancelled:
+        while not ended.is_set() and not self.told:
             self._end_apart()
             wakeups.wait(self.wakeup, None)
-        if self.cancelled:
+        if self.told:
             return
         # None is watched any more: one whose state is not final was lost.
         conditions = self.plan.conditions
@@ -273,7 +280,7 @@ class Supervisor:
     def _is_ending(self) -> bool:
         """Whether no task is to be started any more."""
         setup_failed = self.allocator.lends_nodes and self.setup_failed
-        return self.cancelled or self.limit is not None or setup_failed
+        return bool(self.told) or self.limit is not None or setup_failed
 
     def _allot(self, task: Task) -> bool:
         """Whether the task may start now; it then knows its nodes."""
@@ -329,17 +336,18 @@ class Supervisor:
             self.spent += task.held_nodes * max(0.0, time.time() - task.started)
             processes.reap([*self._own, *(each.session for each in self.running)])
             self.allocator.give_back(task.nodes, task.ranks, task.lost())
-            if code and not (task.cancelled or self.limit):
+            again = bool(code) and not (task.told or self.limit)
+            if again:
                 task.note_end()
             if code and self.allocator.lends_nodes and task.setup_failed():
-                self.setup_failed = True
+                self.setup_failed, again = True, False
                 self.reason = f"the setup failed with exit code {code}"
-            elif code and not (task.cancelled or self.limit) and task.has_retry():
+            state, code = outcome(task.told, code, again=again and task.has_retry())
+            if state == "queued":
                 self.waiting.append(task)
                 self._move(counted, "running", "queued")
                 task.record(replace(task.status("queued"), last_exit_code=code, reason=task.why()))
                 continue
-            state = "cancelled" if task.cancelled else "failed" if code else "succeeded"
             state = task.finish(state, code)
             self._move(counted, "running", state)
             if not counted and code and not self.limit:
@@ -350,12 +358,10 @@ class Supervisor:
         """Tells what runs to end; what waits for another attempt has none."""
         while self.waiting:
             task = self.waiting.popleft()
-            task.record(replace(task.status("cancelled"), ended=time.time()))
-            self._move(counted, "queued", "cancelled")
-        for task in self.running if self.cancelled or self.limit else ():
-            if task.process is not None and task.process.poll() is None:
-                task.cancelled = task.cancelled or self.cancelled
-                task.stop(timed_out=not self.cancelled)
+            task.record(replace(task.status(self._left), ended=time.time()))
+            self._move(counted, "queued", self._left)
+        for task in self.running if self.told or self.limit else ():
+            task.stop(self.told, timed_out=not self.told)
 
     def _end_apart(self) -> None:
         """Ends each task that a person has ended by itself. One that waits says so at once, and is
@@ -363,11 +369,7 @@ class Supervisor:
         for name in cancelled_tasks.names(self.folder) - self.apart:
             self.apart.add(name)
             if running := [task for task in self.running if task.name == name]:
-                process = running[0].process
-                code = None if process is None else process.poll()
-                running[0].cancelled = code != 0  # one that has just succeeded keeps its outputs
-                if code is None:
-                    running[0].stop()
+                running[0].stop(CANCELLATION)
                 continue
             folder = self.folder / "tasks" / name
             known = state_files.read_task(folder) or TaskState()
@@ -415,7 +417,7 @@ class Supervisor:
             return "failed"
         # A setup that was told to end has not failed; and a run that was told to may have ended by
         # itself before.
-        setup_failed = self.setup_failed and not self.cancelled
+        setup_failed = self.setup_failed and not self.told
         return record.end_state(self.counts, setup_failed=setup_failed)
 
     def _record(self, state: str) -> None:
@@ -461,7 +463,8 @@ def supervise(folder: Path, lock: int, ready: int, plan: RunPlan, **ways: Any) -
     processes.adopt_orphans()
     wakeup, bell = wakeups.of_signals(signal.SIGCHLD, signal.SIGHUP, signal.SIGINT)
     supervisor = Supervisor(folder, plan, guard, wakeup, bell, **ways)
-    signal.signal(signal.SIGTERM, lambda *_: supervisor.cancel())
+    for number, why in ((signal.SIGUSR1, CANCELLATION), (signal.SIGTERM, MACHINE)):
+        signal.signal(number, lambda *_, why=why: supervisor.end(why))
     supervisor.run(ready)
 
 

@@ -34,7 +34,7 @@ from fairway_agent.plan import CANCEL
 from fairway_agent.ports import free_port
 from fairway_agent.share import ports_of
 from fairway_agent.task_spec import LAST
-from fairway_agent.task_state import ERROR, IO_ERROR, TIMED_OUT, TaskState
+from fairway_agent.task_state import CANCELLATION, ERROR, IO_ERROR, MACHINE, TIMED_OUT, TaskState
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,7 +60,7 @@ class Task:
     `attempt` is the last that was begun, and -1 before; `ends` counts those of this supervisor
     that did not end well, by their cause.
     `held` is for how many seconds its attempts that have ended had its nodes.
-    `cancelled` says that it was told to end: whatever code it ends with, it is not done.
+    `told` is why it was told to end for a reason that is not its own; see `task_state.outcome`.
     `before` is why the attempt before the next one ended.
     `states` are its supervisor's, where it has one that writes late what finds no room.
     `nodes` are its own, its main host first; it has none where its ranks share this machine.
@@ -91,7 +91,7 @@ class Task:
     pump: Pump | None = None
     kill_at: float | None = None
     timed_out: bool = False
-    cancelled: bool = False
+    told: str = ""
     before: str = log_marks.RETRIED
     states: state_files.States | None = None
     nodes: list[Host] = field(default_factory=list)
@@ -148,7 +148,7 @@ class Task:
         if self.attempt > 0:
             checkpoint = environment["FAIRWAY_CHECKPOINT_DIR"]
             self._say_again(log_marks.attempt_line(self.attempt, self.before, checkpoint))
-        self.kill_at, self.timed_out = None, False
+        self.kill_at, self.timed_out, self.told = None, False, ""
         self.clock = LogClock.begin(self._log_file(), self._log_times(), time.monotonic())
         self.process = self._launch(script, environment)
         self.started = time.time()
@@ -228,7 +228,8 @@ class Task:
 
     def why(self) -> str | None:
         """Why its last attempt ended, where that is known."""
-        return self.limit or self.lacks or None
+        stopped = "its machine was stopped" if self.told == MACHINE else None
+        return self.limit or self.lacks or stopped
 
     def resume_count(self) -> None:
         """Counts on from the attempts of an earlier supervisor."""
@@ -267,9 +268,15 @@ class Task:
             f"`retry: {{{used[0]}: {self.plan.retry_limits[used[0]]}}}` is used up" if used else ""
         )
 
-    def stop(self, *, timed_out: bool = False) -> None:
-        """Asks the task's program to end; it is killed when its grace is over."""
-        if self.kill_at is not None:
+    def stop(self, why: str = "", *, timed_out: bool = False) -> None:
+        """Asks the task's program to end, `why` where the reason is not its own; it is killed when
+        its grace is over. One that has just ended by itself keeps its end, but a failure that is
+        cancelled has no other attempt."""
+        code = None if self.process is None else self.process.poll()
+        goes_on = code is None and self.kill_at is None
+        if goes_on or (code != 0 and why == CANCELLATION):
+            self.told = why
+        if not goes_on:
             return
         self.timed_out = timed_out
         self.kill_at = time.monotonic() + self.plan.grace

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 ERROR, NODE, PREEMPTION = "error", "node", "preemption"
 """Why an attempt did not end well."""
+CANCELLATION, MACHINE = "cancellation", "machine"
+"""Why else a task is told to end: somebody cancels it, or the machine of its supervisor stops."""
 SERVICE, NO_START, IO_ERROR, TIMED_OUT = 5, 69, 74, 124
 CANCELLED, KILLED, TERMINATED = 130, 137, 143
 """The exit codes of tasks that ended otherwise than by their own: what runs them failed; they could
@@ -26,6 +28,24 @@ sysexits.h); their time was over; they were cancelled; or a signal ended them.""
 BestTasks = Mapping[str, tuple[int, float]]
 """By the names of inputs that the best tasks of other runs have kept: their numbers, and the values
 of the metric by which they are the best."""
+
+
+def outcome(told: str, code: int, *, again: bool) -> tuple[str, int]:
+    """The state of a task when an attempt has ended with an exit code, and the code that counts.
+
+    `told` is why it was told to end for a reason that is not its own: CANCELLATION, MACHINE, or
+    NODE or PREEMPTION where it loses nodes; "" where it was not. Such an attempt has not done its
+    work, even if it saves and ends with 0. `again` says that the task may begin again.
+    """
+    if told == CANCELLATION:
+        return "cancelled", code
+    if told:
+        code = code or TERMINATED
+    if told == MACHINE:
+        return "lost", code
+    if not code:
+        return "succeeded", 0
+    return ("queued" if again else "failed"), code
 
 
 @dataclass(frozen=True, slots=True)

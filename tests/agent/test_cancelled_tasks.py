@@ -12,6 +12,9 @@ from fairway_agent import cancelled_tasks
 from fairway_agent.fields import Damaged
 from fairway_agent.plan import RunPlan
 from fairway_agent.supervisor import Supervisor
+from fairway_agent.task import Task
+from fairway_agent.task_spec import TaskSpec
+from fairway_agent.task_state import CANCELLATION
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,20 +54,25 @@ def test_a_damaged_note_is_named(tmp_path: Path) -> None:
     ("code", "cancelled", "told"), [(None, True, 1), (0, False, 0), (3, True, 0)]
 )
 def test_one_that_has_just_ended_is_told_nothing_and_a_success_stays_one(
-    tmp_path: Path, code: int | None, cancelled: bool, told: int
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    code: int | None,
+    cancelled: bool,
+    told: int,
 ) -> None:
     """Its supervisor has not looked yet: a failure has no other attempt."""
-    said: list[str] = []
-    process = SimpleNamespace(poll=lambda: code)
-    task: Any = SimpleNamespace(
-        name="0", process=process, cancelled=False, stop=lambda: said.append("stop")
-    )
+    said: list[object] = []
+    monkeypatch.setattr(Task, "_tell", lambda _, number: said.append(number))
+    plan = RunPlan("job-a", str(tmp_path))
+    task = Task(plan, TaskSpec(0), tmp_path, tmp_path / "tasks" / "0")
+    process: Any = SimpleNamespace(poll=lambda: code)
+    task.process = process
     cancelled_tasks.cancel(tmp_path, "0")
     left, right = socket.socketpair()
     guard: Any = SimpleNamespace(pid=1)
     with left, right:
-        run = Supervisor(tmp_path, RunPlan("job-a", str(tmp_path)), guard, left, right)
+        run = Supervisor(tmp_path, plan, guard, left, right)
         run.running = [task]
         run._end_apart()
         run._end_apart()  # once
-    assert (task.cancelled, len(said)) == (cancelled, told)
+    assert (task.told == CANCELLATION, len(said)) == (cancelled, told)

@@ -22,13 +22,15 @@ from fairway_core import archives
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# The other host is this machine. A pool's server starts what serves, whatever it is asked for.
+# The other host is this machine, but no signal to the task's sessions goes there. A pool's server
+# starts what serves, whatever it is asked for.
 _SSH = """#!/bin/sh
 while [ "$1" != -- ]; do shift; done
 echo "$2" >>{folder}/reached
 case $3 in
-fairway-run) SSH_ORIGINAL_COMMAND=$3 exec {python} {programs}/fairway-node serve {folder}/context ;;
-*) exec sh -c "$3" ;;
+fairway-run)
+    SSH_ORIGINAL_COMMAND=$3 exec setsid {python} {programs}/fairway-node serve {folder}/context ;;
+*) exec setsid sh -c "$3" ;;
 esac
 """
 

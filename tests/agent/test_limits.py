@@ -16,7 +16,7 @@ from fairway_agent.plan import Budget, Retry, RunPlan
 from fairway_agent.supervisor import Supervisor
 from fairway_agent.task import Task
 from fairway_agent.task_spec import LAST, TaskSpec
-from fairway_agent.task_state import TaskState
+from fairway_agent.task_state import CANCELLATION, TaskState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,7 +56,7 @@ def test_it_is_looked_at_when_its_time_is_over(made: tuple[Supervisor, Any]) -> 
 
 def test_one_that_is_cancelled_before_is_cancelled(made: tuple[Supervisor, Any]) -> None:
     run, clock = made
-    run.started, run.cancelled = 1e9, True
+    run.started, run.told = 1e9, CANCELLATION
     clock.now += 7200
     run._keep_limit()
     assert (run.limit, run.reason) == (None, None)

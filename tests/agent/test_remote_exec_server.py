@@ -184,17 +184,19 @@ def test_beats_keep_the_command_alive(started: list[Node], tmp_path: Path) -> No
     assert node.process.wait(300) == 0
 
 
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGHUP, 0), (signal.SIGTERM, channel.LOST)])
 def test_the_command_is_not_ended_by_signals_to_its_keeper(
-    started: list[Node], tmp_path: Path
+    started: list[Node], tmp_path: Path, number: signal.Signals, code: int
 ) -> None:
-    """Only through the channel; and it has their default actions."""
+    """Only through the channel; and it has their default actions. SIGTERM says that the node shuts
+    down: even what ends with 0 has not succeeded."""
     gate = tmp_path / "gate"
     os.mkfifo(gate)
     node = run(started, tmp_path, f"grep SigIgn /proc/self/status; read -r _ <{gate}")
     ignored = int(node.hear().split()[1], 16)
-    node.process.send_signal(signal.SIGTERM)
+    node.process.send_signal(number)
     with gate.open("w") as opened:
         opened.write("go\n")
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        assert not ignored >> (number - 1) & 1
-    assert node.process.wait(300) == 0
+    for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        assert not ignored >> (each - 1) & 1
+    assert node.process.wait(300) == code

@@ -8,17 +8,110 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fairway_agent import supervisor
+from fairway_agent import scratch, supervisor
+from fairway_agent.kubernetes.task import PodTask
 from fairway_agent.plan import RunPlan
+from fairway_agent.shared.attempts import Attempts
 from fairway_agent.ssh.task import HostTask
 from fairway_agent.state_files import read_task
 from fairway_agent.supervisor import Supervisor
 from fairway_agent.task import Task
 from fairway_agent.task_spec import TaskSpec
-from fairway_agent.task_state import TaskState
+from fairway_agent.task_state import CANCELLATION, MACHINE, NODE, PREEMPTION, TaskState, outcome
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+@pytest.mark.parametrize(
+    ("told", "code", "again", "ends"),
+    [
+        ("", 0, True, ("succeeded", 0)),
+        ("", 3, True, ("queued", 3)),
+        ("", 3, False, ("failed", 3)),
+        ("", 124, True, ("queued", 124)),
+        # Told because of its nodes, it is not done by ending with 0.
+        (NODE, 0, True, ("queued", 143)),
+        (PREEMPTION, 0, True, ("queued", 143)),
+        (PREEMPTION, 1, True, ("queued", 1)),
+        (NODE, 0, False, ("failed", 143)),
+        (PREEMPTION, 0, False, ("failed", 143)),
+        (PREEMPTION, 137, False, ("failed", 137)),
+        (MACHINE, 0, True, ("lost", 143)),
+        (MACHINE, 1, False, ("lost", 1)),
+        (CANCELLATION, 0, True, ("cancelled", 0)),
+        (CANCELLATION, 3, True, ("cancelled", 3)),
+    ],
+)
+def test_how_an_attempt_ends_its_task(
+    told: str, code: int, again: bool, ends: tuple[str, int]
+) -> None:
+    assert outcome(told, code, again=again) == ends
+
+
+@pytest.mark.parametrize(
+    ("poll", "before", "why", "told"),
+    [
+        (None, None, PREEMPTION, PREEMPTION),
+        (0, None, PREEMPTION, ""),
+        (3, None, PREEMPTION, ""),
+        # It is over its time already, or told for its nodes.
+        (None, "", PREEMPTION, ""),
+        (None, NODE, MACHINE, NODE),
+        (None, NODE, CANCELLATION, CANCELLATION),
+        (0, NODE, CANCELLATION, NODE),
+        (3, None, CANCELLATION, CANCELLATION),
+    ],
+)
+def test_only_a_task_that_runs_is_told(
+    tmp_path: Path, poll: int | None, before: str | None, why: str, told: str
+) -> None:
+    class Mine(Task):
+        def _tell(self, number: object) -> None: ...
+
+    task = Mine(RunPlan("job-a", str(tmp_path)), TaskSpec(0), tmp_path, tmp_path)
+    task.process = SimpleNamespace(poll=lambda: poll)  # type: ignore[assignment]
+    if before is not None:
+        task.kill_at, task.told = 1.0, before
+    task.stop(why)
+    assert task.told == told
+
+
+@pytest.mark.parametrize(
+    ("limits", "state", "code", "attempts"),
+    [({}, "succeeded", 0, 2), ({"preemption": 0}, "failed", 143, 1)],
+)
+def test_a_task_in_pods_that_saves_and_ends_with_0_as_one_is_evicted_begins_again(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    limits: dict[str, int],
+    state: str,
+    code: int,
+    attempts: int,
+) -> None:
+    monkeypatch.setenv("_FAIRWAY_POD", "job-a-0-0-abcde")
+    monkeypatch.setattr(scratch, "root", lambda: tmp_path)
+    run = tmp_path / "runs" / "job-a"
+    run.mkdir(parents=True)
+    plan = RunPlan("job-a", str(tmp_path), retry_limits=limits)
+    gang = SimpleNamespace(has_changed=lambda: task.attempt == 0, was_told=lambda: True)
+    task = PodTask(plan, TaskSpec(0, nodes=2), run, run / "tasks" / "0", gang=gang)  # type: ignore[arg-type]
+
+    class Mine(Attempts):
+        def _attempt(self) -> int:
+            task.attempt += 1
+            task.process = SimpleNamespace(poll=lambda: None)  # type: ignore[assignment]
+            task.kill_at, task.told, task.is_broken, task.look_at = None, "", False, 0.0
+            monkeypatch.setattr(task, "_tell", lambda _: None)
+            task.keep_deadline()
+            return 0
+
+    watch = SimpleNamespace(is_over=lambda: False)
+    assert Mine(task, None, None, watch)._run() == code  # type: ignore[arg-type]
+    known = read_task(task.folder)
+    assert known is not None
+    assert (known.state, known.exit_code) == (state, code)
+    assert (known.attempts, known.ends) == (attempts, {"preemption": 1})
 
 
 def _begun_again(plan: RunPlan, causes: str, folder: Path) -> str:

@@ -67,7 +67,7 @@ def run_task() -> int:
             _keep_log(folders, number)
         if task.notice and spec.wanted is None:  # others of the node may be saving what they have
             events.approve()
-        if not task.notice or code == 0:
+        if status.is_final:
             kept = _keep(task, spec, code)
             if kept != code:
                 status = replace(status, state="failed", exit_code=kept, reason=_FULL)
@@ -99,8 +99,12 @@ def _keep(task: BatchTask, spec: TaskSpec, code: int) -> int:
 
 
 def _watched(task: BatchTask, events: ScheduledEvents) -> TaskState:
+    def end(*_: object) -> None:
+        """Batch, or a node that shuts down, ends this program: the task loses its node."""
+        task.notice = task.notice or "the end"
+
     events.start()
-    signal.signal(signal.SIGTERM, lambda *_: task.stop())
+    signal.signal(signal.SIGTERM, end)
     status = task.run()
     events.stopped.set()
     return status

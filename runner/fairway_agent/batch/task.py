@@ -23,7 +23,15 @@ from fairway_agent.figures.sampling import Sampling, sampler
 from fairway_agent.log_marks import print_line
 from fairway_agent.share import SHARE_FILE, Lent, NeverFits
 from fairway_agent.task import Task
-from fairway_agent.task_state import CANCELLED, NO_START, NODE, PREEMPTION, SERVICE
+from fairway_agent.task_state import (
+    CANCELLATION,
+    CANCELLED,
+    NO_START,
+    NODE,
+    PREEMPTION,
+    SERVICE,
+    outcome,
+)
 
 if TYPE_CHECKING:
     import signal
@@ -67,8 +75,8 @@ class BatchTask(Task):
     """A task that Batch has started, and each time starts again, on its main node.
 
     `config` is that of ssh to its other nodes, and `notice` what Azure has announced. `submission`
-    is that of the run, and `over` the limit of its own that it was over. `stop` may be called from
-    a signal's handler or a thread.
+    is that of the run, and `over` the limit of its own that it was over. `give_notice` may be
+    called from a thread.
     """
 
     WAY: ClassVar = "sshd"
@@ -169,7 +177,7 @@ class BatchTask(Task):
         sys.stdout.flush()
         try:
             if self.spec.wanted is not None and not self._take_share(self.spec.wanted):
-                return self.final("cancelled", CANCELLED, self.why())
+                return self._end(CANCELLED)
         except (OSError, NeverFits) as error:
             reason = f"the task was not started: {error}"
             return self.final("failed", fail(reason, NO_START), reason)
@@ -178,13 +186,18 @@ class BatchTask(Task):
         finally:
             if self.share is not None:
                 ledger.give_back(self.share)
-        if self.notice and code:
+        return self._end(code)
+
+    def _end(self, code: int) -> TaskState:
+        state, code = outcome(self.told, code, again=bool(self.told))
+        if state == "queued":
             # Batch begins it elsewhere, or it goes on here: nothing has failed.
-            return replace(self.status("running"), exit_code=code, stopped=True)
+            status = replace(self.status("running"), exit_code=code, stopped=True)
+            self.record(status)
+            return status
         ended_early = self.over is not None or bool(self.limit)
-        if code and not self.cancelled and not ended_early:
+        if state == "failed" and not ended_early:
             self.note_end()
-        state = "cancelled" if self.cancelled else "failed" if code else "succeeded"
         return self.final(state, code, self.why(), stopped=ended_early)
 
     def _take_share(self, wanted: Wanted) -> bool:
@@ -198,8 +211,8 @@ class BatchTask(Task):
                 say(f"the task waits for {wanted} of its node")
             said = True
             time.sleep(_PAUSE)
-            self.cancelled = not self.running_file.exists()
-            if self.cancelled or self.notice:
+            if self.notice or not self.running_file.exists():
+                self.told = PREEMPTION if self.notice else CANCELLATION
                 say("the task ends before it has begun")
                 return False
         self.nodes = [replace(self.nodes[0], share=share)]
@@ -222,27 +235,28 @@ class BatchTask(Task):
                 self.sampling.keep()
         self.sampling.end()
         # Whatever it ends with, it is not done.
-        return CANCELLED if self.cancelled else code
+        return CANCELLED if self.told == CANCELLATION else code
 
     def keep_deadline(self) -> None:
-        """Does what is due, and ends a task that was cancelled."""
+        """Does what is due, and ends a task that was cancelled, or whose node goes."""
         if self.kill_at is None and not self.running_file.exists():
-            self.cancelled = True
             say("the run is cancelled")
-            self.stop()
+            self.stop(CANCELLATION)
+        if self.notice:
+            self.stop(PREEMPTION)
         if self.kill_at is None and self.watch.is_over():
             self.over = self.watch.over
             self.stop(timed_out=True)
         self.track.keep(time.monotonic())
         super().keep_deadline()
 
-    def stop(self, *, timed_out: bool = False) -> None:
+    def stop(self, why: str = "", *, timed_out: bool = False) -> None:
         """Asks the job's own processes on every node to end; they have the job's grace."""
         if self.process is None:  # it has not begun
             return
         if timed_out and self.kill_at is None and not self.limit:
             say(self.why() or f"the task is over its {self.plan.timeout:g} s")
-        super().stop(timed_out=timed_out)
+        super().stop(why, timed_out=timed_out)
 
     def _tell(self, number: signal.Signals) -> None:
         if self.config is not None:
@@ -256,12 +270,11 @@ class BatchTask(Task):
         return f"the run ends: {self.over.reason}" if self.over is not None else super().why()
 
     def give_notice(self, kind: str) -> None:
-        """Acts on what Azure says about one of the nodes."""
+        """Has the task end soon: Azure says this about one of its nodes."""
         say(f"Azure announces: {kind}; the job has {self.plan.grace:g} s to save what it has")
-        self.notice = kind
         if self.process is not None:
             self.record(replace(self.status("running"), stopped=True))
-        self.stop()
+        self.notice = kind
 
     def note_stay(self) -> None:
         """The node is not taken away after all: the attempt that ended for it counts as nothing."""

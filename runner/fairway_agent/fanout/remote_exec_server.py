@@ -102,16 +102,20 @@ def _first_line() -> bytes:
 
 
 def run(adapt: Callable[[channel.Command], channel.Command] = lambda each: each) -> int:
-    """Runs the command that comes through standard input, as this node adapts it; its exit code."""
-    # Those are for the command, and come through the channel.
-    wakeups.outlive(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    """Runs the command that comes through standard input, as this node adapts it; its exit code,
+    or LOST where the node shuts down meanwhile: a command that saves may end with 0."""
+    # Those for the command come through the channel: this one says that the machine shuts down.
+    stops: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, _: stops.append(number))
+    wakeups.outlive(signal.SIGINT, signal.SIGHUP)
     command = adapt(channel.Command.parse(_first_line()))
     try:
         served = Served(command)
     except OSError as error:
         sys.stderr.write(f"fairway: {error.filename or command.argv[0]}: {error.strerror}\n")
         return _UNFOUND
-    return serve(served)
+    code = serve(served)
+    return channel.LOST if stops else code
 
 
 if __name__ == "__main__":

@@ -84,7 +84,7 @@ class PodTask(ScheduledTask):
             self.look_at = time.monotonic() + _LOOK
             if self.gang.has_changed():
                 self.is_broken = True
-                self.stop()
+                self.stop(self.cause())
         super().keep_deadline()
 
     def sessions(self) -> set[int]:

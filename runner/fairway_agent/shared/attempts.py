@@ -20,6 +20,7 @@ from fairway_agent.task_state import (
     PREEMPTION,
     SERVICE,
     TERMINATED,
+    outcome,
 )
 
 if TYPE_CHECKING:
@@ -102,15 +103,17 @@ class Attempts:
                 return self.handed_over(code)
             if self.asked == "ended":
                 return self.stopped(code)
-            if code == 0:
-                return self.finish("succeeded", 0)
-            cause = self.task.cause()
-            self.task.note_end()
-            is_lost = cause != ERROR and not self.task.is_used_up(cause)
-            self.task.failures += not is_lost
-            again = is_lost or self.task.has_retry()
-            if self.asked or self.task.setup_failed() or not again:
-                return self.finish("failed", code)
+            told, again = self.task.told, False
+            if code or told:
+                cause = self.task.cause()
+                self.task.note_end()
+                is_lost = cause != ERROR and not self.task.is_used_up(cause)
+                self.task.failures += not is_lost
+                again = is_lost or self.task.has_retry()
+                again = again and not self.asked and not self.task.setup_failed()
+            state, code = outcome(told, code, again=again)
+            if state != "queued":
+                return self.finish(state, code)
             self.task.record(replace(self.task.status("queued"), last_exit_code=code))
 
     def begin(self) -> bool:
@@ -127,7 +130,8 @@ class Attempts:
                 self.asked = "limit"
             if self.asked and self.asked != stopping:
                 stopping = self.asked
-                self.task.stop(timed_out=stopping in ("time", "limit"))
+                is_over = stopping in ("time", "limit")
+                self.task.stop("" if is_over else PREEMPTION, timed_out=is_over)
             self.task.keep_deadline()
             if self.task.sampling is not None:
                 self.task.sampling.keep()

@@ -31,7 +31,7 @@ from fairway_agent.shared.attempts import (
 from fairway_agent.slurm import commands
 from fairway_agent.slurm.cancel import Watch
 from fairway_agent.slurm.task import SlurmTask, job_id
-from fairway_agent.task_state import PREEMPTION, TERMINATED
+from fairway_agent.task_state import PREEMPTION, TERMINATED, outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -128,8 +128,9 @@ class Job(Attempts):
     def handed_over(self, code: int) -> int:
         """Its nodes are about to go: it waits for others, and starts again from its checkpoint."""
         self.task.ends[PREEMPTION] += 1
-        if self.task.is_used_up(PREEMPTION):
-            return self.finish("failed", code or TERMINATED, reason=LOST[PREEMPTION])
+        state, code = outcome(PREEMPTION, code, again=not self.task.is_used_up(PREEMPTION))
+        if state == "failed":
+            return self.finish(state, code, reason=LOST[PREEMPTION])
         status = replace(self.task.status("queued"), last_exit_code=code)
         self.task.record(replace(status, reason=LOST[PREEMPTION]))
         self.task.keep_before("its nodes were taken away")
@@ -137,7 +138,7 @@ class Job(Attempts):
             commands.run(["scontrol", "requeue", job_id()])
         except commands.Refused as refused:
             reason = f"{LOST[PREEMPTION]}, and Slurm does not requeue it: {refused}"
-            return self.finish("failed", code or TERMINATED, reason=reason)
+            return self.finish("failed", code, reason=reason)
         time.sleep(_REQUEUE_PATIENCE)  # Slurm ends this, and everything else of the job
         return TERMINATED
 

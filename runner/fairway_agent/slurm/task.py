@@ -39,7 +39,7 @@ class SlurmTask(ScheduledTask):
     WAY: ClassVar = "srun"
     BEGUN_AGAIN: ClassVar = "its node failed, and Slurm began it again"
 
-    told: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    telling: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def start(self) -> None:
         """Starts the next attempt on its nodes."""
@@ -66,7 +66,7 @@ class SlurmTask(ScheduledTask):
         if words := self._on_others():
             words += [*bundle.program(f"{_SLURM}.others"), "signal"]
             step = [*words, self.plan.run, self.name, self.plan.signal]
-            self.told.append(subprocess.Popen(step, env=_for_step(), stderr=subprocess.DEVNULL))
+            self.telling.append(subprocess.Popen(step, env=_for_step(), stderr=subprocess.DEVNULL))
 
     def _on_others(self) -> list[str]:
         """What runs a program once on each node but the main one; nothing where there is none."""
@@ -81,13 +81,13 @@ class SlurmTask(ScheduledTask):
 
     def leave_nodes(self, code: int) -> None:
         """With what it has told them, and with steps that a launcher left."""
-        for step in self.told:
+        for step in self.telling:
             try:
                 step.wait(_STEP_PATIENCE)
             except subprocess.TimeoutExpired:
                 step.kill()
                 step.wait()
-        self.told.clear()
+        self.telling.clear()
         if code and len(self.nodes) > 1:
             self._end_steps()
         self._leave_others()

@@ -45,7 +45,7 @@ def _cancel(folder: Path, number: int) -> None:
             state_files.write(folder, ended)
         if lock is not None:
             return
-    _signal(folder, signal.SIGTERM)
+    _signal(folder, signal.SIGUSR1)
 
 
 def _signal(folder: Path, number: signal.Signals) -> None:

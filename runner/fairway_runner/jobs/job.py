@@ -187,7 +187,9 @@ class Checkpoint(Model):
     folder that other runs do not see.
     """
     signal: Literal["TERM", "INT", "USR1", "USR2", "HUP"] = "TERM"
-    """The signal that asks a task to stop."""
+    """The signal that asks a task to stop. A task that is stopped because its node is taken away
+    has not succeeded, even if it saves and exits with 0: it starts again as often as `retry`
+    allows, and then it has failed."""
     grace: Span = 10.0
     """How long a task may take to stop before it is killed."""
 

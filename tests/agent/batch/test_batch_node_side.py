@@ -26,7 +26,7 @@ from fairway_agent.job_facts import JobFacts, TargetFacts
 from fairway_agent.plan import RunPlan
 from fairway_agent.share import SHARE_FILE, Lent, Wanted
 from fairway_agent.task_spec import TaskSpec
-from fairway_agent.task_state import CANCELLED, NO_START
+from fairway_agent.task_state import CANCELLATION, CANCELLED, NO_START, PREEMPTION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -276,7 +276,7 @@ class TestShares:
 
         monkeypatch.setattr(batch_task.time, "sleep", sleep)
         assert task.run().exit_code == CANCELLED
-        assert task.cancelled is not bool(notice)
+        assert task.told == (PREEMPTION if notice else CANCELLATION)
         ledger.give_back(other)
 
     def test_a_node_that_is_too_small(self, work: Path, capsys: pytest.CaptureFixture[str]) -> None:

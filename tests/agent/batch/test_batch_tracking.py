@@ -180,6 +180,22 @@ def test_an_eviction_that_is_not_carried_out_counts_as_nothing(
     assert dict(task(folders, LOST).ends) == {"preemption": 1}
 
 
+def test_a_task_that_saves_and_ends_with_0_for_its_node_has_not_ended(
+    folders: Folders, clock: Any
+) -> None:
+    """Whether Azure said it before the task's program began, or after."""
+    mine = task(folders, LOST)
+    running(mine, 1e9)
+    mine.give_notice("Preempt")
+    mine._tell = lambda _: None  # type: ignore[method-assign]
+    mine.process = SimpleNamespace(poll=lambda: None)  # type: ignore[assignment]
+    mine.running_file.touch()
+    mine.keep_deadline()
+    found = mine._end(0)
+    assert (found.state, found.exit_code, found.stopped) == ("running", 143, True)
+    assert dict(task(folders, LOST).ends) == {"preemption": 1}
+
+
 def test_a_retry_of_the_run_counts_anew(folders: Folders, clock: Any) -> None:
     mine = task(folders, LOST)
     running(mine, 1e9)

@@ -161,7 +161,7 @@ def test_a_node_that_never_answers_holds_nobody(
     task = SlurmTask(RunPlan("job-a", "/x"), TaskSpec(0, nodes=3), run, run, nodes=nodes)
     task.folder.mkdir(parents=True)
     told = subprocess.Popen(["srun"])
-    task.told.append(told)
+    task.telling.append(told)
     task._end_leftovers()
     task.leave_nodes(0)
     said = (task.folder / "log.txt").read_text()

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
     from conftest import Fairway, Pipe
 
-# The first attempt says that it is there and waits for its end, which each rank is told with grace;
-# the next one ends by itself.
+# The first attempt says that it is there and waits for its end, which each rank is told with grace,
+# saves, and ends with 0; the next one ends by itself.
 COMMAND = """echo "attempt $FAIRWAY_ATTEMPT on $FAIRWAY_NODE_RANK"
 if [ "$FAIRWAY_ATTEMPT" = 0 ]; then
-    trap 'echo "saved on $FAIRWAY_NODE_RANK"; exit 1' TERM
+    trap 'echo "saved on $FAIRWAY_NODE_RANK"; exit 0' TERM
     exec 9>/mnt/data/pipe
     echo "$FAIRWAY_NODE_RANK" >&9
     sleep 3600

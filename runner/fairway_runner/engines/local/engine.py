@@ -157,7 +157,7 @@ class LocalEngine:
 
     def cancel(self, run: RunFolder) -> None:
         """Tells the run's supervisor to end; what a lost run left behind is ended too."""
-        status = _tell(run, signal.SIGTERM)
+        status = _tell(run, signal.SIGUSR1)
         if status.goes_on and status.supervisor is not None:
             self.wait(run)
         elif status.state == "lost":

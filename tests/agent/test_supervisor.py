@@ -1,4 +1,4 @@
-"""A supervisor that meets a damaged file of its run: said in a line, with what to do."""
+"""A supervisor in a process of its own: signals, and damaged files of its run."""
 
 from __future__ import annotations
 
@@ -57,6 +57,28 @@ def supervised(run: Path, *words: str) -> tuple[str, int, str]:
     os.close(lock)
     with os.fdopen(started) as said:
         return said.read(), done.returncode, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("number", "state", "code"),
+    [("TERM", "lost", 143), pytest.param("USR1", "cancelled", 0, id="a person cancels the run")],
+)
+def test_a_task_that_saves_and_ends_with_0_because_its_machine_stops_is_lost(
+    run: Path, number: str, state: str, code: int
+) -> None:
+    """The one after it has not begun; a retry of the run begins both."""
+    script = f"trap 'exit 0' TERM; kill -s {number} $PPID; sleep 600 & wait\n"
+    lines = [TaskSpec(i, script=script).line() for i in (0, 1)]
+    (run / "tasks.jsonl").write_text("".join(lines))
+    plan = RunPlan(run.name, str(run.parent), tasks=2, max_parallel=1, sample_every=None)
+    (run / "plan.json").write_text(plan.text())
+    said, done, error = supervised(run)
+    assert (said, done, error) == ("ready", 0, "")
+    known, task = state_files.read_run(run), state_files.read_task(run / "tasks" / "0")
+    assert known is not None
+    assert task is not None
+    assert (known.state, known.tasks) == (state, {state: 2})
+    assert (task.state, task.exit_code) == (state, code)
 
 
 @pytest.mark.parametrize("file", ["tasks/1/state.json", "tasks.jsonl", "retry.json", "plan.json"])
