@@ -9,7 +9,7 @@ from fnmatch import fnmatch
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from fairway_agent.task_spec import Output
@@ -37,6 +37,24 @@ def collect(written: Path, kept: Path, outputs: Mapping[str, Output], *, succeed
             if target.is_dir() and not target.is_symlink():
                 shutil.rmtree(target)
             file.replace(target)
+
+
+def empty(written: Path, outputs: Mapping[str, Output]) -> tuple[str, ...]:
+    """The outputs that have no file below `written`, of those that are kept after success."""
+    wanted = {name: each for name, each in outputs.items() if each.when != "failure"}
+    return tuple(
+        name for name, each in wanted.items() if next(_chosen(written, each), None) is None
+    )
+
+
+def said_empty(names: Collection[str]) -> str:
+    """Says for people that these outputs are empty.
+
+    >>> said_empty(["model"]), said_empty(["model", "plots"])
+    ('the output `model` is empty', 'the outputs `model`, `plots` are empty')
+    """
+    listed = ", ".join(f"`{name}`" for name in names)
+    return f"the outputs {listed} are empty" if len(names) > 1 else f"the output {listed} is empty"
 
 
 def drop_excluded(written: Path, outputs: Mapping[str, Output]) -> None:

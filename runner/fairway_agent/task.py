@@ -68,8 +68,8 @@ class Task:
     `refusal` is why it never starts, where no node has what it wants, and `left_out` why, where a
     task that it waits for has ended otherwise than it wants.
     `idle` watches whether its GPUs do nothing, where the job limits that, and `limit` is why it was
-    ended for it. `lacks` says that its launcher is not on its nodes, and `clock` notes when its log
-    had which size.
+    ended for it. `lacks` says that its launcher is not on its nodes, or that it has not written an
+    output that it must, and `clock` notes when its log had which size.
     """
 
     # Not FAIRWAY_…, which launchers pass on to other nodes.
@@ -342,6 +342,8 @@ class Task:
         self.held += max(0.0, time.time() - self.started)
         code = TIMED_OUT if self.timed_out else 128 - code if code < 0 else code
         self._look_for_launcher(code)
+        if not code and not self.told:
+            code = self._look_for_outputs()
         if self.clock is not None:
             self.clock.end(time.time(), last=not code)
         self.before = self.why() or self._ending(code)
@@ -357,6 +359,21 @@ class Task:
             self.lacks = missing.on_nodes(program, contained=contained)
             self._say_again(f"fairway: {self.lacks}")
 
+    def _look_for_outputs(self) -> int:
+        """The exit code of a task that ends with 0, which depends on outputs that it must write."""
+        lacking = [name for name in self._empty_outputs() if self.spec.outputs[name].required]
+        if lacking:
+            self.lacks = outputs.said_empty(lacking)
+            self._say_again(f"fairway: {self.lacks}, and `required`")
+        return IO_ERROR if lacking else 0
+
+    def _empty_outputs(self) -> tuple[str, ...]:
+        return outputs.empty(self._written(), self.spec.outputs)
+
+    def _written(self) -> Path:
+        """The folder in which its outputs are, each in a folder of its own, as it writes them."""
+        return self.folder / "work"
+
     def _ending(self, code: int) -> str:
         """What an attempt ended with, where nothing more is known."""
         if self.timed_out and self.plan.timeout is not None:
@@ -369,7 +386,8 @@ class Task:
         reason = self.why()
         if state == "failed":
             reason = "; ".join(each for each in (reason, self.why_no_more()) if each) or None
-        written = self.folder / "work"
+        written = self._written()
+        empty = self._empty_outputs() if state == "succeeded" else ()
         try:
             outputs.collect(
                 written,
@@ -383,7 +401,7 @@ class Task:
                 state, code = "failed", IO_ERROR
         shutil.rmtree(self.folder / "scratch", ignore_errors=True)
         status = replace(self.status(state), ended=time.time(), exit_code=code, reason=reason)
-        self.record(replace(status, timed_out=self.timed_out))
+        self.record(replace(status, timed_out=self.timed_out, empty_outputs=empty or None))
         return state
 
     def status(self, state: str) -> TaskState:
@@ -420,7 +438,7 @@ class Task:
             "FAIRWAY_CHECKPOINT_DIR": self._checkpoint_directory(),
         }
         for name in self.spec.outputs:
-            found[f"FAIRWAY_OUTPUT_{name.upper()}"] = self.folder / "work" / name
+            found[f"FAIRWAY_OUTPUT_{name.upper()}"] = self._written() / name
         return found
 
     def _best(self, *, decides: bool = False) -> BestTasks:

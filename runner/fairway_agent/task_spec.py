@@ -23,12 +23,13 @@ _NAMES = ("setup", "release", LAST)
 class Output:
     """Files that a task keeps: those below its output folder that match the `pattern`, or one of
     those in `also`, `when` it ended with success, with failure, or always. `exclude` are shell
-    patterns of paths and names that are left out."""
+    patterns of paths and names that are left out. One that is `required` must not be empty."""
 
     pattern: str
     when: str
     also: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
+    required: bool = False
 
     @property
     def patterns(self) -> tuple[str, ...]:
@@ -40,12 +41,13 @@ class Output:
         """Unfit for what is not one."""
         fields = Fields(facts, f"the output {name}")
         also, exclude = fields.texts("also"), fields.texts("exclude")
-        return cls(fields.text("pattern"), fields.text("when"), also, exclude)
+        required = fields.flag("required")
+        return cls(fields.text("pattern"), fields.text("when"), also, exclude, required)
 
     def to_json(self) -> dict[str, object]:
         """As the line of its task has it."""
-        lists = {"also": list(self.also), "exclude": list(self.exclude)}
-        facts = {name: each for name, each in lists.items() if each}
+        rare = {"also": list(self.also), "exclude": list(self.exclude), "required": self.required}
+        facts = {name: each for name, each in rare.items() if each}
         return {"pattern": self.pattern, "when": self.when, **facts}
 
 

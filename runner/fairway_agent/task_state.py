@@ -62,7 +62,8 @@ class TaskState:
     well, by their cause: an `error`, a `node` that was lost, a `preemption`. `task` and
     `task_attempt` say which attempt ran a setup. `gpus` and `cores` are the numbers of those that
     it has, and `part` how large a part of the node that is, where it has not the whole. `best` says
-    which tasks of other runs kept its inputs, where that was decided as it began.
+    which tasks of other runs kept its inputs, where that was decided as it began. `empty_outputs`
+    names the outputs of a task that has succeeded in which there was no file.
     """
 
     state: str = "queued"
@@ -89,6 +90,7 @@ class TaskState:
     cores: str | None = None
     part: float | None = None
     best: BestTasks | None = None
+    empty_outputs: tuple[str, ...] | None = None
 
     def with_share(self, share: Share) -> TaskState:
         """The same of a task that has a share of its node."""
@@ -168,4 +170,5 @@ _READ: dict[str, Callable[[Fields, str], Any]] = {
     "cores": Fields.text_or_none,
     "part": Fields.span_or_none,
     "best": lambda fields, _: best_tasks(fields),
+    "empty_outputs": Fields.texts,
 }

@@ -73,6 +73,7 @@ RECORDS: Mapping[str, Schema] = {
         state=_STATE,
         reason=_MAYBE,
         exit_code={"type": ["integer", "null"]},
+        empty_outputs=_list(_MAP),
         last_known=_MAYBE,
         labels_ranks=_FLAG,
     ),

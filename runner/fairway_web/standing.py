@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fairway_core.findings import UserError, finding_facts
 from fairway_runner.runs.chosen import chosen_task
 from fairway_runner.runs.facts import iso, run_facts
+from fairway_runner.runs.kept import empty_outputs
 from fairway_runner.runs.log_lines import names_ranks
 from fairway_runner.runs.refresh import refresh_all
 from fairway_runner.runs.store import RunStore
@@ -52,6 +53,7 @@ def facts(run: Run) -> dict[str, Any]:
         "state": status.state,
         "reason": known["reason"],
         "exit_code": run.exit_code if status.is_final else None,
+        "empty_outputs": empty_outputs(run) if status.is_final else [],
         "last_known": iso(run.last_known),
         "labels_ranks": names_ranks(run),
     }

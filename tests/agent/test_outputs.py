@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fairway_agent.outputs import collect, drop_excluded
+from fairway_agent.outputs import collect, drop_excluded, empty
 from fairway_agent.task_spec import Output, TaskSpec
 
 if TYPE_CHECKING:
@@ -47,6 +47,26 @@ def test_some_are_chosen_and_some_left_out(
     assert below(tmp_path / "kept") == {f"model/{name}" for name in kept}
 
 
+@pytest.mark.parametrize(
+    ("output", "is_empty"),
+    [
+        (Output("model/**", "success"), False),
+        (Output("model/*.pt", "success"), True),
+        (Output("model/*.pt", "always", also=("log/e",)), False),
+        (Output("model/**", "always", exclude=("*",)), True),
+        (Output("plots/**", "success"), True),
+        (Output("void/**", "success"), True),
+        (Output("plots/**", "failure"), False),
+    ],
+)
+def test_which_outputs_of_a_success_have_no_file(
+    written: Path, output: Output, is_empty: bool
+) -> None:
+    (written / "void").mkdir()
+    found = empty(written, {"model": Output("model/**", "success"), "other": output})
+    assert found == (("other",) if is_empty else ())
+
+
 def test_what_is_left_out_is_removed_where_no_other_output_keeps_it(written: Path) -> None:
     drop_excluded(written, {"model": Output("model/**", "always")})
     assert below(written) == set(FILES)
@@ -77,6 +97,8 @@ def test_what_is_left_out_by_one_name_is_kept_by_another(written: Path, tmp_path
 
 def test_the_lists_are_in_the_line_of_a_task_where_there_are_some() -> None:
     plain, lists = Output("a/**", "always"), Output("a/*", "always", ("b",), ("*.tmp",))
+    required = Output("a/**", "success", required=True)
+    assert Output.from_json("a", required.to_json()) == required
     for output in (plain, lists):
         line = TaskSpec(0, outputs={"a": output}).line()
         assert ("exclude" in line, "also" in line) == (output is lists, output is lists)

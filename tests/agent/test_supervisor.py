@@ -12,7 +12,7 @@ import pytest
 
 from fairway_agent import record, state_files
 from fairway_agent.plan import Retry, RunPlan
-from fairway_agent.task_spec import TaskSpec
+from fairway_agent.task_spec import Output, TaskSpec
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -79,6 +79,30 @@ def test_a_task_that_saves_and_ends_with_0_because_its_machine_stops_is_lost(
     assert task is not None
     assert (known.state, known.tasks) == (state, {state: 2})
     assert (task.state, task.exit_code) == (state, code)
+
+
+@pytest.mark.parametrize(
+    ("required", "state", "code", "empty"),
+    [(False, "succeeded", 0, ("model", "plots")), (True, "failed", 74, None)],
+)
+def test_an_output_without_a_file_is_said_and_fails_its_task_if_it_is_required(
+    run: Path, required: bool, state: str, code: int, empty: tuple[str, ...] | None
+) -> None:
+    outputs = {"model": Output("model/**", "success", required=required)}
+    outputs |= {"plots": Output("plots/**", "always"), "core": Output("core/**", "failure")}
+    outputs["log"] = Output("log/**", "success", required=True)
+    spec = TaskSpec(0, script="touch $FAIRWAY_OUTPUT_LOG/a\n", outputs=outputs)
+    (run / "tasks.jsonl").write_text(spec.line())
+    plan = RunPlan(run.name, str(run.parent), retries=1, sample_every=None)
+    (run / "plan.json").write_text(plan.text())
+    assert supervised(run) == ("ready", 0, "")
+    task = state_files.read_task(run / "tasks" / "0")
+    assert task is not None
+    assert (task.state, task.exit_code, task.empty_outputs) == (state, code, empty)
+    assert (task.attempts, task.ends) == ((2, {"error": 2}) if required else (1, None))
+    assert (task.reason is not None) is required
+    log = (run / "tasks" / "0" / "log.txt").read_text()
+    assert log.count("the output `model` is empty") == (3 if required else 0)
 
 
 @pytest.mark.parametrize("file", ["tasks/1/state.json", "tasks.jsonl", "retry.json", "plan.json"])

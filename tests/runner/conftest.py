@@ -33,7 +33,8 @@ def store(tmp_path: Path) -> RunStore:
 def make_run(store: RunStore) -> MakeRun:
     """Makes a run that has ended: `make_run("job-a", [{"params": …, "log": …}, …])`.
 
-    A task's own keys are params, log, state, exit_code, attempt, nodes, processes_per_node.
+    A task's own keys are params, log, state, exit_code, attempt, nodes, processes_per_node, outputs
+    (when each is kept), empty (the names of those without a file).
     """
     return partial(_make, store)
 
@@ -75,6 +76,10 @@ def _make(
 def _spec(index: int, task: dict[str, Any]) -> str:
     spec = {"index": index, "params": task.get("params", {}), "script": "true\n" * 400}
     spec["nodes"] = task.get("nodes", 1)
+    spec["outputs"] = {
+        name: {"pattern": f"{name}/**", "when": when}
+        for name, when in task.get("outputs", {}).items()
+    }
     spec["processes_per_node"] = task.get("processes_per_node", 1)
     return json.dumps(spec) + "\n"
 
@@ -82,6 +87,8 @@ def _spec(index: int, task: dict[str, Any]) -> str:
 def _state(task: dict[str, Any]) -> dict[str, Any]:
     state = task.get("state", "succeeded")
     facts = {"state": state, "attempt": task.get("attempt", 0), "started": 1e9, "ended": 1e9 + 5}
+    if "empty" in task:
+        facts["empty_outputs"] = task["empty"]
     return {**facts, "exit_code": task.get("exit_code", 0 if state == "succeeded" else 1)}
 
 

@@ -15,7 +15,7 @@ from fairway_runner.runs.fetch import fetch
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from conftest import MakeRun
+    from conftest import MakeRun, RunFairway
 
     from fairway_runner.runs.store import Run
 
@@ -54,6 +54,51 @@ def test_outputs_and_logs_of_all_tasks(run: Run, tmp_path: Path) -> None:
     assert (tmp_path / "to/here/0/model/deep/run.sh").stat().st_mode & 0o100
     again = fetch(run, tmp_path / "to" / "here")
     assert (again.files, again.unchanged) == ((), 6)
+
+
+def test_outputs_of_which_nothing_is_there_are_told(
+    make_run: MakeRun, tmp_path: Path, fairway: RunFairway
+) -> None:
+    """Empty when their tasks ended, or removed since; not those of a task that has failed."""
+    outputs = {"model": "success", "plots": "always", "core": "failure"}
+    tasks = [
+        {"log": "a", "outputs": outputs, "empty": ["plots"]},
+        {"log": "b", "outputs": outputs, "state": "failed"},
+    ]
+    run = make_run("job-a", tasks, "failed")
+    lacking = [
+        {"run_id": "job-a", "task": "0", "output": "model", "was_empty": False},
+        {"run_id": "job-a", "task": "0", "output": "plots", "was_empty": True},
+    ]
+    assert [*fetch(run, tmp_path / "to").lacking] == lacking
+    assert fetch(run, tmp_path / "to", 1).lacking == ()
+    code, printed, _ = fairway(tmp_path, "fetch", "job-a", "--json")
+    assert (code, json.loads(printed)["lacking"]) == (0, lacking)
+    code, _, said = fairway(tmp_path, "fetch", "job-a")
+    assert (code, said.count("`model`"), said.count("`plots`")) == (0, 1, 1)
+    kept = run.task_folder(0) / "outputs"
+    for name in ("model", "plots"):
+        (kept / name).mkdir(parents=True)
+        (kept / name / "a").touch()
+    assert fetch(run, tmp_path / "to").lacking == ()
+
+
+def test_outputs_without_a_file_are_told_by_wait_and_show(
+    make_run: MakeRun, tmp_path: Path, fairway: RunFairway
+) -> None:
+    outputs = {"model": "success", "plots": "success"}
+    empty = [["model", "plots"], [], ["model"]]
+    make_run("job-a", [{"outputs": outputs, "empty": names} for names in empty])
+    code, printed, _ = fairway(tmp_path, "wait", "job-a", "--json")
+    [waited] = json.loads(printed)
+    found = [(each["task"], each["output"]) for each in waited["empty_outputs"]]
+    assert (code, found) == (0, [("0", "model"), ("0", "plots"), ("2", "model")])
+    code, printed, said = fairway(tmp_path, "wait", "job-a")
+    assert (code, printed) == (0, "job-a succeeded\n")
+    assert "`model`, `plots`" in said
+    shown = json.loads(fairway(tmp_path, "show", "job-a", "--json")[1])["task_list"]
+    assert [each["empty_outputs"] for each in shown] == empty
+    assert fairway(tmp_path, "show", "job-a")[1].count("`model`") == 2
 
 
 def test_one_task(run: Run, tmp_path: Path) -> None:

@@ -60,6 +60,12 @@ MISTAKES = [
         "mounts",
         "name what it reads as `inputs: {data: MOUNT:PATH}`",
     ),
+    (
+        "outputs: {core: {when: failure, required: true}}",
+        "`outputs.core.required`: a task cannot fail for an output that is kept only when it has",
+        "true",
+        "leave `required` out, or set `when: success`",
+    ),
     ("script: train.sh", "unknown key `script`", "script", "`command: python train.py`"),
     (
         "sweep: {lr: [0.1, 0.2]}",

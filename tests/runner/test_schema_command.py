@@ -295,6 +295,8 @@ def test_schema_and_program_agree_on_environments(
         ("metrics: {loss: 'loss=([0-9.]+)'}", True),
         ("metrics: {loss: {pattern: 'loss=(.*)', better: low}}", False),
         ("outputs: {model: {}}", True),
+        ("outputs: {model: {required: true}}", True),
+        ("outputs: {model: {required: yes please}}", False),
         ("outputs: [model]", False),
         ("env: {A: x}", True),
         ("env: {A: 1}", False),

@@ -343,6 +343,9 @@ class BatchTask(Task):
         """Does nothing: this program is in the job's container."""
         return []
 
+    def _written(self) -> Path:
+        return self.folders.base / "outputs"
+
     def _directories(self) -> dict[str, Path]:
         return directories(self.folders, self.spec)
 

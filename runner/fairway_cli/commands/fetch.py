@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -40,7 +41,8 @@ def command(
         fetched = fetch(found, to or Path(found.id), task, force=force, arrived=arrived)
     if json_:
         facts = {"folder": str(fetched.folder), "files": fetched.files, "bytes": fetched.size}
-        print(json.dumps({**facts, "unchanged": fetched.unchanged}, indent=1))
+        facts |= {"unchanged": fetched.unchanged, "lacking": fetched.lacking}
+        print(json.dumps(facts, indent=1))
         return
     from fairway_core.findings import printable
     from fairway_runner.quantities import size
@@ -51,3 +53,9 @@ def command(
         print(f"… and {len(fetched.files) - _SHOWN:,} more")
     same = f"; {fetched.unchanged:,} were there already" if fetched.unchanged else ""
     print(f"{len(fetched.files):,} files, {size(fetched.size)}, in {fetched.folder}{same}")
+    for each in fetched.lacking[:_SHOWN]:
+        why = "is empty" if each["was_empty"] else "is no longer there"
+        said = f"{each['run_id']} task {each['task']}: the output `{each['output']}` {why}"
+        print(printable(said), file=sys.stderr)
+    if len(fetched.lacking) > _SHOWN:
+        print(f"… and {len(fetched.lacking) - _SHOWN:,} more outputs", file=sys.stderr)

@@ -32,6 +32,8 @@ def command(
     Standard error says why a run waits, each time that the reason changes.
     """
     from fairway_cli.ui.follow import remarked
+    from fairway_cli.ui.started import print_empty
+    from fairway_runner.runs.kept import empty_outputs
     from fairway_runner.runs.store import RunStore
 
     end = None if timeout is None else time.monotonic() + span("--timeout", timeout)
@@ -43,9 +45,12 @@ def command(
         except KeyboardInterrupt:
             raise typer.Exit(130) from None
         code = code or run.exit_code
-        facts.append({"run_id": run.id, "state": run.state, "exit_code": run.exit_code})
+        empty = empty_outputs(run)
+        known = {"run_id": run.id, "state": run.state, "exit_code": run.exit_code}
+        facts.append({**known, "empty_outputs": empty})
         if not json_:
             print(f"{run.id} {run.state}", flush=True)
+            print_empty(run.id, empty)
     if json_:
         print(json.dumps(facts, indent=1))
     raise typer.Exit(code)

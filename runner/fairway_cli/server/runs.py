@@ -13,6 +13,7 @@ import typer
 
 from fairway_agent.record import FINAL_STATES, UNSUCCESSFUL_STATES
 from fairway_cli.server.connection import quoted
+from fairway_cli.ui.started import print_empty
 from fairway_core.findings import UserError, format_finding, printable
 from fairway_runner.engines.deadline import deadline
 
@@ -35,10 +36,15 @@ def state_of(server: Server, run: str, *, fresh: bool = False) -> dict[str, Any]
         if code is not None and not (type(code) is int and 0 <= code < 256):
             raise ValueError
         reason = found["reason"] and str(found["reason"])
+        empty = [
+            {name: str(each[name]) for name in ("run_id", "task", "output")}
+            for each in found["empty_outputs"]
+        ]
         return {
             **texts,
             "exit_code": code,
             "reason": reason,
+            "empty_outputs": empty,
             "last_known": found["last_known"],
             "labels_ranks": found["labels_ranks"] is True,
         }
@@ -109,9 +115,11 @@ def wait_command(server: Server, *, runs: list[str], timeout: str | None, json_:
         except KeyboardInterrupt:
             raise typer.Exit(130) from None
         code = code or found["exit_code"] or 0
-        facts.append({name: found[name] for name in ("run_id", "state", "exit_code")})
+        names = ("run_id", "state", "exit_code", "empty_outputs")
+        facts.append({name: found[name] for name in names})
         if not json_:
             print(printable(f"{found['run_id']} {found['state']}"), flush=True)
+            print_empty(found["run_id"], found["empty_outputs"])
     if json_:
         print(json.dumps(facts, indent=1))
     raise typer.Exit(code)

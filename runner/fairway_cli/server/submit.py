@@ -15,7 +15,7 @@ import typer
 from fairway_cli.server.commands import require_unset
 from fairway_cli.server.connection import Sent, found_beside, found_in, quoted
 from fairway_cli.server.runs import wait_for
-from fairway_cli.ui.started import print_begun, print_end, print_valid
+from fairway_cli.ui.started import print_begun, print_empty, print_end, print_valid
 from fairway_core.findings import Finding, UserError, format_finding, printable
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def _watch(server: Server, facts: dict[str, Any], *, json_: bool, quiet: bool) -
             from fairway_cli.server.logs import follow_run
 
             follow_run(server, run_id, (sys.stderr if json_ else sys.stdout).buffer)
-        code = wait_for(server, run_id)["exit_code"]
+        ended = wait_for(server, run_id)
     except KeyboardInterrupt:
         said = f"\n{run_id} is still running; to end it: fairway cancel {run_id}"
         print(said, file=sys.stderr)
@@ -176,5 +176,6 @@ def _watch(server: Server, facts: dict[str, Any], *, json_: bool, quiet: bool) -
     with server.understood():
         tasks = found["task_list"]
         own = tasks[0]["reason"] if len(tasks) == 1 and found["state"] != "succeeded" else None
-        print_end({**found, "exit_code": code}, own, json_=json_)
-    return int(code or 0)
+        print_end({**found, "exit_code": ended["exit_code"]}, own, json_=json_)
+        print_empty(run_id, ended["empty_outputs"])
+    return int(ended["exit_code"] or 0)

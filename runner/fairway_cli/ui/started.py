@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TextIO
 
 from fairway_core.findings import printable
+from fairway_runner.runs.kept import empty_outputs, in_words
 from fairway_runner.runs.steps import ENGINE, has_steps, to_begin
 
 if TYPE_CHECKING:
@@ -127,6 +128,13 @@ def print_ended(run: Run, *, json_: bool = False) -> None:
     facts = {**run_facts(run), "exit_code": run.exit_code, "folder": str(run.folder)}
     own = None if run.is_sweep else _reason_of_its_task(run, facts["state"])
     print_end(facts, own, json_=json_)
+    print_empty(run.id, empty_outputs(run))
+
+
+def print_empty(run_id: str, found: Sequence[Mapping[str, Any]]) -> None:
+    """Says on standard error which outputs of a run's tasks are empty, if any are."""
+    if said := in_words(run_id, found):
+        print(printable(f"{run_id}: {said}"), file=sys.stderr, flush=True)
 
 
 def print_end(facts: Mapping[str, Any], reason: str | None, *, json_: bool) -> None:

@@ -176,6 +176,17 @@ class Output(Model):
     `[model/cache/*, "*.tmp"]`."""
     when: Literal["always", "success", "failure"] = "success"
     """Whether to keep them after a task that succeeded, after one that failed, or always."""
+    required: bool = False
+    """If true, a task that writes no such file fails, with exit code 74. Otherwise `wait`, `show`
+    and `fetch` say that the output is empty."""
+
+    @field_validator("required")
+    @classmethod
+    def _is_of_a_success(cls, required: bool, info: ValidationInfo) -> bool:
+        if required and info.data.get("when") == "failure":
+            message = "a task cannot fail for an output that is kept only when it has failed"
+            raise FieldError(message, "leave `required` out, or set `when: success`")
+        return required
 
 
 class Checkpoint(Model):

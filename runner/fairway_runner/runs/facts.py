@@ -155,6 +155,7 @@ def task_facts(tasks: Iterable[TaskResult]) -> list[dict[str, Any]]:
             "gpus": task.gpus,
             "cores": task.cores,
             "reason": task.reason,
+            "empty_outputs": list(task.empty_outputs),
             "timed_out": task.timed_out,
             "attempts": task.attempts,
             "ends": task.ends,

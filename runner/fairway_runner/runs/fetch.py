@@ -6,18 +6,19 @@ import filecmp
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fairway_agent import clone
 from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.engines.engine import no_progress
 from fairway_runner.runs.chosen import chosen_task, task_name
+from fairway_runner.runs.kept import expected
 from fairway_runner.runs.steps import has_steps
 from fairway_runner.runs.steps import read as read_steps
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from fairway_runner.engines.engine import Progress
     from fairway_runner.runs.store import Run
@@ -25,12 +26,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Fetched:
-    """What was copied to a folder: paths in it, their size in bytes, and what was there."""
+    """What was copied to a folder: paths in it, their size in bytes, and how many were there.
+    `lacking` has the outputs of tasks that have succeeded of which there is no file: `run_id`,
+    `task`, `output`, and whether it `was_empty` when the task ended."""
 
     folder: Path
     files: tuple[str, ...]
     size: int
     unchanged: int
+    lacking: tuple[Mapping[str, Any], ...] = ()
 
 
 def fetch(
@@ -66,7 +70,19 @@ def fetch(
     except OSError as error:
         message = f"{error.filename or folder}: cannot be written: {error.strerror}"
         raise UserError.of("unwritable-folder", message, "choose another with --to") from None
-    return Fetched(folder, tuple(file.name for file in new), size, len(wanted) - len(new))
+    files = tuple(file.name for file in new)
+    return Fetched(folder, files, size, len(wanted) - len(new), tuple(_lacking(run, set(tasks))))
+
+
+def _lacking(run: Run, tasks: Collection[int]) -> Iterator[Mapping[str, Any]]:
+    for index, name in expected(run):
+        if index not in tasks:
+            continue
+        status, kept = run.task_status(index), run.task_folder(index) / "outputs" / name
+        if status.state == "succeeded" and not (kept.is_dir() and any(kept.iterdir())):
+            was_empty = name in (status.empty_outputs or ())
+            facts = {"run_id": run.id, "task": task_name(run, index), "output": name}
+            yield {**facts, "was_empty": was_empty}
 
 
 def _fetch_steps(
@@ -83,13 +99,15 @@ def _fetch_steps(
             message = f"the step {task} of {run.id} has kept nothing yet"
         raise UserError.of("nothing-to-fetch", message, f"see its state: fairway show {run.id}")
     files: list[str] = []
+    lacking: list[Mapping[str, Any]] = []
     size = unchanged = 0
     for name, each in begun.items():
         each.refresh(logs=True)
         found = fetch(each, folder / name, force=force, arrived=arrived)
         files += [f"{name}/{file}" for file in found.files]
+        lacking += found.lacking
         size, unchanged = size + found.size, unchanged + found.unchanged
-    return Fetched(folder, tuple(files), size, unchanged)
+    return Fetched(folder, tuple(files), size, unchanged, tuple(lacking))
 
 
 class _File(NamedTuple):

@@ -5,11 +5,17 @@ from __future__ import annotations
 import hashlib
 import os
 from dataclasses import dataclass
+from itertools import chain, groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from fairway_agent.outputs import said_empty
+from fairway_runner.runs.chosen import task_name
+from fairway_runner.runs.plans import read_last, read_specs
+from fairway_runner.runs.steps import begun, has_steps
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from fairway_runner.runs.folder import RunFolder
 
@@ -53,3 +59,36 @@ def files_of(folder: Path) -> Iterator[Path]:
     for parent, folders, names in os.walk(folder):
         folders.sort()
         yield from (path for name in sorted(names) if (path := Path(parent, name)).is_file())
+
+
+def expected(run: RunFolder) -> Iterator[tuple[int, str]]:
+    """The number of each task, with each output that it keeps when it has succeeded."""
+    path = run.folder / "tasks.jsonl"
+    for spec in chain(read_specs(path) if path.exists() else (), read_last(run.folder)):
+        index = run.record.tasks - 1 if spec.is_last else int(spec.index)
+        yield from ((index, name) for name, each in spec.outputs.items() if each.when != "failure")
+
+
+def empty_outputs(run: RunFolder) -> list[dict[str, Any]]:
+    """The outputs without a file of tasks that have succeeded: `run_id`, `task` and `output`. Those
+    of a run of several steps are those of its steps."""
+    if has_steps(run.folder):
+        return [each for step in begun(run) for each in empty_outputs(step)]
+    return [
+        {"run_id": run.id, "task": task_name(run, index), "output": name}
+        for index in dict.fromkeys(index for index, _ in expected(run))
+        for name in run.task_status(index).empty_outputs or ()
+    ]
+
+
+def in_words(run_id: str, found: Sequence[Mapping[str, Any]]) -> str:
+    """Names the empty outputs of one task, and says how many more tasks have some; "" for none."""
+    tasks = [
+        (f"task {task}" if own == run_id else f"task {task} of {own}", [e["output"] for e in some])
+        for (own, task), some in groupby(found, key=lambda each: (each["run_id"], each["task"]))
+    ]
+    if not tasks:
+        return ""
+    (task, names), more = tasks[0], len(tasks) - 1
+    others = f", and outputs of {more:,} more task{'s' * (more > 1)}" if more else ""
+    return f"{task}: {said_empty(names)}{others}"

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from fairway_agent.metric_logs import best_of
+from fairway_agent.outputs import said_empty
 from fairway_agent.task_spec import LAST
 from fairway_core.findings import UserError
 from fairway_core.suggestions import did_you_mean
@@ -36,7 +37,8 @@ class TaskResult:
     failed. `held` is for how many seconds its attempts that have ended had their nodes, where that
     is recorded; `ends` counts attempts that did not end well, by their cause.
     `gpus` and `cores` are the numbers of those that it has of a node that others use too, such as
-    `0-2,5`, and `part` how large a part of the node that is.
+    `0-2,5`, and `part` how large a part of the node that is. `empty_outputs` names its outputs
+    without a file, once it has succeeded.
     """
 
     run: RunFolder
@@ -58,6 +60,7 @@ class TaskResult:
     gpus: str | None = None
     cores: str | None = None
     part: float | None = None
+    empty_outputs: Sequence[str] = ()
 
     @property
     def name(self) -> str:
@@ -132,6 +135,7 @@ def _last_of_run(spec: TaskSpec, run: RunFolder) -> TaskSpec:
 def _result(run: RunFolder, spec: TaskSpec, state: str, *, is_last: bool) -> TaskResult:
     index = int(spec.index)
     status = run.task_status(index, state)
+    empty = said_empty(status.empty_outputs) if status.empty_outputs else None
     return TaskResult(
         run=run,
         index=index,
@@ -146,12 +150,13 @@ def _result(run: RunFolder, spec: TaskSpec, state: str, *, is_last: bool) -> Tas
         timed_out=bool(status.timed_out),
         is_last=is_last,
         node=status.node,
-        reason=status.reason,
+        reason="; ".join(filter(None, (status.reason, empty))) or None,
         held=status.held,
         ends=status.ends or {},
         gpus=status.gpus,
         cores=status.cores,
         part=status.part,
+        empty_outputs=status.empty_outputs or (),
     )
 
 

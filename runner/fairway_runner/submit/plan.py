@@ -167,4 +167,4 @@ def _kept(name: str, output: JobOutput) -> Output:
     """An output as the task's line has it."""
     given = output.pattern or f"{name}/**"
     first, *others = (given,) if isinstance(given, str) else given
-    return Output(first, output.when, tuple(others), output.exclude)
+    return Output(first, output.when, tuple(others), output.exclude, output.required)

@@ -119,13 +119,16 @@ class TestOneTask:
             "model": {"pattern": "model/*.npz", "when": "success"},
             "trace": {"when": "always"},
             "core": {"when": "failure"},
+            "plots": {},
             "part": {
                 "pattern": ["part/*.npz", "part/deep/**"],
                 "exclude": ["*.tmp", "part/deep/cache/*"],
             },
         }
         writes = "; ".join(
-            f'echo {name} > "$FAIRWAY_OUTPUT_{name.upper()}/a.npz"' for name in outputs
+            f'echo {name} > "$FAIRWAY_OUTPUT_{name.upper()}/a.npz"'
+            for name in outputs
+            if name != "plots"
         )
         writes += '; cd "$FAIRWAY_OUTPUT_PART"; mkdir -p deep/cache; touch b.txt deep/b.txt '
         writes += "deep/.tmp deep/c.tmp deep/cache/d"
@@ -139,6 +142,8 @@ class TestOneTask:
             )
             fetched = fairway.within("fetch", run, "--to", run, "--json")
             assert fetched.returncode == 0, fetched.stderr
+            lacking = [{"run_id": run, "task": "0", "output": "plots", "was_empty": True}]
+            assert json.loads(fetched.stdout)["lacking"] == (lacking if ending == "true" else [])
             files = set(json.loads(fetched.stdout)["files"])
             part = {"0/part/a.npz", "0/part/deep/b.txt"} if ending == "true" else set()
             assert files == {"0/log.txt"} | part | {f"0/{name}/a.npz" for name in kept}

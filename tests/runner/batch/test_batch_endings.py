@@ -135,6 +135,16 @@ def test_nobody_is_asked_for_nothing(run: Run) -> None:
     assert service.asked == 0
 
 
+def test_one_whose_outputs_were_not_kept_is_asked_why(run: Run) -> None:
+    """Whatever else the run tells of its tasks."""
+    (run.folder / "plan.json").write_text(RunPlan("r-1", "/x").text())
+    service = Service()
+    said = replace(ending(exit_code=74), limit=None, why=None)
+    service.files["0"] = json.dumps(said.to_json()).encode()
+    status, over = look(run, service, replace(FAILED, exit_code=74))
+    assert (status.reason, over, service.asked) == ("x", None, 1)
+
+
 def test_a_task_whose_gpus_are_idle_is_warned_of_while_it_runs(run: Run) -> None:
     plan = RunPlan("r-1", "/x", idle_gpu=IdleGpu(5.0, 60.0, WARN))
     (run.folder / "plan.json").write_text(plan.text())

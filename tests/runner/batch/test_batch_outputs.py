@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pytest
 
-from fairway_runner.engines.batch.outputs import collect
+from fairway_agent.task_state import TaskState
+from fairway_runner.engines.batch.outputs import collect, note_empty
 from fairway_runner.engines.batch.preconditions import _of_pool
 
 if TYPE_CHECKING:
@@ -55,6 +56,25 @@ def test_what_was_changed_here_comes_anew(make_run: Callable[..., Run]) -> None:
     fetched.write_bytes(b"mine")
     assert collect(run, storage, [0]) == 1
     assert (file.read_bytes(), fetched.read_bytes()) == (b"weights", b"mine")
+
+
+def test_outputs_without_a_blob_are_noted_once_the_run_has_ended(
+    make_run: Callable[..., Run],
+) -> None:
+    """By one list; what is removed later was not empty."""
+    outputs = {"model": "success", "plots": "always", "core": "failure"}
+    run = make_run("job-aaaaaa", [{"outputs": outputs}] * 3)
+    blobs = {f"{run.id}/0/outputs/model/a": b"", f"{run.id}/1/outputs/plots/b/c": b""}
+    storage: Any = Storage(blobs)
+    done, failed = TaskState("succeeded", ended=9.0), TaskState("failed", ended=9.0)
+    found = {0: done, 1: done, 2: failed}
+    note_empty(run, storage, found, lambda *_: None)
+    assert [each.empty_outputs for each in found.values()] == [("plots",), ("model",), None]
+    known, blobs["x"] = dict(found), b""
+    del blobs[f"{run.id}/0/outputs/model/a"]
+    found = {0: done, 1: done, 2: failed}
+    note_empty(run, storage, found, lambda _, number: known[number])
+    assert found == known
 
 
 def test_a_pool_that_does_not_say_its_size_is_not_taken_for_an_empty_one() -> None:

@@ -316,6 +316,7 @@ _STANDING = {
     "run_id": "job-a",
     "state": "running",
     "labels_ranks": False,
+    "empty_outputs": [],
 }
 _DETAIL = {"task_list": [{"task": 0}], "setup": None}
 

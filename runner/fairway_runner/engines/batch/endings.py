@@ -11,6 +11,7 @@ from fairway_agent.batch.ending import FILE, Ending
 from fairway_agent.fields import Unfit
 from fairway_agent.limits import Over
 from fairway_agent.plan import WARN
+from fairway_agent.task_state import IO_ERROR
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.azure.storage import OUTPUTS
 from fairway_runner.engines.batch import names
@@ -48,11 +49,13 @@ class Endings:
         """Completes the states of tasks that have ended, of which each is asked for once; the limit
         that the run was over, if it was over one."""
         plan = read_plan(self.run.folder)
-        if not is_told(plan):
-            return None
+        told = is_told(plan)
         warns = plan.idle_gpu is not None and plan.idle_gpu.then == WARN
         new = []
         for number, status in found.items():
+            # One whose outputs were not kept says which, for as long as its node is there.
+            if not (told or status.exit_code == IO_ERROR):
+                continue
             if not status.is_final or status.exit_code is None:
                 if warns and status.state == "running":
                     new.append(number)
@@ -67,10 +70,10 @@ class Endings:
         over = None
         for number, ending in zip(new, endings, strict=True):
             known_to_batch = found[number]
-            if ending is None or (told := said(known_to_batch, ending)) is known_to_batch:
+            if ending is None or (status := said(known_to_batch, ending)) is known_to_batch:
                 continue
-            found[number] = told
-            if ending.limit is not None and told.is_final:
+            found[number] = status
+            if ending.limit is not None and status.is_final:
                 over = over or Over(ending.limit, ending.why or ending.limit)
         return over or self._noted()
 

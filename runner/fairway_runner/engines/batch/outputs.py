@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,10 +12,12 @@ from fairway_runner.engines.azure.storage import OUTPUTS
 from fairway_runner.engines.batch import names
 from fairway_runner.engines.batch.client import CONCURRENCY
 from fairway_runner.engines.engine import no_progress
+from fairway_runner.runs.kept import expected
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from fairway_agent.task_state import TaskState
     from fairway_runner.engines.azure.storage import Storage
     from fairway_runner.engines.engine import Progress
     from fairway_runner.runs.folder import RunFolder
@@ -55,6 +58,35 @@ def collect(
         if wanted:
             write_json(run.folder / _FACTS, dict(known))
     return len(wanted)
+
+
+def note_empty(
+    run: RunFolder,
+    storage: Storage,
+    found: dict[int, TaskState],
+    known: Callable[[RunFolder, int], TaskState | None],
+) -> None:
+    """Says of the tasks of an ended run which of their outputs are empty. Each is looked at once:
+    somebody may remove the files later."""
+    ended: dict[int, list[str]] = {}
+    for number, output in expected(run):
+        status = found.get(number)
+        if status is None or status.state != "succeeded":
+            continue
+        before = known(run, number)
+        if before is not None and before.ended == status.ended and before.empty_outputs is not None:
+            found[number] = replace(status, empty_outputs=before.empty_outputs)
+        else:
+            ended.setdefault(number, []).append(output)
+    if not ended:
+        return
+    there = {
+        (number, name.removeprefix(names.task_folder(run.id, run.task_name(number))).split("/")[1])
+        for name, _, number in _kept(run, storage, list(ended))
+    }
+    for number, wanted in ended.items():
+        empty = tuple(each for each in wanted if (number, each) not in there)
+        found[number] = replace(found[number], empty_outputs=empty)
 
 
 def _stamp(path: Path) -> list[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from fairway_runner.engines.batch.cancelled_tasks import CancelledTasks
 from fairway_runner.engines.batch.client import CONCURRENCY
 from fairway_runner.engines.batch.endings import Endings
 from fairway_runner.engines.batch.logs import Logs
+from fairway_runner.engines.batch.outputs import note_empty
 from fairway_runner.engines.batch.setup import unprepared, watch_setup
 from fairway_runner.engines.batch.slots import Shares
 from fairway_runner.engines.batch.submission import State
@@ -106,6 +108,9 @@ class Poller:
         if logs:
             self._follow_logs(run, state, found)
         over = Endings(run, self.account, self.storage, state).add(found, self._known)
+        if ended:
+            with suppress(ServiceError):  # who may not look there says nothing of it
+                note_empty(run, self.storage, found, self._known)
         counts = Counter(status.state for status in found.values())
         counts["queued"] += run.record.tasks - len(found)
         if ended:
