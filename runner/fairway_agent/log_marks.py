@@ -17,8 +17,8 @@ RETRIED = "the run was retried"
 # `[1,0]<stdout>: text` with --tag-output, which Open MPI 4 and 5 have (4 leaves out the
 # space), and `[0]<stdout>: text` with --output rank, which 5 has, and by the templates' own.
 _LABEL = re.compile(rb"\[(?:\d+,)?(\d{1,9})\]<std(?:out|err|diag)>: ?")
-# The second is what a reader of a Batch pool's logs writes where a node took its words with it.
-_LINE = re.compile(rb"fairway: attempt (\d{1,9})(: | lost its node)")
+# The others are what a reader of a Batch pool's logs writes where an attempt has left no more.
+_LINE = re.compile(rb"fairway: attempt (\d{1,9})(: | lost its node| left no more lines)")
 
 
 def split_label(line: bytes) -> tuple[int | None, bytes]:
@@ -49,6 +49,8 @@ def begun(line: bytes) -> int | None:
     (2, None)
     >>> begun(b"fairway: attempt 2 lost its node, and the last lines that it printed")
     3
+    >>> begun(b"fairway: attempt 1 left no more lines")
+    2
     """
     found = _LINE.match(line)
     return int(found[1]) + (found[2] != b": ") if found else None

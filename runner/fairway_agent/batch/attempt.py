@@ -48,10 +48,7 @@ def run_task() -> int:
     first, counted = int(os.environ.get("FAIRWAY_FIRST", "0")), folders.shared / "attempts"
     while True:
         try:
-            make_directories(folders, spec)
-            number = count_attempt(counted, folders.task, first)
-            _bring_earlier_logs(folders, number)
-            task = BatchTask.here(folders, spec, number)
+            number, task = _task_here(folders, spec, counted, first)
         except (OSError, Fault, subprocess.CalledProcessError) as error:
             why = f"the task was not started: {error}"
             return _not_begun(folders, fail(why, NO_START), why)
@@ -74,6 +71,21 @@ def run_task() -> int:
             _say_ending(task, status)
             return kept
         _wait_to_go(task)
+
+
+def _task_here(
+    folders: Folders, spec: TaskSpec, counted: Path, first: int
+) -> tuple[int, BatchTask]:
+    """The number of the attempt that begins now, and the task; the next attempt is told if it
+    cannot begin."""
+    make_directories(folders, spec)
+    number = count_attempt(counted, folders.task, first)
+    try:
+        _bring_earlier_logs(folders, number)
+        return number, BatchTask.here(folders, spec, number)
+    except (OSError, Fault, subprocess.CalledProcessError) as error:
+        keep_ending(counted, folders.task, number, f"the one before was not started: {error}")
+        raise
 
 
 def _wait_to_go(task: BatchTask) -> None:

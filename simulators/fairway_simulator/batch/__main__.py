@@ -14,6 +14,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairway_agent.fanout.sshd import server
 from fairway_simulator.batch import BatchSimulator, orders
 from fairway_simulator.batch.agent import users
 from fairway_simulator.batch.agent.supervisor_client import namespaces
@@ -127,6 +128,11 @@ def _key(state: Path) -> str:
 
 def _say_ready(service: BatchSimulator) -> None:
     sys.stderr.write(f"ready: {service.endpoint}, pool {DEFAULT_POOL}\n")
+    if server.program() is None:
+        sys.stderr.write(
+            "note: no sshd, so that jobs of several nodes do not start; on Debian: "
+            "sudo apt-get install --no-install-recommends openssh-server\n"
+        )
     if not namespaces():
         sys.stderr.write("note: no right to make namespaces; all nodes share one host name\n")
     if service.nodes_share_network:

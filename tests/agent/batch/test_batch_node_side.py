@@ -123,6 +123,21 @@ class TestAttempts:
         assert attempt.count_attempt(tmp_path / "attempts", "0", 7) == 7
         assert attempt.count_attempt(tmp_path / "attempts", "0", 7) == 8
 
+    def test_one_that_cannot_reach_its_nodes_has_not_lost_one(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def here(*_: object) -> BatchTask:
+            raise OSError("the node 10.0.0.2 cannot be reached")
+
+        monkeypatch.setattr(attempt, "make_directories", lambda *_: None)
+        monkeypatch.setattr(attempt, "_bring_earlier_logs", lambda *_: None)
+        monkeypatch.setattr(BatchTask, "here", here)
+        folders: Any = SimpleNamespace(task="0")
+        with pytest.raises(OSError, match="cannot be reached"):
+            attempt._task_here(folders, TaskSpec(0, nodes=2), tmp_path, 0)
+        why = attempt.ending_before(tmp_path, "0", 1, 0)
+        assert why == "the one before was not started: the node 10.0.0.2 cannot be reached"
+
 
 def hosts(*addresses: str) -> list[Host]:
     """Nodes that are known by their addresses."""

@@ -6,7 +6,7 @@ import os
 import resource
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -197,6 +197,25 @@ class TestAttempts:
         lost = "fairway: attempt 1 lost its node, and the last lines that it printed\n"
         assert run.log_text(0) == f"a long line of the first\n{lost}second\n"
         assert found.attempt(0) == 1
+
+    @pytest.mark.parametrize(
+        ("begins", "requeues", "lost"), [(False, 0, False), (True, 0, False), (True, 1, True)]
+    )
+    def test_one_is_said_to_be_lost_with_its_node_only_where_the_task_lost_one(
+        self, run: Run, service: Service, begins: bool, requeues: int, lost: bool
+    ) -> None:
+        """As where its nodes cannot reach one another: Batch tries that again, and none begins."""
+        if begins:
+            service.say("0", b"first\n")
+            look(run, service)
+        del service.files["0", "wd/logs/attempt.txt"]
+        service.files["0", "stdout.txt"] = b"install openssh-server\n"
+        ended = replace(status("failed", attempt=1, started=2.0), requeues=requeues)
+        look(run, service, ended, status())
+        text = run.log_text(0)
+        assert ("lost its node" in text) is lost
+        assert text.endswith("\ninstall openssh-server\n")
+        assert Logs.begins(run, 0) == (0, text.index("install"))
 
     def test_none_is_said_to_be_lost_that_its_node_is_about_to_bring(
         self, run: Run, service: Service

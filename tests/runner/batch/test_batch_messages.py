@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from fairway_agent.fanout.sshd import server
 from fairway_core.findings import Finding, UserError
 from fairway_core.target import Target
 from fairway_runner.engines.azure.calls import ServiceError
@@ -51,6 +52,7 @@ def account(
         target=Target.model_validate({**RECORD, **target}),
         pool="pool",
         pool_facts=lambda: pool,
+        calls=SimpleNamespace(is_here=False),
         nodes=lambda: iter(nodes),
     )
 
@@ -143,6 +145,21 @@ def test_the_doctor_says_why_a_pool_does_not_grow() -> None:
     assert found.message.startswith("the pool cannot grow: ")
     assert "AccountCoreQuotaReached" in found.message
     assert found.hint == "ask for more quota, or try another region, zone or VM size"
+
+
+@pytest.mark.parametrize(
+    ("is_here", "sshd", "ids"),
+    [(True, None, ["no-sshd"]), (True, "/usr/sbin/sshd", []), (False, None, [])],
+)
+def test_the_doctor_of_a_stand_in_looks_for_sshd_on_this_machine(
+    monkeypatch: pytest.MonkeyPatch, is_here: bool, sshd: str | None, ids: list[str]
+) -> None:
+    monkeypatch.setattr(server, "program", lambda: sshd)
+    there = account(**HELD)
+    there.calls.is_here = is_here
+    found = list(examination._of_account(there))
+    assert [each.id for each in found] == ids
+    assert all("openssh-server" in (each.hint or "") for each in found)
 
 
 @pytest.fixture

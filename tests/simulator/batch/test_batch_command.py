@@ -12,6 +12,7 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,8 +20,10 @@ from azure.batch import BatchClient
 from azure.core.credentials import AzureNamedKeyCredential
 from azure.storage.blob import BlobServiceClient
 
+from fairway_agent.fanout.sshd import server
 from fairway_core.documents import read
 from fairway_core.project import Project
+from fairway_simulator.batch import __main__ as command
 from fairway_simulator.batch.__main__ import DATA
 
 if TYPE_CHECKING:
@@ -215,6 +218,16 @@ def test_without_azurite_it_says_what_to_type(tmp_path: Path) -> None:
     )
     assert done.returncode == 4
     assert "npm install" in done.stderr
+
+
+@pytest.mark.parametrize(("sshd", "notes"), [(None, 1), ("/usr/sbin/sshd", 0)])
+def test_it_says_at_its_start_that_jobs_of_several_nodes_lack_sshd(
+    monkeypatch: pytest.MonkeyPatch, capsys: Any, sshd: str | None, notes: int
+) -> None:
+    monkeypatch.setattr(server, "program", lambda: sshd)
+    service: Any = SimpleNamespace(endpoint="http://127.0.0.1:1", nodes_share_network=True)
+    command._say_ready(service)
+    assert capsys.readouterr().err.count("openssh-server") == notes
 
 
 def test_in_the_background_it_returns_when_it_is_ready(storage: Any, tmp_path: Path) -> None:

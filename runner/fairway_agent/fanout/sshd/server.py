@@ -111,10 +111,15 @@ def install_keys(meeting: Meeting) -> None:
     (folder / "config").write_text(text, encoding="utf-8")
 
 
+def program() -> str | None:
+    """The sshd of this machine; None where it has none."""
+    return shutil.which("sshd", path=f"/usr/sbin:{os.environ.get('PATH', '')}")
+
+
 def start_server(meeting: Meeting, address: str, context: Path) -> int:
     """Starts this node's server in the background; returns its port. OSError where it fails."""
-    program = shutil.which("sshd", path=f"/usr/sbin:{os.environ.get('PATH', '')}")
-    if program is None:
+    sshd = program()
+    if sshd is None:
         raise OSError("sshd is not on this node, or not in this image: install openssh-server")
     if os.geteuid() == 0:
         Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # root's sshd wants it
@@ -124,7 +129,7 @@ def start_server(meeting: Meeting, address: str, context: Path) -> int:
         file = folder / "sshd_config"
         text = _SERVER.format(port=port, address=address, folder=folder, serve=serve)
         file.write_text(text, encoding="utf-8")
-        words = [program, "-f", str(file), "-E", str(folder / "sshd.log")]
+        words = [sshd, "-f", str(file), "-E", str(folder / "sshd.log")]
         # It goes into the background only when it listens.
         # What looks for the task's own programs on this node is to leave it out.
         marked = {**os.environ, SERVICE: "1"}

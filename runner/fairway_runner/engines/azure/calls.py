@@ -161,7 +161,7 @@ class Calls:
                         continue
                 if not _is_transient(error) or (_unknown_name(error) and self._is_lost(end)):
                     raise self._refused(what, error) from None
-                if _nobody_listens(error) and self._is_here:
+                if _nobody_listens(error) and self.is_here:
                     raise self._not_started() from None
                 self.failures += 1
                 watched.failed(_facts(error)[2])
@@ -184,7 +184,8 @@ class Calls:
         return self.clock() > end - self.deadline + min(_UNKNOWN_NAME, self.deadline)
 
     @property
-    def _is_here(self) -> bool:
+    def is_here(self) -> bool:
+        """Whether it is a stand-in on this machine."""
         host = urlsplit(self.address).hostname or ""
         try:
             return host == "localhost" or ipaddress.ip_address(host).is_loopback

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fairway_agent.fanout.sshd import server
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.azure.storage import CODE, OUTPUTS
@@ -46,6 +47,12 @@ def _of_account(account: Account) -> Iterator[Finding]:
         message = "inter-node communication is off: each job has one node"
         hint = "for jobs of several nodes: `mpi: true` in the environment, and deploy again"
         yield Finding("no-mpi", message, hint, severity=Severity.WARNING)
+    elif account.calls.is_here and server.program() is None:
+        message = (
+            "jobs of several nodes need sshd, and this machine, whose nodes these are, has none"
+        )
+        hint = "sudo apt-get install --no-install-recommends openssh-server"
+        yield Finding("no-sshd", message, hint, severity=Severity.WARNING)
     for node in account.nodes():
         if fault := pools.node_fault(account, node):
             name = str(node["id"])

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 _CHUNK = 8 << 20
 _PRINTED = "stdout.txt"
 _MARKER = "wd/logs/attempt.txt"
+_NO_MORE = "left no more lines"
 _SUBTASK_TAIL = 64 << 10
 _FILE = "logs.json"
 _NOTHING_THERE = (404, 409, 416)  # no such file or node; no such range
@@ -143,11 +144,10 @@ class Logs:
             marker = self._marker(number, ended=ended)
             if not marker and not ended:
                 return  # nothing of it has begun on its node
-            least = status.attempts - 1
             if marker != copy.marker or ended:
-                self._begin(number, copy, marker, least if ended else 0, ended=ended)
+                self._begin(number, copy, marker, status)
             # A marker of an attempt before it stays until the node has begun this one.
-            if ended or _number(marker) >= least:
+            if ended or _number(marker) >= status.attempts - 1:
                 copy.started = status.started
         found = self._copy(number, copy, _PRINTED, ended=ended)
         if ended:
@@ -169,24 +169,27 @@ class Logs:
         data = self._read(number, _MARKER, 0, ended=ended)
         return (data or b"").decode(errors="replace").strip()
 
-    def _begin(self, number: int, copy: _Copy, marker: str, least: int, *, ended: bool) -> None:
-        """Goes on to the attempt of that marker, with the rest of those before it. `least` is
-        what its number is at least."""
+    def _begin(self, number: int, copy: _Copy, marker: str, status: TaskState) -> None:
+        """Goes on to the attempt of that marker, with the rest of those before it."""
+        ended, least = status.is_final, status.attempts - 1
         another = bool(copy.marker) and marker != copy.marker
-        latest = max(copy.attempt + another, _number(marker), least)
+        latest = max(copy.attempt + another, _number(marker), least if ended else 0)
+        # Of a lost node the service may tell nothing: then it knows of fewer attempts.
+        lost = bool(status.requeues) or latest > least
         while copy.attempt < latest:
-            self._finish_attempt(number, copy, ended=ended)
+            self._finish_attempt(number, copy, ended=ended, lost=lost)
         copy.marker = marker
 
-    def _finish_attempt(self, number: int, copy: _Copy, *, ended: bool) -> None:
+    def _finish_attempt(self, number: int, copy: _Copy, *, ended: bool, lost: bool) -> None:
         """Copies the rest of an attempt that another has followed, which the node of that one
-        has where they share a folder."""
+        has where they share a folder. `lost` says that nodes of the task were lost: an attempt that
+        was not may never have begun."""
         attempt = copy.attempt
         name = f"wd/logs/stdout.{attempt}.txt"
         if not copy.done and not self._copy(number, copy, name, ended=ended):
             self._end_line(number)
-            said = f"attempt {attempt + 1} lost its node, and the last lines that it printed"
-            self._add(number, f"fairway: {said}\n".encode())
+            why = "lost its node, and the last lines that it printed" if lost else _NO_MORE
+            self._add(number, f"fairway: attempt {attempt + 1} {why}\n".encode())
         self._end_line(number)
         copy.attempt, copy.offset, copy.done = attempt + 1, 0, False
         copy.begins += (copy.size,) if copy.begins else ()
