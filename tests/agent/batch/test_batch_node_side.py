@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -122,6 +123,17 @@ class TestAttempts:
         assert attempt.count_attempt(tmp_path / "attempts", "1", 0) == 0
         assert attempt.count_attempt(tmp_path / "attempts", "0", 7) == 7
         assert attempt.count_attempt(tmp_path / "attempts", "0", 7) == 8
+
+    def test_one_that_is_told_to_end_from_outside_loses_its_node(self) -> None:
+        """By Batch, or by a node that shuts down: ending with 0 is no success then."""
+        before = signal.getsignal(signal.SIGTERM)
+        task: Any = SimpleNamespace(notice="", run=lambda: signal.raise_signal(signal.SIGTERM))
+        events: Any = SimpleNamespace(start=lambda: None, stopped=threading.Event())
+        try:
+            attempt._watched(task, events)
+        finally:
+            signal.signal(signal.SIGTERM, before)
+        assert task.notice == "the end"
 
     def test_one_that_cannot_reach_its_nodes_has_not_lost_one(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -26,13 +26,14 @@ if TYPE_CHECKING:
 TARGET = ("--target", "slurm-sim")
 _PATIENCE = 300.0  # seconds; only a hang takes so long
 
-# Counts in its checkpoint, and ends when it has counted to 2: it takes two attempts at least.
+# Counts in its checkpoint, and ends when it has counted to 2: it takes two attempts at least. One
+# that is told to end does so with 0.
 COUNTS = (
     "count=$(cat $FAIRWAY_CHECKPOINT_DIR/count 2>/dev/null || echo 0);"
     " echo $((count + 1)) >$FAIRWAY_CHECKPOINT_DIR/count;"
     " echo attempt=$FAIRWAY_ATTEMPT count=$count >>{signs};"
     " echo attempt=$FAIRWAY_ATTEMPT count=$count;"
-    " [ $count -gt 0 ] || sleep 600"
+    " [ $count -gt 0 ] || {{ trap 'exit 0' TERM; sleep 600 & wait; }}"
 )
 
 
@@ -92,7 +93,7 @@ class TestAgain:
     ) -> None:
         # More nodes than one, each of which must have its signal; a retry is not used up.
         command = (
-            f"trap 'echo saved $FAIRWAY_NODE_RANK >>{signs}; exit 143' TERM;"
+            f"trap 'echo saved $FAIRWAY_NODE_RANK >>{signs}; exit 0' TERM;"
             f"echo up $FAIRWAY_ATTEMPT >>{signs}; [ $FAIRWAY_ATTEMPT = 1 ] && exit 0;"
             " while :; do sleep 0.05; done"
         )
