@@ -43,7 +43,7 @@ from fairway_agent.figures.sampling import Sampling, sampler
 from fairway_agent.notify import notify
 from fairway_agent.run_state import RunState
 from fairway_agent.share import NeverFits
-from fairway_agent.task import Task
+from fairway_agent.task import STOPPED, Task
 from fairway_agent.task_order import PAUSE, TaskOrder
 from fairway_agent.task_state import CANCELLATION, MACHINE, TIMED_OUT, TaskState, outcome
 
@@ -109,6 +109,8 @@ class Supervisor:
         except Fault as fault:
             self._abandon(fault.said)
         self.counts[self._left] += self.counts.pop("queued", 0)
+        if self.told == MACHINE:
+            self.reason = self.reason or STOPPED
         self._record(self._outcome())
         notify(self.folder, self.plan, self.recorded)
         self.states.await_room(self.wakeup, _ROOM_WAIT)

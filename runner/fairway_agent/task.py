@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
 # Of the last task of its own run alone: one that such a task submits has it not.
 _OTHERS = "FAIRWAY_TASKS_DIR"
+STOPPED = "its machine was stopped"
 _STRAY_GRACE = 2.0  # seconds for what a finished task left running
 
 
@@ -228,8 +229,7 @@ class Task:
 
     def why(self) -> str | None:
         """Why its last attempt ended, where that is known."""
-        stopped = "its machine was stopped" if self.told == MACHINE else None
-        return self.limit or self.lacks or stopped
+        return self.limit or self.lacks or (STOPPED if self.told == MACHINE else None)
 
     def resume_count(self) -> None:
         """Counts on from the attempts of an earlier supervisor."""

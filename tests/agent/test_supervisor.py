@@ -79,6 +79,8 @@ def test_a_task_that_saves_and_ends_with_0_because_its_machine_stops_is_lost(
     assert task is not None
     assert (known.state, known.tasks) == (state, {state: 2})
     assert (task.state, task.exit_code) == (state, code)
+    assert known.reason == task.reason
+    assert (known.reason is not None) is (state == "lost")
 
 
 @pytest.mark.parametrize(
