@@ -360,7 +360,7 @@ class Task:
             self._say_again(f"fairway: {self.lacks}")
 
     def _look_for_outputs(self) -> int:
-        """The exit code of a task that ends with 0, which depends on outputs that it must write."""
+        """Says which outputs are empty that it must write; the exit code that it has for that."""
         lacking = [name for name in self._empty_outputs() if self.spec.outputs[name].required]
         if lacking:
             self.lacks = outputs.said_empty(lacking)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from dataclasses import dataclass
-from itertools import chain, groupby
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,9 +64,16 @@ def files_of(folder: Path) -> Iterator[Path]:
 def expected(run: RunFolder) -> Iterator[tuple[int, str]]:
     """The number of each task, with each output that it keeps when it has succeeded."""
     path = run.folder / "tasks.jsonl"
-    for spec in chain(read_specs(path) if path.exists() else (), read_last(run.folder)):
-        index = run.record.tasks - 1 if spec.is_last else int(spec.index)
-        yield from ((index, name) for name, each in spec.outputs.items() if each.when != "failure")
+    first = next(read_specs(path), None) if path.exists() else None
+    count = run.record.tasks - run.has_last
+    # Those of a sweep have the same outputs.
+    for spec, indices in (
+        (first, range(count)),
+        (next(read_last(run.folder), None), range(count, run.record.tasks)),
+    ):
+        outputs = spec.outputs.items() if spec is not None else ()
+        names = [name for name, each in outputs if each.when != "failure"]
+        yield from ((index, name) for index in indices for name in names)
 
 
 def empty_outputs(run: RunFolder) -> list[dict[str, Any]]:
