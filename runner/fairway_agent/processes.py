@@ -85,10 +85,12 @@ def _is_told_first(pid: int, number: signal.Signals) -> bool:
         words = (process / "cmdline").read_bytes().split(b"\0")
     except OSError:
         return False  # it ended meanwhile
+    if program in _LAUNCHERS or WAITS.encode() in words:
+        return False
     if program in _SHELLS:
         caught = int(status.partition("SigCgt:")[2].split()[0], 16)
         return bool(caught >> (number - 1) & 1)
-    return program not in _LAUNCHERS and WAITS.encode() not in words
+    return True
 
 
 def sessions_of(folder: Path, mark: str) -> set[int]:

@@ -98,6 +98,18 @@ def test_a_shell_with_a_trap_is_told(started: list[subprocess.Popen[str]]) -> No
     assert program.returncode == 0
 
 
+def test_a_shell_that_only_waits_is_not_told(started: list[subprocess.Popen[str]]) -> None:
+    """Its trap keeps it alive where a launcher signals it together with what it waits for."""
+    script = 'trap : TERM; "$@"; echo "code $?"'
+    shell = start(started, "bash", "-c", script, "fairway-waits", sys.executable, "-c", POLITE)
+    told: list[int] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "kill", lambda pid, _: told.append(pid))
+        processes.signal_sessions({shell.pid}, signal.SIGTERM)
+    assert shell.pid not in told
+    assert told
+
+
 @pytest.mark.parametrize("turned", [False, True])
 def test_a_shell_is_told_before_the_program_that_it_waits_for(
     started: list[subprocess.Popen[str]], monkeypatch: pytest.MonkeyPatch, turned: bool

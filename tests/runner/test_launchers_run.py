@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from fairway_agent import processes
 from fairway_agent.log_marks import split_label
 from fairway_agent.ports import free_port
 from fairway_core.target import NodeRange, SlurmAccess, Target
@@ -196,6 +197,65 @@ def test_every_node_knows_its_rank(engine: Engine) -> None:
 def test_the_exit_code_is_the_command_s(engine: Engine, template: str) -> None:
     command = f"{MEET if template == 'openmpi' else ''}exit 7"
     assert engine.run(template=template, command=command, nodes=1).returncode == 7
+
+
+# Of a rank: in its process group, in a session of its own, and deaf.
+LEFT = """
+for left in sleep 'setsid sleep' "env --ignore-signal=TERM sleep"; do $left 3600 & done
+echo ${left:+trained}
+"""
+
+
+@pytest.mark.parametrize(
+    ("template", "folder", "launcher"),
+    [
+        ("openmpi", "", "mpirun"),
+        ("mpich", "mpich", "mpiexec"),
+        ("intelmpi", "intelmpi", "mpiexec.hydra"),
+    ],
+)
+def test_what_a_rank_leaves_running_ends_with_it(
+    engine: Engine, template: str, folder: str, launcher: str
+) -> None:
+    """Nobody would hear of it otherwise: a launcher waits until a rank's output is closed."""
+    programs = Path(sys.prefix, folder, "bin")
+    if not (programs / launcher).exists():
+        pytest.skip(f"not installed: {programs / launcher}")
+    program(engine.bin / launcher, f'#!/bin/sh\nexec {programs / launcher} "$@"\n')
+    done = engine.run(template=template, command=LEFT, nodes=1)
+    assert lines(done) == ["trained", "trained"]
+    assert not processes.sessions_with(f"FAIRWAY_SCRATCH_DIR={engine.root}/scratch".__eq__)
+
+
+def test_a_rank_ends_when_what_its_command_leaves_has_said_its_last(engine: Engine) -> None:
+    done = engine.run(template="openmpi", command="exec > >(sed s/^/a/); echo b", nodes=1)
+    assert lines(done) == ["ab", "ab"]
+
+
+def test_a_rank_that_a_signal_ends_is_seen_as_that(engine: Engine) -> None:
+    done = engine.run(template="openmpi", command="kill -SEGV $$", nodes=1)
+    assert done.returncode == 128 + 11
+    assert "kill -SEGV" not in done.stdout + done.stderr  # nor is the command repeated
+
+
+# Tells mpirun two signals, the next when its own has come.
+TOLD = """
+import os, pathlib, signal
+signals = {signal.SIGUSR1, signal.SIGUSR2}
+signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+launcher = int(pathlib.Path("launcher").read_text())
+for number in sorted(signals):
+    os.kill(launcher, number)
+    print("told", signal.sigwait(signals).name, flush=True)
+"""
+
+
+def test_a_signal_to_the_launcher_reaches_a_rank_once(engine: Engine) -> None:
+    mpirun = Path(sys.executable).with_name("mpirun")
+    program(engine.bin / "mpirun", f'#!/bin/sh\necho $$ >launcher\nexec {mpirun} "$@"\n')
+    command = f"{MEET}python -c {shlex.quote(TOLD)}"
+    done = engine.run(template="openmpi", command=command, nodes=1, processes_per_node=1)
+    assert lines(done) == ["told SIGUSR1", "told SIGUSR2"]
 
 
 def test_hpcx_is_set_up_from_its_folder(engine: Engine) -> None:

@@ -318,7 +318,8 @@ class Job(Model):
     tasks; without `gpus` it has no GPU.
     """
     command: ProgramText
-    """The shell command line that each rank runs, in a copy of the job's code."""
+    """The shell command line that each rank runs, in a copy of the job's code. What it leaves in
+    the background does not outlive it: wait for what is to end by itself."""
     params: dict[Identifier, ParamValue] = Field(default_factory=dict)
     """Values for the job's templates, each `{{ params.NAME }}`."""
     options: dict[str, Scalar] = Field(default_factory=dict)

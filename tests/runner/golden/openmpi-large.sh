@@ -35,6 +35,33 @@ command -v mpirun >/dev/null || load_hpcx "$(newest 'hpcx-*')" || load_openmpi |
     exit 4
 }
 
+# Runs one rank, and then ends what it has left running: as long as that could still write to the
+# rank's output, the launcher would wait. It has a second to end by itself.
+watch_rank() {
+    local mark="$FAIRWAY_RUN $FAIRWAY_TASK $$" status=0 look output pids
+    # The launcher sends its signals to the rank's whole process group.
+    trap : HUP INT TERM USR1 USR2
+    # The shell itself stays silent: of a rank that a signal has ended it would print the whole text.
+    exec {output}>&2 2>/dev/null
+    _FAIRWAY_RANK=$mark "$@" 2>&"$output" {output}>&- || status=$?
+    for look in {0..20}; do
+        mapfile -t pids < <(grep -lsxzF "_FAIRWAY_RANK=$mark" /proc/[0-9]*/environ | cut -d / -f 3)
+        [[ ${pids[*]-} ]] || break
+        case $look in
+            10) kill "${pids[@]}" || true ;;
+            20) kill -KILL "${pids[@]}" || true ;;
+        esac
+        sleep 0.1
+    done
+    if ((status > 128 && status < 144)); then
+        # A launcher ends the other ranks where a signal ended one: it is to see that.
+        trap - HUP INT TERM USR1 USR2
+        ulimit -c 0
+        kill -"$((status - 128))" $$
+    fi
+    return "$status"
+}
+
 # The node's InfiniBand ports (DEVICE:PORT) and the partition key of each, which is the larger
 # of its first two. Accelerated networking has a device there too, with link layer Ethernet.
 # FAIRWAY_SYSTEM_ROOT may name a folder that holds another sys/ to read.
@@ -136,4 +163,5 @@ done < <(compgen -e | grep -E '^(FAIRWAY_.*|PATH|LD_LIBRARY_PATH|PYTHONPATH|VIRT
 # shellcheck disable=SC2086
 exec "$mpirun" ${FAIRWAY_MPI_ARGS-} "${label_ranks[@]}" --map-by ppr:8:node --bind-to numa -mca coll_hcoll_enable 0 \
     --hostfile "$hostfile" -np "$FAIRWAY_WORLD_SIZE" "${forward[@]}" \
+    bash -euo pipefail -c "$(declare -f watch_rank); watch_rank \"\$@\"" fairway-waits \
     bash -euo pipefail -c "$(declare -f find_infiniband use_infiniband environment rank); rank"
