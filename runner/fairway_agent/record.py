@@ -28,6 +28,8 @@ UNSUCCESSFUL_STATES = FINAL_STATES - {"succeeded"}
 STATES = GOING_STATES | FINAL_STATES
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+PASSING = (*NO_ROOM, errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+"""Faults that pass by themselves: full disks, too many processes or open files, no memory."""
 ROOM_PAUSE = 1.0  # seconds between two attempts to write to a disk that is full
 WAS_FULL = "the disk was full for a while, and states were written late"
 

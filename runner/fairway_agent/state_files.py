@@ -20,10 +20,12 @@ FILE = "state.json"
 
 @dataclass
 class States:
-    """The states that a supervisor writes; those for which the disk has no room are kept in
-    `late`, the newest of each file, and written, with that reason, when there is some."""
+    """The states that a supervisor writes; those that cannot be written for what may pass, such as
+    a full disk, are kept in `late`, the newest of each file, and written later, with `why` as their
+    reason."""
 
     late: dict[Path, RunState | TaskState] = field(default_factory=dict)
+    why: str = record.WAS_FULL
 
     def write(self, path: Path, value: RunState | TaskState) -> None:
         """Writes it now, or keeps it."""
@@ -34,12 +36,15 @@ class States:
         """Writes what was kept, as far as there is room."""
         for path in list(self.late):
             try:
+                path.parent.mkdir(parents=True, exist_ok=True)
                 record.write_json(path, self.late[path].to_json())
             except OSError as error:
-                if error.errno not in record.NO_ROOM:
+                if error.errno not in record.PASSING:
                     raise
+                if error.errno not in record.NO_ROOM:
+                    self.why = f"states were written late: {error.strerror}"
                 for late, value in self.late.items():
-                    self.late[late] = replace(value, reason=value.reason or record.WAS_FULL)
+                    self.late[late] = replace(value, reason=value.reason or self.why)
                 return
             del self.late[path]
 

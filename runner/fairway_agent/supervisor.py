@@ -45,7 +45,14 @@ from fairway_agent.run_state import RunState
 from fairway_agent.share import NeverFits
 from fairway_agent.task import STOPPED, Task
 from fairway_agent.task_order import PAUSE, TaskOrder
-from fairway_agent.task_state import CANCELLATION, MACHINE, TIMED_OUT, TaskState, outcome
+from fairway_agent.task_state import (
+    CANCELLATION,
+    IO_ERROR,
+    MACHINE,
+    TIMED_OUT,
+    TaskState,
+    outcome,
+)
 
 if TYPE_CHECKING:
     import socket
@@ -57,6 +64,7 @@ if TYPE_CHECKING:
     from fairway_agent.plan import RunPlan
 
 _STRAY_GRACE = 2.0  # seconds for what tasks left running, without a mark by which to tell whose
+_START_WAIT = 600.0  # seconds in which what keeps tasks from being started may pass
 _ROOM_WAIT = 3600.0  # seconds after the last task in which the disk may have room again
 _GUARD_GRACE = 5.0  # seconds for the tasks of a supervisor that was killed
 
@@ -67,12 +75,13 @@ class Supervisor:
     records what became of each.
 
     `blocked` says that the next task waits for what others use, `notified` is the process
-    that sends word of that. `limit` names the limit of its own that the run is over, `spent` is
-    for how many node-seconds it has held nodes in attempts that have ended. `broken` says that a
-    file of the run is damaged, so that nothing more can be done. `apart` has the names of tasks
-    that a person has ended, each by itself. `told` is why all are to end: a person cancels the
-    run, or its machine stops. `others` are the runs whose tasks are awaited, and when
-    they have ended.
+    that sends word of that. `hindrance` is why a task cannot be started just now, which may pass
+    until `start_by`, on the monotonic clock. `limit` names the limit of its own that the run is
+    over, `spent` is for how many node-seconds it has held nodes in attempts that have ended.
+    `broken` says that a file of the run is damaged, so that nothing more can be done. `apart` has
+    the names of tasks that a person has ended, each by itself. `told` is why all are to end: a
+    person cancels the run, or its machine stops. `others` are the runs whose tasks are awaited, and
+    when they have ended.
     """
 
     folder: Path
@@ -94,6 +103,8 @@ class Supervisor:
     broken: bool = False
     reason: str | None = None
     blocked: bool = False
+    hindrance: str | None = None
+    start_by: float | None = None
     notified: int = 0
     sampling: Sampling | None = None
     others: dict[Path, threading.Event] = field(default_factory=dict)
@@ -219,7 +230,7 @@ class Supervisor:
             if self._is_ending():
                 coming.drop()
                 self._cancel(counted=counted)
-            if self.running or self.blocked or coming.holds:
+            if self.running or self.blocked or self.hindrance or coming.holds:
                 self._record("running" if self.started else "queued")
                 due = self._next_deadline()
                 if coming.holds:
@@ -230,7 +241,8 @@ class Supervisor:
 
     def _begin_due(self, coming: TaskOrder, *, counted: bool) -> None:
         """Starts the tasks that may start now, in their order."""
-        while not self._is_ending():
+        self.hindrance = None
+        while not self._is_ending() and not self.hindrance:
             task = self.waiting[0] if self.waiting else coming.first(self.apart)
             if task is None:
                 break
@@ -297,6 +309,10 @@ class Supervisor:
             hosts = self.allocator.take(task.spec.nodes, task.ranks, task.spec.wanted)
         except NeverFits as unfit:
             task.refusal = str(unfit)
+        except OSError as error:
+            if self._may_pass(error):
+                return False
+            task.refusal = str(error)
         task.nodes = hosts or []
         self.blocked = hosts is None
         return hosts is not None
@@ -307,17 +323,45 @@ class Supervisor:
             status = replace(task.status("failed"), ended=time.time(), reason=task.refusal)
             task.record(status)
             return
+        attempt = task.attempt
         try:
             task.start()
         except OSError as error:
-            # The disk is full, or somebody removed the run's folder: the others may go on.
-            self._fail_to_start(task, f"could not be started: {error}", counted=counted)
+            task.attempt = attempt
             self.allocator.give_back(task.nodes, task.ranks, task.lost())
+            self._start_again(task, error, counted=counted)
             return
+        self.start_by = None
         self.started = self.started or time.time()
         self.guard.watch(task.session)
         self.running.append(task)
         self._move(counted, "queued", "running")
+
+    def _may_pass(self, error: OSError) -> bool:
+        """Notes what keeps tasks from being started, where that may pass."""
+        if error.errno not in record.PASSING:
+            return False
+        now = time.monotonic()
+        self.start_by = self.start_by or now + _START_WAIT
+        if now > self.start_by:
+            return False
+        self.hindrance = f"no task can be started: {error}"
+        return True
+
+    def _start_again(self, task: Task, error: OSError, *, counted: bool) -> None:
+        """Has a task wait that could not be started: for what may pass, or as a failed attempt."""
+        if self._may_pass(error):
+            self.waiting.appendleft(task)
+            return
+        why = f"could not be started: {error}"
+        task.note_end()
+        if task.has_retry():
+            self.waiting.append(task)
+            task.record(replace(task.status("queued"), reason=f"it {why}"))
+            return
+        self._fail_to_start(task, why, counted=counted)
+        status = replace(task.status("failed"), ended=time.time(), exit_code=IO_ERROR)
+        task.record(replace(status, reason=f"it {why}"))
 
     def _fail_to_start(self, task: Task, why: str, *, counted: bool) -> None:
         """Notes that a task has no process; without its setup a run has failed."""
@@ -410,7 +454,7 @@ class Supervisor:
             due.append(time.monotonic() + limit - now)
         if self.blocked and self.allocator.pause is not None:
             due.append(time.monotonic() + self.allocator.pause)
-        if self.states.late:
+        if self.states.late or self.hindrance:
             due.append(time.monotonic() + record.ROOM_PAUSE)
         return min(due, default=None)
 
@@ -425,12 +469,12 @@ class Supervisor:
     def _record(self, state: str) -> None:
         self.states.write_late()
         if self.states.late:
-            self.reason = self.reason or record.WAS_FULL
+            self.reason = self.reason or self.states.why
         ended = None if state in record.GOING_STATES else time.time()
         waits = self.blocked and state == "queued"
         value = RunState(
             state=state,
-            reason=self.allocator.reason if waits else self.reason,
+            reason=self.allocator.reason if waits else self.reason or self.hindrance,
             started=self.started,
             ended=ended,
             supervisor=os.getpid(),
@@ -451,7 +495,7 @@ class Supervisor:
             self.notified = notify(self.folder, self.plan, value) or -1
         if self.states.late:
             # The value is among what is late, or will be followed by another.
-            self.reason = value.reason or record.WAS_FULL
+            self.reason = self.reason or self.states.why
             self.recorded = replace(value, reason=self.reason)
 
 

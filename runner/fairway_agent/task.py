@@ -146,9 +146,10 @@ class Task:
         environment = self._contract()
         script = self.folder / "launch.sh"
         script.write_text(self.spec.script, encoding="utf-8")
-        if self.attempt > 0:
+        if self.attempt > 0 and self.before:
             checkpoint = environment["FAIRWAY_CHECKPOINT_DIR"]
             self._say_again(log_marks.attempt_line(self.attempt, self.before, checkpoint))
+            self.before = ""  # said once, though it may not start yet
         self.kill_at, self.timed_out, self.told = None, False, ""
         self.clock = LogClock.begin(self._log_file(), self._log_times(), time.monotonic())
         self.process = self._launch(script, environment)
@@ -417,8 +418,8 @@ class Task:
 
     def record(self, status: TaskState) -> None:
         """Replaces the task's state."""
-        self.folder.mkdir(parents=True, exist_ok=True)
         if self.states is None:
+            self.folder.mkdir(parents=True, exist_ok=True)
             state_files.write(self.folder, status)
         else:
             self.states.write(self.folder / state_files.FILE, status)

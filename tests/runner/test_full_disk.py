@@ -25,14 +25,35 @@ lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT)
 supervisor.supervise(folder, lock, ready, run_files.read_plan(folder))
 """
 )
+# Begins so many starts of a program with a fault, after which it waits for so many seconds at most.
+FAULTS = """
+import os, sys
+from fairway_agent import supervisor, task
+
+number, left, supervisor._START_WAIT = int(sys.argv[2]), [None] * int(sys.argv[3]), int(sys.argv[4])
+launch = task.Task._launch
+
+def refuse(self, *words):
+    if not left:
+        return launch(self, *words)
+    left.pop()
+    raise OSError(number, os.strerror(number))
+
+task.Task._launch = refuse
+"""
 PLAN = {"run": "full-aaaaaa", "tasks": 2, "max_parallel": 1, "after": [], "retries": 0}
 PLAN |= {"timeout": None, "signal": "TERM", "grace": 10.0, "secrets": [], "environment": {}}
 
 
 def supervised(
-    folder: Path, *scripts: str, outputs: dict[str, Any] | None = None
+    folder: Path,
+    *scripts: str,
+    outputs: dict[str, Any] | None = None,
+    faults: tuple[int, int, int] = (0, 0, 0),
+    retries: int = 0,
 ) -> subprocess.CompletedProcess[str]:
-    (folder / "plan.json").write_text(json.dumps({**PLAN, "directory": str(folder)}))
+    plan = {**PLAN, "directory": str(folder), "retries": retries}
+    (folder / "plan.json").write_text(json.dumps(plan))
     shape = {
         "params": {},
         "nodes": 1,
@@ -46,7 +67,7 @@ def supervised(
             for index, script in enumerate(scripts)
         )
     )
-    words = [sys.executable, "-P", "-c", PROGRAM, str(folder)]
+    words = [sys.executable, "-P", "-c", FAULTS + PROGRAM, str(folder), *map(str, faults)]
     return subprocess.run(words, capture_output=True, text=True, timeout=300)
 
 
@@ -74,6 +95,37 @@ def test_a_run_whose_disk_is_full_for_a_while_ends_as_its_tasks_did(
     first, second = (state(tmp_path / "tasks" / str(number)) for number in (0, 1))
     assert (first["state"], first["exit_code"]) == ("succeeded", 0)
     assert (second["state"], second["exit_code"]) == ("failed", 3)
+
+
+@pytest.mark.parametrize("fault", [errno.ENOSPC, errno.EAGAIN, errno.EMFILE])
+def test_a_task_whose_start_fails_for_a_while_is_started_once_that_has_passed(
+    tmp_path: Path, fault: int
+) -> None:
+    done = supervised(tmp_path, "true", "exit 3", faults=(fault, 5, 600))
+
+    assert (done.returncode, done.stderr) == (0, "")
+    run = state(tmp_path)
+    assert run["tasks"] == {"succeeded": 1, "failed": 1}
+    assert run["reason"] is None
+    first, second = (state(tmp_path / "tasks" / str(number)) for number in (0, 1))
+    assert (first["state"], first["attempt"]) == ("succeeded", 0)
+    assert (second["state"], second["exit_code"], second["attempt"]) == ("failed", 3, 0)
+
+
+@pytest.mark.parametrize(("fault", "wait"), [(errno.EACCES, 600), (errno.ENOSPC, -1)])
+def test_a_start_that_fails_for_good_is_retried_and_then_the_tasks_end(
+    tmp_path: Path, fault: int, wait: int
+) -> None:
+    """The first task is tried twice, the second once before it succeeds."""
+    done = supervised(tmp_path, "true", "true", faults=(fault, 3, wait), retries=1)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    run = state(tmp_path)
+    assert (run["state"], run["tasks"]) == ("failed", {"failed": 1, "succeeded": 1})
+    first, second = (state(tmp_path / "tasks" / str(number)) for number in (0, 1))
+    assert (first["state"], first["exit_code"], second["state"]) == ("failed", 74, "succeeded")
+    assert os.strerror(fault) in first["reason"]
+    assert os.strerror(fault) in run["reason"]
 
 
 def test_outputs_that_cannot_be_kept_end_no_run(tmp_path: Path) -> None:
