@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+NO_CONNECTION, NO_ANSWER = "no-connection", "service-away"
+"""The ids of faults that may pass by themselves: a host cannot be reached, or what is there does
+not answer."""
+
 
 class Fault(Exception):
     """Becomes an error message of the command that asked; see `fairway_core.findings`."""

@@ -6,22 +6,32 @@ import json
 import logging
 import os
 import time
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from azure.core.exceptions import ServiceRequestError
 
+from fairway_agent.faults import Fault
+from fairway_agent.kubernetes.api import Api
+from fairway_agent.slurm import commands
 from fairway_core.findings import UserError
-from fairway_core.target import Target
-from fairway_runner.engines.absence import Absence, clock
+from fairway_core.target import KubernetesAccess, Target
+from fairway_runner.engines.absence import Absence, clock, is_away
+from fairway_runner.engines.azure.calls import Calls
 from fairway_runner.engines.batch.engine import BatchEngine
+from fairway_runner.engines.kubernetes.exec import Exec
 from fairway_runner.engines.remote.mirror import Mirror
+from fairway_runner.engines.remote.ssh import Ssh
 from fairway_runner.engines.slurm.engine import SlurmEngine
 from fairway_runner.engines.ssh.engine import SshEngine
+from fairway_runner.runs.moving import has_no_room
 from fairway_runner.runs.store import Run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from conftest import MakeRun, RunFairway
 
@@ -155,6 +165,58 @@ def test_it_is_borne_until_the_deadline_and_only_where_it_may_pass(
 
     with pytest.raises(UserError):
         Absence(run, deadline).look(refuse)
+
+
+def _silent_slurm(folder: Path) -> None:
+    (folder / "squeue").write_text(
+        "#!/bin/sh\necho Unable to contact slurm controller >&2; exit 1\n"
+    )
+    (folder / "squeue").chmod(0o755)
+    commands.run(["squeue"])
+
+
+def _silent_kubernetes(folder: Path) -> None:
+    Api(folder).call("GET", "/readyz")
+
+
+def _silent_batch(folder: Path) -> None:
+    def ask() -> None:
+        raise ServiceRequestError(f"no answer for {folder}")
+
+    Calls("Azure Batch", 0.0, "az login").call("ask", ask)
+
+
+def _silent_host(folder: Path) -> None:
+    for name in ("ssh", "kubectl"):
+        (folder / name).write_text("#!/bin/sh\necho Connection timed out >&2; exit 255\n")
+        (folder / name).chmod(0o755)
+    Ssh("10.0.0.4", "").run(["true"], deadline=0.0)
+
+
+def _silent_pod(folder: Path) -> None:
+    with suppress(UserError):
+        _silent_host(folder)
+    access = KubernetesAccess(namespace="n", image="i:1", shared="/s", volumes={"data": "c"})
+    Exec("nd", access).run(["true"], deadline=0.0)
+
+
+@pytest.mark.parametrize(
+    "ask", [_silent_slurm, _silent_kubernetes, _silent_batch, _silent_host, _silent_pod]
+)
+def test_a_target_of_any_engine_that_does_not_answer_is_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Callable[[Path], None]
+) -> None:
+    """So its run is followed on, and one with several targets goes to the next."""
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(Api, "_try", lambda *_: ("HTTP 503", 0.0))
+    monkeypatch.setattr("fairway_agent.kubernetes.api._PATIENCE", 0.0)
+    with pytest.raises((Fault, UserError)) as caught:
+        ask(tmp_path)
+    error = caught.value
+    if isinstance(error, Fault):
+        error = UserError.of(error.record["id"], str(error))
+    assert is_away(error)
+    assert has_no_room(error)
 
 
 def test_a_time_of_another_day_is_told_with_its_day(make_run: MakeRun) -> None:

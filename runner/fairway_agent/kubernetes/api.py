@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
-from fairway_agent.faults import Fault
+from fairway_agent.faults import NO_ANSWER, Fault
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -33,7 +33,6 @@ RIGHTS = (
 )
 """What to do where the account may not."""
 
-NO_ANSWER = "no-kubernetes"  # the fault where the API server is away
 DOWN = "is the cluster's control plane up? kubectl get --raw /readyz\npods that run go on meanwhile"
 BATCH, CORE = "/apis/batch/v1", "/api/v1"
 _KUEUE = "/apis/kueue.x-k8s.io"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fairway_agent.kubernetes.api import NO_ANSWER, Api
+from fairway_agent.kubernetes.api import Api
 from fairway_agent.kubernetes.reconcile import reconcile_all
 from fairway_agent.shared import states
 from fairway_agent.shared.reports import StatesReport, StatesRequest
@@ -17,6 +17,4 @@ REQUEST = StatesRequest
 
 def answer(shared: Path, request: StatesRequest, _: object) -> StatesReport:
     """See `shared.states`; one look at the API server for all of the runs."""
-    return states.reconciled(
-        shared, request, lambda folders: reconcile_all(Api(), folders), NO_ANSWER
-    )
+    return states.reconciled(shared, request, lambda folders: reconcile_all(Api(), folders))

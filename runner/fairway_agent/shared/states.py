@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fairway_agent import state_files
-from fairway_agent.faults import Fault
+from fairway_agent.faults import NO_ANSWER, Fault
 from fairway_agent.fields import Damaged
 from fairway_agent.shared.pieces import MOST, piece_of
 from fairway_agent.shared.reports import RunReport, RunRequest, StatesReport, StatesRequest
@@ -31,18 +31,17 @@ def reconciled(
     shared: Path,
     request: StatesRequest,
     reconcile_all: Callable[[list[Path]], dict[str, str]],
-    no_answer: str,
 ) -> StatesReport:
     """The same, once a scheduler was asked, which says what is wrong with damaged runs.
 
-    Where that does not answer, a Fault of the id `no_answer`, the states are those that it gave
+    Where that does not answer, the states are those that it gave
     before and that tasks have written themselves, and `silent` says so.
     """
     silent, damaged = "", {}
     try:
         damaged = reconcile_all([shared / "runs" / run for run in request.runs])
     except Fault as fault:
-        if fault.record["id"] != no_answer:
+        if fault.record["id"] != NO_ANSWER:
             raise
         silent = str(fault)
     found = reports(shared, request.runs)

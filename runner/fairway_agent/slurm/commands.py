@@ -7,7 +7,7 @@ import re
 import subprocess
 from typing import TYPE_CHECKING
 
-from fairway_agent.faults import Fault
+from fairway_agent.faults import NO_ANSWER, Fault
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 TIMEOUT = 60.0
 
 _NO_SLURM = "load Slurm's client programs there: apt-get install slurm-client"
-NO_ANSWER = "no-slurm"  # the fault where slurmctld is away
 DOWN = (
     "is slurmctld up? on the scheduler: scontrol ping, then journalctl -u slurmctld\n"
     "jobs that run go on meanwhile"

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from fairway_agent.shared import states
 from fairway_agent.shared.reports import StatesReport, StatesRequest
-from fairway_agent.slurm.commands import NO_ANSWER
 from fairway_agent.slurm.reconcile import reconcile_all
 
 if TYPE_CHECKING:
@@ -17,4 +16,4 @@ REQUEST = StatesRequest
 
 def answer(shared: Path, request: StatesRequest, _: object) -> StatesReport:
     """See `shared.states`; one squeue for all of the runs."""
-    return states.reconciled(shared, request, reconcile_all, NO_ANSWER)
+    return states.reconciled(shared, request, reconcile_all)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from fairway_agent.faults import NO_ANSWER, NO_CONNECTION
 from fairway_core.findings import UserError, printable
 
 if TYPE_CHECKING:
@@ -15,8 +16,7 @@ if TYPE_CHECKING:
 
     from fairway_runner.runs.folder import RunFolder
 
-# The ids of errors that may pass: no ssh connection, no answer of a service or of Slurm.
-_PASSING = frozenset({"no-connection", "service-away", "no-slurm"})
+_PASSING = frozenset({NO_CONNECTION, NO_ANSWER})
 
 _LOG = logging.getLogger("fairway")
 

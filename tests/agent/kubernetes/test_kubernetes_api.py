@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent.faults import Fault
+from fairway_agent.faults import NO_ANSWER, Fault
 from fairway_agent.kubernetes import api
 from fairway_agent.kubernetes.api import BATCH, CORE, Api, Refused
 
@@ -107,7 +107,7 @@ def test_lists_that_all_expire_are_no_answer(account: Path) -> None:
     found, _ = reach(account, *[first, refused(410, EXPIRED)] * 100)
     with pytest.raises(Fault, match="drops its lists before they are read") as raised:
         found.list(CORE, "pods", {})
-    assert raised.value.record["id"] == api.NO_ANSWER
+    assert raised.value.record["id"] == NO_ANSWER
 
 
 @pytest.mark.parametrize(("status", "code"), [(401, 4), (403, 4), (400, 2)])
@@ -161,7 +161,7 @@ def test_a_server_that_stays_away_is_named(account: Path, clock: Any) -> None:
         Fault, match="the API server of Kubernetes does not answer: HTTP 503"
     ) as raised:
         found.get(BATCH, "jobs", "a")
-    assert raised.value.record["id"] == api.NO_ANSWER
+    assert raised.value.record["id"] == NO_ANSWER
     assert "kubectl get --raw /readyz" in raised.value.record["hint"]
     assert clock.now <= 60
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_agent import record, state_files
-from fairway_agent.faults import Fault
+from fairway_agent.faults import NO_ANSWER, Fault
 from fairway_agent.kubernetes import hopeless, keeper, states, submit, whys
-from fairway_agent.kubernetes.api import DOWN, NO_ANSWER
+from fairway_agent.kubernetes.api import DOWN
 from fairway_agent.kubernetes.objects import INDEX
 from fairway_agent.kubernetes.reconcile import reconcile_all
 from fairway_agent.limits import Over

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fairway_agent.faults import Fault
+from fairway_agent.faults import NO_ANSWER, Fault
 from fairway_agent.plan import RunPlan
 from fairway_agent.run_state import RunState
 from fairway_agent.shared import submissions as asked
@@ -40,7 +40,7 @@ TARGET = Target.model_validate(
 )
 
 
-@pytest.mark.parametrize("fault", [commands.NO_ANSWER, "missing-tool"])
+@pytest.mark.parametrize("fault", [NO_ANSWER, "missing-tool"])
 def test_the_host_says_what_tasks_have_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
@@ -53,7 +53,7 @@ def test_the_host_says_what_tasks_have_written(
     (folder / "tasks" / "0" / "log.txt").write_text("one")
     (folder / "state.json").write_text(json.dumps({"state": "running"}))
     request = StatesRequest({"job-1": RunRequest(logs={"0": 0})})
-    if fault != commands.NO_ANSWER:
+    if fault != NO_ANSWER:
         with pytest.raises(Fault):
             states.answer(tmp_path, request, io.BytesIO())
         return
@@ -162,4 +162,4 @@ def test_a_command_goes_on_and_says_so_once(
     engine.deadline = -1.0
     with pytest.raises(UserError, match="away") as caught:
         engine.refresh([run])
-    assert (caught.value.findings[0].id, caught.value.exit_code) == ("no-slurm", 5)
+    assert (caught.value.findings[0].id, caught.value.exit_code) == (NO_ANSWER, 5)

@@ -27,6 +27,7 @@ from azure.core.exceptions import (
     ServiceResponseError,
 )
 
+from fairway_agent.faults import NO_ANSWER
 from fairway_core.findings import Finding, UserError
 from fairway_runner.engines import deadline as command_line
 from fairway_runner.engines.azure.sign_in import how_to_sign_in, sign_in_again, why_not_signed_in
@@ -240,7 +241,7 @@ class Calls:
         hint = "try again later" + (
             ", or wait longer with --deadline" if command_line.is_offered() else ""
         )
-        return ServiceError(Finding("service-away", message, hint), status=status, code=code)
+        return ServiceError(Finding(NO_ANSWER, message, hint), status=status, code=code)
 
 
 def _is_transient(error: AzureError) -> bool:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from fairway_agent.faults import NO_ANSWER
 from fairway_agent.json_record import JsonRecord
 from fairway_agent.record import write_json
 from fairway_core import archives
@@ -279,7 +280,7 @@ class Submission:
             chunk = [spec for spec in chunk if spec["id"] in again]
             if chunk and (time.monotonic() + wait > end or calls.stopped.wait(wait)):
                 message = f"Azure Batch could not take {len(chunk)} tasks: {again[chunk[0]['id']]}"
-                raise ServiceError(Finding("service-away", message, _LATER), status=503, code="")
+                raise ServiceError(Finding(NO_ANSWER, message, _LATER), status=503, code="")
             wait = min(wait * 2, 10.0) * random.uniform(0.7, 1.0)  # noqa: S311
 
     def _end_when_done(self, job_id: str) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from fairway_agent.job_facts import PRIORITIES
-from fairway_agent.kubernetes.api import DOWN, NO_ANSWER
+from fairway_agent.kubernetes.api import DOWN
 from fairway_agent.kubernetes.reports import (
     NodesReport,
     NodesRequest,
@@ -47,7 +47,6 @@ class KubernetesEngine(ScheduledEngine):
     pause: ClassVar[float] = 1.0
     NODE: ClassVar[str] = _NODE
     REFUSALS: ClassVar = frozenset({"refused-job", "failed-predecessor", "taken-id"})
-    SILENT: ClassVar = NO_ANSWER
     DOWN: ClassVar = DOWN
 
     @property

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairway_agent.faults import NO_CONNECTION
 from fairway_core.findings import UserError
 from fairway_core.kubernetes.credentials import credentials_of
 from fairway_runner.engines.remote import copying
@@ -242,7 +243,7 @@ class Exec:
 
     def _unreachable(self, said: str) -> UserError:
         line = ["kubectl", *self.kubectl("get", "pods")[1:]]
-        usual = ("no-connection", "is its pod ready, and the network up? try: {kubectl}")
+        usual = (NO_CONNECTION, "is its pod ready, and the network up? try: {kubectl}")
         id_, hint = self._lasting(said) or usual
         message = f"{self.name} cannot be reached: {said or 'the connection broke'}"
         known = credentials_of(self.access.cluster or "") if id_ == "no-context" else ""

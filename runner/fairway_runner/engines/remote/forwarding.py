@@ -16,6 +16,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairway_agent.faults import NO_CONNECTION
 from fairway_core.findings import UserError
 from fairway_runner.engines.remote.ssh import private_folder_prefix, shared
 
@@ -111,7 +112,7 @@ class Forwarding:
         )
         if done.code:
             message = f"{self.name} forwards nothing to {host}: {done.err.strip()}"
-            raise UserError.of("no-connection", message, _ALLOW, exit_code=5)
+            raise UserError.of(NO_CONNECTION, message, _ALLOW, exit_code=5)
         self._sockets[host, port] = path
         return path
 

@@ -9,6 +9,7 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
+from fairway_agent.faults import NO_ANSWER
 from fairway_agent.shared.reports import CancelRequest, Done, SubmitReport
 from fairway_core.findings import UserError
 from fairway_runner.engines.absence import Absence, clock
@@ -34,13 +35,12 @@ _CANCEL_SLACK = 20.0
 class ScheduledEngine(RemoteEngine):
     """See `engines.engine.Engine` for what each method does.
 
-    REFUSALS are the faults of a run of which nothing was started; SILENT is that of a scheduler
-    that does not answer, and DOWN what to do about it.
+    REFUSALS are the faults of a run of which nothing was started; DOWN is what to do about a
+    scheduler that does not answer.
     """
 
     pause: ClassVar[float] = 0.5
     REFUSALS: ClassVar[frozenset[str]]
-    SILENT: ClassVar[str]
     DOWN: ClassVar[str]
     answered: float = field(default_factory=time.monotonic)
     """When the scheduler last said where runs stand, on the monotonic clock; at first, when it was
@@ -93,7 +93,7 @@ class ScheduledEngine(RemoteEngine):
         if not silent:
             self.answered, self.told = now, False
         elif now - self.answered > self.deadline:
-            raise UserError.of(self.SILENT, silent, self.DOWN, exit_code=5)
+            raise UserError.of(NO_ANSWER, silent, self.DOWN, exit_code=5)
         elif not self.told:
             self.told = True
             since = clock(min(run.last_known for run in runs))

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairway_agent.faults import NO_CONNECTION
 from fairway_core.findings import UserError
 from fairway_runner.engines.remote import copying, ways
 from fairway_runner.engines.remote.backoff import Backoff
@@ -326,7 +327,7 @@ class Ssh:
     def _is_fault(self, said: str) -> bool:
         """Whether it is not that the host takes no connection."""
         fault = ways.fault_in(said)
-        known = fault is not None and fault.id != "no-connection"
+        known = fault is not None and fault.id != NO_CONNECTION
         return known or any(text in said for text in _PERMANENT)
 
     def _is_refused_here(self, said: str) -> bool:
@@ -345,7 +346,7 @@ class Ssh:
         hint = next(hints, None) or ways.hint_for(self.host, self.reach)
         message = f"{self.name} cannot be reached: {_last_line(said) or 'the connection broke'}"
         refused = any(text in said for text in _REFUSALS) or self._is_refused_here(said)
-        id_ = "refused-connection" if refused else "no-connection"
+        id_ = "refused-connection" if refused else NO_CONNECTION
         return UserError.of(id_, message, hint.format(ssh=by_hand), exit_code=5)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from fairway_agent.fields import Unfit
-from fairway_agent.slurm.commands import DOWN, NO_ANSWER
+from fairway_agent.slurm.commands import DOWN
 from fairway_agent.slurm.reports import (
     AccountsReport,
     AccountsRequest,
@@ -46,7 +46,6 @@ class SlurmEngine(ScheduledEngine):
     REFUSALS: ClassVar = frozenset(
         {"refused-job", "no-share", "no-partition", "failed-predecessor"}
     )
-    SILENT: ClassVar = NO_ANSWER
     DOWN: ClassVar = DOWN
 
     @property
