@@ -64,9 +64,14 @@ _NO_CAPACITY = (*_LACKS_NODES, "PartitionInactive", "PartitionNodeLimit", "Assoc
 _OURS = ("fairway:", "Azure:")
 
 
-# Reasons of those that wait for their turn, and of those whose turn it cannot be yet.
+# Reasons of those that wait for their turn, of held ones, and of all whose turn it cannot be yet.
 TURNS = ("Priority", "Resources")
-_NOT_YET = ("Dependency", "JobHeld", "BeginTime", "JobArrayTaskLimit", "launch_failed")
+# As squeue has them; scontrol puts `_` where these have spaces.
+HELD = (
+    *("JobHeld", "JobHoldMaxRequeue", "launch failed requeued held"),
+    *("job requeued in held state", "job requeued in special exit state"),
+)
+_NOT_YET = (*HELD, "Dependency", "BeginTime", "JobArrayTaskLimit")
 
 
 def jobs_named(names: Iterable[str]) -> list[Element]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from fairway_agent.faults import Fault
 from fairway_agent.shared import room
 from fairway_agent.slurm import commands
+from fairway_agent.slurm.jobs import HELD
 from fairway_agent.slurm.reports import Health, HeldJob, NodeReport, NodesReport, NodesRequest
 
 if TYPE_CHECKING:
@@ -88,12 +89,14 @@ def _act(action: str, node: str) -> None:
 
 def _health(shared: Path, partition: str) -> Health:
     listed = commands.run(["sinfo", "-h", "-p", partition, "-o", "%a"]).split()
-    held = commands.run(["squeue", "-h", "-p", partition, "-t", "PD", "-o", "%i|%j|%r"])
+    held = commands.run(
+        ["squeue", "-h", "-p", partition, "-t", "PD,SPECIAL_EXIT", "-o", "%i|%j|%r"]
+    )
     free, fault = room.probe(shared)
     jobs = [HeldJob(*line.split("|", 2)) for line in held.splitlines()]
     return Health(
         available=listed[0] if listed else "missing",
-        held=tuple(job for job in jobs if "eld" in job.reason),
+        held=tuple(job for job in jobs if job.reason.startswith(HELD)),
         free=free,
         time=time.time(),
         version=commands.run(["sinfo", "--version"]).split()[-1],

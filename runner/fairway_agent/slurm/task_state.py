@@ -32,8 +32,12 @@ _REASONS = {
     "None": "",
     "JobHeldUser": "held: scontrol release {job}",
     "JobHeldAdmin": "held by an administrator",
-    "launch_failed_requeued_held": "held: it could not be started on its node; once that is"
+    "launch failed requeued held": "held: it could not be started on its node; once that is"
     " fixed: scontrol release {job}",
+    "JobHoldMaxRequeue": "held: it could not be started several times; once that is fixed:"
+    " scontrol release {job}",
+    "job requeued in held state": "held: scontrol release {job}",
+    "job requeued in special exit state": "held for its exit code: scontrol release {job}",
     "PartitionDown": "the partition is down",
     "PartitionInactive": "the partition is inactive",
     "DependencyNeverSatisfied": "a job that it comes after did not succeed",

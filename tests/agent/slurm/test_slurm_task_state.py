@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fairway_agent.slurm import commands
-from fairway_agent.slurm.jobs import Element, jobs_named
+from fairway_agent.slurm.jobs import HELD, Element, jobs_named
 from fairway_agent.slurm.task_state import explain, resolve_state, seconds
 from fairway_agent.task_state import TaskState
 
@@ -116,8 +116,10 @@ def test_one_that_never_began_has_nothing_to_be_written() -> None:
     assert (found.status, found.waits) == (TaskState(), "waiting for nodes")
 
 
-def test_a_held_job_names_the_command_that_releases_it() -> None:
-    held = element("PENDING", "launch_failed_requeued_held")
+@pytest.mark.parametrize("reason", ["JobHeldUser", *HELD[1:]])
+def test_a_held_job_names_the_command_that_releases_it(reason: str) -> None:
+    held = element("PENDING", reason)
+    assert explain(held).startswith("held")
     assert explain(held).endswith("scontrol release 12_3")
 
 
@@ -152,10 +154,13 @@ def test_a_job_whose_nodes_rest_says_why_they_do(
 
 
 # Jobs that wait in a partition: of each its priority, its id, and why. Before 12 are 9, that is
-# older, and both elements of 20, that has a higher priority; 21 and 22 cannot have their turn yet.
+# older, and both elements of 20, that has a higher priority; 21, 22 and from 24 on cannot yet.
 QUEUE = """100|12|Priority
 100|9|Resources
 100|30|Priority
+900|24|launch failed requeued held
+900|26|job requeued in held state
+900|27|JobHoldMaxRequeue
 900|20|Priority
 900|20|Priority
 900|21|Dependency
