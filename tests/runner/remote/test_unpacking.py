@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import shlex
 import subprocess
 import tarfile
 import tracemalloc
@@ -16,6 +17,7 @@ from fairway_runner.engines.remote import copying, remote_host
 from fairway_runner.engines.remote.connection import Ended, Here, run_program
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from fairway_runner.engines.remote.connection import Into
@@ -53,7 +55,7 @@ def packed(*members: tuple[str, str]) -> bytes:
             else:
                 member.size = len(content)
                 files.addfile(member, io.BytesIO(content.encode()))
-    return buffer.getvalue()
+    return b"Welcome\n" + copying._MARK + buffer.getvalue()
 
 
 @pytest.mark.parametrize("has_guard", [True, False])
@@ -161,3 +163,58 @@ def test_what_a_host_unpacks_is_its_own(line: str, tmp_path: Path) -> None:
     subprocess.run(words, input=buffer.getvalue(), check=True)
     [found] = tmp_path.rglob("train.py")
     assert (found.stat().st_uid, found.stat().st_gid) == (os.getuid(), os.getgid())
+
+
+class NoisyHost:
+    """This machine, behind an ssh whose login shell greets."""
+
+    name = "lab-main"
+
+    def __init__(self, ssh: Path, *, has_rsync: bool = True) -> None:
+        self.ssh, self.has_rsync = ssh, has_rsync
+        ssh.write_text(
+            '#!/bin/bash\necho Welcome\nwhile [[ $1 == -* ]]; do shift; done\neval "${*:2}"\n'
+        )
+        ssh.chmod(0o755)
+
+    def command(self, *options: str) -> list[str]:
+        return [str(self.ssh), *options]
+
+    def run(self, words: Sequence[str], *, deadline: float) -> Ended:
+        line = [*self.command("-T"), "--", self.name, shlex.join(words)]
+        return run_program(line, b"", deadline, self.name)
+
+    def run_with_retry(
+        self,
+        program: copying.Program,
+        data: bytes,
+        *,
+        timeout: float = 60.0,
+        into: Into | None = None,
+        **_: object,
+    ) -> Ended:
+        return run_program(program(), data, timeout, self.name, into)
+
+
+@pytest.mark.parametrize("has_rsync", [True, False])
+def test_files_are_copied_though_the_login_shell_prints(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, has_rsync: bool
+) -> None:
+    """rsync stops at that, which is told with the line; a tar file comes behind a mark."""
+    host = NoisyHost(tmp_path / "ssh", has_rsync=has_rsync)
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "a").write_bytes(b"\0\n1")
+    there, back = tmp_path / "there", tmp_path / "back"
+    copying.upload(host, tmp_path / "here", str(there), deadline=60.0)
+    host.has_rsync = has_rsync
+    copying.download(host, str(there), ["a", "b"], back, deadline=60.0)
+    assert {each.name: each.read_bytes() for each in back.iterdir()} == {"a": b"\0\n1"}
+    assert not host.has_rsync
+    assert caplog.text.count("Welcome") == (2 if has_rsync else 0)
+
+
+def test_a_login_shell_that_prints_is_found(tmp_path: Path) -> None:
+    host = NoisyHost(tmp_path / "ssh")
+    [finding] = copying.of_shell(host, 60.0)
+    assert (finding.id, "Welcome" in finding.message) == ("noisy-shell", True)
+    assert copying.of_shell(Here(), 60.0) == []

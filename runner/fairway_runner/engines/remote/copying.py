@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import os
 import posixpath
 import shlex
@@ -15,19 +16,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from fairway_core.findings import UserError
+from fairway_core.findings import Finding, Severity, UserError, printable
 from fairway_runner.runs.shapes import STRANGE
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from typing import BinaryIO
 
-    from fairway_runner.engines.remote.connection import Ended, Into
+    from fairway_runner.engines.remote.connection import Connection, Ended, Into
 
 Program = Callable[[], list[str]]
 """The command line of a program; made anew for each try, since its connection may be another."""
 
 # rsync: the connection's start failed, errors in the stream, time-outs; and those of ssh.
 _BROKEN = (255, 5, 10, 12, 30, 35)
+_GARBLED = 2  # what came is not rsync's own: it is of another version, or a shell has printed
 _NOT_FOUND = 127  # there is no rsync on the host
 _PIECE = 1 << 16
 _TIMEOUT = 86_400.0  # seconds: a copy may take long, and one that stands still ends by keepalives
@@ -39,11 +42,16 @@ UNPACK = 'mkdir -p "$1" && exec tar --no-same-owner -xzf - -C "$1"'
 Root's tar would give them to the user who packed them, which a file server that takes root for
 nobody refuses."""
 
+_MARK = b"\0fairway-files\0"  # what a login shell prints comes before it
 PACK = (
-    'cd "$1" && while IFS= read -r -d "" n; do [ ! -e "$n" ] || printf "%s\\0" "$n"; done'
+    'printf "\\0fairway-files\\0"; cd "$1" && '
+    'while IFS= read -r -d "" n; do [ ! -e "$n" ] || printf "%s\\0" "$n"; done'
     " | tar -cz --null -T -"
 )
-"""Bash for a host: a tar file of those of the named files that there are in the folder `$1`."""
+"""Bash for a host: a mark, and a tar file of those of the named files that there are in the folder
+`$1`."""
+
+_LOG = logging.getLogger("fairway")
 
 
 class Remote(Protocol):
@@ -57,6 +65,9 @@ class Remote(Protocol):
 
     def command(self, *options: str) -> list[str]:
         """The start of an ssh command line."""
+
+    def run(self, words: Sequence[str], *, deadline: float) -> Ended:
+        """See `Connection.run`."""
 
     def run_with_retry(
         self,
@@ -131,6 +142,7 @@ class Unpacking:
         guard: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
         with os.fdopen(reader, "rb") as data:
             try:
+                _skip_to_mark(data)
                 with tarfile.open(fileobj=data, mode="r|gz") as files:
                     files.extractall(self.to, self._wanted(files), **guard)  # noqa: S202 - looked at
             except Exception as error:  # noqa: BLE001 - it is raised by who waits for the thread
@@ -143,6 +155,14 @@ class Unpacking:
             if _is_wanted(each, self.names):
                 _make_room(self.to / posixpath.normpath(each.name), self.to)
                 yield each
+
+
+def _skip_to_mark(data: BinaryIO) -> None:
+    last = b""
+    while last != _MARK:
+        if not (byte := data.read(1)):
+            raise EOFError("there is no file")
+        last = (last + byte)[-len(_MARK) :]
 
 
 def _make_room(path: Path, to: Path) -> None:
@@ -174,9 +194,27 @@ def _finish_rsync(remote: Remote, program: Program, data: bytes, deadline: float
         program, data, deadline=deadline, timeout=_TIMEOUT, broken=_BROKEN
     )
     remote.has_rsync = ended.code != _NOT_FOUND
+    if ended.code == _GARBLED:
+        for finding in of_shell(remote, deadline):
+            _LOG.warning("%s; %s\n%s", finding.message, "files are copied whole", finding.hint)
+            remote.has_rsync = False
     if remote.has_rsync:
         require_success(remote.name, ended)
     return remote.has_rsync
+
+
+def of_shell(remote: Connection | Remote, deadline: float) -> list[Finding]:
+    """Whether the shell of a host prints before a command that ssh runs there, which rsync takes
+    for its own data."""
+    said = remote.run(["true"], deadline=deadline).out.decode(errors="replace").strip()
+    if not said:
+        return []
+    message = f"the login shell of {remote.name} prints: {printable(said.splitlines()[0])}"
+    hint = (
+        f"print on terminals alone: on {remote.name}, in ~/.bashrc (zsh: ~/.zshenv), write before "
+        "it: [[ $- == *i* ]] || return"
+    )
+    return [Finding("noisy-shell", message, hint, severity=Severity.WARNING)]
 
 
 def _rsync_line(remote: Remote) -> list[str]:
@@ -211,6 +249,7 @@ def require_success(host: str, ended: Ended) -> None:
     if ended.code:
         last = ended.err.strip().splitlines()[-1:] or [f"exit code {ended.code}"]
         message = f"files could not be copied between here and {host}: {last[0]}"
-        raise UserError.of(
-            "host-failed", message, "is a disk full? check here and there: df -h", exit_code=5
-        )
+        hint = "is a disk full? check here and there: df -h"
+        if ended.code == _GARBLED and "protocol" in last[0]:
+            hint = "is one of the two versions very old? check here and there: rsync --version"
+        raise UserError.of("host-failed", message, hint, exit_code=5)

@@ -20,6 +20,7 @@ from fairway_core import archives
 from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import capabilities
 from fairway_runner.engines.engine import Accounts, Node, unsupported
+from fairway_runner.engines.remote import copying
 from fairway_runner.engines.remote.scheduled import ScheduledEngine
 from fairway_runner.engines.slurm.health import findings_of
 
@@ -123,7 +124,8 @@ class SlurmEngine(ScheduledEngine):
             found = self._look(health=True)
         except UserError as error:
             return list(error.findings)
-        return findings_of(found, self.access, began, time.time())
+        rest = findings_of(found, self.access, began, time.time())
+        return [*rest, *copying.of_shell(self.remote_host.connection, self.deadline)]
 
     def _look(self, *, health: bool = False, action: str = "", node: str = "") -> NodesReport:
         request = NodesRequest(self.access.partition, health, action, node)

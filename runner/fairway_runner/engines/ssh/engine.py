@@ -13,7 +13,7 @@ from fairway_agent.shared.reports import CancelRequest, Done
 from fairway_agent.ssh.reports import NodesReport, NodesRequest, StartRequest
 from fairway_core.findings import UserError
 from fairway_runner.engines.engine import Node, unsupported
-from fairway_runner.engines.remote import submission_state
+from fairway_runner.engines.remote import copying, submission_state
 from fairway_runner.engines.remote.engine import RemoteEngine
 from fairway_runner.engines.ssh.health import findings_of
 
@@ -133,7 +133,8 @@ class SshEngine(RemoteEngine):
         except UserError as error:
             return list(error.findings)
         assert self.target.ssh is not None, "a target with this engine has the section"
-        return findings_of(found, self.target, began, time.time())
+        rest = findings_of(found, self.target, began, time.time())
+        return [*rest, *copying.of_shell(self.remote_host.connection, self.deadline)]
 
     def _look(self, *, health: bool = False) -> NodesReport:
         assert self.target.ssh is not None, "a target with this engine has the section"
