@@ -76,6 +76,14 @@ def test_what_it_waits_for_is_said_when_it_changes(
     assert "failed (n2 runs no containers); its files are in" in capsys.readouterr().out
 
 
+def test_a_last_line_without_an_end_gets_one_before_the_state(
+    run: Run, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Run, "wait", lambda _: None)
+    watch_to_the_end(run)
+    assert b"\none\njob-aaaaaa failed" in capfdbinary.readouterr().out
+
+
 def test_standard_error_is_the_log_alone_where_json_is_wanted(
     run: Run, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -74,7 +74,9 @@ def follow_run(server: Server, run_id: str, out: BinaryIO) -> None:
     """Shows the log of a run as it grows, until the run has ended."""
     with tempfile.TemporaryDirectory(prefix="fairway-") as folder:
         logs = replace(_Logs.of(server, state_of(server, run_id), None, Path(folder)), out=out)
-        logs.follow(logs.selection(None, None, None, None, json_=False))
+        selection = logs.selection(None, None, None, None, json_=False)
+        selection.whole = out is sys.stdout.buffer
+        logs.follow(selection)
 
 
 def _refuse_lost(server: Server, run_id: str) -> NoReturn:

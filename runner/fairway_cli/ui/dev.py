@@ -52,7 +52,9 @@ def stay(run: Run, program: Sequence[str], *, sync: bool) -> int:
         return _DETACHED
     remove_host(run)
     if run.exit_code and not run.task_status(0).timed_out:
-        copy_logs(run, Selection.of(run, tail=5), sys.stdout.buffer, follow=False)
+        selection = Selection.of(run, tail=5)
+        selection.whole = True
+        copy_logs(run, selection, sys.stdout.buffer, follow=False)
     print_ended(run)
     return run.exit_code
 

@@ -34,13 +34,15 @@ _LONGEST_LINE = 1 << 20  # what is longer is shown as several lines
 
 @dataclass
 class Log:
-    """One log of a run: its label, what of it was read, and of which attempt, from 1, that is."""
+    """One log of a run: its label, what of it was read, and of which attempt, from 1, that is;
+    `cut` says that the last line which was shown as it stands has no end."""
 
     label: str
     path: Path
     offset: int = 0
     part: bytes = b""
     attempt: int = 1
+    cut: bool = False
 
     def skip(self, first: int) -> None:
         """Leaves out what is before that byte, but for which attempt it is of."""
@@ -97,7 +99,7 @@ class Log:
 class Selection:
     """What is wanted of a run's logs: those of some tasks, some lines or all, those of one attempt,
     from 1, or of all, and of each log the last `tail` of them, or all. With `json` each line is a
-    record."""
+    record; `whole` ends the last line, where another text follows."""
 
     tasks: Sequence[int] = ()
     lines: LineFilter = field(default_factory=LineFilter)
@@ -105,6 +107,7 @@ class Selection:
     attempt: int | None = None
     logs: list[Log] = field(default_factory=list)
     json: bool = False
+    whole: bool = False
 
     @classmethod
     def of(
@@ -226,6 +229,8 @@ def show_grown(selection: Selection, out: BinaryIO, *, ended: bool, tail: int | 
     for log in selection.logs:
         if ended or log.grown():
             _copy(log, selection, out, ended=ended, tail=tail)
+        if ended and selection.whole and log.cut:
+            out.write(b"\n")
     out.flush()
 
 
@@ -235,6 +240,7 @@ def _copy(log: Log, selection: Selection, out: BinaryIO, *, ended: bool, tail: i
             log.offset = max(log.offset, tail_offset(log.path, tail))
         for chunk in log.chunks():
             out.write(chunk)
+            log.cut = not chunk.endswith(b"\n")
         return
     lines = log.of_attempt(selection.attempt, log.lines(ended=ended))
     taken = selection.lines.taken(lines)

@@ -188,5 +188,6 @@ def _follow(run: Run, out: TextIO, *, quiet: bool) -> None:
         # Where the log itself goes to standard error, that has nothing else.
         remarks = out is not sys.stderr
         selection = Selection.of(run, lines=LineFilter(named=names_ranks(run)))
+        selection.whole = remarks
         copy_logs(run, selection, out.buffer, follow=True, remarks=remarks)
     run.wait()
