@@ -48,6 +48,7 @@ LOOKS: list[tuple[dict[str, Any], dict[str, Any]]] = [
 def run(make_run: Callable[..., Run], monkeypatch: pytest.MonkeyPatch) -> Run:
     """A run whose states change with each look."""
     run = make_run("job-aaaaaa", [{"log": "one"}], engine="ssh", target="pair")
+    (run.folder / "engine.json").write_text('{"submission": 0, "complete": true}')
     looks = iter(LOOKS)
 
     def refresh(_: Run, *, logs: bool = False) -> None:

@@ -80,16 +80,17 @@ class Engine:
         assert RunFolder(run.folder).record.target == name
         assert snapshot.name == "c" * 16
         self.world.step()
-        if error := self.world.raises.get(name):
+        error = self.world.raises.get(name)
+        if isinstance(error, Unavailable):
             raise error
-        if (run.folder / "engine.json").exists():
-            return  # it has all of it
+        (run.folder / "engine.json").write_text(json.dumps({"on": name}))
+        self.world.step()
+        if error:
+            raise error
         if not self.world.live.get(name):
             assert not any(self.world.live.values()), "it lives on another target"
             self.world.live[name] = True
             self.world.starts.append(name)
-        self.world.step()
-        (run.folder / "engine.json").write_text(json.dumps({"on": name}))
         self.world.step()
 
     def refresh(self, runs: list[RunFolder], *, logs: bool = False) -> None:

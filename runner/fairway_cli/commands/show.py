@@ -50,5 +50,5 @@ def _look(run: Run) -> None:
     from fairway_runner.engines.capabilities import runs_here
 
     run.refresh(logs=bool(run.record.metrics))
-    if not runs_here(run.record.engine):
+    if not runs_here(run.record.engine) and not run.is_unsent:
         run.engine.bring_figures(run)

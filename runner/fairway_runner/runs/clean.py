@@ -139,7 +139,7 @@ def remove(store: RunStore, runs: Iterable[Run]) -> Removed:
 def _remove(run: Run) -> int:
     """Removes a run from its target and from here; the size of its files in bytes."""
     try:
-        if not runs_here(run.record.engine):
+        if not runs_here(run.record.engine) and not run.is_unsent:
             run.engine.remove(run)
         size = _size(run.folder)
         # Out of sight at once, so that nobody finds a run with half of its files.

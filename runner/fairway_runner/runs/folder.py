@@ -2,6 +2,7 @@
 
 run.json     what was submitted, once and for all
 state.json   where it stands, replaced as a whole at each change
+engine.json  what the engine of a target elsewhere knows of it, from before anything is sent there
 lock         held for as long as somebody watches over the run
 tasks/N/     a task's script, log, state and outputs; that of `finally:` is called so;
              and in .metrics.json what a long log has said, for those who look again
@@ -16,6 +17,7 @@ import json
 import os
 import secrets
 import shutil
+import time
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -23,12 +25,15 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent.run_state import exit_code_of
+from fairway_agent import state_files
+from fairway_agent.run_state import RunState, exit_code_of
 from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import runs_here
+from fairway_runner.runs import steps
 from fairway_runner.runs.records import (
     RunRecord,
     damaged,
+    known_state,
     read_record,
     read_state,
     read_task,
@@ -38,7 +43,6 @@ from fairway_runner.runs.records import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from fairway_agent.run_state import RunState
     from fairway_agent.task_state import TaskState
     from fairway_runner.runs.labels import Labels
 
@@ -73,13 +77,45 @@ class RunFolder:
     def status(self) -> RunState:
         """The last recorded state; `state` is `lost` if nothing watches the run any more."""
         status = self._recorded()
-        if status.is_final or not runs_here(self.record.engine):
+        if status.is_final:
             return status
+        if not runs_here(self.record.engine):
+            return status if status.reason else replace(status, reason=self.not_sent or None)
         if self._is_watched():
             return status
         # It may have ended between the two looks.
         status = self._recorded()
         return status if status.is_final else replace(status, state="lost")
+
+    @property
+    def is_unsent(self) -> bool:
+        """Whether nothing of it was ever sent to its target elsewhere, which need not be asked."""
+        here = runs_here(self.record.engine) or steps.has_steps(self.folder)
+        return not here and not (self.folder / "engine.json").exists()
+
+    @property
+    def not_sent(self) -> str:
+        """Why nothing of it was sent, and how to go on; "" where something was, or is to be now."""
+        return self.cut_off(complete=False) if self.is_unsent else ""
+
+    def end_unsent(self) -> bool:
+        """Cancels a run of which nothing was ever sent, and nothing will be; False where that is
+        not certain, and its target has to be told."""
+        if not self.is_unsent:
+            return False
+        try:
+            lock = self.take_lock()
+        except UserError:  # a command is about to send it
+            return False
+        try:
+            known = known_state(self.folder)
+            if self.is_unsent and not (known and known.is_final):
+                counts = {"cancelled": self.record.tasks}
+                state = RunState("cancelled", ended=time.time(), tasks=counts)
+                state_files.write(self.folder, state)
+            return self.is_unsent
+        finally:
+            os.close(lock)
 
     @property
     def state_at_end(self) -> str:

@@ -113,7 +113,7 @@ def _end(run: RunFolder, found: Fallback, engine: Engine) -> None:
         if not (run.folder / "engine.json").exists():
             _arrive(run, found)  # its files may be those of two targets
         _write_end(run, "cancelled", None)
-    else:
+    elif not run.end_unsent():
         engine.cancel(RunFolder(run.folder))
     settle(run)
 

@@ -24,7 +24,7 @@ def refresh_all(runs: Iterable[Run], *, logs: bool = False) -> list[Finding]:
     movable: list[tuple[Run, bool]] = []
     for run in runs:
         try:
-            elsewhere = not runs_here(run.record.engine)
+            elsewhere = not runs_here(run.record.engine) and not run.is_unsent
             printed = logs and bool(run.record.metrics)
             if elsewhere and not run.status.is_final and fallback.is_open(run.folder):
                 movable.append((run, printed))  # it may go to another target meanwhile

@@ -69,7 +69,7 @@ class Run(RunFolder):
 
     def refresh(self, *, logs: bool = False) -> None:
         """Updates its folder from a remote target: the states and, with `logs`, the logs."""
-        if runs_here(self.record.engine):
+        if runs_here(self.record.engine) or self.is_unsent:
             return
         with fallback.staying(self.folder) as stays:
             if stays:
@@ -144,7 +144,8 @@ class Run(RunFolder):
             cancel_task(self, self.engine, task)
             return
         if not fallback.is_open(self.folder):
-            self._engine_now().cancel(self)
+            if not self.end_unsent():
+                self._engine_now().cancel(self)
             return
         from fairway_runner.runs import moving
 
@@ -152,9 +153,11 @@ class Run(RunFolder):
         self._engine_now()
 
     def wait(self) -> None:
-        """Returns when the run has ended, or is lost."""
+        """Returns when the run has ended, or is lost; UserError for one that nobody sends."""
         if fallback.is_open(self.folder):
             self._wait_for_its_target()
+        if not self.status.is_final and (why := self.not_sent):
+            raise UserError.of("cut-off-submission", f"{self.id} was not submitted: {why}")
         self._engine_now().wait(self)
 
     def _wait_for_its_target(self) -> None:

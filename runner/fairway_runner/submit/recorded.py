@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from fairway_agent import record
 from fairway_core.findings import UserError
 from fairway_runner.engines import capabilities
 from fairway_runner.jobs.job import Job
 from fairway_runner.runs.plans import read_plan
 from fairway_runner.runs.records import read_json
 from fairway_runner.submit import snapshot as code
+from fairway_runner.targets.lookup import all_targets, submitted_to
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,6 +72,26 @@ def snapshots(run: Run) -> Path:
 def snapshot(run: Run) -> Path:
     """That of its own code, which may be gone."""
     return code.stored(facts(run, "provenance.json")["code"], snapshots(run))
+
+
+# What a run's scripts and its plan are made for.
+_FIXED = ("engine", "vm_size", "mounts", "storage")
+
+
+def retarget(run: Run) -> bool:
+    """Gives a run of which nothing was sent its target as that is known now; whether it is another.
+    UserError where the tasks were made for what the target no longer is."""
+    found = all_targets().get(run.record.target) if run.is_unsent else None
+    if found is None or found.target == (was := submitted_to(run)):
+        return False
+    now = found.target
+    if changed := [name for name in _FIXED if getattr(now, name) != getattr(was, name)]:
+        message = f"`{now.name}` has changed since {run.id} was recorded: {', '.join(changed)}"
+        hint = f"submit the job again from its file, and: fairway cancel {run.id}"
+        raise UserError.of("changed-target", message, hint)
+    record.write_json(run.folder / "target.json", now.record())
+    run.reread()
+    return True
 
 
 def require(run: Run) -> None:

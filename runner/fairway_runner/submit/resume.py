@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from fairway_agent import state_files
 from fairway_core.findings import Finding, UserError
 from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.engines.refusals import Refused
 from fairway_runner.runs import fallback
 from fairway_runner.runs.records import is_run_id
 from fairway_runner.runs.store import Run
-from fairway_runner.submit import snapshot as code
+from fairway_runner.submit import recorded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
 
 def resume(run: Run) -> Run:
     """Completes the submission of a recorded run; one that was complete, or has ended, stays as it
-    is.
+    is. One of which nothing was sent goes to its target as that is known now.
 
     UserError where another command is submitting it right now; a run that its target refuses is
     forgotten.
@@ -34,12 +37,22 @@ def resume(run: Run) -> Run:
         return run  # one that was cancelled on its way, or that no target takes
     with forgetting(run):
         if fallback.is_open(run.folder):
+            with fallback.moving(run.folder, wait=True):
+                recorded.retarget(run)
             advance(run)
             return Run(run.folder)
         lock = run.take_lock()
-        snapshots = run.folder.parent.parent / "code"
-        digest = json.loads((run.folder / "provenance.json").read_text(encoding="utf-8"))["code"]
-        run.engine.start(run, lock, code.stored(digest, snapshots), {})
+        try:
+            if recorded.retarget(run):
+                recorded.require(run)
+            snapshot = recorded.snapshot(run)
+        except BaseException:
+            os.close(lock)
+            raise
+        if run.status.is_final:  # it was cancelled just now
+            os.close(lock)
+            return run
+        run.engine.start(run, lock, snapshot, {})
     return run
 
 
@@ -54,11 +67,17 @@ def advance(run: Run) -> None:
 @contextmanager
 def forgetting(run: Run) -> Iterator[None]:
     """Around the start of a run: one that its target refuses, and that never began, leaves nothing
-    behind."""
+    behind; one that was not sent keeps why."""
     try:
         yield
     except Refused:
         shutil.rmtree(run.folder, ignore_errors=True)
+        raise
+    except UserError as error:
+        with suppress(UserError, OSError):
+            if why := run.not_sent:
+                state = replace(run.status, reason=f"{error.findings[0].message}; {why}")
+                state_files.write(run.folder, state)
         raise
 
 
@@ -99,11 +118,12 @@ def earlier(store: RunStore, run_id: str, files: Mapping[str, str]) -> Run | Non
 
 def _is_same(run: Run, files: Mapping[str, str]) -> bool:
     """Whether it was submitted with these files; one that may go to several targets has those of
-    another by now."""
+    another by now. The target of one that was not sent may have been corrected since."""
     known, wanted = fallback.read(run.folder), fallback.submitted(files)
     if known is not None or wanted:
         return known is not None and known.submitted == wanted
-    return all(
-        (run.folder / name).read_text(encoding="utf-8") == files[name]
-        for name in ("job.json", "target.json")
-    )
+    if recorded.text(run, "job.json") != files["job.json"]:
+        return False
+    if run.is_unsent:
+        return bool(json.loads(files["target.json"])["name"] == run.record.target)
+    return recorded.text(run, "target.json") == files["target.json"]

@@ -44,6 +44,7 @@ def retry(run: Run, *, failed_only: bool = False) -> list[int]:
         chosen = [task.index for task in tasks if _is_due(task, failed_only=failed_only)]
         if not chosen:
             raise _nothing(run, tasks)
+        recorded.retarget(run)
         recorded.require(run)
         wanted = _wanted(run, state, tasks, chosen)
         record.write_json(run.folder / "retry.json", wanted.to_json())

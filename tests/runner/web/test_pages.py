@@ -42,6 +42,17 @@ def test_only_the_fragment_is_asked_for_again(client: TestClient, make_run: Make
     assert 'href="/runs/job-a"' in fragment
 
 
+def test_an_unsent_run_says_so_and_is_cancelled_without_its_target(
+    client: TestClient, make_run: MakeRun
+) -> None:
+    """Its target is not even known."""
+    run = make_run("job-a", [{"state": "queued"}], "queued", engine="ssh", target="pair")
+    for page in ("/", "/runs/job-a"):
+        assert "fairway submit --resume job-a" in client.get(page).text
+    assert client.post("/api/v1/runs/job-a/cancel").json()["state"] == "cancelled"
+    assert run.state == "cancelled"
+
+
 def test_a_run_has_its_report_its_log_and_its_outputs(
     client: TestClient, make_run: MakeRun
 ) -> None:

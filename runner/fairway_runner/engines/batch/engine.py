@@ -107,6 +107,8 @@ class BatchEngine:
         """Sends the run, or what an earlier call did not send of it."""
         try:
             state = State.read(run)
+            if state is None:
+                self.account.pool_facts()  # where nobody answers, the run stays unsent
             if retry:
                 if state is not None:
                     require_latest(run, state, self.account)

@@ -109,8 +109,13 @@ class RemoteEngine:
         return {}
 
     def begin(self, run: RunFolder, *, retry: bool) -> submission_state.Submission:
-        """See `submission_state.begin`; UserError for a retry of what was retried elsewhere."""
-        if retry:
+        """See `submission_state.begin`; UserError for a retry of what was retried elsewhere.
+
+        A host that does not answer is never sent anything of a run, and so the run stays unsent.
+        """
+        if submission_state.read(run) is None:
+            self.remote_host.connection.run(["true"], deadline=self.deadline)
+        elif retry:
             self.mirror.require_latest(run)
         return submission_state.begin(run, retry=retry)
 

@@ -16,13 +16,13 @@ from fairway_runner.engines.absence import Absence, clock
 from fairway_runner.engines.refusals import Refused
 from fairway_runner.engines.remote import submission_state
 from fairway_runner.engines.remote.engine import RemoteEngine
+from fairway_runner.engines.remote.submission_state import Submission
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from fairway_agent.json_record import JsonRecord
-    from fairway_runner.engines.remote.submission_state import Submission
     from fairway_runner.runs.folder import RunFolder
 
 _LOG = logging.getLogger("fairway")
@@ -113,7 +113,7 @@ class ScheduledEngine(RemoteEngine):
         self.refresh([run])
         if submission_state.is_final(run):
             return
-        last = submission_state.read(run) or submission_state.begin(run, retry=False)
+        last = submission_state.read(run) or Submission(0)
         request = CancelRequest(run.id, last.submission)
         self.ask("cancel", request, Done)
         self.mirror.cancel_unknown(run)

@@ -46,8 +46,8 @@ def read(run: RunFolder) -> Submission | None:
 def begin(run: RunFolder, *, retry: bool) -> Submission:
     """Begins a submission, or goes on with one that was cut off.
 
-    The caller holds the run's lock. From now on the run is queued, and so are the tasks of a
-    retry, as `retry.json` has them.
+    The caller holds the run's lock. From now on something of the run may be at the cluster. The run
+    is queued, and so are the tasks of a retry, as `retry.json` has them.
     """
     last = read(run)
     if last is not None and not (retry and last.complete):

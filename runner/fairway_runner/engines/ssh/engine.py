@@ -15,6 +15,7 @@ from fairway_core.findings import UserError
 from fairway_runner.engines.engine import Node, unsupported
 from fairway_runner.engines.remote import copying, submission_state
 from fairway_runner.engines.remote.engine import RemoteEngine
+from fairway_runner.engines.remote.submission_state import Submission
 from fairway_runner.engines.ssh.health import findings_of
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class SshEngine(RemoteEngine):
         """Tells the run's supervisor to end, which ends what runs on all nodes."""
         if submission_state.is_final(run):
             return
-        last = submission_state.read(run) or submission_state.begin(run, retry=False)
+        last = submission_state.read(run) or Submission(0)
         self.ask("cancel", CancelRequest(run.id, last.submission), Done)
         self.mirror.cancel_unknown(run)
         self.wait(run)
