@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import errno
 import json
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from fairway_core.findings import UserError
 from fairway_runner.moments import moment
+from fairway_runner.runs.store import Run
 
 if TYPE_CHECKING:
     from conftest import MakeRun, RunFairway
 
+    from fairway_core.target import Target
     from fairway_runner.runs.store import RunStore
 
 METRICS = {"loss": "loss=([0-9.]+)"}
@@ -155,3 +159,99 @@ def test_a_target_that_is_gone_has_its_runs_still(
 ) -> None:
     make_run("gone-d", target="gone", created=1.3e9)
     assert _ids(fairway, folder, "--target", "gone") == ["gone-d"]
+
+
+@dataclass
+class Looks:
+    """The looks at targets: of which, with which patience, at which runs."""
+
+    seen: list[tuple[str, float, list[str]]] = field(default_factory=list)
+
+    def engine(self, run: Run) -> Any:
+        found = SimpleNamespace(deadline=600.0)
+
+        def refresh(runs: list[Run], *, logs: bool = False) -> None:
+            self.seen.append((run.record.target, found.deadline, sorted(each.id for each in runs)))
+            raise UserError.of("no-connection", f"{run.record.target} is away", exit_code=5)
+
+        found.refresh = refresh
+        return found
+
+
+@pytest.fixture
+def looks(make_run: MakeRun, monkeypatch: pytest.MonkeyPatch) -> Looks:
+    """Runs on two targets that are away."""
+    for name, target, created, metrics in (
+        *(("near-a", "near", 1e9, {}), ("near-b", "near", 1.1e9, METRICS)),
+        *(("far-a", "far", 1.2e9, {}), ("far-b", "far", 1.3e9, {})),
+    ):
+        facts = {"target": target, "created": created, "metrics": metrics, "engine": "ssh"}
+        run = make_run(name, [{"state": "running"}], "running", **facts)
+        (run.folder / "engine.json").write_text("{}")
+    make_run("here-a", created=1.4e9)
+    looks = Looks()
+    monkeypatch.setattr(Run, "engine", property(looks.engine))
+    return looks
+
+
+NEAR, FAR = ("near", 5.0, ["near-a", "near-b"]), ("far", 5.0, ["far-a", "far-b"])
+
+
+@pytest.mark.parametrize(
+    ("words", "seen"),
+    [
+        ([], [FAR, NEAR]),
+        (["--state", "succeeded"], [FAR, NEAR]),
+        (["--target", "near"], [NEAR]),
+        (["--target", "local"], []),
+        (["--name", "far"], [FAR]),
+        (["--text", "r-a"], [("far", 5.0, ["far-a"]), ("near", 5.0, ["near-a"])]),
+        (["--tag", "none"], []),
+        (["--limit", "2"], [("far", 5.0, ["far-b"])]),
+        (["--limit", "2", "--sort", "time"], [FAR, NEAR]),
+        (["--since", "2011-01-01"], [("far", 5.0, ["far-b"])]),
+        (["--deadline", "9s", "--name", "far"], [("far", 9.0, ["far-a", "far-b"])]),
+        (["--deadline", "9s", "--name", "here"], []),
+    ],
+)
+def test_list_asks_the_targets_of_the_runs_that_it_may_show_once(
+    store: RunStore,
+    fairway: RunFairway,
+    looks: Looks,
+    words: list[str],
+    seen: list[tuple[str, float, list[str]]],
+) -> None:
+    code, _, err = fairway(store.base.parent, "list", *words)
+    assert (code, sorted(looks.seen)) == (0, seen)
+    assert err.count("[no-connection]") == len(seen)
+
+
+def test_list_asks_a_target_that_is_away_once_though_runs_have_metrics(
+    store: RunStore, fairway: RunFairway, looks: Looks
+) -> None:
+    """Those with metrics are looked at by themselves."""
+    fairway(store.base.parent, "list", "--columns", "metric:loss", "--target", "near")
+    assert [each[0] for each in looks.seen] == ["near"]
+
+
+def test_list_of_a_target_that_is_away_shows_what_is_known(
+    store: RunStore, fairway: RunFairway, looks: Looks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is asked which runs it has from elsewhere, and then no more."""
+    target = {"name": "near", "engine": "ssh", "nodes": {"min": 1, "max": 1}}
+    target["ssh"] = {"host": "10.0.0.4", "user": "me", "shared": "/data"}
+    folder, asked = store.base.parent, []
+    (folder / "fairway.yaml").write_text(json.dumps({"targets": [target]}))
+
+    def adopt(_: RunStore) -> None:
+        raise UserError.of("no-connection", "near is away", exit_code=5)
+
+    def engine_for(found: Target, deadline: float) -> SimpleNamespace:
+        asked.append((found.name, deadline))
+        return SimpleNamespace(adopt=adopt)
+
+    monkeypatch.setattr("fairway_runner.engines.engine.engine_for", engine_for)
+    code, out, err = fairway(folder, "list", "--target", "near", "--json")
+    assert (code, [each["run_id"] for each in json.loads(out)]) == (0, ["near-a", "near-b"])
+    assert "near is away" in err
+    assert (asked, looks.seen) == ([("near", 5.0)], [])

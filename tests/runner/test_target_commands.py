@@ -6,7 +6,8 @@ import json
 import socket
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -30,7 +31,7 @@ POOL = {
 }
 
 # A scale set for which Azure had no capacity when it was deployed.
-WITHOUT_NODES = {
+WITHOUT_NODES: dict[str, Any] = {
     "name": "pair",
     "engine": "ssh",
     "nodes": {"min": 2, "max": 2},
@@ -55,6 +56,36 @@ def test_targets_are_listed_with_what_they_have(tmp_path: Path, fairway: RunFair
     assert "?/8" in out
     assert "data:/data" in out
     assert fairway(tmp_path, "targets", "list", "--offline") == (0, out, "")
+
+
+@pytest.mark.parametrize(("words", "seconds"), [((), 5.0), (("--deadline", "9s"), 9.0)])
+def test_targets_lists_all_though_one_is_away_after_its_few_seconds(
+    tmp_path: Path,
+    fairway: RunFairway,
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+    seconds: float,
+) -> None:
+    """One without an account is not asked: its engine, which imports an SDK, is not made."""
+    away = {**WITHOUT_NODES, "name": "away", "ssh": {**WITHOUT_NODES["ssh"], "host": "10.0.0.4"}}
+    targets = {"targets": [POOL, away]}
+    (tmp_path / "fairway.yaml").write_text(json.dumps(targets))
+    monkeypatch.delenv("AZURE_BATCH_ENDPOINT", raising=False)
+    asked = []
+
+    def engine_for(target: Target, deadline: float) -> SimpleNamespace:
+        asked.append((target.name, deadline))
+        return SimpleNamespace(nodes=nothing if target.name == "away" else lambda: ["node"])
+
+    def nothing() -> None:
+        raise UserError.of("no-connection", "it is away", exit_code=5)
+
+    monkeypatch.setattr("fairway_runner.engines.engine.engine_for", engine_for)
+    code, out, _ = fairway(tmp_path, "targets", "--json", *words)
+    assert code == 0
+    found = [(each["name"], each["nodes_now"]) for each in json.loads(out)]
+    assert found == [("local", 1), ("spot", None), ("away", None)]
+    assert sorted(asked) == [("away", seconds), ("local", seconds)]
 
 
 def test_a_target_of_a_described_size_has_what_the_listed_one_has(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -92,6 +93,7 @@ def command(
     last value that the run printed; for a sweep, the lowest and the highest of its tasks.
     """
     from fairway_core.findings import format_finding
+    from fairway_runner.engines.deadline import brief
     from fairway_runner.moments import moment
     from fairway_runner.runs.query import Wanted, select
     from fairway_runner.runs.refresh import refresh_all
@@ -106,19 +108,18 @@ def command(
         shown = [Column.of("reason")]  # why they wait
     order = None if sort is None else Column.of(sort)
     logs = any(each.is_metric for each in (*shown, *filter(None, [order])))
-    refused = _adopt(target, store) if target is not None else ()
+    found_there, away = _adopt(target, store) if target is not None else ((), False)
+    refresh = partial(refresh_all, logs=logs, patience=brief()) if watch or not away else None
 
     def look() -> tuple[list[dict[str, Any]], list[Finding]]:
-        known = list(store.unsorted())
-        unanswered = refresh_all(known, logs=logs)
-        found = select(store, wanted, limit, order, descending=reverse, known=known)
+        found = select(store, wanted, limit, order, descending=reverse, refresh=refresh)
         facts = [_facts(each, shown) for each in found.runs]
-        return facts, [*unanswered, *found.findings, *_empty(facts, shown)]
+        return facts, [*found.findings, *_empty(facts, shown)]
 
     if watch:
         _watch(lambda: look()[0], json_=json_)
     runs, findings = look()
-    for finding in [*refused, *findings]:
+    for finding in [*found_there, *findings]:
         print(format_finding(finding), file=sys.stderr)
     if json_:
         print(json.dumps(runs, indent=1))
@@ -153,13 +154,17 @@ def _empty(runs: Sequence[dict[str, Any]], columns: Sequence[Column]) -> Iterato
             yield Finding("empty-column", message, hint, severity=Severity.WARNING)
 
 
-def _adopt(target: str, store: RunStore) -> Sequence[Finding]:
+def _adopt(target: str, store: RunStore) -> tuple[Sequence[Finding], bool]:
     """Makes the runs on a target known here; one that no file names has none but those, and is a
     typing error where there is none.
 
-    Returns what is wrong with those that cannot be read.
+    Returns what is wrong with those that cannot be read, or with a target that is away, and whether
+    it is.
     """
+    from fairway_core.findings import UserError
+    from fairway_runner.engines.absence import is_away
     from fairway_runner.engines.capabilities import runs_here
+    from fairway_runner.engines.deadline import brief
     from fairway_runner.engines.engine import engine_for
     from fairway_runner.targets.lookup import all_targets, find_target
 
@@ -167,8 +172,13 @@ def _adopt(target: str, store: RunStore) -> Sequence[Finding]:
     if known is None and not _has_run_on(target, store):
         find_target(target)  # which says that there is none, and which was meant
     if known is None or runs_here(known.target.engine):
-        return ()
-    return engine_for(known.target).adopt(store)
+        return (), False
+    try:
+        return engine_for(known.target, brief()).adopt(store), False
+    except UserError as error:
+        if not is_away(error):
+            raise
+        return error.findings, True
 
 
 def _has_run_on(target: str, store: RunStore) -> bool:

@@ -15,6 +15,7 @@ from fairway_core.yaml_text import parse_yaml
 from fairway_runner.dev import TEMPLATE
 from fairway_runner.dev.sync import Known
 from fairway_runner.engines.capabilities import capabilities
+from fairway_runner.engines.deadline import brief
 from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.job_file import JobFile, load_job
 from fairway_runner.runs.records import FINAL_STATES, read_json
@@ -129,7 +130,7 @@ def going(store: RunStore, target: str | None = None) -> tuple[list[Run], list[F
             if target in (None, run.record.target) and _goes_on(run):
                 found.append(run)
     found.sort(key=lambda run: run.record.created)
-    findings = refresh_all(found)
+    findings = refresh_all(found, patience=brief())
     return [run for run in found if _goes_on(run)], findings
 
 

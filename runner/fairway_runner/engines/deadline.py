@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 USUAL = 600.0  # seconds
+LEAST = 5.0
+"""Seconds that one try has, however soon the deadline is: what answers at all does so by then."""
 
 
 class _Choice:
@@ -15,6 +17,12 @@ class _Choice:
 def deadline() -> float:
     """The seconds for which a failing service is asked again."""
     return USUAL if _Choice.seconds is None else _Choice.seconds
+
+
+def brief() -> float:
+    """The seconds for a target that is one of many which a command looks at, and that it shows
+    without an answer too."""
+    return LEAST if _Choice.seconds is None else _Choice.seconds
 
 
 def chosen() -> float | None:

@@ -7,6 +7,7 @@ that reads states, logs and outputs reads files, and need not know of engines.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -258,6 +259,17 @@ def unready(target: Target) -> Finding | None:
     message = f"`{target.name}` has no address: it had no node when its environment was deployed"
     hint = "once its nodes exist, deploy again, and then: fairway targets sync"
     return Finding("no-address", message, hint)
+
+
+def account_address(target: Target) -> str:
+    """Where the Batch account of a target is, or of the environment where it names none."""
+    assert target.batch is not None, "a target of this engine has its section"
+    return target.batch.endpoint or os.environ.get("AZURE_BATCH_ENDPOINT", "")
+
+
+def is_addressed(target: Target) -> bool:
+    """Whether anything says where a target is."""
+    return unready(target) is None and (target.batch is None or account_address(target) != "")
 
 
 def target_of(record: Mapping[str, Any]) -> Target:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Callable, Collection, Iterator
 
     from fairway_core.findings import Finding
     from fairway_runner.runs.labels import Labels
@@ -73,25 +75,26 @@ def select(
     sort: Column | None = None,
     *,
     descending: bool = False,
-    known: Iterable[Run] | None = None,
+    refresh: Callable[[list[Run]], list[Finding]] | None = None,
 ) -> Listing:
     """The runs for which all that is `wanted` holds: the last `limit` of their order, in which
-    the newest is last, or the one with the highest value of the column to `sort` by. `known` are
-    the store's runs, where the caller has them."""
+    the newest is last, or the one with the highest value of the column to `sort` by. `refresh`
+    brings those up to date first that may be among them."""
     wanted, listing = wanted or Wanted(), Listing()
-    runs = _recorded(store.unsorted() if known is None else known, wanted, listing)
-    for run in sorted(runs, key=lambda run: (-run.record.created, run.id)):
-        if limit is not None and sort is None and len(listing.runs) >= limit:
-            break
-        try:
+    runs = _fitting(store, wanted, listing)
+    last = limit if sort is None else None
+    if refresh is not None:
+        known = list(runs if wanted.states else islice(runs, last))
+        listing.findings += refresh(known)
+        runs = iter(known)
+    for run in runs:
+        with _readable(listing):
             status = run.status
             fits = not wanted.states or status.state in wanted.states
             if fits and wanted.takes_words(run, run.labels):
                 listing.runs.append((run, status))
-        except UserError as error:
-            listing.findings += error.findings
-        except FileNotFoundError:
-            continue  # it was removed just now
+        if len(listing.runs) == last:
+            break
     listing.runs.reverse()
     if sort is not None:
         listing.runs = sort.ordered(listing.runs, descending=descending)
@@ -99,18 +102,32 @@ def select(
     return listing
 
 
-def _recorded(known: Iterable[Run], wanted: Wanted, listing: Listing) -> list[Run]:
-    """The runs whose records fit."""
+def _fitting(store: RunStore, wanted: Wanted, listing: Listing) -> Iterator[Run]:
+    """The runs whose records and words fit, the newest first."""
     runs = []
-    for run in known:
-        try:
+    for run in store.unsorted():
+        with _readable(listing):
             if wanted.takes_record(run.record):
                 runs.append(run)
-        except UserError as error:
-            listing.findings += error.findings
-        except FileNotFoundError:
-            continue  # it was removed just now
-    return runs
+    for run in sorted(runs, key=lambda run: (-run.record.created, run.id)):
+        fits = not (wanted.tags or wanted.text)
+        if not fits:
+            with _readable(listing):
+                fits = wanted.takes_words(run, run.labels)
+        if fits:
+            yield run
+
+
+@contextmanager
+def _readable(listing: Listing) -> Iterator[None]:
+    """Around what is read of a run: what is wrong with it is listed; one that was removed just now
+    is left out."""
+    try:
+        yield
+    except UserError as error:
+        listing.findings += error.findings
+    except FileNotFoundError:
+        pass
 
 
 def _job_file(run: Run) -> str:

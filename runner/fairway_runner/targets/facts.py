@@ -14,9 +14,6 @@ if TYPE_CHECKING:
     from fairway_core.target import Target
     from fairway_runner.targets.lookup import KnownTarget
 
-# Seconds for a target to say how many nodes it has; the list itself needs none of them.
-_PATIENCE = 5.0
-
 
 def target_facts(targets: Sequence[KnownTarget], *, ask: bool) -> list[dict[str, Any]]:
     """One mapping a target; `nodes_now` is null where the target was not asked, or is silent,
@@ -59,9 +56,12 @@ def _facts(target: Target) -> dict[str, Any]:
 
 
 def _nodes_now(target: Target) -> int | None:
-    from fairway_runner.engines.engine import engine_for
+    from fairway_runner.engines.deadline import brief
+    from fairway_runner.engines.engine import engine_for, is_addressed
 
+    if not is_addressed(target):  # to say so, its engine would import all of an SDK
+        return None
     try:
-        return len(engine_for(target, _PATIENCE).nodes())
+        return len(engine_for(target, brief()).nodes())
     except (UserError, ImportError):
         return None

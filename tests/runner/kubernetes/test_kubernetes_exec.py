@@ -242,7 +242,7 @@ def test_a_cluster_that_says_nothing_is_waited_for_until_the_deadline(
     kubectl: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """kubectl itself tries for most of a minute."""
-    monkeypatch.setattr(exec_, "_FIRST", 0.0)
+    monkeypatch.setattr(exec_, "LEAST", 0.0)
     kubectl("exec sleep 600")
     with pytest.raises(UserError, match=r"cannot be reached: no sign of life within 0\.1 s"):
         head().run(["true"], deadline=0.1)

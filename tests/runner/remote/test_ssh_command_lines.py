@@ -165,6 +165,64 @@ def _ssh_that(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> Pat
     return tried
 
 
+@pytest.mark.parametrize(
+    ("deadline", "others", "seconds"),
+    [(600.0, (), "15"), (5.0, (), "5"), (0.0, (), "5"), (5.0, ("10.0.0.5",), "2")],
+)
+def test_connecting_takes_no_longer_than_the_deadline_leaves(
+    log: Path, deadline: float, others: tuple[str, ...], seconds: str
+) -> None:
+    host = Ssh("10.0.0.4", "", others=others)
+    host.run(["true"], deadline=deadline)
+    host.close()
+    (made,) = [line for line in map(json.loads, log.read_text().splitlines()) if "-M" in line]
+    assert [word for word in made if "ConnectTimeout" in word] == [f"ConnectTimeout={seconds}"]
+
+
+def test_ssh_that_never_ends_is_ended_and_not_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.mkfifo(tmp_path / "never")
+    tried = _ssh_that(tmp_path, monkeypatch, f"exec cat {tmp_path}/never")
+    monkeypatch.setattr("fairway_runner.engines.remote.ssh.LEAST", 0.0)
+    monkeypatch.setattr("fairway_runner.engines.remote.ssh._SLACK", 0.5)
+    host = Ssh("10.0.0.4", "")
+    with pytest.raises(UserError, match="no answer within") as caught:
+        host.run(["true"], deadline=0.0)
+    host.close()
+    assert caught.value.findings[0].id == "no-connection"
+    assert tried.read_text() == "\n"
+
+
+def test_threads_that_wait_for_one_connection_share_its_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = _ssh_that(tmp_path, monkeypatch, 'echo "ssh: no route" >&2; exit 255')
+    host = Ssh("10.0.0.4", "")
+    all_ask = threading.Barrier(3)
+
+    class Lock:
+        """That of the host, which nobody takes before all want it."""
+
+        inner = host._connecting
+
+        def __enter__(self) -> None:
+            all_ask.wait()
+            self.inner.acquire()
+
+        def __exit__(self, *_: object) -> None:
+            self.inner.release()
+
+    monkeypatch.setattr(host, "_connecting", Lock())
+    with ThreadPoolExecutor(3) as pool:
+        calls = [pool.submit(host.run, ["true"], deadline=0.0) for _ in range(3)]
+        errors = [each.exception() for each in calls]
+    monkeypatch.setattr(host, "_connecting", Lock.inner)
+    host.close()
+    assert {type(each) for each in errors} == {UserError}
+    assert tried.read_text() == "\n"
+
+
 def test_a_connection_that_was_begun_is_the_one_that_is_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -221,9 +279,9 @@ def test_threads_that_want_a_connection_at_once_have_one(
     all_call = threading.Barrier(4)
     opened = host._open
 
-    def open_() -> Any:
+    def open_(patience: float) -> Any:
         all_call.wait()
-        return opened()
+        return opened(patience)
 
     monkeypatch.setattr(host, "_open", open_)
     with ThreadPoolExecutor(3) as pool:

@@ -8,13 +8,13 @@ from azure.core.pipeline.transport import RequestsTransport
 from requests.adapters import HTTPAdapter
 
 from fairway_runner.engines.azure.gateway import HOSTS, KEPT
+from fairway_runner.engines.deadline import LEAST
 
 if TYPE_CHECKING:
     from azure.core.credentials import TokenCredential
 
 _BLOCK = 1 << 20  # bytes of a file that are read at a time
-# Seconds without a byte of an answer, and those that a shorter deadline leaves to it all the same.
-_TIMEOUT, _LEAST = 60.0, 10.0
+_TIMEOUT = 60.0  # seconds without a byte of an answer
 
 
 def token_credential() -> TokenCredential:
@@ -40,7 +40,7 @@ def transport(adapter: HTTPAdapter | None = None, deadline: float = _TIMEOUT) ->
     return RequestsTransport(
         session=session,
         session_owner=True,
-        connection_timeout=min(15.0, max(_LEAST, deadline)),
-        read_timeout=min(_TIMEOUT, max(_LEAST, deadline)),
+        connection_timeout=min(15.0, max(LEAST, deadline)),
+        read_timeout=min(_TIMEOUT, max(LEAST, deadline)),
         connection_data_block_size=_BLOCK,
     )

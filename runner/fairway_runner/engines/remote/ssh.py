@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import atexit
 import logging
+import math
 import os
 import re
 import shlex
@@ -25,6 +26,7 @@ from typing import TYPE_CHECKING
 
 from fairway_agent.faults import NO_CONNECTION
 from fairway_core.findings import UserError
+from fairway_runner.engines.deadline import LEAST
 from fairway_runner.engines.remote import copying, ways
 from fairway_runner.engines.remote.backoff import Backoff
 from fairway_runner.engines.remote.connection import (
@@ -47,8 +49,9 @@ _OPTIONS = {
     # A connection whose other side is gone is given up after 45 s.
     "ServerAliveInterval": 15,
     "ServerAliveCountMax": 3,
-    "ConnectTimeout": 15,
 }
+_CONNECT_TIMEOUT = 15.0
+_SLACK = 2.0  # seconds beyond its own time after which an ssh that connects is ended
 _PREFIX = "fairway-ssh-"  # of the private folders, each with the number of its process
 _PERSIST = 60  # seconds that a master waits for another command before it ends
 
@@ -105,6 +108,9 @@ class Ssh:
     _connecting: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
     """Held by the thread that connects: of two connections with one socket the second has none, and
     nothing would ever end it."""
+    _failed: tuple[float, Ended] | None = field(default=None, init=False, repr=False)
+    """When it last could not connect, and what ssh said: threads that waited for that do not try
+    again by themselves."""
     _untried: list[str] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -156,16 +162,18 @@ class Ssh:
             if self._is_slow:
                 watched.answered()
             while True:
-                ended = self._open()
+                tried = self.host
+                ended = self._open(max(LEAST, backoff.left))
                 if ended is None:
                     watched.answered()
                     ended = run_program(program(), data, timeout, self.name, into)
                     if ended.code not in broken:
                         self.reached = True
                         return ended
+                    with self._connecting:
+                        self._drop()
                 watched.failed(_last_line(ended.err))
-                self._drop()
-                if not self._is_fault(ended.err) and self._turn_to_another():
+                if not self._is_fault(ended.err) and self._turn_from(tried):
                     continue
                 if self._is_permanent(ended.err) or not backoff.pause(reached=self.reached):
                     raise self._unreachable(ended.err)
@@ -182,7 +190,7 @@ class Ssh:
         """See `Connection.interactive`."""
         if self._untried and not self.reached:
             with suppress(UserError):  # the terminal says what is wrong
-                self.run(["true"], deadline=float(_OPTIONS["ConnectTimeout"]))
+                self.run(["true"], deadline=_CONNECT_TIMEOUT)
         command = ["ssh", *self._configuration(), *self._options()]
         if self._is_ambiguous:
             # One that the user keeps to this address may lead to another environment's host.
@@ -227,33 +235,46 @@ class Ssh:
             shutil.rmtree(self.folder, ignore_errors=True)
             self.folder = None
 
-    def _open(self) -> Ended | None:
-        """Connects where there is no connection; returns what ssh said where that failed."""
+    def _open(self, patience: float) -> Ended | None:
+        """Connects within so many seconds where there is no connection, or a few more where another
+        thread tries already; returns what ssh said where that failed."""
+        asked = time.monotonic()
         with self._connecting:
+            if self._failed is not None and self._failed[0] > asked:
+                return self._failed[1]
             opening, self._opening = self._opening, None
             if opening is None:
                 if self.socket is not None and self.socket.exists():
                     return None
                 if self.socket is None and self._has_masters_own():
                     return None
-                opening = self._connect()
+                opening = self._connect(patience)
+            said = ""
             try:
-                code = opening.wait()
+                code = opening.wait(None if self._is_slow else patience + _SLACK)
+            except subprocess.TimeoutExpired:
+                opening.kill()
+                code, said = opening.wait(), f"no answer within {patience:.0f} s"
             except BaseException:
                 opening.kill()
                 raise
             if code:
-                return Ended(BROKEN, b"", self._errors.read_text(errors="replace"))
+                ended = Ended(BROKEN, b"", self._errors.read_text(errors="replace") or said)
+                self._drop()
+                self._failed = time.monotonic(), ended
+                return ended
             self.reached = True
             return None
 
-    def _connect(self) -> subprocess.Popen[bytes]:
-        """Starts ssh, which ends once the connection is there."""
+    def _connect(self, patience: float = math.inf) -> subprocess.Popen[bytes]:
+        """Starts ssh, which ends once the connection is there, or after so many seconds: all hosts
+        that are untried have a share in them."""
         if self.folder is None:
             # Short: a socket's path has 108 bytes at most, some of which ssh wants itself.
             _remove_left_over()
             self.folder = Path(tempfile.mkdtemp(prefix=private_folder_prefix()))
         self.socket = self.folder / "ssh"
+        share = patience / (1 + len(self._untried))
         errors = self._errors
         errors.unlink(missing_ok=True)
         with errors.open("ab") as log:
@@ -261,7 +282,7 @@ class Ssh:
             # of its standard error once it is there, and later says why it forwards nothing.
             return subprocess.Popen(
                 [
-                    *("ssh", *self._configuration(), *self._options(), "-o", "BatchMode=yes"),
+                    *("ssh", *self._configuration(), *self._options(share), "-o", "BatchMode=yes"),
                     *("-o", f"ControlPersist={_PERSIST}", "-o", f"ControlPath={self.socket}"),
                     *("-E", str(errors), "-o", "LogLevel=INFO"),
                     *("-M", "-N", "-f", "--", self.name),
@@ -272,8 +293,10 @@ class Ssh:
                 env={**os.environ, **ways.environment(self.reach, errors)},
             )
 
-    def _turn_to_another(self) -> bool:
+    def _turn_from(self, host: str) -> bool:
         """Takes another host in place of one that was never reached; at last the first again."""
+        if self.host != host:
+            return True  # another thread has done so
         if self.reached or not self._untried:
             return False
         before, self.host = self.name, self._untried.pop(0)
@@ -306,8 +329,10 @@ class Ssh:
     def _configuration(self) -> list[str]:
         return ["-F", self.config] if self.config else []
 
-    def _options(self) -> list[str]:
-        options = {**_OPTIONS, **ways.settings(self.reach, self.host)}
+    def _options(self, patience: float = math.inf) -> list[str]:
+        seconds = math.ceil(min(_CONNECT_TIMEOUT, patience))  # a Bastion has its own
+        way = ways.settings(self.reach, self.host)
+        options = {**_OPTIONS, "ConnectTimeout": seconds, **way}
         return [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
 
     @property

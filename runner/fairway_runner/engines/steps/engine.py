@@ -196,7 +196,7 @@ class StepsEngine:
         for index in reversed(going) if whole.is_cancelled else going:
             with whole.apart(index):
                 self._complete(whole, index)
-        whole.look(logs=logs)
+        whole.look(self.deadline, logs=logs)
         try:
             while begins and whole.begin_next():
                 pass

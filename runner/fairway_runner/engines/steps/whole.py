@@ -81,10 +81,11 @@ class Whole:
         except UserError as error:
             self.errors.setdefault(index, error)
 
-    def look(self, *, logs: bool = False) -> None:
-        """Brings up to date what is known of steps that go on."""
+    def look(self, patience: float, *, logs: bool = False) -> None:
+        """Brings up to date what is known of steps that go on, of whose targets each has so many
+        seconds."""
         open_ = {i: own for i in self.going() if (own := self.run_of(self.steps[i]))}
-        self.away += refresh_all(open_.values())
+        self.away += refresh_all(open_.values(), patience=patience)
         self.bring_logs(logs=logs)
         for index, own in open_.items():
             with self.apart(index):
