@@ -13,7 +13,9 @@ from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.jobs.job_file import load_job
 from fairway_runner.jobs.mounts import input_directories, staged_inputs
-from fairway_runner.submit.resume import earlier, resume
+from fairway_runner.runs.folder import TakenId
+from fairway_runner.runs.store import Run
+from fairway_runner.submit.resume import earlier, repeat, resume
 from fairway_runner.submit.secret_values import require_readable
 
 if TYPE_CHECKING:
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 
     from fairway_runner.jobs.job import Job
     from fairway_runner.jobs.job_file import JobFile
-    from fairway_runner.runs.store import Run, RunStore
+    from fairway_runner.runs.store import RunStore
 
 
 def _pool(**fields: Any) -> Target:
@@ -160,6 +162,49 @@ def test_a_run_that_has_ended_is_not_gone_on_with(make_run: MakeRun, state: str)
         assert resume(made) is made
     finally:
         os.close(lock)
+
+
+def test_submit_that_another_has_just_outrun_says_that_the_run_is_there(
+    tmp_path: Path, fairway: RunFairway, monkeypatch: pytest.MonkeyPatch, store: RunStore
+) -> None:
+    """Both have seen that there is no such run."""
+    (tmp_path / "job.yaml").write_text("name: a\ncommand: 'true'\n")
+    words = ("submit", str(tmp_path / "job.yaml"), "--run-id", "a-1", "--quiet")
+    assert fairway(tmp_path, *words)[:2] == (0, "a-1\n")
+    begun = store.find("a-1").record
+    looks: list[Run | None] = []
+
+    def seen(*arguments: Any) -> Run | None:
+        looks.append(earlier(*arguments) if looks else None)
+        return looks[-1]
+
+    monkeypatch.setattr("fairway_runner.submit.submission.earlier", seen)
+    assert fairway(tmp_path, *words)[:2] == (0, "a-1\n")
+    assert len(looks) == 2
+    assert store.find("a-1").record == begun
+    assert [each.name for each in store.folder.iterdir()] == ["a-1"]
+
+
+def test_run_that_is_made_twice_says_so(store: RunStore, make_run: MakeRun) -> None:
+    made = make_run("a-1")
+    with pytest.raises(TakenId) as caught:
+        store.create(made.record, {})
+    assert (caught.value.findings[0].id, caught.value.exit_code) == ("taken-run-id", 2)
+
+
+def test_submit_again_awaits_the_command_that_submits_the_run(
+    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = make_run("a-1", [{"state": "queued"}], "queued", engine="slurm")
+    lock = run.take_lock()
+
+    def ended(_: Run) -> None:
+        (run.folder / "state.json").write_text('{"state": "succeeded"}')
+        os.close(lock)
+
+    monkeypatch.setattr(Run, "await_lock", ended)
+    assert repeat(run) is run
+    os.close(run.take_lock())
 
 
 def test_a_dry_run_refuses_the_id_of_another_job(

@@ -12,6 +12,7 @@ Engines know runs as these folders; who knows which engine runs one is `store.Ru
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -25,7 +26,6 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent import state_files
 from fairway_agent.run_state import RunState, exit_code_of
 from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import runs_here
@@ -103,6 +103,8 @@ class RunFolder:
         not certain, and its target has to be told."""
         if not self.is_unsent:
             return False
+        from fairway_agent import state_files
+
         try:
             lock = self.take_lock()
         except UserError:  # a command is about to send it
@@ -310,6 +312,10 @@ def running(run: RunFolder) -> UserError:
     return UserError.of("running-run", f"{run.id} has not ended", hint)
 
 
+class TakenId(UserError):
+    """Another command has just recorded a run of that id."""
+
+
 @dataclass(frozen=True)
 class RunFolders:
     """The folders of one project's runs, below `base`."""
@@ -325,7 +331,8 @@ class RunFolders:
         """Makes a run's folder as a whole, with its lock taken.
 
         `files` is what it holds by the path in the folder. Returns the run and the open
-        descriptor that holds its lock. UserError where nothing can be written.
+        descriptor that holds its lock. UserError where nothing can be written, TakenId where there
+        is such a run.
         """
         with self.recording():
             return self._create(record, files)
@@ -361,8 +368,11 @@ class RunFolders:
             lock = os.open(draft / "lock", os.O_RDONLY)
             fcntl.flock(lock, fcntl.LOCK_EX)
             draft.rename(self.folder / record.id)
-        except BaseException:
+        except BaseException as error:
             shutil.rmtree(draft, ignore_errors=True)
+            if isinstance(error, OSError) and error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                message = f"there is a run `{record.id}` already"
+                raise TakenId.of("taken-run-id", message, "choose another ID") from None
             raise
         return RunFolder(self.folder / record.id), lock
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from fairway_core.findings import UserError
 from fairway_runner.jobs.job_file import has_steps
+from fairway_runner.runs.folder import TakenId
 from fairway_runner.submit.several import choose, prepare_for
 from fairway_runner.submit.submission import Prepared, start
 
@@ -86,6 +87,12 @@ class Ready:
 
     def start(self, store: RunStore) -> Run:
         """Records the run and starts it; one of the same id and the same job goes on."""
+        try:
+            return self._start(store)
+        except TakenId:
+            return self._start(store)  # another command has recorded it just now
+
+    def _start(self, store: RunStore) -> Run:
         if isinstance(self.prepared, Prepared):
             return start(self.prepared, store)
         from fairway_runner.submit.steps import start_steps

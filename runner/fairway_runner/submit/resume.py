@@ -9,14 +9,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from fairway_agent import state_files
 from fairway_core.findings import Finding, UserError
 from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.engines.refusals import Refused
 from fairway_runner.runs import fallback
 from fairway_runner.runs.records import is_run_id
 from fairway_runner.runs.store import Run
-from fairway_runner.submit import recorded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -35,6 +33,8 @@ def resume(run: Run) -> Run:
         return run  # it is recorded and started in one step
     if run.status.is_final:
         return run  # one that was cancelled on its way, or that no target takes
+    from fairway_runner.submit import recorded  # a first submission needs none
+
     with forgetting(run):
         if fallback.is_open(run.folder):
             with fallback.moving(run.folder, wait=True):
@@ -56,6 +56,14 @@ def resume(run: Run) -> Run:
     return run
 
 
+def repeat(run: Run) -> Run:
+    """The same for a job that is submitted again by its run's id: a command that submits it right
+    now has its time."""
+    if not runs_here(run.record.engine):
+        run.await_lock()
+    return resume(run)
+
+
 def advance(run: Run) -> None:
     """Sends a run that may go to several targets to the first that takes it."""
     from fairway_runner.runs import moving
@@ -74,6 +82,8 @@ def forgetting(run: Run) -> Iterator[None]:
         shutil.rmtree(run.folder, ignore_errors=True)
         raise
     except UserError as error:
+        from fairway_agent import state_files
+
         with suppress(UserError, OSError):
             if why := run.not_sent:
                 state = replace(run.status, reason=f"{error.findings[0].message}; {why}")
@@ -122,6 +132,8 @@ def _is_same(run: Run, files: Mapping[str, str]) -> bool:
     known, wanted = fallback.read(run.folder), fallback.submitted(files)
     if known is not None or wanted:
         return known is not None and known.submitted == wanted
+    from fairway_runner.submit import recorded
+
     if recorded.text(run, "job.json") != files["job.json"]:
         return False
     if run.is_unsent:

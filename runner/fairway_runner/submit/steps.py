@@ -37,7 +37,7 @@ from fairway_runner.submit import recorded
 from fairway_runner.submit import snapshot as code
 from fairway_runner.submit.points import equal_points, refusals, too_many
 from fairway_runner.submit.rerun import job_file_of
-from fairway_runner.submit.resume import earlier, resume
+from fairway_runner.submit.resume import earlier, repeat
 from fairway_runner.submit.several import choose
 from fairway_runner.submit.submission import launch, prepare, start
 from fairway_runner.submit.unkept import unkept
@@ -124,7 +124,7 @@ def prepare_steps(
 def start_steps(prepared: PreparedSteps, store: RunStore) -> Run:
     """Records it, and begins the steps that come after no other."""
     if before := earlier(store, prepared.record.id, prepared.files):
-        return resume(before)
+        return repeat(before)
     with store.recording(), code.in_use(store.base / "code"):
         snapshot = code.snapshot(prepared.code, store.base / "code")
         engine = engine_of_steps()

@@ -29,7 +29,7 @@ from fairway_runner.submit.chain import Chain
 from fairway_runner.submit.listing import unlisted, with_files
 from fairway_runner.submit.plan import EqualPoints, Plan
 from fairway_runner.submit.provenance import provenance
-from fairway_runner.submit.resume import advance, cut_off, earlier, forgetting, resume
+from fairway_runner.submit.resume import advance, cut_off, earlier, forgetting, repeat
 from fairway_runner.submit.secret_values import require_readable, secret_values
 from fairway_runner.targets.lookup import default_notify
 
@@ -90,7 +90,7 @@ def start(prepared: Prepared, store: RunStore) -> Run:
     """Records a prepared job as a run and starts it."""
     plan = prepared.plan
     if before := earlier(store, plan.run, prepared.files):
-        return resume(before)
+        return repeat(before)
     if runs_here(plan.engine.target.engine):
         plan.directory = store.folder / plan.run / "code"
     with store.recording(), code.in_use(store.base / "code"):

@@ -29,6 +29,7 @@ from fairway_runner.engines.absence import Absence
 from fairway_runner.engines.remote import inputs, submission_state
 from fairway_runner.engines.remote.answers import adopted, check_tasks, listed_runs
 from fairway_runner.engines.remote.logs import add_logs, known_logs
+from fairway_runner.runs.folder import TakenId
 from fairway_runner.runs.records import known_state, known_task
 
 if TYPE_CHECKING:
@@ -295,6 +296,6 @@ def _adopt(
     kept = {**files, "target.json": json.dumps(target.record(), indent=1)}
     last = submission_state.Submission(submission, complete=True)
     kept["engine.json"] = json.dumps(last.to_json())
-    with suppress(FileExistsError):
+    with suppress(TakenId):
         _, lock = store.create(record, kept)
         os.close(lock)
