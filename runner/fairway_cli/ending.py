@@ -6,6 +6,7 @@ import errno
 import io
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TextIO
 
 from fairway_core.findings import UserError, format_finding, printable
@@ -51,6 +52,11 @@ def _end_failed(error: OSError) -> None:
     if error.errno == errno.ENAMETOOLONG:
         name = printable(str(error.filename or "a name"))
         _end(2, f"error: {name} is too long for the name of a file")
+    if isinstance(error, FileNotFoundError) and error.filename:
+        from fairway_runner.runs.records import removed
+
+        if (gone := removed(Path(os.fsdecode(error.filename)))) is not None:
+            _end(gone.exit_code, *map(format_finding, gone.findings))
     if error.filename is not None:
         _end(5, f"error: {printable(str(error.filename))}: {error.strerror}")
     if error.errno in _NO_ROOM:

@@ -3,12 +3,14 @@ pages are shown meanwhile, however many wait."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 from anyio.lowlevel import RunVar
 
 from fairway_core.findings import UserError
+from fairway_runner.runs.records import removed
 from fairway_web.roles import visit
 
 if TYPE_CHECKING:
@@ -50,6 +52,8 @@ def file_error(error: OSError) -> UserError:
     """What is said of a file that cannot be read or written; another error is raised again."""
     if error.filename is None:
         raise error
+    if (gone := removed(Path(error.filename))) is not None:
+        return gone
     message = f"{error.filename}: {error.strerror}"
     return UserError.of("file-error", message, f"ls -ld {error.filename}", exit_code=_FAILED)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 import time
 from typing import TYPE_CHECKING
 
@@ -40,6 +41,71 @@ def test_what_is_chosen(make_run: MakeRun, store: RunStore) -> None:
     assert ids(removable(store, ["new", "old-a"], 30 * day)) == ["old-a"]
     with pytest.raises(UserError, match="no run `none`"):
         removable(store, ["none"])
+
+
+@pytest.mark.parametrize("engine", ["local", "ssh"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(
+            "cancel",
+            "cancel --task 0",
+            "show",
+            "logs",
+            "logs -f",
+            "wait",
+            "retry",
+            "rerun",
+            "fetch",
+        ),
+        *(
+            "top",
+            "report",
+            "best",
+            "compare",
+            "clean --yes",
+            "tag new",
+            "note text",
+            "exec -- true",
+        ),
+    ],
+)
+def test_command_beside_clean_says_that_there_is_no_run(
+    make_run: MakeRun,
+    store: RunStore,
+    fairway: RunFairway,
+    monkeypatch: pytest.MonkeyPatch,
+    words: str,
+    engine: str,
+) -> None:
+    """It is removed once the command has found it."""
+    make_run("job-a", [{"log": "loss=1\n"}], metrics={"loss": "loss=(.*)"}, engine=engine)
+    find = RunStore.find
+
+    def found(self: RunStore, text: str) -> Run:
+        run = find(self, text)
+        shutil.rmtree(run.folder)
+        return run
+
+    monkeypatch.setattr(RunStore, "find", found)
+    command, *more = words.split()
+    code, _, err = fairway(store.base.parent, command, "job-a", *more)
+    assert code == 2, err
+    assert "there is no run `job-a`" in err
+
+
+def test_clean_beside_clean_leaves_out_what_is_gone(
+    make_run: MakeRun, store: RunStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_run("job-a")
+    make_run("job-b")
+    runs = list(store.unsorted())
+    shutil.rmtree(store.folder / "job-a")
+    monkeypatch.setattr(RunStore, "unsorted", lambda _: iter(runs))
+    chosen = removable(store)
+    assert ids(chosen) == ["job-b"]
+    shutil.rmtree(store.folder / "job-b")
+    assert remove(store, chosen).runs == ()
 
 
 def test_a_run_that_goes_on_is_left_alone(make_run: MakeRun, store: RunStore) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import runs_here
+from fairway_runner.engines.deadline import brief
 from fairway_runner.runs import steps
 from fairway_runner.runs.facts import input_facts
 from fairway_runner.runs.records import FINAL_STATES, read_json
@@ -56,9 +57,14 @@ def removable(
     runs = [store.find(name) for name in names] if names else list(store.unsorted())
     now = time.time()
     chosen = []
-    refresh_all(runs)
+    refresh_all(runs, patience=brief())
     for run in {run.id: run for run in runs}.values():
-        state, ended = _end_of(run)
+        try:
+            state, ended = _end_of(run)
+        except FileNotFoundError:
+            if names:
+                raise
+            continue  # another command has removed it just now
         if state not in FINAL_STATES and state != DAMAGED:
             if names:
                 hint = f"end it first: fairway cancel {run.id}"
@@ -90,8 +96,9 @@ def _readers(store: RunStore) -> dict[str, str]:
         with suppress(UserError):
             if steps.has_steps(run.folder):
                 wanted += [each.run for each in steps.read(run.folder)]
-        if wanted and _end_of(run)[0] not in (*FINAL_STATES, DAMAGED):
-            found |= dict.fromkeys(wanted, run.id)
+        with suppress(FileNotFoundError):
+            if wanted and _end_of(run)[0] not in (*FINAL_STATES, DAMAGED):
+                found |= dict.fromkeys(wanted, run.id)
     return found
 
 
@@ -116,7 +123,7 @@ def remove(store: RunStore, runs: Iterable[Run]) -> Removed:
         try:
             lock = run.take_lock()
         except FileNotFoundError:
-            lock = None
+            continue  # another command has removed it just now
         except UserError as error:
             if error.findings[0].id != _DAMAGED_RUN:
                 continue

@@ -37,6 +37,7 @@ __all__ = [
     "read_record",
     "read_state",
     "read_task",
+    "removed",
     "settled",
 ]
 
@@ -158,7 +159,21 @@ def known_task(folder: Path) -> TaskState | None:
     return known_as(folder / "state.json", TaskState.from_json)
 
 
+def removed(path: Path) -> UserError | None:
+    """What is said where a file is missing because its run was removed just now; None where the run
+    is there, or the file is of none."""
+    for folder in (path, *path.parents):
+        if (folder.parent.parent.name, folder.parent.name) == (".fairway", "runs"):
+            if folder.exists():
+                return None
+            message, hint = f"there is no run `{folder.name}`", "list them: fairway list"
+            return UserError.of("unknown-run", message, hint)
+    return None
+
+
 def damaged(path: Path, why: str) -> UserError:
     """What is said of a file of a run that cannot be read."""
+    if (gone := removed(path)) is not None:
+        return gone
     hint = f"if it is no longer needed, remove the run's folder: {path.parent}"
     return UserError.of("damaged-run", f"{path}: damaged: {why}", hint)

@@ -11,7 +11,7 @@ from fairway_core.findings import UserError
 from fairway_runner.engines import capabilities
 from fairway_runner.jobs.job import Job
 from fairway_runner.runs.plans import read_plan
-from fairway_runner.runs.records import read_json
+from fairway_runner.runs.records import read_json, removed
 from fairway_runner.submit import snapshot as code
 from fairway_runner.targets.lookup import all_targets, submitted_to
 
@@ -108,5 +108,8 @@ def require(run: Run) -> None:
 
 
 def _unusable(run: Run, name: str) -> UserError:
-    message = f"{run.folder / name}: missing or damaged"
-    return UserError.of("damaged-run", message, "submit the job again from its file")
+    path = run.folder / name
+    message = f"{path}: missing or damaged"
+    return removed(path) or UserError.of(
+        "damaged-run", message, "submit the job again from its file"
+    )
