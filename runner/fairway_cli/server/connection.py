@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import socket
 import ssl
-from contextlib import contextmanager
-from dataclasses import dataclass
+import threading
+import time
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
@@ -13,14 +16,16 @@ from urllib.parse import quote, urlencode
 from fairway_cli.server.address import Address, token_for
 from fairway_core.findings import Finding, Location, Severity, UserError
 from fairway_core.overrides import COMMAND_LINE
+from fairway_runner.engines.deadline import deadline
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _PATIENCE = 60.0  # seconds without a byte; streams say every 15 that they are there
-_LONG = 1800.0  # of calls that answer when something has ended
+_LONG = 1800.0  # seconds for calls that answer when something has ended
 _LARGEST = 256 << 20  # bytes of an answer
 _LONGEST_EVENT = 8 << 20  # bytes: a server tells 256 KiB at once, escaped 1.5 MiB
+_MOST_COMMENTS = 1_000_000  # lines of a stream without an event: half a year of signs of life
 _MOST_FINDINGS = 100
 _FAILED = 5  # as commands end whose service does not answer
 _CODES = {409: 3}
@@ -47,6 +52,46 @@ class Allowance:
         self.size -= size
         if self.answers < 0 or self.size < 0:
             raise server.strange("its answer does not end")
+
+
+@dataclass
+class Limit:
+    """Ends a connection whose answer takes longer than so many seconds in all, of which each byte
+    may have come in time."""
+
+    connection: HTTPConnection
+    seconds: float
+    opened: socket.socket | None = None
+    """The connection's, which forgets it where an answer goes on to the end of the connection."""
+    over: TimeoutError | None = None
+    _until: float = 0.0
+    _ended: threading.Event = field(default_factory=threading.Event)
+
+    def __enter__(self) -> None:
+        self.again()
+        threading.Thread(target=self._look, name="limit", daemon=True).start()
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+
+    def again(self) -> None:
+        """What comes from now on has all of the time again."""
+        self._until = time.monotonic() + self.seconds
+
+    def require(self) -> None:
+        """TimeoutError where the answer was cut off, which need not be seen from what came."""
+        if self.over is not None:
+            raise self.over
+
+    def _look(self) -> None:
+        while (left := self._until - time.monotonic()) > 0:
+            if self._ended.wait(left):
+                return
+        self.over = TimeoutError(f"its answer did not end within {self.seconds:g} s")
+        found = self.connection.sock or self.opened
+        if found is not None:
+            with suppress(OSError):
+                socket.socket.shutdown(found, socket.SHUT_RDWR)  # a TLS one is being read
 
 
 @dataclass(frozen=True)
@@ -103,8 +148,8 @@ class Server:
         self, method: str, path: str, query: Sequence[tuple[str, str]] = (), body: bytes = b""
     ) -> Answer:
         """The same with its headers, unread."""
-        patience = _PATIENCE if method == "GET" else _LONG
-        with self._asked(method, path, query, body, patience) as response:
+        patience, whole = (_PATIENCE, deadline()) if method == "GET" else (_LONG, _LONG)
+        with self._asked(method, path, query, body, patience, whole) as (response, _):
             content = response.read(_LARGEST + 1)
             if len(content) > _LARGEST:
                 raise self.strange("its answer does not end")
@@ -122,10 +167,10 @@ class Server:
     def events(
         self, path: str, query: Sequence[tuple[str, str]], last_id: str
     ) -> Iterator[Iterator[tuple[str, str, str]]]:
-        """Events as they come: of each its id, name and data."""
+        """Events as they come, however long that takes: of each its id, name and data."""
         more = {"Accept": "text/event-stream", **({"Last-Event-ID": last_id} if last_id else {})}
-        with self._asked("GET", path, query, b"", _PATIENCE, more) as response:
-            yield self._events(response)
+        with self._asked("GET", path, query, b"", _PATIENCE, _PATIENCE, more) as (response, limit):
+            yield self._events(response, limit)
 
     @contextmanager
     def understood(self) -> Iterator[None]:
@@ -154,26 +199,37 @@ class Server:
         query: Sequence[tuple[str, str]],
         body: bytes,
         patience: float,
+        whole: float,
         headers: dict[str, str] | None = None,
-    ) -> Iterator[HTTPResponse]:
-        """The answer to one request: never that of another place, to which the token would go."""
+    ) -> Iterator[tuple[HTTPResponse, Limit]]:
+        """The answer to one request: never that of another place, to which the token would go. Each
+        part of it has the seconds of `patience`, and all of it those of `whole`."""
         address, sent = self.address, {"Authorization": f"Bearer {token_for(self.address)}"}
         target = f"{address.path}/api/v1{path}" + (f"?{urlencode(query)}" if query else "")
-        connection = _connection(address, patience)
+        connection = _connection(address, max(1.0, min(patience, whole)))
+        limit = Limit(connection, whole)
         try:
-            connection.request(method, target, body or None, {**sent, **(headers or {})})
-            with connection.getresponse() as response:
-                if not 200 <= response.status < 300:
-                    raise self._refused(response, f"{method} {path}")
-                yield response
+            with limit:
+                connection.connect()
+                limit.opened = connection.sock
+                connection.request(method, target, body or None, {**sent, **(headers or {})})
+                with connection.getresponse() as response:
+                    if not 200 <= response.status < 300:
+                        raise self._refused(response, f"{method} {path}")
+                    yield response, limit
+                limit.require()
         except (OSError, HTTPException) as error:
-            raise self._away(error) from None
+            raise self._away(limit.over or error) from None
         finally:
             connection.close()
 
-    def _events(self, response: HTTPResponse) -> Iterator[tuple[str, str, str]]:
-        name, event_id, data, size = "", "", "", 0
+    def _events(self, response: HTTPResponse, limit: Limit) -> Iterator[tuple[str, str, str]]:
+        name, event_id, data, size, lines = "", "", "", 0, 0
         while line := response.readline(_LONGEST_EVENT + 1):
+            limit.again()
+            lines += 1
+            if lines > _MOST_COMMENTS:
+                raise self.strange("its comments do not end")
             field, _, value = line.decode("utf-8", "replace").rstrip("\r\n").partition(": ")
             size += len(line)
             if size > _LONGEST_EVENT:
@@ -187,6 +243,7 @@ class Server:
             elif not field:
                 if data:
                     yield event_id, name, data
+                    lines = 0
                 name, data, size = "", "", 0
 
     def _away(self, error: Exception) -> UserError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.server
 import json
 import threading
@@ -349,6 +350,76 @@ def test_answers_without_end_have_one(
         server.shutdown()
     assert code == 5
     assert message in said
+
+
+class _Dripping(http.server.BaseHTTPRequestHandler):
+    """Answers whose next byte always comes, by the way that `kind` names, until nobody reads."""
+
+    kind = ""
+
+    def do_GET(self) -> None:
+        head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
+        first, again = {
+            "continue": (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+            "status": (b"HTTP/1.1 ", b"2"),
+            "headers": (head, b"X: y\r\n"),
+            "body": (head + b"\r\n", b" "),
+            "chunks": (head + b"Transfer-Encoding: chunked\r\n\r\n", b"1\r\n \r\n"),
+            "comments": (head + b"\r\n", b":\r\n\r\n"),
+            "line": (head + b"\r\n", b":"),
+        }[self.kind]
+        if self.kind in ("comments", "line") and not self.path.partition("?")[0].endswith("/log"):
+            _Endless.do_GET(self)  # type: ignore[arg-type]
+            return
+        with contextlib.suppress(OSError):
+            self.wfile.write(first)
+            while True:
+                self.wfile.write(again)
+                self.pause.wait(0.01)
+
+    _say, log_message, pause = _Endless._say, _Endless.log_message, threading.Event()
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        *((each, ["list"]) for each in ("continue", "status", "headers", "body", "chunks")),
+        *((each, ["logs", "job-a"]) for each in ("continue", "body")),
+        ("line", ["logs", "job-a", "-f"]),
+    ],
+)
+def test_answer_that_drips_without_end_is_ended_by_the_deadline(
+    fairway: RunFairway,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+    words: list[str],
+) -> None:
+    monkeypatch.setenv("FAIRWAY_SERVER_TOKEN", "t")
+    monkeypatch.setattr("fairway_cli.server.connection._PATIENCE", 0.5)
+    monkeypatch.setattr(_Dripping, "kind", kind)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Dripping) as server:
+        threading.Thread(target=server.serve_forever).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        code, _, said = fairway(tmp_path, "--server", url, *words, "--deadline", "1s")
+        server.shutdown()
+    assert code == 5
+    assert "[server-away]" in said
+
+
+def test_stream_of_nothing_but_comments_has_an_end(
+    fairway: RunFairway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAIRWAY_SERVER_TOKEN", "t")
+    monkeypatch.setattr("fairway_cli.server.connection._MOST_COMMENTS", 20)
+    monkeypatch.setattr(_Dripping, "kind", "comments")
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Dripping) as server:
+        threading.Thread(target=server.serve_forever).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        code, _, said = fairway(tmp_path, "--server", url, "logs", "job-a", "-f")
+        server.shutdown()
+    assert code == 5
+    assert "[strange-server]" in said
 
 
 def test_a_server_that_is_away(
