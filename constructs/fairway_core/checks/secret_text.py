@@ -13,7 +13,7 @@ _KINDS = {
     "an account key": re.compile(r"(?i)account_?key\s*[=:]\s*[\"']?[A-Za-z0-9+/]{40,}"),
     "a shared access signature": re.compile(r"[?&]sig=[A-Za-z0-9%+/]{20,}"),
     "a password": re.compile(
-        r"(?im)^\s*(?:export\s+)?\w*(?:password|passwd)\s*[=:]\s*[\"']?[^\s$#\"']"
+        r"(?im)^[ \t]*(?:export[ \t]+)?\w*(?:password|passwd)\s*[=:]\s*[\"']?[^\s$#\"']"
     ),
 }
 

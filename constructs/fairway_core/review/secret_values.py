@@ -46,8 +46,8 @@ _TOLD = re.compile(
 )
 # What services give out: Hugging Face, GitHub, GitLab, OpenAI, Slack, AWS; and web tokens.
 _TOKEN = re.compile(
-    r"\b(?:(?:hf_|gh[opsru]_|github_pat_|glpat-|sk-|xox[abpr]-)(?=\S*[0-9])[A-Za-z0-9_-]{16,}"
-    r"|AKIA[A-Z0-9]{16}|eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,})"
+    r"\b(?:(?:hf_|gh[opsru]_|github_pat_|glpat-|sk-|xox[abpr]-)(?=\S{0,200}[0-9])[A-Za-z0-9_-]{16,}"
+    r"|AKIA[A-Z0-9]{16}|eyJ[A-Za-z0-9_-]{8,4000}\.[A-Za-z0-9_-]{8,})"
 )
 _SHORTEST, _LONGEST_OPTION = 8, 40
 

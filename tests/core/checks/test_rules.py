@@ -411,6 +411,8 @@ def test_gpus_read_from_the_fastest_of_what_they_mount(repository: Path, tmp_pat
         ("mpirun -np 4 ./a", "openmpi", "mpirun"),
         ("cd x && OMP_NUM_THREADS=2 torchrun train.py", "torchrun", "torchrun"),
         ("python -m torch.distributed.run a.py", "torchrun", "python -m torch.distributed.run"),
+        ("OMP_NUM_THREADS=$(nproc) X=1 mpirun -np 4 ./a", "openmpi", "mpirun"),
+        ("(time exec  A=1 mpirun -np 4 ./a)", "openmpi", "mpirun"),
         ("./mpirun-like", "openmpi", None),
         ("python train.py --launcher mpirun", "openmpi", None),
         ("mpirun -np 4 ./a", "plain", None),

@@ -30,7 +30,7 @@ _START_RANKS = frozenset(
 )
 # A launcher where a command begins, behind variables that are set for it.
 _LAUNCHER = re.compile(
-    r"(?m)(?:^|[;&|(]|\bexec\s)\s*(?:\w+=\S*\s+)*"
+    r"(?m)(?:^|[;&|(]|(?<![^\s;&|(])exec[ \t])[ \t]*(?:\w+=(?:\$\([^()\n]*\)|[^\s;&|(])*[ \t]+)*"
     r"(mpirun|mpiexec|mpiexec\.hydra|torchrun|srun|deepspeed|horovodrun|accelerate\s+launch"
     r"|python3?\s+-m\s+torch\.distributed\.\w+)(?=\s|$)"
 )

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
 # Short values of such names are no keys: `eos_token=<s>`.
 _KEY = re.compile(
-    r"(?im)(?:\w*(?:secret|access_key|api_key|token)\s*[=:]\s*[\"']?(?=\S*[0-9])[a-z0-9+/_.-]{16,}"
-    r"|key[=:\s]\s*[\"']?[a-z0-9+/]{86}==|\b(?:hf_|ghp_|github_pat_|sk-)(?=\S*[0-9])[a-z0-9_-]{20,})"
+    r"(?i)(?:secret|access_key|api_key|token)\s*[=:]\s*[\"']?(?=\S{0,200}[0-9])[a-z0-9+/_.-]{16}"
+    r"|key[=:\s]\s*[\"']?[a-z0-9+/]{86}=="
+    r"|\b(?:hf_|ghp_|github_pat_|sk-)(?=\S{0,200}[0-9])[a-z0-9_-]{20}"
 )
 
 

@@ -158,7 +158,7 @@ def public_service(open_to_all: bool, reached: bool, asked: bool) -> Iterator[Fa
 
 # Attributes whose value Terraform would keep in its state and show to anyone who reads outputs.
 _SECRET_ATTRIBUTE = re.compile(
-    r"azurerm_\w+\.[\w-]+(?:\[\d+\])?\."
+    r"azurerm_\w{1,100}\.[\w-]+(?:\[\d+\])?\."
     r"(?:\w*(?:access_key|connection_string|shared_key|password|sas)(?![\w-])|(?:value|secret)\b)"
 )
 _ENCODED = re.compile(r"[A-Za-z0-9+/]{24,}={0,2}")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 REQUIRED_TAGS = ("environment", "managed-by")
 """On every resource, so that what it belongs to and what made it can be found."""
 
-_SUFFIX = re.compile(r"\$\{substr\(sha256\(.*\), 0, (?P<length>\d+)\)\}")
+_SUFFIX = re.compile(r"\$\{substr\(sha256\([^$]*\), 0, (?P<length>\d+)\)\}")
 _ALPHANUMERIC = re.compile(r"[a-z0-9]+")
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 Resources = Mapping[str, Mapping[str, Mapping[str, Any]]]
 """The resources of a stack: arguments by name, by type."""
 
-_ADDRESS = re.compile(r"\$\{(?:[^}]*\W)?(?P<address>azurerm_\w+\.[\w-]+)\.")
+_ADDRESS = re.compile(r"\$\{(?:[^}$]*\W)?(?P<address>azurerm_\w+\.[\w-]+)\.")
 
 
 def subject_of(stack: Mapping[str, Any], asked: Asked) -> StackSubject:
