@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING
 
@@ -274,6 +275,31 @@ def test_a_mistake_in_a_job_file_is_answered(
     assert place is not None
     assert place.text == line
     assert line[place.column - 1 : place.column - 1 + place.length] == marked
+
+
+@pytest.mark.parametrize(
+    ("field", "path"),
+    [
+        ("command: {}", "command"),
+        ("command: echo\nsetup: {}", "setup"),
+        ("command: echo\nsetup: {{command: echo, release: {}}}", "setup.release"),
+        ("command: echo\nfinally: {{command: {}}}", "finally.command"),
+        ("command: echo\nenv: {{A: {}}}", "env.A"),
+    ],
+)
+def test_a_length_in_a_text_of_a_job_is_kept_and_a_comment_refused(
+    tmp_path: Path, field: str, path: str
+) -> None:
+    file, length = tmp_path / "job.yaml", "s=a#; echo ${#s} ${s%#}"
+    file.write_text(f"name: x\n{field.format(json.dumps(length))}\n")
+    assert length in repr(load_job(file).resolve(find_target("local")))
+    file.write_text(f"name: x\n{field.format(json.dumps('echo {# a #}'))}\n")
+    with pytest.raises(UserError) as caught:
+        load_job(file).resolve(find_target("local"))
+    (found,) = caught.value.findings
+    assert (found.id, found.path) == ("bad-template", path)
+    assert found.location is not None
+    assert found.location.line == file.read_text().count("\n")
 
 
 @pytest.mark.parametrize("names", ["", "local,", ",local", "local,,local"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import resource
 import subprocess
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -20,6 +21,11 @@ from fairway_runner.jobs.templating import (
     text_environment,
 )
 from fairway_runner.memory_limit import taken
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from jinja2.sandbox import SandboxedEnvironment
 
 
 def shell(source: str, **context: object) -> str:
@@ -102,6 +108,55 @@ def test_whatever_a_template_does_is_a_fault_with_its_line(
         shell(source, params=Names("params", {"lr": 0.1}))
     assert caught.value.line == line
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'a=(1 2); echo "${#a[@]}"',
+        "s=ab#\necho ${#s}\necho two\necho ${s%#}",
+        "${#a} #}",
+        "{# and no end",
+        "awk '{#print\n}'",
+        "#} {#",
+    ],
+)
+@pytest.mark.parametrize("environment", [shell_environment(), text_environment()])
+def test_a_length_of_the_shell_in_a_job_is_text(
+    environment: SandboxedEnvironment, text: str
+) -> None:
+    assert render(compile_text(environment, text + " {{ x }}"), {"x": 1}) == text + " 1"
+    assert render(compile_text(environment, "{% raw %}{# a #}{%- endraw %}"), {}) == "{# a #}"
+
+
+@pytest.mark.parametrize(
+    ("source", "line"),
+    [
+        ("a\n{# b #}", 2),
+        ("${#a}\n\n{# {{ b }}\n#}", 3),
+        ("{% raw %}{# a #}{% endraw %}\n{#- b -#}", 2),
+    ],
+)
+@pytest.mark.parametrize("environment", [shell_environment(), text_environment()])
+def test_a_comment_in_a_job_is_refused_at_its_line(
+    environment: SandboxedEnvironment, source: str, line: int
+) -> None:
+    with pytest.raises(TemplateFault) as caught:
+        compile_text(environment, source)
+    assert caught.value.line == line
+    assert "`#`" in caught.value.hint
+
+
+def test_a_comment_in_a_file_of_a_template_is_left_out(tmp_path: Path) -> None:
+    assert render(compile_text(shell_environment((tmp_path,)), "a{# b #}c"), {}) == "ac"
+
+
+@pytest.mark.parametrize("source", ["docker ps --format '{{.Names}}'", "print('{%s}' % 1)"])
+def test_marks_of_another_language_are_told_of_raw(source: str) -> None:
+    with pytest.raises(TemplateFault) as caught:
+        shell(source)
+    assert "{% raw %}" in caught.value.hint
+    assert shell(f"{{% raw %}}{source}{{% endraw %}}") == source
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,9 @@ fields:
 - A value substituted into `command`, `setup` or `finally.command` is quoted for the shell and
   reaches the program unchanged, so put no quotes around it. `{{ params.x | raw }}` inserts it as
   shell text instead.
+- Text that has `{{` or `{%` of its own, as `docker ps --format '{{.Names}}'`, goes between
+  `{% raw %}` and `{% endraw %}`. The shell's `${#array[@]}` needs neither. Comments are YAML's
+  or the shell's, behind `#`.
 - `processes_per_node: gpus` starts one process per GPU, or one per core on sizes without GPUs. If
   the job sets `gpus` or `cores`, it starts one for each of those.
 - `steps`, in place of `command`, holds several jobs, each with these fields:

@@ -139,7 +139,7 @@ def _located(fault: templating.TemplateFault, file: Path, source: str) -> UserEr
     column = len(text) - len(text.lstrip()) + 1
     line = Location(name, fault.line, column, text, max(1, len(text.strip())))
     location = templating.expression_of(fault, line)
-    return UserError([Finding("bad-template", str(fault), _SEE, location=location)])
+    return UserError([Finding("bad-template", str(fault), fault.hint or _SEE, location=location)])
 
 
 def _fabric(target: Target, job: Job, *, sharp: bool) -> FabricProfile | None:

@@ -3,6 +3,7 @@
 Two environments: in `shell_environment` whatever is substituted is quoted as one shell
 word (a list as several) unless it went through the filter `raw`; `text_environment`
 substitutes values as they are. Faults of a template are `TemplateFault`s with its line.
+Files of templates have comments, `{# … #}`; texts of a job have none.
 """
 
 from __future__ import annotations
@@ -34,6 +35,10 @@ _LARGEST_PRODUCT = 1_000_000
 _LARGEST_POWER = 1_000
 _MEMORY = 256 << 20  # bytes that a template may take
 _OF_ALL_MODELS = frozenset(dir(BaseModel))
+# For texts of a job: `${#array[@]}` is the shell's. No text has a U+0000.
+_NO_COMMENTS = {"comment_start_string": "\0{#", "comment_end_string": "#}\0"}
+_RAW_OR_COMMENT = re.compile(r"\{%[-+]?\s*raw\s*-?%\}.*?\{%[-+]?\s*endraw|(?<!\$)\{#", re.DOTALL)
+_OWN_MARKS = "put text that has these marks itself between {% raw %} and {% endraw %}"
 
 
 class TemplateFault(Exception):
@@ -163,12 +168,15 @@ def plain_text(value: Any) -> str:
 @cache
 def text_environment() -> SandboxedEnvironment:
     """For values that do not reach a shell."""
-    return _Environment(undefined=_Undefined, finalize=plain_text, keep_trailing_newline=True)
+    return _Environment(
+        undefined=_Undefined, finalize=plain_text, keep_trailing_newline=True, **_NO_COMMENTS
+    )
 
 
 @cache
 def shell_environment(folders: Sequence[Path] = ()) -> SandboxedEnvironment:
-    """For shell text; `folders` are searched for the templates that a template imports."""
+    """For shell text of a job, or for files of templates: `folders` are searched for what these
+    import."""
     from jinja2 import FileSystemLoader
 
     environment = _Environment(
@@ -178,6 +186,7 @@ def shell_environment(folders: Sequence[Path] = ()) -> SandboxedEnvironment:
         keep_trailing_newline=True,
         trim_blocks=True,
         lstrip_blocks=True,
+        **({} if folders else _NO_COMMENTS),
     )
     environment.filters["raw"] = lambda value: Raw(plain_text(value))
     environment.filters["quote"] = lambda value: Raw(shell_words(value))
@@ -190,19 +199,32 @@ def compile_text(environment: SandboxedEnvironment, source: str) -> Template:
     try:
         # Jinja evaluates what is constant here already.
         with cpu_limit.cpu_limit(), memory_limit(_MEMORY):
-            return environment.from_string(source)
+            template = environment.from_string(source)
+            if environment.comment_start_string != "{#":
+                _refuse_comment(source)
+            return template
     except cpu_limit.OverLimit:
         raise TemplateFault(_too_slow(), 1) from None
     except MemoryError:
         raise TemplateFault(_TOO_LARGE, 1) from None
     except TemplateSyntaxError as error:
         raise TemplateFault(
-            f"this is not a Jinja template: {error.message}", error.lineno
+            f"this is not a Jinja template: {error.message}", error.lineno, hint=_OWN_MARKS
         ) from None
     except (SyntaxError, RecursionError) as error:
         # Jinja writes Python, which has limits of its own on nesting.
         hint = "split it into shorter expressions"
         raise TemplateFault(f"this template is too complex: {error}", 1, hint=hint) from None
+
+
+def _refuse_comment(source: str) -> None:
+    """Raises TemplateFault at what would be a comment in a file of a template."""
+    found = (each for each in _RAW_OR_COMMENT.finditer(source) if each[0] == "{#")
+    first = next(found, None)
+    if first is not None and source.find("#}", first.end()) >= 0:
+        hint = f"write comments as YAML or the shell does, behind a `#`, or {_OWN_MARKS}"
+        line = source.count("\n", 0, first.start()) + 1
+        raise TemplateFault("a job has no comments of the form {# … #}", line, hint=hint)
 
 
 def render(template: Template, context: Mapping[str, Any]) -> str:
