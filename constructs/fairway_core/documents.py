@@ -130,6 +130,31 @@ class Document:
         assert mark is not None, "the root of a document always has a mark"
         return self.text.location(mark)
 
+    def written(self, path: DataPath, value: Any) -> str:
+        """The number or truth value at the path as it is typed, in the file or behind `-s`; as
+        templates print it where something else made it."""
+        shown = str(value).lower() if isinstance(value, bool) else str(value)
+        text = self.text
+        try:
+            for end in range(len(path), 0, -1):
+                if typed := self.overrides.get(path[:end]):
+                    text = parse_yaml(typed.text[typed.column - 1 :], typed.file)
+                    path = path[end:]
+                    break
+            mark = text.values.get(path)
+            found = text.location(mark) if mark else None
+            word = found.text[found.column - 1 :][: found.length] if found else shown
+            word = word.rpartition(" ")[2]  # an anchor stands before it
+            read = value if word == shown else parse_yaml(word, self.file).data
+        except UserError:
+            return shown
+        return word if (type(read), read) == (type(value), value) else shown
+
+    def quoted(self, path: DataPath, value: Any) -> str:
+        """What to type in place of the number or truth value at the path for it to be text."""
+        text, typed = f'"{self.written(path, value)}"', self.overrides.get(path)
+        return f"-s '{typed.text[3 : typed.column - 1]}{text}'" if typed else text
+
     def part(self, start: Location, text: str) -> Location:
         """Where a part of the value that begins at `start` stands, as far as it is there to the
         letter and not made by a template; otherwise where the value begins."""

@@ -46,6 +46,9 @@ class Source(Protocol):
     def location(self, path: DataPath, *, of_key: bool = False) -> Location:
         """Where the value (or with `of_key` the key) stands."""
 
+    def quoted(self, path: DataPath, value: Any) -> str:
+        """What to type in place of a number or a truth value for it to be text."""
+
 
 def findings_of(error: ValidationError, document: Source, model: type[BaseModel]) -> list[Finding]:
     """One finding for each faulty place, in the order of the document."""
@@ -152,7 +155,7 @@ def _finding(
         return Finding(
             "bad-value", f"{label}{cause}", getattr(cause, "hint", ""), dotted, location=location
         )
-    return _type_finding(path, errors, location, annotations_at(model, path))
+    return _type_finding(path, errors, document, location, annotations_at(model, path))
 
 
 def _foreign(path: DataPath, model: type[BaseModel]) -> str:
@@ -165,7 +168,11 @@ def _foreign(path: DataPath, model: type[BaseModel]) -> str:
 
 
 def _type_finding(
-    path: DataPath, errors: list[ErrorDetails], location: Location, types: list[Any]
+    path: DataPath,
+    errors: list[ErrorDetails],
+    document: Source,
+    location: Location,
+    types: list[Any],
 ) -> Finding:
     first = errors[0]
     dotted = ".".join(str(step) for step in path)
@@ -178,8 +185,7 @@ def _type_finding(
     if value is None:
         hint = "give it a value or remove the key"
     elif first["type"] == "string_type" and not isinstance(value, Mapping | list):
-        shown = str(value).lower() if isinstance(value, bool) else value
-        hint = f'put it in quotes: "{shown}"'
+        hint = f"put it in quotes: {document.quoted(path, value)}"
     elif first["type"] in _OF_CHOICES:
         near = nearest(str(value), _choices(first))
         hint = f"did you mean `{near}`?" if near else ""

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Annotated, Any, Literal
 
 import pytest
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BaseModel, Field
 
 from fairway_core import documents
 from fairway_core.documents import Document, FieldError, Model, load, read
@@ -61,6 +61,10 @@ class Sample(Model):
     on: bool = False
 
 
+class Open(BaseModel):
+    words: list[Any]
+
+
 def document(text: str) -> Document:
     parsed = parse_yaml(text, "f")
     return Document(parsed, parsed.data)
@@ -92,6 +96,11 @@ def test_a_document_becomes_a_model() -> None:
         ("name: a", "name", "expected text with a length of at least 2, found the text `a`", ""),
         ("name: abcdef", "name", "expected text with a length of at most 5", ""),
         ("name: 12", "name", "expected text, found the number 12", 'put it in quotes: "12"'),
+        ("name: 1.10", "name", "expected text, found the number", 'put it in quotes: "1.10"'),
+        ("name: 12345e78", "name", "expected text, found the number", 'quotes: "12345e78"'),
+        ("name: 01234", "name", "expected text, found the number 1234", 'quotes: "01234"'),
+        ("ratio: &a 0.10\nname: *a", "name", "expected text, found the number", 'quotes: "0.10"'),
+        ("name: True", "name", "expected text, found `true`", 'put it in quotes: "True"'),
         ("name: true", "name", "expected text, found `true`", 'put it in quotes: "true"'),
         ("name: ", "name", "expected text, found nothing", "give it a value or remove the key"),
         ("section: 3", "section", "expected a mapping, found the number 3", "`section: {size: 3}`"),
@@ -116,6 +125,23 @@ def test_one_fault_is_one_finding(text: str, path: str, message: str, hint: str)
     assert message in finding.message
     assert hint in finding.hint
     assert bool(hint) == bool(finding.hint)
+
+
+@pytest.mark.parametrize(
+    ("assignment", "quoted"),
+    [
+        ("words.0=1.10", "-s 'words.0=\"1.10\"'"),
+        ("words=[a, 1.10]", '"1.10"'),
+        ("words=[1e3, 01]", '"1e3"'),
+    ],
+)
+def test_a_number_of_the_command_line_for_text_is_quoted_as_it_is_typed(
+    assignment: str, quoted: str
+) -> None:
+    changed = document("words: [1]").override([assignment], Open)
+    with pytest.raises(UserError) as caught:
+        changed.validate(Sample)
+    assert caught.value.findings[0].hint == f"put it in quotes: {quoted}"
 
 
 def test_a_union_speaks_of_the_branch_that_was_meant() -> None:

@@ -56,6 +56,15 @@ def test_what_azure_refuses_is_told_at_its_line(
     assert finding.location.line == 5
 
 
+def test_a_number_in_a_tag_is_quoted_as_it_is_written(tmp_path: Path) -> None:
+    file = tmp_path / "lab.yaml"
+    file.write_text(f"name: lab\nlocation: westeurope\ntags: {{version: 1.10}}\n{REST}")
+    with pytest.raises(UserError) as error:
+        read_environment(file)
+    (finding,) = error.value.findings
+    assert (finding.path, '"1.10"' in finding.hint) == ("tags.version", True)
+
+
 def test_a_long_name_is_told_and_shown_short(tmp_path: Path) -> None:
     finding = _fault(tmp_path, {"n" * 129: "x"})
     assert "has 129 characters" in finding.message

@@ -263,3 +263,38 @@ def test_an_id_that_no_run_can_have_is_refused_before_it_is_submitted(
     code, _, errors = fairway(tmp_path, "submit", "job.yaml", "--dry-run", "--run-id", "../a")
     assert code == 2
     assert "`../a` is not a run's id" in errors
+
+
+@pytest.mark.parametrize(
+    ("fields", "assignments", "found"),
+    [
+        (
+            "params: {a: 1.10, b: 1.5, c: 1e-4, d: '1.10', e: [1, 01]}",
+            [],
+            {"params.a", "params.e.1"},
+        ),
+        ("params: {a: 12345e78, b: 0x1f, c: -2}", [], {"params.a", "params.b"}),
+        ("params: {}", ["params.a=77e3", "params.b=2e-5", 'params.c="77e3"'], {"params.a"}),
+        (
+            "sweep: {points: [grid: {a: [1.10, 2]}, random: {count: 02, a: {uniform: [0, 1]}}]}",
+            [],
+            {"sweep.points.0.grid.a.0"},
+        ),
+    ],
+)
+def test_a_number_that_a_template_prints_otherwise_is_warned_of(
+    tmp_path: Path, fields: str, assignments: list[str], found: set[str]
+) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text(
+        f"name: a\ntemplate: plain\ncommand: echo {{{{ params | length }}}}\n{fields}\n"
+    )
+    job_file = load_job(file, assignments)
+    warnings = prepare(job_file, Target.local(), RunStore(tmp_path)).warnings
+    assert {(each.id, each.path) for each in warnings} == {
+        ("changed-number", path) for path in found
+    }
+    for each in warnings:
+        assert each.location is not None
+        written = each.location.text[each.location.column - 1 :][: each.location.length]
+        assert f'"{written}"' in each.hint

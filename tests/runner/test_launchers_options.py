@@ -111,6 +111,12 @@ def test_an_option_is_set_on_the_command_line(tmp_path: Path) -> None:
     assert render(tmp_path, "", *overrides) == "9 0.5 '' true fast\n"
 
 
+def test_a_number_for_text_on_the_command_line_is_quoted_as_it_is_typed(tmp_path: Path) -> None:
+    [finding] = findings(tmp_path, "", "options.text=1.10")
+    assert finding.hint.endswith("-s 'options.text=\"1.10\"'")
+    assert "1.10" in render(tmp_path, "", 'options.text="1.10"')
+
+
 @pytest.mark.parametrize(
     ("line", "rule", "message", "hint"),
     [
@@ -161,6 +167,12 @@ def test_an_option_is_set_on_the_command_line(tmp_path: Path) -> None:
             "bad-option",
             "`options.text`: expected text, found the number 8",
             'put it in quotes: "8"',
+        ),
+        (
+            "text: 01",
+            "bad-option",
+            "`options.text`: expected text, found the number 1",
+            'put it in quotes: "01"',
         ),
         (
             "text: yes",

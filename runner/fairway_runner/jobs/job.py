@@ -321,7 +321,8 @@ class Job(Model):
     """The shell command line that each rank runs, in a copy of the job's code. What it leaves in
     the background does not outlive it: wait for what is to end by itself."""
     params: dict[Identifier, ParamValue] = Field(default_factory=dict)
-    """Values for the job's templates, each `{{ params.NAME }}`."""
+    """Values for the job's templates, each `{{ params.NAME }}`. Versions and the like are text, in
+    quotes: the number 1.10 prints as 1.1."""
     options: dict[str, Scalar] = Field(default_factory=dict)
     """The template's options; `fairway templates NAME` lists them."""
     preflight: Literal["none", "gpus", "fabric"] = "none"

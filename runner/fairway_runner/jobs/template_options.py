@@ -122,8 +122,7 @@ def _unfit(name: str, value: Scalar, option: Option, document: Document) -> Find
     if option.type == "choice":
         hint = did_you_mean(str(value), option.choices)
     elif option.type == "text":
-        shown = str(value).lower() if isinstance(value, bool) else value
-        hint = f'put it in quotes: "{shown}"'
+        hint = f"put it in quotes: {document.quoted(('options', name), value)}"
     message = f"`options.{name}`: expected {option.expected}, found {describe(value)}"
     location = document.location(("options", name))
     return Finding("bad-option", message, hint, f"options.{name}", location=location)

@@ -19,6 +19,7 @@ from fairway_runner.engines.shares import require_gpus, require_share
 from fairway_runner.jobs import mounts
 from fairway_runner.jobs.confined import require_code
 from fairway_runner.jobs.launcher import Launchers, render_release, render_setup
+from fairway_runner.jobs.params import changed_numbers
 from fairway_runner.jobs.unused_params import ParamUse
 from fairway_runner.runs import fallback
 from fairway_runner.runs.steps import require_one_job
@@ -157,6 +158,7 @@ def prepare(
     location = lambda name: job_file.document.location(("secrets", name))  # noqa: E731
     require_readable(job.secrets, target, location)
     warnings = [*_checked(first, job, target), *unlisted(job_file)]
+    warnings += changed_numbers(job_file.document, job.params)
     engine = engine_for(target)
     if asks and copies:
         engine.begin_connection()
