@@ -136,6 +136,21 @@ def test_the_script_with_options_is_the_golden_one(
     compare(f"{name}.sh", render(tmp_path, "Standard_ND96isr_H100_v5", **job))
 
 
+def test_scripts_of_long_jobs_are_good_bash(tmp_path: Path) -> None:
+    long = "x" * 25_000
+    for name in TEMPLATES:
+        job = {"template": name, "env": {"LONG": long}, "command": f"./a {long}"}
+        script = render(tmp_path, "Standard_ND96isr_H100_v5", **{**job, **JOBS.get(name, {})})
+        (tmp_path / f"{name}.sh").write_text(script)
+        functions = re.findall(r"(?ms)^\w+\(\) \{\n.*?^\}$", script)
+        assert sum(map(len, functions)) < 20_000 < len(script)
+    shellcheck = Path(sys.executable).with_name("shellcheck")
+    done = subprocess.run(
+        [shellcheck, "--format=gcc", *tmp_path.glob("*.sh")], capture_output=True, text=True
+    )
+    assert (done.stdout, done.returncode) == ("", 0)
+
+
 def test_no_golden_script_is_left_over() -> None:
     expected = {f"{name}.{place}.sh" for name, place in SCRIPTS}
     others = {path.name for path in GOLDEN.glob("*.sh")} - expected

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -289,3 +290,34 @@ def test_what_an_option_accepts(kind: str, given: Scalar, value: Scalar | None) 
     accepted = Option.model_validate({"type": kind, "help": "h"}).accept(given)
     assert accepted == value
     assert type(accepted) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("fields", "paths"),
+    [
+        ({"env": {"A": "x" * 131_000, "B": "x"}}, ["env.A"]),
+        ({"env": {"A": "é" * 65_500}}, ["env.A"]),
+        ({"params": {"a": "x" * 131_001, "b": "x" * 131_000}}, ["params.a"]),
+        (
+            {"params": {"a": ["x", "x" * 131_001]}, "env": {"A": "x" * 131_000}},
+            ["env.A", "params.a.1"],
+        ),
+        ({"env": {f"A{n}": "x" * 130_000 for n in range(6)}}, ["env"]),
+        ({"env": {"A": "x"}, "command": "{{ 'x' * 1_000_000 }}\n{{ 'x' * 500_000 }}"}, ["command"]),
+    ],
+)
+def test_more_than_a_program_takes_is_refused_at_its_line(
+    tmp_path: Path, fields: dict[str, Any], paths: list[str]
+) -> None:
+    file = tmp_path / "job.yaml"
+    job = {"name": "x", "template": "plain", "command": "true", **fields}
+    file.write_text("\n".join(f"{key}: {json.dumps(value)}" for key, value in job.items()))
+    job_file = load_job(file)
+    with pytest.raises(UserError) as caught:
+        render_launcher(job_file, job_file.resolve(Target.local()), Target.local())
+    assert [(each.id, each.path) for each in caught.value.findings] == [
+        ("too-long", path) for path in paths
+    ]
+    for each in caught.value.findings:
+        assert each.location is not None
+        assert each.location.text.startswith(each.path.partition(".")[0])

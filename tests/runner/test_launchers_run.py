@@ -3,6 +3,7 @@ that are not here. Each test plays the engine, and exports the contract by itsel
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shlex
@@ -185,6 +186,36 @@ def test_values_reach_the_command_as_they_are(engine: Engine, template: str) -> 
     seen = [json.loads(line)[0] for line in lines(done)]
     assert seen == [HOSTILE] * times
     assert done.stderr == f"{HOSTILE}\n" * times
+
+
+# Far more than one argument or one variable may be, with all that quoting could change.
+LONG = (HOSTILE + " 🚀 %s {#! # \\\n") * 8000
+LONG_JOB = {
+    "env": {f"TEXT{number}": LONG[number : number + 60_000] for number in range(4)},
+    "command": "compgen -e | grep -c FAIRWAY_LONG; [[ ! -e /dev/fd/3 ]] || echo open\n"
+    'printf %s "$TEXT0$TEXT1$TEXT2$TEXT3" | sha256sum\n'
+    f"sha256sum <<'END'\n{LONG}\nEND",
+}
+
+
+@pytest.mark.parametrize(
+    ("template", "ranks"), [("openmpi", 4), ("every-node", 2), ("plain", 1), ("tensorflow", 4)]
+)
+def test_a_long_command_and_long_variables_reach_each_rank_as_they_are(
+    engine: Engine, template: str, ranks: int
+) -> None:
+    digests = [
+        f"{hashlib.sha256(text.encode()).hexdigest()}  -"
+        for text in (f"{LONG}\n", "".join(LONG_JOB["env"].values()))
+    ]
+    done = engine.run(template=template, **LONG_JOB)
+    assert lines(done) == sorted(["0", *digests] * ranks)
+
+
+def test_as_much_as_is_taken_reaches_a_program(engine: Engine) -> None:
+    env = {f"TEXT{number}": "x" * (131_000 - len("TEXT0=")) for number in range(5)}
+    done = engine.run(env=env, template="every-node", command=f": {'y' * 189_000}\nprintenv TEXT4")
+    assert lines(done) == [env["TEXT4"]] * 2
 
 
 def test_every_node_knows_its_rank(engine: Engine) -> None:

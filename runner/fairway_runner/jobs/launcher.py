@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from jinja2 import Template
     from jinja2.sandbox import SandboxedEnvironment
 
+    from fairway_core.documents import Document
     from fairway_core.target import Target
+    from fairway_core.yaml_text import DataPath
     from fairway_runner.jobs.fabric import FabricProfile
     from fairway_runner.jobs.job import Job
     from fairway_runner.jobs.job_file import JobFile
@@ -59,6 +61,7 @@ class Launchers:
     def render(self, job_file: JobFile, job: Job, target: Target) -> str:
         """The launcher's script, ready to run; UserError at the template's line where it fails."""
         launcher = self.of(job_file, job)
+        _require_room(job, job_file.document)
         declared = launcher.front_matter.options
         options = resolve_options(job.options, declared, job.template, job_file.document)
         refuse = Refusals(job_file.document)
@@ -107,6 +110,46 @@ def _once_a_node(title: str, command: str, job: Job) -> str:
     environment = templating.shell_environment(template_paths(Path.cwd()))
     template = environment.get_template("_setup.sh.j2")
     return templating.render(template, {"title": title, "setup": command, "env": job.env})
+
+
+# Bytes of one argument, or of a variable with its name, and of all that a program is given: Linux
+# takes 128 KiB, and 2 MiB in all, where there are other variables too.
+_LONGEST, _LARGEST = 131_000, 1_500_000
+
+
+def _require_room(job: Job, document: Document) -> None:
+    """UserError for each variable and parameter that no program can be given, or for all that
+    ranks are given together."""
+    texts: dict[DataPath, str] = {("env", key): f"{key}={value}" for key, value in job.env.items()}
+    for name, value in job.params.items():
+        items = enumerate(value) if isinstance(value, list) else [(None, value)]
+        texts |= {("params", name, *([] if i is None else [i])): str(item) for i, item in items}
+    sizes = {path: len(text.encode()) for path, text in texts.items()}
+    found = [
+        (path, f"`{'.'.join(map(str, path))}` has {size:,} bytes: a program takes {_LONGEST:,}")
+        for path, size in sizes.items()
+        if size > _LONGEST
+    ]
+    variables = sum(size for path, size in sizes.items() if path[0] == "env")
+    command = len(job.command.encode())
+    # Variables are there twice, once to be passed on to other nodes.
+    if not found and 2 * variables + command > _LARGEST:
+        message = f"`env` has {variables:,} bytes and `command` {command:,}: too much for a program"
+        found = [(("command" if command > variables else "env",), message)]
+    if found:
+        hint = "write it to a file beside the job, and give the program the name of that file"
+        raise UserError(
+            [
+                Finding(
+                    "too-long",
+                    message,
+                    hint,
+                    ".".join(map(str, path)),
+                    location=document.location(path),
+                )
+                for path, message in found
+            ]
+        )
 
 
 def _context(job: Job, target: Target, options: Mapping[str, Scalar]) -> dict[str, object]:
