@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 # It looks often how long it has heard nothing, on a clock that only the tests move.
 _SILENCE = 0.3
 _PROGRAM = f"""
-import pathlib, sys, types
+import pathlib, resource, sys, types
+resource.setrlimit(resource.RLIMIT_CPU, (20, 20))
 from fairway_agent.fanout import channel
 from fairway_agent.fanout import remote_exec_server
 channel.SILENCE = {_SILENCE}
@@ -34,7 +35,9 @@ sys.exit(remote_exec_server.run())
 class Node:
     """The other side of a channel."""
 
-    def __init__(self, argv: list[str], folder: Path, grace: float = 5.0) -> None:
+    def __init__(
+        self, argv: list[str], folder: Path, grace: float = 5.0, behind: bytes = b""
+    ) -> None:
         self._clock = folder / "clock"
         self.set_clock(0)
         self.process = subprocess.Popen(
@@ -44,7 +47,7 @@ class Node:
             stderr=subprocess.PIPE,
         )
         self.strays: list[int] = []
-        self.say(channel.Command(argv, str(folder), dict(os.environ)).line())
+        self.say(channel.Command(argv, str(folder), dict(os.environ)).line() + behind)
 
     def say(self, line: bytes) -> None:
         assert self.process.stdin is not None
@@ -104,6 +107,16 @@ def test_the_exit_code_is_the_commands(
 ) -> None:
     """But for 255, which says that a connection failed."""
     assert run(started, tmp_path, script).process.wait(300) == code
+
+
+def test_a_long_command_is_read_once_and_what_follows_it_is_obeyed(
+    started: list[Node], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(12):
+        monkeypatch.setenv(f"TEXT{number}", "x" * 120_000)
+    node = Node(["sleep", "600"], tmp_path, behind=b"signal SIGTERM\n")
+    started.append(node)
+    assert node.process.wait(300) == 128 + signal.SIGTERM
 
 
 def test_a_program_that_is_not_there_is_named(started: list[Node], tmp_path: Path) -> None:

@@ -63,10 +63,11 @@ class Served:
             processes.signal_sessions(self.sessions(), signal.Signals[name])
 
 
-def serve(served: Served) -> int:
-    """Until the command has ended, or the other side is gone; its exit code."""
+def serve(served: Served, part: bytes) -> int:
+    """Until the command has ended, or the other side is gone; its exit code. `part` is what has
+    come behind the command."""
     wakeup, _ = wakeups.of_signals(signal.SIGCHLD)
-    heard, part = time.monotonic(), b""
+    heard, part = time.monotonic(), _obeyed(served, part)
     with selectors.DefaultSelector() as selector:
         selector.register(wakeup, selectors.EVENT_READ)
         selector.register(0, selectors.EVENT_READ)
@@ -80,9 +81,7 @@ def serve(served: Served) -> int:
                 if not data:
                     served.end(served.grace())
                     return channel.LOST
-                *lines, part = (part + data).split(b"\n")
-                for line in lines:
-                    served.obey(line)
+                part = _obeyed(served, part + data)
             elif time.monotonic() - heard > channel.SILENCE:
                 served.end(served.grace())
                 return channel.LOST
@@ -91,14 +90,24 @@ def serve(served: Served) -> int:
     return channel.NOT_LOST if code == channel.LOST else code
 
 
-def _first_line() -> bytes:
-    line = b""
-    while not line.endswith(b"\n"):
-        byte = os.read(0, 1)
-        if not byte:
+def _obeyed(served: Served, text: bytes) -> bytes:
+    """What is left of the text, a line without its end, when its lines have been obeyed."""
+    *lines, part = text.split(b"\n")
+    for line in lines:
+        served.obey(line)
+    return part
+
+
+def _first_line() -> tuple[bytes, bytes]:
+    """The first line, which may be long, and what has come behind it."""
+    text, data = bytearray(), b""
+    while b"\n" not in data:
+        data = os.read(0, 65536)
+        if not data:
             sys.exit(channel.LOST)
-        line += byte
-    return line
+        text += data
+    line, _, rest = bytes(text).partition(b"\n")
+    return line, rest
 
 
 def run(adapt: Callable[[channel.Command], channel.Command] = lambda each: each) -> int:
@@ -108,13 +117,14 @@ def run(adapt: Callable[[channel.Command], channel.Command] = lambda each: each)
     stops: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: stops.append(number))
     wakeups.outlive(signal.SIGINT, signal.SIGHUP)
-    command = adapt(channel.Command.parse(_first_line()))
+    line, rest = _first_line()
+    command = adapt(channel.Command.parse(line))
     try:
         served = Served(command)
     except OSError as error:
         sys.stderr.write(f"fairway: {error.filename or command.argv[0]}: {error.strerror}\n")
         return _UNFOUND
-    code = serve(served)
+    code = serve(served, rest)
     return channel.LOST if stops else code
 
 
