@@ -59,7 +59,8 @@ IDLE = (
 
 
 def pack(files: Iterable[tuple[str, bytes | Path, bool]]) -> bytes:
-    """A tar.gz of files, each a path, its bytes or where they lie, and whether it is executable.
+    """A tar.gz of files, each a path, its bytes or where they lie, and whether it is executable;
+    where the path ends with `/`, of an empty folder.
 
     What lies in a file is read as it is packed: it may be very large.
     """
@@ -70,12 +71,15 @@ def pack(files: Iterable[tuple[str, bytes | Path, bool]]) -> bytes:
 
 
 def pack_folder(folder: Path) -> bytes:
-    """All files below a folder; links to files are packed as these."""
-    return pack(
-        (path.relative_to(folder).as_posix(), path, _is_executable(path))
-        for path in folder.rglob("*")
-        if path.is_file()
-    )
+    """All files and empty folders below a folder; links to files are packed as these."""
+    files: list[tuple[str, bytes | Path, bool]] = []
+    for path in folder.rglob("*"):
+        name = path.relative_to(folder).as_posix()
+        if path.is_file():
+            files.append((name, path, _is_executable(path)))
+        elif path.is_dir() and not any(path.iterdir()):
+            files.append((f"{name}/", b"", True))
+    return pack(files)
 
 
 @cache
@@ -127,6 +131,7 @@ def _write_tar(
         for name, content, executable in sorted(files, key=itemgetter(0)):
             entry = tarfile.TarInfo(name)
             entry.mode = 0o755 if executable else 0o644
+            entry.type = tarfile.DIRTYPE if name.endswith("/") else tarfile.REGTYPE
             with content.open("rb") if isinstance(content, Path) else io.BytesIO(content) as file:
                 entry.size = file.seek(0, io.SEEK_END)
                 file.seek(0)

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 def number(value: float | None) -> str:
@@ -25,6 +29,16 @@ def size(count: int) -> str:
     units = ("KiB", "MiB", "GiB", "TiB")
     power = min(int(math.log(count, 1024)), len(units))
     return f"{count / 1024**power:.1f} {units[power - 1]}"
+
+
+def few(names: Sequence[str], most: int = 3) -> str:
+    """The first of many names.
+
+    >>> few(["a", "b"]), few(["a", "b", "c", "d", "e"])
+    ('a, b', 'a, b, c and 2 more')
+    """
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def duration(seconds: float | None) -> str:

@@ -99,7 +99,10 @@ class Sent:
             facts = _Head.of(head)
             (root / facts.folder).mkdir(parents=True, exist_ok=True)
             for path, size, is_executable in facts.files:
-                _write(root / path, reader, size, is_executable=is_executable)
+                if path.endswith("/"):
+                    _make(root / path)
+                else:
+                    _write(root / path, reader, size, is_executable=is_executable)
             reader.require_end()
             yield Laid(root, root / facts.folder, Origin(root, facts.git))
 
@@ -177,7 +180,9 @@ class _Head:
             kinds = [tuple(map(type, each)) for each in files]
             if len(files) > MOST_FILES or set(kinds) - {(str, int, bool)}:
                 raise ValueError
-            if any(size < 0 for _, size, _ in files) or sum(e[1] for e in files) > MOST_BYTES:
+            if any(size < 0 or (size and path[-1:] == "/") for path, size, _ in files):
+                raise ValueError
+            if sum(e[1] for e in files) > MOST_BYTES:
                 raise ValueError
             return cls(folder, _git(facts["git"]), [(_safe(each[0]), *each[1:]) for each in files])
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
@@ -196,7 +201,7 @@ def _git(facts: Any) -> dict[str, Any]:
 def _safe(path: str) -> str:
     """A path that stays below its folder, and is none of what jobs never have: git's settings are
     programs."""
-    parts = path.split("/")
+    parts = path.removesuffix("/").split("/")
     is_short = len(path.encode()) <= _LONGEST_PATH
     if (
         not is_short
@@ -243,6 +248,13 @@ class _Reader:
             raise _bad("it continues after its last file")
 
 
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise _twice(folder) from None
+
+
 def _write(path: Path, reader: _Reader, size: int, *, is_executable: bool) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -250,8 +262,12 @@ def _write(path: Path, reader: _Reader, size: int, *, is_executable: bool) -> No
             for part in reader.parts(size):
                 out.write(part)
     except (FileExistsError, NotADirectoryError):
-        raise _bad(f"`{path.name}` is in it twice, or a file and a folder") from None
+        raise _twice(path) from None
     path.chmod(0o755 if is_executable else 0o644)
+
+
+def _twice(path: Path) -> UserError:
+    return _bad(f"`{path.name}` is in it twice, or a file and a folder")
 
 
 def _bad(why: str) -> UserError:

@@ -46,6 +46,7 @@ def test_equal_folders_are_equal_archives(tmp_path: Path) -> None:
         for file in ("y", "x")[:: 1 if name == "a" else -1]:
             (folder / file).write_text(file)
         (folder / "x").chmod(0o755)
+        (folder / "z").mkdir()
     first, second = (archives.pack_folder(tmp_path / name) for name in ("a", "b"))
     assert first == second
     (tmp_path / "b" / "sub" / "x").chmod(0o644)
@@ -54,7 +55,9 @@ def test_equal_folders_are_equal_archives(tmp_path: Path) -> None:
         assert [(entry.name, entry.mode, entry.mtime) for entry in archive] == [
             ("sub/x", 0o755, 0),
             ("sub/y", 0o644, 0),
+            ("sub/z", 0o755, 0),
         ]
+        assert archive.getmember("sub/z").isdir()
 
 
 @pytest.fixture

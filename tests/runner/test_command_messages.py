@@ -281,4 +281,4 @@ def test_code_that_may_not_be_read_is_named_with_what_leaves_it_out(
     (finding,) = caught.value.findings
     assert finding.message == f"{wanted}: Permission denied"
     assert finding.hint == hint.replace("{folder}", str(tmp_path))
-    assert "deep" not in denied or snapshot.collect(tmp_path, ["deep"]).files == ()
+    assert "deep" not in denied or snapshot.collect(tmp_path, ["deep"]).files == []

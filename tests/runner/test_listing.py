@@ -99,6 +99,20 @@ def test_all_of_them_without_a_pattern(
     assert points == ["b.jpg", "deep/a.jpg", "notes.txt"]
 
 
+def test_a_linked_folder_of_an_input_is_listed(project: Path) -> None:
+    (project / "more").mkdir()
+    (project / "more" / "z.jpg").touch()
+    (project / "data/images/more").symlink_to("../../more")
+    prepared = prepare(load_job(write(project)), local(), RunStore.here())
+    assert files_of(prepared) == ["b.jpg", "deep/a.jpg", "more/z.jpg"]
+    (project / "data/images/loop").symlink_to(".")
+    with pytest.raises(UserError) as caught:
+        prepare(load_job(write(project)), local(), RunStore.here())
+    (finding,) = caught.value.findings
+    assert finding.id == "bad-sweep"
+    assert "data/images/loop" in finding.message
+
+
 def test_what_is_there_at_the_submission_counts_for_good(project: Path) -> None:
     """A retry runs the tasks that there were, and a new run those that there are."""
     file = write(project)

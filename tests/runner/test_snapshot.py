@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from fairway_agent import clone
+from fairway_core.findings import UserError
+from fairway_runner.jobs.confined import confined
 from fairway_runner.submit import snapshot
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
 
 def test_equal_code_is_taken_by_two_threads_at_once(
@@ -34,3 +38,88 @@ def test_equal_code_is_taken_by_two_threads_at_once(
     assert first == second
     assert [each.name for each in first.iterdir()] == ["a.txt"]
     assert list((tmp_path / "store").iterdir()) == [first]
+
+
+def test_a_linked_folder_is_followed_and_an_empty_one_kept(tmp_path: Path) -> None:
+    code = tmp_path / "code"
+    (code / "empty" / "deep").mkdir(parents=True)
+    (code / "cached" / "__pycache__").mkdir(parents=True)
+    (code / "a.py").write_text("a")
+    (tmp_path / "shared" / "more").mkdir(parents=True)
+    (tmp_path / "shared" / "more" / "util.py").write_text("util")
+    (code / "mylib").symlink_to("../shared")
+    (code / "again").symlink_to("mylib/more")
+    (code / "b.py").symlink_to("a.py")
+    taken = snapshot.collect(code)
+    assert [each.path for each in taken.files] == [
+        *("a.py", "again/util.py", "b.py", "cached/", "empty/deep/", "mylib/more/util.py"),
+    ]
+    assert not taken.warnings
+    copy = snapshot.snapshot(taken, tmp_path / "store")
+    assert not [each for each in copy.rglob("*") if each.is_symlink()]
+    assert (copy / "mylib/more/util.py").read_text() == "util"
+    assert (copy / "empty/deep").is_dir()
+    assert snapshot.collect(copy).digest == taken.digest
+    (code / "empty" / "deep").rmdir()
+    assert snapshot.collect(code).digest != taken.digest
+
+
+@pytest.mark.parametrize(
+    ("link", "target", "named"),
+    [
+        ("loop", ".", "loop"),
+        ("deep/loop", "..", "deep/loop"),
+        ("up", "..", "up"),
+        ("self", "self", "self"),
+    ],
+)
+def test_a_link_that_leads_back_is_refused_by_its_path(
+    tmp_path: Path, link: str, target: str, named: str
+) -> None:
+    code = tmp_path / "code"
+    (code / "deep").mkdir(parents=True)
+    (code / link).symlink_to(target)
+    with pytest.raises(UserError) as caught:
+        snapshot.collect(code)
+    (finding,) = caught.value.findings
+    assert finding.id == "bad-code"
+    assert str(code / named) in finding.message
+    assert finding.hint == f'leave it out: code: {{exclude: ["{named}"]}}'
+    assert not snapshot.collect(code, [named]).warnings
+
+
+def test_what_is_no_file_is_named(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "gone").symlink_to("nothing")
+    (tmp_path / "null").symlink_to("/dev/null")
+    (tmp_path / "below").symlink_to(tmp_path / "pipe" / "x")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "s"))
+        code = snapshot.collect(tmp_path)
+        assert not snapshot.collect(tmp_path, ["pipe", "gone", "null", "below", "s"]).warnings
+    assert not code.files
+    (finding,) = code.warnings
+    assert (finding.id, finding.severity) == ("left-out", "warning")
+    kinds = ("below (a link to nothing)", "gone (a link to nothing)", "null (a device)")
+    assert finding.message == f"the code leaves out {', '.join(kinds)} and 2 more"
+
+
+def test_a_confined_job_follows_links_within_the_project_alone(tmp_path: Path) -> None:
+    project, code = tmp_path / "project", tmp_path / "project" / "code"
+    for folder in (code, project / "lib", project / ".git", tmp_path / "outside"):
+        folder.mkdir(parents=True)
+        (folder / "x.py").touch()
+    (code / "lib").symlink_to("../lib")
+    (code / "gone").symlink_to("/nowhere")
+    with confined(project):
+        assert [each.path for each in snapshot.collect(code).files] == ["lib/x.py", "x.py"]
+    for target in ("../../outside", "../../outside/x.py", "../.git", "../.git/x.py"):
+        (code / "link").symlink_to(target)
+        with confined(project), pytest.raises(UserError) as caught:
+            snapshot.collect(code)
+        (finding,) = caught.value.findings
+        assert finding.id == "missing-role"
+        assert "the link link" in finding.message
+        assert str(tmp_path) not in finding.message
+        assert snapshot.collect(code).files
+        (code / "link").unlink()

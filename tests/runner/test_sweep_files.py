@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from fairway_core.documents import FieldError
+from fairway_core.findings import UserError
+from fairway_runner.jobs.confined import confined
 from fairway_runner.jobs.sweep.files import file_points, matching_files, matching_names
 
 TREE = [
@@ -96,22 +98,46 @@ def test_a_point_has_the_files_path_name_and_stem(tree: Path) -> None:
     ]
 
 
-def test_links_to_folders_are_followed_only_where_they_are_named(tree: Path) -> None:
+def test_links_are_followed(tree: Path) -> None:
     outside = tree.parent / "outside"
     outside.mkdir()
     (outside / "z.csv").touch()
     (tree / "link").symlink_to(outside)
-    (tree / "data" / "loop").symlink_to(tree)
     (tree / "linked.csv").symlink_to(outside / "z.csv")
     (tree / "broken.csv").symlink_to(outside / "nothing.csv")
-    assert matching_files("**/z.csv", tree / "..") == ["outside/z.csv"]
-    with pytest.raises(FieldError):
-        matching_files("**/z.csv", tree)
-    assert matching_files("link/*.csv", tree) == ["link/z.csv"]
-    assert matching_files("l*/z.csv", tree) == ["link/z.csv"]
+    assert matching_files("**/z.csv", tree / "..") == ["job/link/z.csv", "outside/z.csv"]
+    for pattern in ("**/z.csv", "link/*.csv", "l*/z.csv"):
+        assert matching_files(pattern, tree) == ["link/z.csv"]
     assert matching_files("linke*.csv", tree) == ["linked.csv"]
     with pytest.raises(FieldError):
         matching_files("broken.csv", tree)
+
+
+def test_a_link_that_leads_back_is_refused_where_the_pattern_enters_it(tree: Path) -> None:
+    (tree / "data" / "loop").symlink_to(tree)
+    (tree / "self.csv").symlink_to("self.csv")
+    assert matching_files("data/deep/**/e.csv", tree) == ["data/deep/deeper/e.csv"]
+    with pytest.raises(FieldError, match=r"data/loop cannot be read: it leads back"):
+        matching_files("data/**/c.csv", tree)
+    with pytest.raises(FieldError, match=r"self.csv cannot be read"):
+        matching_files("*.csv", tree)
+
+
+@pytest.mark.parametrize(
+    "pattern", ["link/*.csv", "link/z.csv", "*/z.csv", "**/z.csv", "l*.csv", "../outside/*.csv"]
+)
+def test_a_confined_pattern_leaves_the_project_by_no_link(tree: Path, pattern: str) -> None:
+    outside = tree.parent / "outside"
+    outside.mkdir()
+    (outside / "z.csv").touch()
+    (tree / "link").symlink_to(outside)
+    (tree / "linked.csv").symlink_to(outside / "z.csv")
+    assert matching_files(pattern, tree)
+    with confined(tree):
+        assert matching_files("data/**/c.csv", tree) == ["data/c.csv"]
+        with pytest.raises(UserError) as caught:
+            matching_files(pattern, tree)
+    assert caught.value.findings[0].id == "missing-role"
 
 
 def test_a_pipe_is_no_file(tmp_path: Path) -> None:
@@ -123,13 +149,13 @@ def test_a_pipe_is_no_file(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_read_is_named(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = os.scandir
 
-    def scandir(path: str) -> object:
-        if path.endswith("/deep/"):
-            raise PermissionError(13, "Permission denied", path)
+    def scandir(path: Path) -> object:
+        if path.name == "deep":
+            raise PermissionError(13, "Permission denied", str(path))
         return real(path)
 
     monkeypatch.setattr(os, "scandir", scandir)
-    with pytest.raises(FieldError, match=r"data/deep/ cannot be read: Permission denied"):
+    with pytest.raises(FieldError, match=r"data/deep cannot be read: Permission denied"):
         matching_files("**/*.csv", tree)
 
 

@@ -71,7 +71,9 @@ def _many(count: int) -> str:
 
 def _ask(ids: list[str]) -> None:
     """Goes on only where a person at the terminal says so."""
-    shown = ", ".join(ids[:5]) + (f" and {len(ids) - 5:,} more" if len(ids) > 5 else "")
+    from fairway_runner.quantities import few
+
+    shown = few(ids, 5)
     if not sys.stdin.isatty():
         from fairway_core.findings import UserError
 

@@ -40,12 +40,15 @@ def put(
     _deadline: DeadlineOption = None,
 ) -> None:
     """Copy a file or a folder to storage; repeat the command to resume a copy."""
+    from fairway_cli.ui.findings import warn
     from fairway_cli.ui.transfer import shown
     from fairway_runner.data.blob_path import blob_path
     from fairway_runner.data.upload import Upload
 
     where = blob_path(path)
     upload = Upload(source, where, _storage(where), force=force)
+    for finding in upload.warnings:
+        warn(finding)
     with shown(str(where), upload.size, quiet=quiet or json_) as report:
         _say(upload.run(report), str(where), json_=json_)
 

@@ -83,6 +83,8 @@ def _send(server: Server, job_file: JobFile) -> str:
     from fairway_runner.submit.parcel import Parcel, digest_of
 
     parcel = Parcel.of(job_file)
+    for finding in parcel.warnings:
+        print(format_finding(finding), file=sys.stderr)
     names = [digest_of(piece) for piece in parcel.pieces()]
     told = server.post("/code", {"pieces": names})
     with server.understood():

@@ -91,7 +91,9 @@ def _who_begins(left: Sequence[str], by: str) -> str:
     of the server, where no command is named."""
     if not left:
         return "  its steps begin by themselves, even if no command follows it"
-    names = ", ".join(left[:_NAMED]) + (f" and {len(left) - _NAMED} more" * (len(left) > _NAMED))
+    from fairway_runner.quantities import few
+
+    names = few(left, _NAMED)
     if not by:
         return f"  the server has to stay on to begin: {names}"
     return f"  this machine has to stay on to begin: {names}, {by}"

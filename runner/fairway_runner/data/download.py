@@ -20,6 +20,7 @@ from fairway_runner.data.transfer import (
     blocks_at_once,
     digest_of,
 )
+from fairway_runner.quantities import few
 
 if TYPE_CHECKING:
     from azure.storage.blob import BlobProperties
@@ -39,9 +40,8 @@ class Download:
         self._new = {file: blob for file, blob in self._files.items() if not _is_same(file, blob)}
         taken = [str(file) for file in self._new if os.path.lexists(file)]
         if taken and not force:
-            shown = ", ".join(taken[:3]) + (f" and {len(taken) - 3} more" if len(taken) > 3 else "")
             hint = "choose another folder, or replace them with --force"
-            message = f"other files already exist there: {shown}"
+            message = f"other files already exist there: {few(taken)}"
             raise UserError.of("existing-files", message, hint, exit_code=3)
 
     @property

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import os
 from itertools import takewhile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_core.findings import UserError
+from fairway_core.findings import Finding, Severity, UserError
 from fairway_core.yaml_text import unfit_character
 from fairway_runner.data.transfer import (
     BLOCK,
@@ -23,9 +21,12 @@ from fairway_runner.data.transfer import (
     blocks_at_once,
     digest_of,
 )
+from fairway_runner.jobs.walk import left_out, walk
+from fairway_runner.quantities import few
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from azure.storage.blob import BlobProperties
 
@@ -37,21 +38,32 @@ if TYPE_CHECKING:
 _ONE = "name a file, or a folder with files"
 
 
-def files_below(source: Path) -> dict[str, Path]:
-    """The files of a folder by their paths in it, or one file by its name; UserError for none."""
+def files_below(source: Path) -> tuple[dict[str, Path], list[Finding]]:
+    """The files of a folder by their paths in it, or one file by its name, and what a person should
+    hear of the rest; UserError for none, and for what cannot be read."""
     if source.is_file():
-        return {source.name: source}
+        return {source.name: source}, []
     if not source.is_dir():
         raise UserError.of("no-files", f"there is no file or folder {source}", _ONE)
-    found = {}
-    for parent, _, names in os.walk(source):
-        for name in names:
-            path = Path(parent, name)
-            if path.is_file():
-                found[path.relative_to(source).as_posix()] = path
-    if not found:
+    try:
+        found = sorted(walk(source), key=lambda each: each.path)
+    except OSError as error:
+        message = f"{error.filename}: {error.strerror}"
+        raise UserError.of("unreadable", message, "make it readable, or remove it") from None
+    files = {each.path: source / each.path for each in found if each.is_file}
+    if not files:
         raise UserError.of("no-files", f"{source} holds no files", _ONE)
-    return dict(sorted(found.items()))
+    folders = [each.path for each in found if each.is_folder]
+    others = [each for each in found if not each.is_file and not each.is_folder]
+    return files, [*left_out(others, "the copy"), *_empty(folders)]
+
+
+def _empty(folders: list[str]) -> list[Finding]:
+    if not folders:
+        return []
+    message = f"storage has no empty folders, so these are not there: {few(folders)}"
+    hint = "let the program make them, or put a file into each"
+    return [Finding("empty-folders", message, hint, severity=Severity.WARNING)]
 
 
 def _require_text(names: Mapping[str, Path]) -> None:
@@ -101,7 +113,7 @@ class Upload:
         return Transferred(tuple(self._new), size, len(self._names) - len(self._new))
 
     def _blob_names(self, source: Path) -> dict[str, Path]:
-        files = files_below(source)
+        files, self.warnings = files_below(source)
         if source.is_file() and self._at.path and not self._at.path.endswith("/"):
             return {self._at.path: source}
         return {self._at.name_of(name): file for name, file in files.items()}
@@ -115,8 +127,7 @@ class Upload:
     def _require_free(self, there: Mapping[str, BlobProperties]) -> None:
         taken = [name for name in self._new if name in there]
         if taken:
-            shown = ", ".join(taken[:3]) + (f" and {len(taken) - 3} more" if len(taken) > 3 else "")
-            message = f"{self._at} already holds other data: {shown}"
+            message = f"{self._at} already holds other data: {few(taken)}"
             hint = "choose another path, or replace it with --force"
             raise UserError.of("existing-blobs", message, hint, exit_code=3)
 

@@ -108,10 +108,6 @@ class Sync:
         began = time.monotonic()
         try:
             now = _stamps(self.known.folder, self.known.exclude)
-        except OSError as error:
-            message = f"{error.filename}: {error.strerror}"
-            hint = "nothing is copied until it can be read"
-            raise UserError.of("bad-code", message, hint) from None
         finally:
             self.took = time.monotonic() - began
         before = self.known.files
@@ -157,7 +153,9 @@ def take_turn(run: RunFolder) -> int | None:
 
 def _stamps(folder: Path, exclude: Sequence[str]) -> dict[str, Stamp]:
     return {
-        file.path: (file.size, file.changed, file.executable) for file in listed(folder, exclude)
+        file.path: (file.size, file.changed, file.executable)
+        for file in listed(folder, exclude).files
+        if not file.is_folder
     }
 
 

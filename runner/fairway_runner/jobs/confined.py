@@ -54,6 +54,14 @@ def require_code(folder: Path) -> None:
         raise _refused("submit code from elsewhere", "keep `code.path` inside of the project")
 
 
+def require_inside(link: Path, path: str) -> None:
+    """UserError for a link, called `path`, that leads out of the project, where it may not."""
+    root = _root.get()
+    if root is not None and not is_code_of(root, link):
+        hint = f'leave it out: code: {{exclude: ["{path}"]}}'
+        raise _refused(f"follow the link {path}, which leads out of the project's code", hint)
+
+
 def require_no_function() -> None:
     """UserError where no code of a job runs on this machine."""
     if _root.get() is not None:
@@ -63,8 +71,9 @@ def require_no_function() -> None:
 
 def require_relative(pattern: str) -> None:
     """UserError for files of the whole machine, where those of the project are wanted."""
-    if _root.get() is not None and pattern.startswith("/"):
-        raise _refused("list files of the server outside of the project", "leave out the first /")
+    if _root.get() is not None and (pattern.startswith("/") or ".." in pattern.split("/")):
+        hint = "begin in the folder of the job, and write no `..`"
+        raise _refused("list files of the server outside of the project", hint)
 
 
 def _refused(what: str, hint: str) -> UserError:

@@ -152,7 +152,13 @@ PriorityNumber = Annotated[int, Field(ge=-1000, le=1000)]
 
 
 class Code(Model):
-    """The files that a job needs: a folder, and what to leave out of it."""
+    """The files that a job needs: a folder, and what to leave out of it.
+
+    Links are followed: the job has the files, and whole folders, to which they lead. A link that
+    leads back to a folder that it lies in is an error, and so is one that leads out of the project,
+    for a Submitter of `fairway serve`. Empty folders are kept. A warning names what cannot be
+    copied: links to nothing, sockets, pipes, devices.
+    """
 
     path: Annotated[str, Field(min_length=1)] = "."
     """The folder, relative to the job file's folder."""

@@ -12,6 +12,7 @@ from fairway_agent import clone
 from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.engines.engine import no_progress
+from fairway_runner.quantities import few
 from fairway_runner.runs.chosen import chosen_task, task_name
 from fairway_runner.runs.kept import expected
 from fairway_runner.runs.steps import has_steps
@@ -152,8 +153,7 @@ def _is_link(source: Path) -> bool:
 def _require_free(folder: Path, names: Sequence[str]) -> None:
     taken = [name for name in names if os.path.lexists(folder / name)]
     if taken:
-        shown = ", ".join(taken[:3]) + (f" and {len(taken) - 3} more" if len(taken) > 3 else "")
-        message = f"other files already exist in {folder}: {shown}"
+        message = f"other files already exist in {folder}: {few(taken)}"
         hint = "choose another folder with --to, or replace them with --force"
         raise UserError.of("existing-files", message, hint, exit_code=3)
 

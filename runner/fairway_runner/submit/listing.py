@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.jobs.confined import require_code
 from fairway_runner.jobs.mounts import below_mount, blobs_of
+from fairway_runner.jobs.walk import walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -92,9 +91,12 @@ def _names(job_file: JobFile, name: str, path: DataPath, target: Target) -> Iter
     require_code(folder)
     if folder.is_file():
         yield folder.name
-    for at, _, names in os.walk(folder):
-        files = (each for name in names if (each := Path(at, name)).is_file())
-        yield from (str(each.relative_to(folder)) for each in files)
+        return
+    try:
+        yield from (each.path for each in walk(folder) if each.is_file)
+    except OSError as error:
+        message = f"{error.filename}: {error.strerror}"
+        raise _fault(job_file, path, message, "make it readable, or remove it") from None
 
 
 def _blobs(container: str, path: str, target: Target) -> Iterator[str]:

@@ -40,6 +40,7 @@ class Parcel:
     folder: str
     files: tuple[snapshot.CodeFile, ...]
     sources: dict[str, Path]
+    warnings: Sequence[Finding] = ()
 
     @classmethod
     def of(cls, job_file: JobFile) -> Parcel:
@@ -52,12 +53,17 @@ class Parcel:
             jobs = [JobFile(step.document, job_file.folder) for step in steps]
         found: dict[Path, snapshot.CodeFile] = {}
         sources: dict[Path, Path] = {}
-        folders = [job_file.folder]
+        folders, empty, warnings = [job_file.folder], list[Path](), list[Finding]()
         for job in jobs:
             folder, exclude = _code_of(job)
             folders.append(folder)
-            for file in snapshot.listed(folder, exclude):
-                found[folder / file.path] = file
+            listing = snapshot.listed(folder, exclude)
+            warnings += listing.warnings
+            for file in listing.files:
+                if file.is_folder:
+                    empty.append(folder / file.path)
+                else:
+                    found[folder / file.path] = file
         for job in jobs:
             for destination, source in _templates(job):
                 found.setdefault(destination, _file(source))
@@ -68,6 +74,9 @@ class Parcel:
         files = {
             destination.relative_to(root).as_posix(): file for destination, file in found.items()
         }
+        for each in empty:
+            path = f"{each.relative_to(root).as_posix()}/"
+            files[path] = snapshot.CodeFile(path, 0, executable=False)
         _require_few(root, files.values())
         return cls(
             root,
@@ -80,6 +89,7 @@ class Parcel:
                 destination.relative_to(root).as_posix(): file
                 for destination, file in sources.items()
             },
+            list(dict.fromkeys(warnings)),
         )
 
     def pieces(self) -> Iterator[bytes]:

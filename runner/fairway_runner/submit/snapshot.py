@@ -11,7 +11,7 @@ import hashlib
 import os
 import shutil
 import threading
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
@@ -19,9 +19,13 @@ from typing import TYPE_CHECKING
 
 from fairway_core.findings import UserError
 from fairway_runner.jobs.confined import NEVER
+from fairway_runner.jobs.walk import left_out, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from fairway_core.findings import Finding
+    from fairway_runner.jobs.walk import Found
 
 MOST_FILES = 20_000
 MOST_BYTES = 256 * 2**20
@@ -30,21 +34,36 @@ MOST_BYTES = 256 * 2**20
 @dataclass(frozen=True)
 class CodeFile:
     """One file: its path below the code's folder with `/`, size in bytes, whether executable, and
-    when it was last changed, in nanoseconds."""
+    when it was last changed, in nanoseconds. A path that ends with `/` is an empty folder's."""
 
     path: str
     size: int
     executable: bool
     changed: int = 0
 
+    @property
+    def is_folder(self) -> bool:
+        """Whether it is an empty folder."""
+        return self.path.endswith("/")
+
 
 @dataclass(frozen=True)
 class Code:
-    """The files of a folder in the order of their paths, and the digest of paths and contents."""
+    """The files of a folder, and the digest of their paths and contents."""
 
     folder: Path
-    files: tuple[CodeFile, ...]
+    files: Sequence[CodeFile]
     digest: str
+    warnings: Sequence[Finding] = ()
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The files of a folder in the order of their paths, and what a person should hear of others
+    there."""
+
+    files: Sequence[CodeFile]
+    warnings: Sequence[Finding]
 
 
 def collect(folder: Path, exclude: Sequence[str] = ()) -> Code:
@@ -52,21 +71,35 @@ def collect(folder: Path, exclude: Sequence[str] = ()) -> Code:
 
     `exclude` are shell patterns, matched against each path below the folder and each name.
     """
-    files = listed(folder, exclude)
-    return Code(folder, tuple(files), _digest(folder, files))
+    found = listed(folder, exclude)
+    return Code(folder, found.files, _digest(folder, found.files), found.warnings)
 
 
-def listed(folder: Path, exclude: Sequence[str] = ()) -> list[CodeFile]:
-    """The files of the same code, in the order of their paths; none of them is read."""
+def listed(folder: Path, exclude: Sequence[str] = ()) -> Listing:
+    """The files of the same code; none of them is read."""
+    patterns = (*NEVER, *exclude)
+
+    def leaves_out(path: str, entry: os.DirEntry[str]) -> bool:
+        return any(fnmatch(entry.name, each) or fnmatch(path, each) for each in patterns)
+
     files: list[CodeFile] = []
+    others: list[Found] = []
     total = 0
-    for file in _walk(folder, "", (*NEVER, *exclude)):
-        files.append(file)
-        total += file.size
-        if len(files) > MOST_FILES or total > MOST_BYTES:
-            _refuse(folder, files)
+    try:
+        for each in walk(folder, leaves_out):
+            if (status := each.status) is None or not (each.is_file or each.is_folder):
+                others.append(each)
+                continue
+            size = 0 if each.is_folder else status.st_size
+            is_executable = each.is_file and bool(status.st_mode & 0o100)
+            files.append(CodeFile(each.path, size, is_executable, status.st_mtime_ns))
+            total += size
+            if len(files) > MOST_FILES or total > MOST_BYTES:
+                _refuse(folder, files)
+    except OSError as error:
+        raise _unreadable(folder, Path(error.filename), error) from None
     files.sort(key=lambda file: file.path)
-    return files
+    return Listing(files, left_out(others, "the code"))
 
 
 def snapshot(code: Code, store: Path) -> Path:
@@ -96,6 +129,9 @@ def _take(code: Code, store: Path) -> Path:
     try:
         for file in code.files:
             copy = draft / file.path
+            if file.is_folder:
+                copy.mkdir(parents=True, exist_ok=True)
+                continue
             copy.parent.mkdir(parents=True, exist_ok=True)
             clone.copy(code.folder / file.path, copy)
         try:
@@ -130,49 +166,20 @@ def in_use(store: Path, *, alone: bool = False) -> Iterator[None]:
         os.close(lock)
 
 
-def _walk(folder: Path, prefix: str, exclude: Sequence[str]) -> Iterator[CodeFile]:
-    try:
-        entries = list(os.scandir(folder))
-    except PermissionError as error:
-        hint = _leave_out(prefix.rstrip("/")) if prefix else f"see who owns it: ls -ld {folder}"
-        raise UserError.of("bad-code", f"{folder}: {error.strerror}", hint) from None
-    except FileNotFoundError:
-        if not prefix:
-            raise
-        return  # it is gone since its name was read
-    for entry in entries:
-        path = prefix + entry.name
-        if any(fnmatch(entry.name, pattern) or fnmatch(path, pattern) for pattern in exclude):
-            continue
-        if entry.is_dir(follow_symlinks=False):
-            yield from _walk(Path(entry.path), path + "/", exclude)
-        elif _is_file(entry, path):
-            with suppress(FileNotFoundError):  # as above
-                status = entry.stat()
-                is_executable = bool(status.st_mode & 0o100)
-                yield CodeFile(path, status.st_size, is_executable, status.st_mtime_ns)
-
-
-def _is_file(entry: os.DirEntry[str], path: str) -> bool:
-    try:
-        return entry.is_file()
-    except OSError as error:  # a link without end, or to where nobody may look
-        message = f"{entry.path}: {error.strerror}"
-        raise UserError.of("bad-code", message, _leave_out(path)) from None
-
-
-def _leave_out(path: str) -> str:
-    return f'leave it out: code: {{exclude: ["{path}"]}}'
+def _unreadable(folder: Path, path: Path, error: OSError) -> UserError:
+    hint = f"see who owns it: ls -ld {folder}"
+    if path != folder:
+        hint = f'leave it out: code: {{exclude: ["{path.relative_to(folder)}"]}}'
+    return UserError.of("bad-code", f"{path}: {error.strerror}", hint)
 
 
 def _digest(folder: Path, files: Sequence[CodeFile]) -> str:
     digest = hashlib.sha256()
     for file in files:
         try:
-            content = (folder / file.path).read_bytes()
+            content = b"" if file.is_folder else (folder / file.path).read_bytes()
         except OSError as error:
-            message = f"{folder / file.path}: {error.strerror}"
-            raise UserError.of("bad-code", message, _leave_out(file.path)) from None
+            raise _unreadable(folder, folder / file.path, error) from None
         kind = "x" if file.executable else "-"
         digest.update(f"{kind} {len(content)} {file.path}\0".encode("utf-8", "surrogateescape"))
         digest.update(content)

@@ -218,6 +218,7 @@ def prepare(
     sweep = job_file.sweep()
     whole = job.model_copy(update={"sweep": sweep.section if sweep else None})
     record = _record(job_file, job, target, plan)
+    warnings += collected.warnings
     return Prepared(whole, plan, collected, files, record, secrets, warnings)
 
 

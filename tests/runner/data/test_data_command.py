@@ -66,6 +66,26 @@ def test_a_folder_goes_there_and_back(
         assert (code, json.loads(out)["files"], json.loads(out)["unchanged"]) == (0, [], 3)
 
 
+def test_links_are_followed_and_what_storage_cannot_hold_is_named(
+    folder: Path, prefix: str, fairway: RunFairway
+) -> None:
+    (folder / "src" / "empty").mkdir(parents=True)
+    (folder / "more").mkdir()
+    (folder / "more" / "a.txt").write_text("a")
+    (folder / "src" / "class").symlink_to("../more")
+    (folder / "src" / "gone").symlink_to("nothing")
+    words = ("data", "put", "src", f"sim:datasets/{prefix}", "--json")
+    code, out, err = fairway(folder, *words)
+    assert code == 0, err
+    assert json.loads(out)["files"] == [f"{prefix}/class/a.txt"]
+    assert "gone (a link to nothing) [left-out]" in err
+    assert "empty/ [empty-folders]" in err
+    (folder / "src" / "loop").symlink_to(".")
+    code, _, err = fairway(folder, *words)
+    assert code == 2
+    assert "src/loop: it leads back" in err
+
+
 def test_one_file_has_the_name_that_it_is_given(
     folder: Path, prefix: str, fairway: RunFairway
 ) -> None:

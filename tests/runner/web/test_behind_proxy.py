@@ -346,6 +346,10 @@ def test_a_submitter_takes_nothing_but_the_project_from_the_server(
         answer = client.post("/api/v1/check", json={"job": job, **asked}, headers=OURS)
         assert answer.status_code == 403
         assert "your role does not let you submit code from elsewhere" in answer.text
+    (tmp_path / "linked").symlink_to(outside)
+    answer = client.post("/api/v1/check", json={"job": JOB, **asked}, headers=OURS)
+    assert answer.status_code == 403
+    assert "your role does not let you follow the link linked" in answer.text
     client = sign_in("Operator")
     assert client.post("/api/v1/check", json={"job": JOB}, headers=OURS).is_success
 

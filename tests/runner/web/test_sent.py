@@ -77,7 +77,22 @@ def test_only_what_is_missing_is_wanted(client: TestClient, store: RunStore) -> 
 @pytest.mark.parametrize(
     "path",
     [
-        *("", "/etc/passwd", "../a", "a/../../b", "a//b", "./a", "a/.", "a\0", "a\n", "\ud800"),
+        *(
+            "",
+            "/",
+            "a//",
+            "../",
+            ".git/",
+            "/etc/passwd",
+            "../a",
+            "a/../../b",
+            "a//b",
+            "./a",
+            "a/.",
+            "a\0",
+            "a\n",
+            "\ud800",
+        ),
         *(".git/config", "a/.git/config", ".fairway/x", "x/__pycache__/y", "a.pyc"),
         *("a" * 300, "a/" * 600 + "a", "a/" * 50 + "a"),
     ],
@@ -112,6 +127,9 @@ def test_paths_that_lead_elsewhere(client: TestClient, project: Path, path: str)
         ([_line([["a", 0, False], ["a", 0, False]])], "twice, or a file and a folder"),
         ([_line([["a", 0, False], ["a/b", 0, False]])], "twice, or a file and a folder"),
         ([_line([["a/b", 0, False], ["a", 0, False]])], "twice, or a file and a folder"),
+        ([_line([["a", 0, False], ["a/", 0, False]])], "twice, or a file and a folder"),
+        ([_line([["a", 0, False], ["a/b/", 0, False]])], "twice, or a file and a folder"),
+        ([_line([["a/", 1, False]]), b"x"], "it does not list its files"),
     ],
 )
 def test_what_is_no_code(client: TestClient, pieces: list[bytes], message: str) -> None:

@@ -74,6 +74,20 @@ def test_the_laptops_code_runs(
     assert not list((store.base / "sent").glob("*/.*"))
 
 
+def test_its_linked_and_empty_folders_are_there_too(
+    send: Ask, laptop: Path, store: RunStore, tmp_path: Path
+) -> None:
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "word.txt").write_text("linked\n")
+    (laptop / "lib").symlink_to(tmp_path / "lib")
+    (laptop / "out" / "deep").mkdir(parents=True)
+    words = ("-s", "command=cat lib/word.txt; ls -F out", "--run-id", "hello-a")
+    (laptop / "gone").symlink_to("nothing")
+    code, _, said = send("job.yaml", *words)
+    assert (code, said.count("gone (a link to nothing) [left-out]")) == (0, 1)
+    assert _log(store, "hello-a") == "linked\ndeep/\n"
+
+
 def test_a_job_is_watched_to_its_end(send: Ask, store: RunStore) -> None:
     words = ["job.yaml", "--watch", "--run-id", "hello-a"]
     code, printed, said = send(*words, "-s", "command=cat word.txt; exit 3")

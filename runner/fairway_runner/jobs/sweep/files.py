@@ -3,18 +3,20 @@ their names alone."""
 
 from __future__ import annotations
 
-import os
 import re
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_core.documents import FieldError
 from fairway_core.yaml_text import unfit_character
-from fairway_runner.jobs.confined import require_relative
+from fairway_runner.jobs.confined import require_inside, require_relative
 from fairway_runner.jobs.sweep.axes import MOST_POINTS
+from fairway_runner.jobs.walk import walk
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterable, Iterator, Sequence
 
     from fairway_runner.jobs.params import ParamValue
@@ -33,7 +35,7 @@ def matching_names(pattern: str, names: Iterable[str], where: str) -> list[str]:
     matches the files of a folder; FieldError where there is none, too many, or a name that no
     command can have. `where` says in the message whose names they are."""
     parts = _parts(pattern)
-    found = sorted(name for name in names if _fits(parts, name.split("/")))
+    found = sorted(name for name in names if len(parts) in _reached(parts, name))
     if len(found) > MOST_POINTS:
         message = f"`{pattern}` matches {len(found):,} files of {where}"
         raise FieldError(message, f"use a narrower pattern, for at most {MOST_POINTS:,}")
@@ -42,16 +44,17 @@ def matching_names(pattern: str, names: Iterable[str], where: str) -> list[str]:
     return _fit_for_use(found)
 
 
-def _fits(parts: Sequence[str], names: Sequence[str]) -> bool:
-    """Whether the parts of a pattern match those of a path."""
-    if not parts or not names:
-        return not parts and not names
-    part, rest = parts[0], parts[1:]
-    if part == "**":
-        if _fits(rest or ["*"], names):
-            return True
-        return not names[0].startswith(".") and _fits(parts, names[1:])
-    return _fits_one(part, names[0]) and _fits(rest, names[1:])
+def _reached(parts: Sequence[str], path: str) -> set[int]:
+    """With which parts of a pattern it can go on behind a path; `len(parts)`: it matches."""
+    at = {0}
+    for name in path.split("/"):
+        at |= {each + 1 for each in at if each < len(parts) and parts[each] == "**"}
+        at = {
+            each + (parts[each] != "**")
+            for each in at
+            if each < len(parts) and _fits_one(parts[each], name)
+        }
+    return at
 
 
 def _fits_one(part: str, name: str) -> bool:
@@ -64,18 +67,23 @@ def matching_files(pattern: str, folder: Path) -> list[str]:
     """The sorted paths, relative to `folder` or absolute as the pattern is.
 
     Patterns are the shell's: `*`, `?` and `[…]` leave out names that begin with a point.
-    `**` is any number of folders, but neither those nor symbolic links to folders: what
-    lies elsewhere is reached by saying so. Raises FieldError where nothing matches, where
-    a folder cannot be read, and for more files than a sweep may have.
+    `**` is any number of folders, but not those. Links are followed. Raises FieldError where
+    nothing matches, where something cannot be read, and for more files than a sweep may have.
     """
     require_relative(pattern)
     absolute = pattern.startswith("/")
-    top = "/" if absolute else f"{folder}/"
     parts = _parts(pattern)
+    top, prefix = Path("/") if absolute else folder, ""
+    while len(parts) > 1 and not _is_pattern(parts[0]):
+        name, *parts = parts
+        top, prefix = top / name, f"{prefix}{name}/"
+        if top.is_symlink():
+            require_inside(top, prefix)
     found: set[str] = set()
     try:
-        for path in _matches(top, "", parts):
-            found.add(path)
+        for each in walk(top, partial(_leads_nowhere, parts)) if top.is_dir() else ():
+            if each.is_file:
+                found.add(prefix + each.path)
             if len(found) > MOST_POINTS:
                 message = f"`{pattern}` matches more than {MOST_POINTS:,} files"
                 raise FieldError(message, "use a narrower pattern")
@@ -90,12 +98,20 @@ def matching_files(pattern: str, folder: Path) -> list[str]:
 
 def _parts(pattern: str) -> list[str]:
     parts = [part for part in pattern.split("/") if part not in ("", ".")]
-    # Several `**` in a row are one.
-    return [
+    # Several `**` in a row are one, and one at the end has every file.
+    parts = [
         part
         for part, last in zip(parts, ["", *parts], strict=False)
         if part != "**" or last != part
     ]
+    return [*parts, "*"] if parts[-1:] == ["**"] else parts
+
+
+def _leads_nowhere(parts: Sequence[str], path: str, entry: os.DirEntry[str]) -> bool:
+    """Whether the pattern matches neither the entry nor anything below it."""
+    reached = _reached(parts, path)
+    end = len(parts)
+    return not any(each < end if entry.is_dir() else each == end for each in reached)
 
 
 def _fit_for_use(paths: list[str]) -> list[str]:
@@ -107,31 +123,3 @@ def _fit_for_use(paths: list[str]) -> list[str]:
 
 def _is_pattern(part: str) -> bool:
     return re.search(r"[*?\[]", part) is not None
-
-
-def _matches(top: str, folder: str, parts: Sequence[str]) -> Iterator[str]:
-    """The files below `top + folder`, as paths below `top`."""
-    part, rest = parts[0], parts[1:]
-    if part == "**":
-        yield from _matches(top, folder, rest or ["*"])
-        for entry in _entries(top, folder):
-            if entry.is_dir(follow_symlinks=False) and not entry.name.startswith("."):
-                yield from _matches(top, f"{folder}{entry.name}/", parts)
-    elif not _is_pattern(part):
-        yield from _step(top, folder + part, rest)
-    else:
-        for entry in _entries(top, folder):
-            if _fits_one(part, entry.name):
-                yield from _step(top, folder + entry.name, rest)
-
-
-def _step(top: str, path: str, rest: Sequence[str]) -> Iterator[str]:
-    if rest and os.path.isdir(top + path):  # noqa: PTH112 - pathlib would normalise each path
-        yield from _matches(top, f"{path}/", rest)
-    elif not rest and os.path.isfile(top + path):  # noqa: PTH113
-        yield path
-
-
-def _entries(top: str, folder: str) -> list[os.DirEntry[str]]:
-    with os.scandir(top + folder) as entries:
-        return list(entries)

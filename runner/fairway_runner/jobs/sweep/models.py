@@ -152,7 +152,8 @@ class FilesOfInput(Model):
     input: Identifier
     """Name of the input under `inputs:`."""
     pattern: NamePattern = "**/*"
-    """Which of its files, as a shell pattern below the input; `**` is any depth of folders."""
+    """Which of its files, as a shell pattern below the input; `**` is any depth of folders,
+    linked ones too."""
 
 
 class Shards(Model):

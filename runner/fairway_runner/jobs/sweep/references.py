@@ -35,10 +35,11 @@ def _reference(value: str) -> str:
 
 
 FilePattern = Annotated[str, AfterValidator(_pattern)]
-"""A shell pattern, relative to the job's folder or absolute; `**` is any depth of folders."""
+"""A shell pattern, relative to the job's folder or absolute; `**` is any depth of folders,
+linked ones too."""
 
 NamePattern = Annotated[str, AfterValidator(_name_pattern)]
-"""A shell pattern of names below a folder; `**` is any depth of folders."""
+"""A shell pattern of names below a folder; `**` is any depth of folders, linked ones too."""
 
 FunctionReference = Annotated[str, AfterValidator(_reference)]
 """`module:function`; the module lies in the job's folder."""
