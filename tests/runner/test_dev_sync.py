@@ -147,6 +147,20 @@ def test_a_folder_that_cannot_be_read_changes_nothing(
     assert not sync.send()
 
 
+def test_what_git_ignores_is_not_copied_by_who_attaches_later_either(
+    make_run: MakeRun, code: Path, node: Path
+) -> None:
+    subprocess.run(["git", "init", "-q", str(code)], check=True)
+    (code / ".gitignore").write_text("*.env\n")
+    run = make_run("dev-a")
+    Known.of(code, [], gitignore=True).write(run)
+    (code / "secret.env").write_text("x")
+    (code / "b.py").write_text("b")
+    known = Known.read(run)
+    assert known is not None
+    assert list(Sync(There.of(run, node), known).send().written) == ["b.py"]
+
+
 def test_what_goes_while_the_folder_is_read_is_left_out(
     make_run: MakeRun, code: Path, node: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -198,9 +212,9 @@ def test_a_slow_copy_is_no_slow_look(
     clock = [0.0]
     real = snapshot.listed
 
-    def listed(*given: Any) -> Any:
+    def listed(*given: Any, **more: Any) -> Any:
         clock[0] += 2
-        return real(*given)
+        return real(*given, **more)
 
     class Slow(Beside):
         """A session behind a slow line."""

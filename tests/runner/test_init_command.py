@@ -24,6 +24,7 @@ from fairway_core.documents import load
 from fairway_core.environment import load_environment, read_environment
 from fairway_core.findings import UserError
 from fairway_core.project import Project
+from fairway_runner.jobs.job_file import load_job
 from fairway_runner.starter import Settings, write_project
 from fairway_runner.starter.answers import of_account
 from fairway_runner.starter.project import name_from, project_files
@@ -73,6 +74,18 @@ def test_a_project_is_whole(home: Path) -> None:
     assert load_environment(Path("lab/environments/lab.yaml")).name == "lab"
     (local,) = load(Path("lab/fairway.yaml"), Project).targets
     assert local.mounts == {"data": "data"}
+
+
+def test_the_job_leaves_out_what_git_ignores_where_there_is_git(home: Path) -> None:
+    known = {}
+    for folder in ("plain", "scratch/lab", "new/lab"):
+        assert _init(folder, "--name", "lab").exit_code == 0
+        data = load_job(Path(folder, "jobs/classify/job.yaml")).document.data
+        known[folder] = data.get("code") if isinstance(data, dict) else None
+        if folder == "plain":
+            subprocess.run(["git", "init", "-q"], check=True)
+            Path(".gitignore").write_text("scratch/\n")
+    assert known == {"plain": None, "scratch/lab": None, "new/lab": {"gitignore": True}}
 
 
 def test_names_and_regions_are_taken_as_given(home: Path) -> None:

@@ -100,7 +100,11 @@ def begin(wanted: Wanted, target: Target, store: RunStore) -> tuple[Run, Sequenc
         hint = "its nodes have separate copies of the code, which cannot be kept in sync: --nodes 1"
         raise UserError.of("not-supported", message, hint)
     # Before the code is collected: what changes from now on is sent.
-    known = Known.of(job_file.folder / job.code.path, job.code.exclude)
+    known = Known.of(
+        job_file.folder / job.code.path,
+        job.code.exclude,
+        gitignore=job.code.gitignore is True,
+    )
     prepared = prepare(job_file, target, store)
     run = start(prepared, store)
     known.write(run)

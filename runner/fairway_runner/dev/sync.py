@@ -61,11 +61,13 @@ class Known:
     folder: Path
     exclude: tuple[str, ...]
     files: Mapping[str, Stamp]
+    gitignore: bool = False
 
     @classmethod
-    def of(cls, folder: Path, exclude: Sequence[str]) -> Known:
+    def of(cls, folder: Path, exclude: Sequence[str], *, gitignore: bool = False) -> Known:
         """As the folder is now."""
-        return cls(folder.resolve(), tuple(exclude), _stamps(folder, exclude))
+        files = _stamps(folder, exclude, gitignore=gitignore)
+        return cls(folder.resolve(), tuple(exclude), files, gitignore)
 
     @classmethod
     def read(cls, run: RunFolder) -> Known | None:
@@ -76,7 +78,8 @@ class Known:
                 path: (int(size), int(changed), bool(executable))
                 for path, (size, changed, executable) in fields.facts["files"].items()
             }
-            return cls(Path(fields.text("folder")), fields.texts("exclude"), files)
+            ignores = fields.facts["gitignore"] is True
+            return cls(Path(fields.text("folder")), fields.texts("exclude"), files, ignores)
         except FileNotFoundError:
             return None
         except (UserError, Unfit, KeyError, TypeError, ValueError, AttributeError):
@@ -87,7 +90,8 @@ class Known:
 
     def write(self, run: RunFolder) -> None:
         """Keeps it in the run's folder."""
-        facts = {"folder": str(self.folder), "exclude": self.exclude, "files": self.files}
+        facts: dict[str, Any] = {"folder": str(self.folder), "exclude": self.exclude}
+        facts |= {"files": self.files, "gitignore": self.gitignore}
         record.write_json(run.folder / _KNOWN, facts)
 
 
@@ -105,12 +109,12 @@ class Sync:
     def look(self) -> tuple[Changes, dict[str, Stamp]]:
         """What differs now, and the folder's files. UserError where it is more than code, or
         cannot be read."""
-        began = time.monotonic()
+        began, known = time.monotonic(), self.known
         try:
-            now = _stamps(self.known.folder, self.known.exclude)
+            now = _stamps(known.folder, known.exclude, gitignore=known.gitignore)
         finally:
             self.took = time.monotonic() - began
-        before = self.known.files
+        before = known.files
         written = [path for path, stamp in now.items() if before.get(path) != stamp]
         return Changes(written, [path for path in before if path not in now]), now
 
@@ -151,10 +155,10 @@ def take_turn(run: RunFolder) -> int | None:
     return record.try_lock(run.folder / _LOCK)
 
 
-def _stamps(folder: Path, exclude: Sequence[str]) -> dict[str, Stamp]:
+def _stamps(folder: Path, exclude: Sequence[str], *, gitignore: bool) -> dict[str, Stamp]:
     return {
         file.path: (file.size, file.changed, file.executable)
-        for file in listed(folder, exclude).files
+        for file in listed(folder, exclude, gitignore=gitignore).files
         if not file.is_folder
     }
 

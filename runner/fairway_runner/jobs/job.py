@@ -158,12 +158,20 @@ class Code(Model):
     leads back to a folder that it lies in is an error, and so is one that leads out of the project,
     for a Submitter of `fairway serve`. Empty folders are kept. A warning names what cannot be
     copied: links to nothing, sockets, pipes, devices.
+
+    Always left out, in any folder: `.git`, `.fairway`, `.venv`, `venv`, `__pycache__`, `*.pyc`,
+    `.ipynb_checkpoints`, `node_modules`, `cdktf.out`, `.terraform`, `.mypy_cache`, `.pytest_cache`
+    and `.ruff_cache`. What Git ignores is left out with `gitignore: true`: Git says which files
+    that are, by every `.gitignore`, `.git/info/exclude` and your own `core.excludesFile`.
     """
 
     path: Annotated[str, Field(min_length=1)] = "."
     """The folder, relative to the job file's folder."""
     exclude: tuple[str, ...] = ()
     """Shell patterns of files and folders to leave out."""
+    gitignore: bool | None = None
+    """Whether to leave out what Git ignores, in a work tree. Without this field a warning names
+    such files; `false` says that they are meant."""
 
 
 class Output(Model):

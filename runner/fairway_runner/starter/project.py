@@ -17,6 +17,7 @@ from fairway_runner.starter import sections
 from fairway_runner.starter.answers import Answers, validated
 from fairway_runner.starter.github import workflows
 from fairway_runner.starter.source import WHEELS, Source, installed_source
+from fairway_runner.submit.git import keeps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -126,9 +127,10 @@ def name_from(folder: Path) -> str:
     return name if len(name) > 1 else "lab"
 
 
-def project_files(settings: Settings) -> Iterator[tuple[Path, bytes]]:
-    """Each file of the project, by its path in it, with its content."""
-    replacements = settings.replacements()
+def project_files(settings: Settings, *, in_git: bool) -> Iterator[tuple[Path, bytes]]:
+    """Each file of the project, by its path in it, with its content; `in_git` is whether it lies in
+    a work tree."""
+    replacements = {**settings.replacements(), "GITIGNORE": "" if in_git else "# "}
     for file in sorted(_FILES.rglob(f"*{_SUFFIX}")):
         parts = [_RENAMED.get(part, part) for part in file.relative_to(_FILES).parts]
         parts[-1] = parts[-1].removesuffix(_SUFFIX)
@@ -150,7 +152,7 @@ def write_project(folder: Path, settings: Settings) -> list[Path]:
 
     Raises UserError, and writes nothing, where a file is there already or cannot be written.
     """
-    files = dict(project_files(settings))
+    files = dict(project_files(settings, in_git=keeps(folder)))
     taken = dict.fromkeys(filter(None, (_in_the_way(folder, path) for path in files)))
     if taken:
         there = ", ".join(map(str, taken))

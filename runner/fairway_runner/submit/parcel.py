@@ -55,9 +55,10 @@ class Parcel:
         sources: dict[Path, Path] = {}
         folders, empty, warnings = [job_file.folder], list[Path](), list[Finding]()
         for job in jobs:
-            folder, exclude = _code_of(job)
+            folder, exclude, gitignore = _code_of(job)
             folders.append(folder)
-            listing = snapshot.listed(folder, exclude)
+            with job.document.locating():
+                listing = snapshot.listed(folder, exclude, gitignore=gitignore)
             warnings += listing.warnings
             for file in listing.files:
                 if file.is_folder:
@@ -137,8 +138,8 @@ def digest_of(piece: bytes) -> str:
     return hashlib.sha256(piece).hexdigest()
 
 
-def _code_of(job: JobFile) -> tuple[Path, Sequence[str]]:
-    """The folder of a job's code, and what of it is left out."""
+def _code_of(job: JobFile) -> tuple[Path, Sequence[str], bool | None]:
+    """The folder of a job's code, what of it is left out, and whether what Git ignores is too."""
     data = job.document.data
     section = data.get("code") if isinstance(data, dict) else None
     section = section if isinstance(section, dict) else {}
@@ -154,7 +155,9 @@ def _code_of(job: JobFile) -> tuple[Path, Sequence[str]]:
         hint = "write the folder of the code relative to the job file, for example `path: src`"
         raise _at(job, message, hint)
     words = exclude if isinstance(exclude, list) else []
-    return folder, [each for each in words if isinstance(each, str)]
+    gitignore = section.get("gitignore")
+    gitignore = gitignore if isinstance(gitignore, bool) else None
+    return folder, [each for each in words if isinstance(each, str)], gitignore
 
 
 def _at(job: JobFile, message: str, hint: str) -> UserError:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import platform
-import subprocess
 from typing import TYPE_CHECKING, Any
 
 import fairway_core
 from fairway_runner.jobs.sent import known_git
+from fairway_runner.submit.git import ask
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -71,15 +71,5 @@ def _sha256(text: str) -> str:
 
 def _git(folder: Path, *arguments: str) -> str:
     """What git says of the folder; "" where it is no repository or git is not there."""
-    try:
-        done = subprocess.run(
-            ["git", "-c", "safe.bareRepository=explicit", "-C", str(folder), *arguments],
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=20,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout if done.returncode == 0 else ""
+    done = ask(folder, *arguments)
+    return "" if done is None or done.returncode else done.stdout.decode("utf-8", "replace")

@@ -17,14 +17,14 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_core.findings import UserError
+from fairway_core.findings import Finding, UserError
 from fairway_runner.jobs.confined import NEVER
 from fairway_runner.jobs.walk import left_out, walk
+from fairway_runner.submit.git import Ignored, ignored_yet_sent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from fairway_core.findings import Finding
     from fairway_runner.jobs.walk import Found
 
 MOST_FILES = 20_000
@@ -66,21 +66,25 @@ class Listing:
     warnings: Sequence[Finding]
 
 
-def collect(folder: Path, exclude: Sequence[str] = ()) -> Code:
+def collect(folder: Path, exclude: Sequence[str] = (), *, gitignore: bool | None = False) -> Code:
     """The code in a folder; UserError where it is too large to be only code.
 
     `exclude` are shell patterns, matched against each path below the folder and each name.
+    `gitignore` is whether what Git ignores is left out; with None a warning names it instead.
     """
-    found = listed(folder, exclude)
+    found = listed(folder, exclude, gitignore=gitignore)
     return Code(folder, found.files, _digest(folder, found.files), found.warnings)
 
 
-def listed(folder: Path, exclude: Sequence[str] = ()) -> Listing:
+def listed(folder: Path, exclude: Sequence[str] = (), *, gitignore: bool | None = False) -> Listing:
     """The files of the same code; none of them is read."""
     patterns = (*NEVER, *exclude)
+    ignored = Ignored(folder) if gitignore else None
 
     def leaves_out(path: str, entry: os.DirEntry[str]) -> bool:
-        return any(fnmatch(entry.name, each) or fnmatch(path, each) for each in patterns)
+        if any(fnmatch(entry.name, each) or fnmatch(path, each) for each in patterns):
+            return True
+        return ignored is not None and ignored(path, entry)
 
     files: list[CodeFile] = []
     others: list[Found] = []
@@ -99,7 +103,13 @@ def listed(folder: Path, exclude: Sequence[str] = ()) -> Listing:
     except OSError as error:
         raise _unreadable(folder, Path(error.filename), error) from None
     files.sort(key=lambda file: file.path)
-    return Listing(files, left_out(others, "the code"))
+    if ignored is not None and ignored.paths and all(each.is_folder for each in files):
+        message, hint = f"Git ignores all of {folder}", "leave out `code.gitignore`"
+        raise UserError([Finding("bad-code", message, hint, "code.gitignore")])
+    warnings = left_out(others, "the code")
+    if gitignore is None:
+        warnings += ignored_yet_sent(folder, [each.path for each in files])
+    return Listing(files, warnings)
 
 
 def snapshot(code: Code, store: Path) -> Path:

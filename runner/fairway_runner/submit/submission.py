@@ -20,6 +20,7 @@ from fairway_runner.jobs import mounts
 from fairway_runner.jobs.confined import require_code
 from fairway_runner.jobs.launcher import Launchers, render_release, render_setup
 from fairway_runner.jobs.params import changed_numbers
+from fairway_runner.jobs.sent import known_git
 from fairway_runner.jobs.unused_params import ParamUse
 from fairway_runner.runs import fallback
 from fairway_runner.runs.steps import require_one_job
@@ -208,7 +209,10 @@ def prepare(
     if asks:
         engine.require(job, plan.needs)
     secrets = secret_values(job.secrets, os.environ, location)
-    collected = code.collect(folder, job.code.exclude)
+    # What was sent or kept here was chosen where it came from.
+    gitignore = job.code.gitignore if code_folder is None and known_git() is None else False
+    with job_file.document.locating():
+        collected = code.collect(folder, job.code.exclude, gitignore=gitignore)
     files = {
         "job.yaml": job_file.document.text.source,
         "job.json": job.model_dump_json(indent=1, by_alias=True),

@@ -1,0 +1,157 @@
+"""`code: {gitignore: true}`: what Git ignores stays here, by what git itself says."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fairway_core.findings import UserError
+from fairway_runner.jobs.confined import NEVER
+from fairway_runner.jobs.job_file import load_job
+from fairway_runner.runs.store import RunStore
+from fairway_runner.submit import snapshot
+from fairway_runner.submit.parcel import Parcel
+from fairway_runner.submit.submission import prepare
+from fairway_runner.targets.lookup import find_target
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fairway_core.findings import Finding
+    from fairway_core.target import Target
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def git(folder: Path, *words: str) -> None:
+    settings = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+    subprocess.run(["git", "-C", str(folder), *settings, *words], check=True)
+
+
+def write(folder: Path, *paths: str, **files: str) -> None:
+    for path in paths:
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text("x")
+    if files:
+        (folder / ".gitignore").write_text(files["gitignore"])
+
+
+def kept(folder: Path, *, exclude: Sequence[str] = (".gitignore",)) -> list[str]:
+    return [each.path for each in snapshot.listed(folder, exclude, gitignore=True).files]
+
+
+@pytest.fixture
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A work tree with rules of each kind."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    (tmp_path / ".gitconfig").write_text("[core]\n  excludesFile = ~/own\n")
+    (tmp_path / "own").write_text("*.swp\n")
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    git(tree, "init", "-q")
+    write(tree, gitignore="data/*\n!data/keep.txt\nsecret.env\n*.log\nwhole/\n")
+    (tree / ".git/info/exclude").write_text("mine\n")
+    write(tree, "a.py", "secret.env", "data/big", "data/keep.txt", "mine", "b.swp", "tracked.log")
+    write(tree, "whole/x", "sub/secret.env", "sub/run.log", "sub/deep/x", "sub/deep/y", "sub/é z")
+    (tree / "sub/.gitignore").write_text("!run.log\n/deep/y\n")
+    git(tree, "add", "--force", "tracked.log")
+    return tree
+
+
+def test_each_rule_of_git_counts(tree: Path) -> None:
+    named = ["a.py", "data/keep.txt", "sub/deep/x", "sub/run.log", "sub/é z", "tracked.log"]
+    assert kept(tree) == named
+    assert kept(tree, exclude=[".gitignore", "sub"]) == ["a.py", "data/keep.txt", "tracked.log"]
+
+
+def test_a_folder_below_the_repository_has_its_rules_too(tree: Path) -> None:
+    assert kept(tree / "sub") == ["deep/x", "run.log", "é z"]
+
+
+def test_only_tracked_files_of_an_ignored_folder_are_kept(tree: Path) -> None:
+    write(tree, "whole/deep/y")
+    for folder in (tree / "whole", tree / "whole/deep"):
+        with pytest.raises(UserError) as caught:
+            kept(folder)
+        (finding,) = caught.value.findings
+        assert (finding.id, finding.path) == ("bad-code", "code.gitignore")
+    git(tree, "add", "--force", "whole/deep/y")
+    assert kept(tree / "whole") == ["deep/y"]
+    assert kept(tree / "whole/deep") == ["y"]
+
+
+def test_a_linked_folder_and_a_repository_within_have_their_own_rules(tree: Path) -> None:
+    for name in ("nested", "outside"):
+        write(tree.parent / name, "x.tmp", "secret.env")
+    (tree.parent / "nested").rename(tree / "nested")
+    git(tree / "nested", "init", "-q")
+    write(tree / "nested", gitignore="*.tmp\n")
+    (tree / "link").symlink_to("sub/deep")
+    (tree / "away").symlink_to(tree.parent / "outside")
+    found = [each for each in kept(tree) if each.split("/")[0] in ("nested", "link", "away")]
+    assert found == ["away/secret.env", "away/x.tmp", "link/x", "nested/secret.env"]
+
+
+def test_a_program_that_a_repository_names_is_not_run(tree: Path) -> None:
+    git(tree, "config", "core.fsmonitor", f"touch {tree.parent}/ran; false")
+    assert "a.py" in kept(tree)
+    assert not (tree.parent / "ran").exists()
+
+
+@pytest.mark.parametrize("path", ["", "/nowhere"])
+def test_without_a_work_tree_or_git_it_is_an_error_at_its_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    (tmp_path / "job.yaml").write_text("name: a\ncommand: x\ncode:\n  gitignore: true\n")
+    monkeypatch.chdir(tmp_path)
+    if path:
+        monkeypatch.setenv("PATH", path)
+    job = load_job(tmp_path / "job.yaml")
+    for prepared in (lambda: prepare(job, local(), RunStore.here()), lambda: Parcel.of(job)):
+        with pytest.raises(UserError) as caught:
+            prepared()
+        (finding,) = caught.value.findings
+        assert (finding.id, finding.path) == ("no-git", "code.gitignore")
+        assert finding.location is not None
+        assert finding.location.line == 4
+        assert str(tmp_path) in finding.message
+
+
+def local() -> Target:
+    return find_target("local")
+
+
+def warned(tree: Path, code: str = "") -> list[Finding]:
+    """What is said of files that Git ignores, beside the runs and before a job is sent."""
+    (tree / "job.yaml").write_text(f"name: a\ncommand: 'true'\n{code}")
+    job = load_job(tree / "job.yaml")
+    found = [each for each in prepare(job, local(), RunStore.here()).warnings if "Git" in str(each)]
+    assert [each for each in Parcel.of(job).warnings if "Git" in str(each)] == found
+    return found
+
+
+def test_ignored_files_that_are_sent_are_named_unless_they_are_meant(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tree)
+    (finding,) = warned(tree)
+    assert (finding.id, finding.severity, finding.path) == ("ignored-files", "warning", "code")
+    names = "b.swp, data/big, mine and 4 more"
+    assert finding.message == f"the code holds {names}, which Git ignores"
+    assert not warned(tree, "code: {gitignore: true}\n")
+    assert not warned(tree, "code: {gitignore: false}\n")
+    assert not warned(tree, 'code: {exclude: [b.swp, data, mine, secret.env, sub, whole, "*.log"]}')
+    assert not warned(tree / "whole")
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert not warned(tree)
+
+
+def test_what_is_never_sent_is_documented() -> None:
+    text = (DOCS / "job.md").read_text(encoding="utf-8")
+    (line,) = (each for each in text.split("\n\n") if each.startswith("Always left out"))
+    assert [each for each in NEVER if f"`{each}`" not in line] == []
