@@ -1,5 +1,6 @@
 """The layout of the project: source roots that shadow nothing, and imports that stay light."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -64,6 +65,39 @@ def test_the_public_names_come_without_cdktf_and_azure(repository: Path) -> None
     )
     loaded = {name.split(".")[0] for name in _run("-c", code, cwd=repository).split()}
     assert not loaded & {"cdktf", "jsii", "azure", "fairway_constructs", "fairway_stacks", "typer"}
+
+
+@pytest.mark.parametrize("name", ["VIRTUAL_ENV", "CONDA_PREFIX"])
+def test_the_demo_in_an_active_environment_trains_with_its_own_python(
+    repository: Path, tmp_path: Path, name: str
+) -> None:
+    copy, active = tmp_path / "copy", tmp_path / "active"
+    asks = "from fairway_runner.engines.local.machine import search_path; import shutil"
+    asks += "; print(shutil.which('python', path=search_path()))"
+    programs = {
+        "setup": "",
+        "synth": "",
+        "fairway": f"""case $1 in
+            submit) "{sys.executable}" -c "{asks}" >python; echo '{{"run_id": "digits-a"}}' ;;
+            logs) echo 'done: well' ;;
+        esac""",
+    }
+    for folder in (copy / "bin", copy / ".venv/bin", active / "bin"):
+        folder.mkdir(parents=True)
+    for program, text in programs.items():
+        (copy / "bin" / program).write_text(f"#!/usr/bin/env bash\n{text}\n")
+        (copy / "bin" / program).chmod(0o755)
+    for folder in (copy / ".venv", active):
+        (folder / "bin/python").symlink_to(sys.executable)
+    shutil.copy(repository / "bin/demo", copy / "bin/demo")
+    known = {key: value for key, value in os.environ.items() if key != "VIRTUAL_ENV"}
+    known |= {name: str(active), "PATH": f"{active}/bin:{os.environ['PATH']}"}
+    done = subprocess.run(
+        [copy / "bin/demo"], env=known, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert (copy / "python").read_text() == f"{copy}/.venv/bin/python\n"
+    assert "\n         . .venv/bin/activate" in done.stdout
 
 
 def test_the_setup_through_a_link_is_that_of_the_repository(
