@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -28,7 +28,8 @@ class LazyGroup(TyperGroup):
 
     The module of that name in PACKAGE holds a function `command`, whose docstring begins
     with that line, or a group of further commands, `app`, with that help. FOREIGN are names
-    that other programs have for these commands, JOB_COMMANDS those that read a job file.
+    that other programs have for these commands, each with what is typed here; JOB_COMMANDS are
+    those that read a job file.
     """
 
     PACKAGE: ClassVar[str]
@@ -45,8 +46,8 @@ class LazyGroup(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[Any, Any, list[str]]:
         """The command that the arguments name, which is imported now."""
-        if args and args[0] in self.FOREIGN:
-            _refuse(args[0], self.FOREIGN[args[0]])
+        if args and args[0] not in self.COMMANDS:
+            self._refuse_foreign(args[0])
         name, found, rest = super().resolve_command(ctx, args)
         if name is not None and name in self.COMMANDS:
             found = self.imported(name)
@@ -63,6 +64,17 @@ class LazyGroup(TyperGroup):
                 _refuse_field(command, option)
             raise
 
+    def _refuse_foreign(self, word: str) -> None:
+        """UserError for a name of other programs, which may be misspelt."""
+        from difflib import get_close_matches
+
+        near = get_close_matches(word, [*self.COMMANDS, *self.FOREIGN], 1)
+        if near and near[0] in self.FOREIGN:
+            from fairway_core.findings import UserError
+
+            message = f"there is no command `fairway {word}`"
+            raise UserError.of("unknown-command", message, f"type: {self.FOREIGN[near[0]]}")
+
     @classmethod
     def imported(cls, name: str) -> Any:
         """The whole command of that name."""
@@ -77,13 +89,6 @@ def command_of(name: str, function: Callable[..., Any]) -> Any:
     alone = typer.Typer(add_completion=False)
     alone.command(name)(function)
     return _ready(typer.main.get_command(alone))
-
-
-def _refuse(word: str, command: str) -> NoReturn:
-    from fairway_core.findings import UserError
-
-    message = f"there is no command `fairway {word}`"
-    raise UserError.of("unknown-command", message, f"type: fairway {command}")
 
 
 def _refuse_field(command: str, option: str) -> None:

@@ -14,6 +14,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+_DESTROY = (
+    "cdktf destroy NAME-compute\n"
+    "that keeps the data; docs/teardown.md says how the rest follows, in which order"
+)
+
+
 class Commands(LazyGroup):
     """Every command with the first line of its docstring, in the order of the help.
 
@@ -81,16 +87,18 @@ class Commands(LazyGroup):
         "schema": "Print the JSON schema of environment files or job files, for editors.",
     }
     FOREIGN: ClassVar = {
-        "run": "submit JOB",
-        "launch": "submit JOB",
-        "ps": "list",
-        "status": "list",
-        "queue": "list",
-        "stop": "cancel RUN",
-        "kill": "cancel RUN",
-        "attach": "logs --follow RUN",
-        "down": "pool resize TARGET 0",
-        "apply": "deploy",
+        **dict.fromkeys(("run", "launch"), "fairway submit JOB"),
+        **dict.fromkeys(("ps", "status", "queue"), "fairway list"),
+        **dict.fromkeys(("stop", "kill"), "fairway cancel RUN"),
+        "attach": "fairway logs --follow RUN",
+        "down": f"fairway pool resize TARGET 0, or to give up the machines: {_DESTROY}",
+        **dict.fromkeys(("destroy", "teardown", "undeploy"), _DESTROY),
+        "apply": "fairway deploy",
+        "diff": "fairway plan",
+        "validate": "fairway check, or for a job: fairway submit JOB --dry-run",
+        "graph": "fairway diagram",
+        "price": "fairway cost",
+        "help": "fairway --help",
     }
     JOB_COMMANDS: ClassVar = frozenset({"submit", "render", "sweep"})
 

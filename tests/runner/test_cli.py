@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fairway_cli.main import Commands, app
+from fairway_core.findings import UserError
 
 
 @pytest.mark.parametrize("name", Commands.COMMANDS)
@@ -88,6 +89,37 @@ def test_a_misspelt_command_is_answered_with_the_near_one() -> None:
     done = CliRunner().invoke(app, ["chek"])
     assert done.exit_code == 2
     assert "'check'" in done.output
+
+
+@pytest.mark.parametrize(
+    ("word", "answer"),
+    [
+        ("destroy", "cdktf destroy NAME-compute"),
+        ("destory", "cdktf destroy NAME-compute"),
+        ("teardown", "cdktf destroy NAME-compute"),
+        ("down", "fairway pool resize TARGET 0"),
+        ("hlep", "fairway --help"),
+        ("validate", "fairway check"),
+        ("diff", "fairway plan"),
+        ("graph", "fairway diagram"),
+        ("price", "fairway cost"),
+        ("run", "fairway submit JOB"),
+        ("launhc", "fairway submit JOB"),
+    ],
+)
+def test_a_word_of_another_program_is_answered_with_what_to_type(word: str, answer: str) -> None:
+    done = CliRunner().invoke(app, [word])
+    assert isinstance(done.exception, UserError)
+    (finding,) = done.exception.findings
+    assert finding.id == "unknown-command"
+    assert finding.hint.startswith(f"type: {answer}")
+
+
+@pytest.mark.parametrize("word", ["shwo", "lst", "top ", "xyzzy"])
+def test_another_word_is_left_to_the_usage(word: str) -> None:
+    done = CliRunner().invoke(app, [word])
+    assert done.exit_code == 2
+    assert not isinstance(done.exception, UserError)
 
 
 def test_completion_knows_the_commands_and_their_options() -> None:

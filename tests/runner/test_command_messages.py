@@ -70,6 +70,24 @@ MISTAKES = [
         {"job.yaml": JOB},
     ),
     Mistake(
+        "submit train.py",
+        "[not-a-job]",
+        "  command: python train.py\n",
+        {"train.py": '"""Trains: a model."""\n'},
+    ),
+    Mistake(
+        "render run.sh",
+        "[not-a-job]",
+        "  command: bash run.sh\n  its #SBATCH lines",
+        {"run.sh": "#SBATCH --nodes=2\nsrun python train.py\n"},
+    ),
+    Mistake(
+        "submit train",
+        "[not-a-job]",
+        "  command: python train\n",
+        {"train": "#!/usr/bin/env python3\n"},
+    ),
+    Mistake(
         "check",
         "the project has 2 environments, and none is chosen",
         "name one of: a, b\n  or say which: `environment: a` in fairway.yaml, or FAIRWAY_ENV",

@@ -7,13 +7,14 @@ counts. What they substitute into `command` is quoted for the shell.
 from __future__ import annotations
 
 import re
+import shlex
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.annotations import annotations_at
-from fairway_core.documents import Document, FieldError, read
+from fairway_core.documents import Document, FieldError, text_of
 from fairway_core.findings import Finding, Location, UserError
 from fairway_core.yaml_text import parse_yaml, unfit_character
 from fairway_runner.jobs import templates, templating
@@ -206,13 +207,27 @@ def load_job(file: str | Path, overrides: Sequence[str] = ()) -> JobFile:
 
     >>> job = load_job("examples/digits/job.yaml", ["nodes=3"])  # doctest: +SKIP
     """
-    return _with(read(file), Path(file).resolve().parent, overrides)
+    text = text_of(Path(file))
+    _require_no_program(text, Path(file))
+    return job_of_text(text, str(file), Path(file).resolve().parent, overrides)
 
 
 def job_of_text(text: str, file: str, folder: Path, overrides: Sequence[str] = ()) -> JobFile:
     """The same of a text in place of the file's, which is called `file` and lies in `folder`."""
     parsed = parse_yaml(text, file)
     return _with(Document(parsed, parsed.data), folder, overrides)
+
+
+def _require_no_program(text: str, path: Path) -> None:
+    first = text.partition("\n")[0]
+    if path.suffix not in (".py", ".sh") and not first.startswith("#!"):
+        return
+    program = "python" if path.suffix == ".py" or "python" in first else "bash"
+    hint = "write a job file beside it, such as job.yaml, and submit that:\n"
+    hint += f"  name: my-job\n  template: plain\n  command: {program} {shlex.quote(path.name)}"
+    if "#SBATCH" in text:
+        hint += "\nits #SBATCH lines are fields there: `nodes: 2`, `timeout: 1h`"
+    raise UserError.of("not-a-job", f"{path}: this is a program, and not a job file", hint)
 
 
 def _with(document: Document, folder: Path, overrides: Sequence[str]) -> JobFile:
