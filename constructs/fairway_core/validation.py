@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import compress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fairway_core.annotations import annotations_at, fields_at
@@ -177,7 +178,12 @@ def _type_finding(
     first = errors[0]
     dotted = ".".join(str(step) for step in path)
     label = f"`{dotted}`: " if dotted else ""
-    expected = list(dict.fromkeys(_expected(details) for details in errors))
+    # Those of all branches of a union are one list.
+    chosen = [details["type"] in _OF_CHOICES for details in errors]
+    choices = [each for details in compress(errors, chosen) for each in _choices(details)]
+    one_of = "one of " + ", ".join(f"`{choice}`" for choice in dict.fromkeys(choices))
+    kinds = zip(errors, chosen, strict=True)
+    expected = list(dict.fromkeys(one_of if one else _expected(each) for each, one in kinds))
     value = first["input"]
     if first["type"] == "union_tag_invalid":
         value = first["ctx"]["tag"]
@@ -187,7 +193,7 @@ def _type_finding(
     elif first["type"] == "string_type" and not isinstance(value, Mapping | list):
         hint = f"put it in quotes: {document.quoted(path, value)}"
     elif first["type"] in _OF_CHOICES:
-        near = nearest(str(value), _choices(first))
+        near = nearest(str(value), choices)
         hint = f"did you mean `{near}`?" if near else ""
     else:
         key = next((step for step in reversed(path) if isinstance(step, str)), "")
@@ -199,8 +205,6 @@ def _type_finding(
 def _expected(details: ErrorDetails) -> str:
     kind = details["type"]
     ctx = details.get("ctx", {})
-    if kind in _OF_CHOICES:
-        return "one of " + ", ".join(f"`{choice}`" for choice in _choices(details))
     if kind == "float_type" and type(details["input"]) is int:
         return "a finite number"  # it is beyond what a float holds
     for stem, words in _EXPECTED.items():

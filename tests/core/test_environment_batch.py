@@ -108,6 +108,7 @@ FREE = f"size: {CPU}, nodes: {{min: 0, max: 8}}, mpi: false"
     ("pool", "path", "message"),
     [
         (f"{RANGE}, autoscale: pending_task", "autoscale", "pending_tasks"),
+        (f"{RANGE}, autoscale: pending", "autoscale", "`weekend`, `manual` or a mapping"),
         (f"{RANGE}, autoscale: {{scenario: weekends}}", "autoscale.scenario", "weekend"),
         (f"{RANGE}, autoscale: {{scenaro: weekend}}", "autoscale.scenaro", "unknown key"),
         (f"{RANGE}, autoscale: {{}}", "autoscale", "either"),

@@ -111,8 +111,8 @@ CASES = [
     case("a capital", "name: Digits\ncommand: a\n", "1:7", "`Digits`", "lower-case letters"),
     case("a digit first", "name: 1a\ncommand: a\n", "1:7", "`1a`", "the first of them a letter"),
     case("a long name", f"name: {'a' * 41}\ncommand: a\n", "1:7", "up to 40"),
-    case("a path for a name", "name: ../t\ncommand: a\n", "1:7", "`../t` is not a job's name"),
-    case("a line end in a name", 'name: "t\\n"\ncommand: a\n', "1:7", "is not a job's name"),
+    case("a path for a name", "name: ../t\ncommand: a\n", "1:7", "`../t` cannot name a job"),
+    case("a line end in a name", 'name: "t\\n"\ncommand: a\n', "1:7", "cannot name a job"),
     case("no variable", after("env: {A-B: a}\n"), "3:7", "`A-B`", "environment variable"),
     case("an empty variable", after('env: {"": a}\n'), "3:7", "cannot name an environment"),
     case("a variable's value", after('env: {"A=B": a}\n'), "3:7", "cannot name an environment"),
@@ -131,7 +131,7 @@ CASES = [
     case("half a character", 'name: t\ncommand: "a\\ud800"\n', "2:10", "U+D800"),
     case("beyond Unicode", 'name: t\ncommand: "\\UFFFFFFFF"\n', "2:11", "beyond Unicode"),
     case("an escape in the file", b"name: t\x1b[31m\ncommand: a\n", "1:8", "U+001B"),
-    case("an escape in a name", 'name: "\\e[31m"\ncommand: a\n', "1:7", "is not a job's name"),
+    case("an escape in a name", 'name: "\\e[31m"\ncommand: a\n', "1:7", "cannot name a job"),
     case("a long escape", after('"\\e]0;owned\\a": 1\n'), "3:1", "unknown key"),
     # Templates.
     case("no template", after("template: openmp\n"), "3:11", "`openmp`", "mean `openmpi`?"),
@@ -239,7 +239,7 @@ def test_every_fault_is_named_in_the_order_of_the_file(fairway: Fairway) -> None
         pytest.param("params.xs.7=1", "has no item 7: it has 2", id="beyond a list"),
         pytest.param("params.xs.y=1", "has no item y", id="a name in a list"),
         pytest.param("env.A=\udcff", "U+DCFF", id="not UTF-8"),
-        pytest.param("name=\x1b[31m", "is not a job's name", id="an escape"),
+        pytest.param("name=\x1b[31m", "cannot name a job", id="an escape"),
         pytest.param("template=nope", "there is no template `nope`", id="no template"),
     ],
 )

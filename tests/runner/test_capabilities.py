@@ -347,7 +347,7 @@ def test_a_pool_whose_nodes_have_one_slot(
     ("field", "size", "message", "hint"),
     [
         ("gpus: 9", "Standard_ND96isr_H100_v5", "needs 9 GPUs, and a node of `nd` has 8", "most 8"),
-        ("gpus: 1", "Standard_D2s_v6", "needs 1 GPUs, and a node of `nd` has none", "leave it out"),
+        ("gpus: 1", "Standard_D2s_v6", "needs 1 GPU, and a node of `nd` has none", "leave it out"),
         ("cores: 3", "Standard_D2s_v6", "needs 3 cores, and a node of `nd` has 2", "at most 2"),
     ],
 )

@@ -80,12 +80,12 @@ def test_tables_csv_and_json(fairway: RunFairway, make_run: MakeRun, store: RunS
     folder = store.base.parent
     _, out, _ = fairway(folder, "compare", "job-a", "job-b")
     head, first, second = out.splitlines()
-    assert " ".join(head.split()) == "RUN lr STATE TIME loss loss lowest loss highest COMMIT"
+    assert " ".join(head.split()) == "RUN lr STATE TIME loss lowest loss highest loss COMMIT"
     assert " ".join(first.split()) == "job-a 0.1 succeeded 5.0s 0.5 0.2 0.9 aaaaaaaaaa"
     assert second.split()[-1] == "bbbbbbbbbb+"
     _, out, _ = fairway(folder, "compare", "job-a", "job-b", "--csv")
     one, other = csv.DictReader(io.StringIO(out))
-    assert (one["run_id"], one["lr"], one["loss"], one["loss lowest"]) == (
+    assert (one["run_id"], one["lr"], one["loss"], one["lowest loss"]) == (
         "job-a",
         "0.1",
         "0.5",

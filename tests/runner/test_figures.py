@@ -42,7 +42,7 @@ def write(run: Run, nodes: dict[str, list[dict[str, Any]]]) -> None:
 
 def test_all_of_it_is_said_in_one_line() -> None:
     assert in_words([BUSY]) == (
-        "GPUs 43 % busy; processors 50 % busy; tasks waited for files 38 % of the time; "
+        "GPUs 43 % busy; processors 50 % busy; 38 % of the time waiting for files; "
         "InfiniBand at 61 % of its speed"
     )
     assert in_words([]) == ""
@@ -94,7 +94,7 @@ def test_what_was_sampled_is_printed(
 ) -> None:
     here = store.base.parent
     run = make_run("job-aaaaaa", state="succeeded")
-    none = "job-aaaaaa  succeeded\nnone of its nodes has been sampled yet\n"
+    none = "job-aaaaaa  succeeded\nnone of its nodes was sampled\n"
     assert fairway(here, "top", "job", "--once") == (0, none, "")
     write(run, {"nd-1": [{"time": 1.7e9, "cpu": 0.25, "gpus": [{"index": 3, "use": 0.5}]}]})
     assert len(figures(run)["nd-1"]) == 1

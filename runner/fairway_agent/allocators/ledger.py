@@ -14,14 +14,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fairway_agent import record
-from fairway_agent.share import FIRST_GPU, NeverFits, Share, ports_beside
+from fairway_agent.share import FIRST_GPU, NeverFits, Share, Wanted, ports_beside
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from fairway_agent.devices import Devices, Gpu
-    from fairway_agent.share import Wanted
 
 _FLOCK = "hhqqi0q"  # struct flock of a 64-bit Linux
 
@@ -59,7 +58,7 @@ def require_room(devices: Devices, wanted: Wanted) -> None:
     """NeverFits where a node with these has less than what is wanted."""
     gpus, cores = len(devices.gpus), len(devices.cores)
     if (wanted.gpus or 0) > gpus or (wanted.cores or 0) > cores:
-        raise NeverFits(f"it needs {wanted}, and the node has {gpus} GPUs and {cores} cores")
+        raise NeverFits(f"it needs {wanted}, and the node has {Wanted(gpus, cores)}")
 
 
 def _chosen(lock: int, devices: Devices, wanted: Wanted) -> Share | None:

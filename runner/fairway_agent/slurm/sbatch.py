@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from fairway_agent import bundle
 from fairway_agent.faults import Fault
+from fairway_agent.share import Wanted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from fairway_agent.plan import RunPlan
-    from fairway_agent.share import Wanted
     from fairway_agent.shared.submissions import Part
 
 # Seconds beyond a task's own time: what is left of the limit when Slurm tells it (which may be
@@ -157,8 +157,9 @@ def _of_node(part: Part, resources: Resources) -> list[str]:
     if wanted is None:
         return ["--exclusive", "--mem=0"]
     if (wanted.gpus or 0) > resources.node.gpus:
-        message = f"a task needs {wanted}, and Slurm knows of {resources.node.gpus} GPUs a node in "
-        message += f"the partition `{resources.partition}`"
+        has = Wanted(resources.node.gpus)
+        message = f"a task needs {wanted}, and Slurm knows of {has} a node in the partition "
+        message += f"`{resources.partition}`"
         hint = "see `sinfo -o %G`; GPUs are named in Slurm's gres.conf"
         raise Fault("no-share", message, hint, 2)
     cpus = resources.cpus_of(wanted)

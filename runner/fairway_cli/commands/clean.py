@@ -55,29 +55,25 @@ def command(
         facts = {"runs": removed.runs, "snapshots": removed.snapshots, "bytes": removed.size}
         print(json.dumps(facts, indent=1))
     else:
-        from fairway_runner.quantities import size
+        from fairway_runner.quantities import counted, size
 
         copies = f"{removed.snapshots:,} unused copies of code"
-        print(f"removed {_many(len(removed.runs))}, {copies}, {size(removed.size)}")
+        print(f"removed {counted(len(removed.runs), 'run')}, {copies}, {size(removed.size)}")
     if removed.kept:
         from fairway_core.findings import UserError
 
         raise UserError(removed.kept)
 
 
-def _many(count: int) -> str:
-    return f"{count:,} run{'' if count == 1 else 's'}"
-
-
 def _ask(ids: list[str]) -> None:
     """Goes on only where a person at the terminal says so."""
-    from fairway_runner.quantities import few
+    from fairway_runner.quantities import counted, few
 
     shown = few(ids, 5)
     if not sys.stdin.isatty():
         from fairway_core.findings import UserError
 
-        message = f"this would remove {_many(len(ids))}: {shown}"
+        message = f"this would remove {counted(len(ids), 'run')}: {shown}"
         raise UserError.of("not-confirmed", message, "add --yes to do it", exit_code=3)
     if not typer.confirm(f"Remove {shown}, with all outputs and checkpoints?"):
         raise typer.Exit(130)

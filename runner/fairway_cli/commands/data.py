@@ -156,7 +156,7 @@ def _say(done: Transferred, where: str, *, json_: bool) -> None:
         facts: dict[str, Any] = {"files": done.files, "bytes": done.size}
         print(json.dumps({**facts, "unchanged": done.unchanged}, indent=1))
         return
-    from fairway_runner.quantities import size
+    from fairway_runner.quantities import counted, size
 
     same = f"; {done.unchanged:,} were there already" if done.unchanged else ""
-    print(f"{len(done.files):,} files, {size(done.size)}, to {where}{same}")
+    print(f"{counted(len(done.files), 'file')}, {size(done.size)}, to {where}{same}")

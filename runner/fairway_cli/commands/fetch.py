@@ -45,14 +45,15 @@ def command(
         print(json.dumps(facts, indent=1))
         return
     from fairway_core.findings import printable
-    from fairway_runner.quantities import size
+    from fairway_runner.quantities import counted, size
 
     for name in fetched.files[:_SHOWN]:
         print(printable(str(fetched.folder / name)))
     if len(fetched.files) > _SHOWN:
         print(f"… and {len(fetched.files) - _SHOWN:,} more")
     same = f"; {fetched.unchanged:,} were there already" if fetched.unchanged else ""
-    print(f"{len(fetched.files):,} files, {size(fetched.size)}, in {fetched.folder}{same}")
+    count = counted(len(fetched.files), "file")
+    print(f"{count}, {size(fetched.size)}, in {fetched.folder}{same}")
     for each in fetched.lacking[:_SHOWN]:
         why = "is empty" if each["was_empty"] else "is no longer there"
         said = f"{each['run_id']} task {each['task']}: the output `{each['output']}` {why}"

@@ -151,6 +151,7 @@ def logs(
     from fairway_core.findings import printable
     from fairway_runner.engines.service_pools import logs_of
     from fairway_runner.moments import moment
+    from fairway_runner.quantities import counted
     from fairway_runner.targets.lookup import find_target
 
     start = moment("--since", since)
@@ -159,7 +160,7 @@ def logs(
         found = pool.service_logs(node, start)
         facts.append({"node": node, **asdict(found)})
         if not json_:
-            files = f"{found.files:,} file{'' if found.files == 1 else 's'}"
+            files = counted(found.files, "file")
             destination = f"{found.container}/{printable(found.folder)}"
             print(f"{node}: {files} to {destination}", flush=True)
             print(

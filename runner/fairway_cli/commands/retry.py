@@ -25,6 +25,7 @@ def command(
 
     They resume from their checkpoints, append to their logs and keep counting attempts.
     """
+    from fairway_runner.quantities import counted
     from fairway_runner.runs.store import RunStore
     from fairway_runner.submit.retry import retry
 
@@ -33,5 +34,5 @@ def command(
     if json_:
         print(json.dumps({"run_id": found.id, "tasks": count}))
         return
-    print(f"{found.id} runs again: {count:,} task{'' if count == 1 else 's'}")
+    print(f"{found.id} runs again: {counted(count, 'task')}")
     print(f"  follow it:  fairway logs {found.id} -f")

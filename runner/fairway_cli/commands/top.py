@@ -83,9 +83,11 @@ def _text(run: Run, samples: dict[str, Sample], *, gpus: bool) -> str:
     """The table, and for all that was sampled a line in words."""
     from fairway_cli.ui.top import gpu_table, use_table
     from fairway_runner.runs.figures import figures, in_words
+    from fairway_runner.runs.store import FINAL_STATES
 
     if not samples:
-        return f"{run.id}  {run.state}\nnone of its nodes has been sampled yet"
+        words = "was sampled" if run.state in FINAL_STATES else "has been sampled yet"
+        return f"{run.id}  {run.state}\nnone of its nodes {words}"
     all_ = [sample for each in figures(run).values() for sample in each]
     table = (gpu_table(samples) if gpus else "") or use_table(samples)
     return f"{run.id}  {run.state}\n{table}\nso far: {in_words(all_)}"

@@ -68,7 +68,7 @@ def _value(record: Record, metric: str, kind: str) -> float | None:
 
 
 def _title(metric: str, kind: str) -> str:
-    return metric if kind == "last" else f"{metric} {kind}"
+    return metric if kind == "last" else f"{kind} {metric}"
 
 
 def _commit(record: Record) -> str:

@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from fairway_core.findings import Severity, format_finding
+from fairway_runner.quantities import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,14 +20,11 @@ def print_findings(findings: Sequence[Finding], subject: str) -> None:
         print(format_finding(finding), end="\n\n")
     errors = sum(finding.severity is Severity.ERROR for finding in findings)
     warnings = len(findings) - errors
-    counts = [_count(errors, "error"), _count(warnings, "warning")]
-    print(f"{subject}: {', '.join(filter(None, counts)) or 'nothing found'}")
+    kinds = {"error": errors, "warning": warnings}
+    counts = [counted(number, kind) for kind, number in kinds.items() if number]
+    print(f"{subject}: {', '.join(counts) or 'nothing found'}")
 
 
 def warn(finding: Finding) -> None:
     """A warning beside the output of a command."""
     print(format_finding(finding), file=sys.stderr, flush=True)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}" if number else ""

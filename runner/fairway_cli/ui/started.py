@@ -37,10 +37,10 @@ def print_valid(name: str, targets: Sequence[str], tasks: int, kind: str, *, jso
         facts = {"target": targets[0], "tasks": tasks, "dry_run": True}
         print(json.dumps({**facts, **({"next_targets": [*targets[1:]]} if targets[1:] else {})}))
         return
-    counted = f"1 {kind}" if tasks == 1 else f"{tasks:,} {kind}s"
-    print(
-        printable(f"{name} is valid; it would start {counted} on {', or else on '.join(targets)}")
-    )
+    from fairway_runner.quantities import counted
+
+    where = ", or else on ".join(targets)
+    print(printable(f"{name} is valid; it would start {counted(tasks, kind)} on {where}"))
 
 
 def print_started(

@@ -48,17 +48,17 @@ def task_table(
         name for name in ("node", "gpus", "cores", "reason") if any(task[name] for task in tasks)
     ]
     titles = [name.upper() for name in more]
-    header = ("TASK", *params, "STATE", "EXIT", "TRIES", "TIME", *metrics, *titles)
+    header = ("TASK", *params, "STATE", "EXIT", "ATTEMPTS", "TIME", *metrics, *titles)
     rows = []
     for task in tasks:
-        code, tries = task["exit_code"], task["attempts"]
+        code, attempts = task["exit_code"], task["attempts"]
         rows.append(
             (
                 str(task["task"]),
                 *(shown(None if task["last"] else task["params"].get(name)) for name in params),
                 task["state"],
                 "" if code is None else f"{code} (timeout)" if task["timed_out"] else str(code),
-                str(tries) if tries > 1 else "",
+                str(attempts) if attempts > 1 else "",
                 duration(task["seconds"]),
                 *(number(task["metrics"].get(name)) for name in metrics),
                 *(task[name] or "" for name in more),

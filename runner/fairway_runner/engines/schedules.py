@@ -72,6 +72,6 @@ def schedules_of(target: Target) -> Schedules:
     """The schedules of a target; UserError where its engine has none."""
     engine = engine_for(target)
     if not capabilities(target.engine).schedules:
-        raise unsupported(engine, "start runs by itself", _ELSEWHERE)
+        raise unsupported(engine, "run jobs on a schedule", _ELSEWHERE)
     module = import_module(f"fairway_runner.engines.{target.engine}.schedules")
     return cast("Schedules", module.SCHEDULES(engine))

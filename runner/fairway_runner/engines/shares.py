@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from fairway_core.findings import Finding, UserError
 from fairway_runner.engines.capabilities import capabilities, engines_with, runs_here
+from fairway_runner.quantities import counted
 
 if TYPE_CHECKING:
     from fairway_core.documents import Document
@@ -25,7 +26,9 @@ def require_share(job: Job, target: Target, document: Document) -> None:
             continue
         message, hint = _no_parts(target, has, name)
         if not message and has is not None and count > has[name]:
-            message = f"a task needs {count} {_WORDS[name]}, and a node of `{target.name}` has "
+            message = (
+                f"a task needs {counted(count, _WORDS[name])}, and a node of `{target.name}` has "
+            )
             message += str(has[name] or "none")
             hint = f"set {name} to at most {has[name]}" if has[name] else "leave it out"
         if message:
@@ -72,7 +75,7 @@ def _no_parts(target: Target, has: dict[str, int] | None, name: str) -> tuple[st
     return "", ""
 
 
-_WORDS = {"gpus": "GPUs", "cores": "cores"}
+_WORDS = {"gpus": "GPU", "cores": "core"}
 
 
 def _node_of(target: Target) -> dict[str, int] | None:

@@ -32,7 +32,7 @@ _SECRET_SOURCE = r"env:[A-Za-z_][A-Za-z0-9_]*|keyvault:[A-Za-z0-9-]{1,127}"  # n
 def _job_name(value: str) -> str:
     if not re.fullmatch(_JOB_NAME, value):
         raise FieldError(
-            f"`{value[:60]}` is not a job's name",
+            f"`{value[:60]}` cannot name a job",
             "up to 40 lower-case letters, digits and hyphens, the first of them a letter",
         )
     return value

@@ -108,12 +108,12 @@ def in_words(samples: Sequence[Sample]) -> str:
     """How the nodes were used in all, in one line; "" where nothing was sampled.
 
     >>> in_words([Sample(0.0, cpu=0.25, io_wait=0.38)])
-    'processors 25 % busy; tasks waited for files 38 % of the time'
+    'processors 25 % busy; 38 % of the time waiting for files'
     """
     parts = [
         ("GPUs {} busy", lambda sample: sample.gpu_use),
         ("processors {} busy", lambda sample: sample.cpu),
-        ("tasks waited for files {} of the time", lambda sample: sample.io_wait),
+        ("{} of the time waiting for files", lambda sample: sample.io_wait),
         ("InfiniBand at {} of its speed", lambda sample: sample.fabric_use),
     ]
     return "; ".join(

@@ -113,7 +113,7 @@ def test_a_node_is_taken_with_all_that_it_has() -> None:
 @pytest.mark.parametrize(
     ("resources", "job", "said"),
     [
-        ({"cpu": "8"}, {"gpus": 1}, "a task needs 1 GPUs, and a node of `nd` has none"),
+        ({"cpu": "8"}, {"gpus": 1}, "a task needs 1 GPU, and a node of `nd` has none"),
         (None, {"gpus": 9}, "a task needs 9 GPUs, and a node of `nd` has 8"),
         # The size has 96, of which pods can have this many.
         (None, {"cores": 87}, "a task needs 87 cores, and a node of `nd` has 86"),

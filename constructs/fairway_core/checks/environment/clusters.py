@@ -186,7 +186,7 @@ def rdma_only_image(size: VmSize, image: Image) -> Iterator[Fault]:
         usual, own = pool_image(size).alias, "name an `image_id:` of your own"
         hint = f"use `image: {usual}`, or {own}"
         if usual == image.alias:
-            hint = f"try it with one node and then ignore this check, or {own}"
+            hint = f"start one node; if it starts, ignore this check; or {own}"
         yield Fault(
             f"Batch lists image `{image.alias}` for sizes with InfiniBand, not for {size.name}",
             hint,
