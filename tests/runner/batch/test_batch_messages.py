@@ -100,8 +100,8 @@ BROKEN = {
         (
             account(**HELD, batch={**RECORD["batch"], "mpi": False}),
             2,
-            "the nodes of `spot` do not communicate: its pool is not for MPI",
-            "-s nodes=1, or another target",
+            "a job on `spot` takes one node: its pool is not for MPI",
+            "-s nodes=1, another target, or `mpi: true` for the cluster in the environment",
         ),
         (
             account(nodes=(BROKEN, {**BROKEN, "id": "tvm-2"}), **HELD),
