@@ -67,7 +67,8 @@ def test_offline_each_stack_reads_what_the_plans_before_it_promise(
     ("line", "section"),
     [
         (
-            "network: {existing: {subnets: {compute: {id: SUBNET, range: 10.0.0.0/24}}}, private_endpoints: false}",
+            "network: {private_endpoints: false, existing: "
+            "{subnets: {compute: {id: SUBNET, range: 10.0.0.0/24}}}}",
             "network",
         ),
         (
