@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     StandIn = Any
 
 GROUP = "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/hub"
+NETWORKS = f"{GROUP}/providers/Microsoft.Network/virtualNetworks"
+SUBNET = f"{{compute: {{id: {NETWORKS}/v/subnets/compute, range: 10.0.0.0/24}}}}"
 STACKS = ["demo-network", "demo-data", "demo-compute"]
 
 
@@ -67,8 +69,7 @@ def test_offline_each_stack_reads_what_the_plans_before_it_promise(
     ("line", "section"),
     [
         (
-            "network: {private_endpoints: false, existing: "
-            "{subnets: {compute: {id: SUBNET, range: 10.0.0.0/24}}}}",
+            f"network: {{existing: {{subnets: {SUBNET}}}, private_endpoints: false}}",
             "network",
         ),
         (
@@ -87,12 +88,11 @@ def test_offline_what_only_azure_has_is_refused_before_terraform_is_run(
     section: str,
 ) -> None:
     file = tmp_path / "lab.yaml"
-    subnet = f"{GROUP}/providers/Microsoft.Network/virtualNetworks/v/subnets/compute"
     key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
     file.write_text(
         f"name: lab\nlocation: westeurope\naccess: {{ssh_keys: ['{key}']}}\n"
         "clusters: {box: {engine: ssh, size: Standard_D4s_v6, nodes: 1}}\n"
-        f"{line.replace('SUBNET', subnet)}\n"
+        f"{line}\n"
     )
     assert fairway("plan", str(file), "--offline") == 2
     said = capfd.readouterr().err
