@@ -2,15 +2,17 @@
 a thread nothing can stop these, and the memory that they take is everybody's.
 
 `python -m` this module does what it is asked, call by call, until its input ends: however the
-program that started it ends. A call that takes too long ends the process.
+program that started it ends, and amid a call too. A call that takes too long ends the process.
 """
 
 from __future__ import annotations
 
 import atexit
+import fcntl
 import os
 import pickle
 import resource
+import select
 import signal
 import struct
 import subprocess
@@ -159,11 +161,18 @@ def main() -> None:
     os.dup2(null, 0)
     os.dup2(2, 1)
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
+    signal.signal(signal.SIGIO, signal.SIG_DFL)
+    fcntl.fcntl(orders, fcntl.F_SETOWN, os.getpid())
+    usual = fcntl.fcntl(orders, fcntl.F_GETFL)
     at_first = taken() or 0
     while head := orders.read(_HEAD.size):
         order = orders.read(_HEAD.unpack(head)[1])
         folder, environment, limits, function, arguments = pickle.loads(order)  # noqa: S301 - ours
         _be_like(folder, environment, limits)
+        # During a call nothing comes but the end of the input, and its signal ends us.
+        fcntl.fcntl(orders, fcntl.F_SETFL, usual | os.O_ASYNC)
+        if select.select([orders], [], [], 0)[0]:
+            return
         signal.setitimer(signal.ITIMER_PROF, limits[0])
         try:
             with memory_limit(limits[1]):
@@ -171,6 +180,7 @@ def main() -> None:
         except MemoryError:
             answer = b""
         signal.setitimer(signal.ITIMER_PROF, 0)
+        fcntl.fcntl(orders, fcntl.F_SETFL, usual)
         if not 0 < len(answer) <= _LARGEST:
             answer = pickle.dumps((False, cpu_limit.OverLimit()))
         is_small = (taken() or 0) - at_first < _GROWN

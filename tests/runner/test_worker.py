@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import pickle
 import resource
+import select
 import signal
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -108,3 +111,26 @@ def test_a_lifted_call_has_no_limit() -> None:
         " worker.resource.getrlimit(worker.resource.RLIMIT_DATA)][2:]",
     )
     assert lifted == [(0.0, 0.0), usual]
+
+
+_CALLER = """
+import os, pathlib, sys
+from fairway_runner import worker
+print(worker.call(os.getpid), flush=True)
+worker.call(pathlib.Path(sys.argv[1]).read_bytes)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="by a descriptor of Linux")
+def test_a_call_ends_with_the_program_that_is_killed(tmp_path: Path) -> None:
+    """Else what a killed server submits would go on beside the next server."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    words = [sys.executable, "-c", _CALLER, str(pipe)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as caller:
+        assert caller.stdout is not None
+        process = os.pidfd_open(int(caller.stdout.readline()))
+        with pipe.open("wb"):  # which waits until the call reads it
+            caller.kill()
+            assert select.select([process], [], [], 60)[0]
+    os.close(process)
