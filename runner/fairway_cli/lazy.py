@@ -19,6 +19,8 @@ from fairway_cli.plain_values import take_plainly
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+_LAST = 3  # runs that are named where a command names none
+
 # Typer has click's exceptions in a module of its own, or in click itself.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
@@ -62,6 +64,9 @@ class LazyGroup(TyperGroup):
             command = getattr(getattr(error, "ctx", None), "info_name", "")
             if option and command in self.JOB_COMMANDS:
                 _refuse_field(command, option)
+            missing = getattr(getattr(error, "param", None), "metavar", "")
+            if type(error).__name__ == "MissingParameter" and missing in ("RUN", "RUN…"):
+                _require_run(command, is_here=not ctx.params.get("server"))
             raise
 
     def _refuse_foreign(self, word: str) -> None:
@@ -89,6 +94,18 @@ def command_of(name: str, function: Callable[..., Any]) -> Any:
     alone = typer.Typer(add_completion=False)
     alone.command(name)(function)
     return _ready(typer.main.get_command(alone))
+
+
+def _require_run(command: str, *, is_here: bool) -> NoReturn:
+    """UserError where no run is named, with the last ones of this project."""
+    from fairway_core.findings import UserError
+    from fairway_runner.runs.query import select
+    from fairway_runner.runs.store import RunStore
+
+    found = select(RunStore.here(), limit=_LAST).runs if is_here else []
+    last = ", ".join(run.id for run, _ in reversed(found))
+    hint = f"the last ones: {last}" if last else "list them: fairway list"
+    raise UserError.of("no-run", f"`fairway {command}` needs the ID of a run", hint)
 
 
 def _refuse_field(command: str, option: str) -> None:

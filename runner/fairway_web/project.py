@@ -35,7 +35,7 @@ class Runs(RunStore):
             if current is not None:
                 yield current
 
-    def find(self, text: str) -> Run:
+    def find(self, text: str, *, going: bool = False) -> Run:
         """The run with exactly that id; UserError otherwise."""
         if text and "/" not in text and not text.startswith("."):
             run = self._current(Run(self.folder / text))

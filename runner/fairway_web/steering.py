@@ -25,8 +25,8 @@ def cancel_run(run: Run, task: str | None = None) -> None:
         run.cancel(task)
 
 
-def retry_run(run: Run) -> list[int]:
-    """Runs its unsuccessful tasks again; their numbers."""
+def retry_run(run: Run) -> dict[int, int]:
+    """Runs its unsuccessful tasks again; see `retry`."""
     with noted("retry", run):
         require_steering(run)
         require_targets(targets_of(run))  # they may have been an Operator when they submitted it

@@ -239,9 +239,9 @@ class TestAgain:
         run = ended(fairway, job)
         assert states(fairway, run) == ["succeeded", "failed", "failed", "succeeded"]
         retried = fairway("retry", run)
-        assert (retried.returncode, retried.stdout.splitlines()[0]) == (
+        assert (retried.returncode, retried.stdout.splitlines()) == (
             0,
-            f"{run} runs again: 2 tasks",
+            [f"{run} runs again: 2 tasks", f"  follow it:  fairway logs {run} -f --attempt 2"],
         )
         assert fairway.within("wait", run).returncode == 0
         shown = fairway.show(run)

@@ -82,8 +82,8 @@ def test_command_beside_clean_says_that_there_is_no_run(
     make_run("job-a", [{"log": "loss=1\n"}], metrics={"loss": "loss=(.*)"}, engine=engine)
     find = RunStore.find
 
-    def found(self: RunStore, text: str) -> Run:
-        run = find(self, text)
+    def found(self: RunStore, text: str, **options: bool) -> Run:
+        run = find(self, text, **options)
         shutil.rmtree(run.folder)
         return run
 

@@ -300,3 +300,31 @@ def test_code_that_may_not_be_read_is_named_with_what_leaves_it_out(
     assert finding.message == f"{wanted}: Permission denied"
     assert finding.hint == hint.replace("{folder}", str(tmp_path))
     assert "deep" not in denied or snapshot.collect(tmp_path, ["deep"]).files == []
+
+
+@pytest.mark.parametrize("command", ["logs", "show", "cancel", "wait"])
+def test_command_without_its_run_names_the_last_ones(
+    fairway: RunFairway, make_run: MakeRun, store: RunStore, command: str
+) -> None:
+    for number in range(5):
+        make_run(f"job-{number}", created=1e9 + number)
+    code, out, err = fairway(store.base.parent, command)
+    assert (code, out) == (2, "")
+    assert "[no-run]" in err
+    assert "job-4, job-3, job-2\n" in err
+
+
+@pytest.mark.parametrize(("going", "code"), [(1, 0), (2, 2)])
+def test_cancel_by_the_beginning_of_an_id_means_the_run_that_goes_on(
+    fairway: RunFairway, make_run: MakeRun, store: RunStore, going: int, code: int
+) -> None:
+    """Of several, those are named that it can act on."""
+    for number in range(4):
+        state = {"state": "queued"} if number < going else {}
+        state |= {"engine": "ssh"} if number < going else {}
+        make_run(f"mlp-{number}", **state)
+    found, out, err = fairway(store.base.parent, "cancel", "mlp")
+    assert found == code
+    assert out == ("mlp-0 cancelled\n" if going == 1 else "")
+    assert ("one of: mlp-0, mlp-1\n" in err) == (going == 2)
+    assert fairway(store.base.parent, "show", "mlp")[0] == 2

@@ -69,10 +69,10 @@ MISTAKES = [
     ),
     ("script: train.sh", "unknown key `script`", "script", "`command: python train.py`"),
     (
-        "sweep: {lr: [0.1, 0.2]}",
+        "sweep: {lr: [0.1, 0.2, 0.3, 0.4]}",
         "`sweep.lr`: `lr` belongs under `points:`",
-        "[0.1, 0.2]",
-        "write `sweep: {points: {grid: {lr: [0.1, 0.2]}}}`",
+        "[0.1, 0.2, 0.3, 0.4]",
+        "write `sweep: {points: {grid: {lr: [0.1, 0.2, 0.3, 0.4]}}}`",
     ),
     (
         "sweep: {random: {count: 3, lr: {uniform: [0, 1]}}}",

@@ -27,7 +27,7 @@ def command(
     from fairway_runner.runs.store import RunStore
 
     store, facts = RunStore.here(), []
-    for run in [store.find(name) for name in runs]:
+    for run in [store.find(name, going=True) for name in runs]:
         run.cancel(task)
         fact = {"run_id": run.id, "state": run.state}
         said = f"{run.id} {fact['state']}"

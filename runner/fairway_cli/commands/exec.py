@@ -40,5 +40,5 @@ def command(
     from fairway_runner.runs.enter import enter
     from fairway_runner.runs.store import RunStore
 
-    found = RunStore.here().find(run)
+    found = RunStore.here().find(run, going=True)
     raise typer.Exit(enter(found, words, task=task, node=node, rank=rank))

@@ -26,13 +26,18 @@ def command(
     They resume from their checkpoints, append to their logs and keep counting attempts.
     """
     from fairway_runner.quantities import counted
+    from fairway_runner.runs.steps import has_steps
     from fairway_runner.runs.store import RunStore
     from fairway_runner.submit.retry import retry
 
     found = RunStore.here().find(run)
-    count = len(retry(found, failed_only=failed))
+    attempts = retry(found, failed_only=failed)
+    count = len(attempts)
     if json_:
         print(json.dumps({"run_id": found.id, "tasks": count}))
         return
     print(f"{found.id} runs again: {counted(count, 'task')}")
-    print(f"  follow it:  fairway logs {found.id} -f")
+    # Not what earlier attempts have printed.
+    number, *others = sorted({1} if has_steps(found.folder) else set(attempts.values()))
+    only = " --tail 10" if others else f" --attempt {number}" if number > 1 else ""
+    print(f"  follow it:  fairway logs {found.id} -f{only}")

@@ -367,12 +367,16 @@ class RunFolders:
                     file.writelines(pieces)
             lock = os.open(draft / "lock", os.O_RDONLY)
             fcntl.flock(lock, fcntl.LOCK_EX)
-            draft.rename(self.folder / record.id)
-        except BaseException as error:
-            shutil.rmtree(draft, ignore_errors=True)
-            if isinstance(error, OSError) and error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+            try:
+                draft.rename(self.folder / record.id)
+            except OSError as error:
+                os.close(lock)
+                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                    raise
                 message = f"there is a run `{record.id}` already"
                 raise TakenId.of("taken-run-id", message, "choose another ID") from None
+        except BaseException:
+            shutil.rmtree(draft, ignore_errors=True)
             raise
         return RunFolder(self.folder / record.id), lock
 

@@ -195,9 +195,9 @@ class RunStore(RunFolders):
         """Every run, the newest last."""
         return sorted(self.unsorted(), key=lambda run: run.record.created)
 
-    def find(self, text: str) -> Run:
+    def find(self, text: str, *, going: bool = False) -> Run:
         """The run with that id, or the only one whose id begins so, its steps left out; UserError
-        otherwise."""
+        otherwise. With `going` those that have ended are left out too, where another goes on."""
         known = [run.id for run in self.unsorted()]
         if text in known:
             return Run(self.folder / text)
@@ -207,6 +207,10 @@ class RunStore(RunFolders):
         whole = matches[0] if matches else ""  # the shortest of those that begin with it
         if whole and steps.are_steps(self.folder / whole, matches[1:]):
             return Run(self.folder / whole)
+        if going and (open_ := [each for each in matches if self._goes_on(each)]):
+            matches = open_
+            if len(matches) == 1:
+                return Run(self.folder / matches[0])
         if matches:
             listed = ", ".join(matches[:8]) + (", …" if len(matches) > 8 else "")
             message = f"`{text}` is ambiguous: it matches {len(matches)} runs"
@@ -214,6 +218,12 @@ class RunStore(RunFolders):
         none = self.elsewhere() or "no run was submitted from this project yet"
         hint = (did_you_mean(text, known) or "list them: fairway list") if known else none
         raise UserError.of("unknown-run", f"there is no run `{text}` in {self.base}", hint)
+
+    def _goes_on(self, run_id: str) -> bool:
+        try:
+            return Run(self.folder / run_id).state not in FINAL_STATES
+        except (UserError, OSError):
+            return False
 
     def elsewhere(self) -> str:
         """Where there are runs above, or nothing: a project without a `fairway.yaml` is found from

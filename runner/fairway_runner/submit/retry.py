@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from fairway_runner.runs.store import Run
 
 
-def retry(run: Run, *, failed_only: bool = False) -> list[int]:
-    """Starts the tasks of an ended run again that did not succeed; returns their numbers.
+def retry(run: Run, *, failed_only: bool = False) -> dict[int, int]:
+    """Starts the tasks of an ended run again that did not succeed; returns by their numbers which
+    attempt of each comes, from 1.
 
     With `failed_only` those that were cancelled or lost stay as they are. Each goes on from
     its checkpoints, its log is continued and its attempts count on; it has as many retries
@@ -41,12 +42,13 @@ def retry(run: Run, *, failed_only: bool = False) -> list[int]:
         if state not in FINAL_STATES:
             raise running(run)
         tasks = task_results(run, state)
-        chosen = [task.index for task in tasks if _is_due(task, failed_only=failed_only)]
+        due = [task for task in tasks if _is_due(task, failed_only=failed_only)]
+        chosen = {task.index: task.attempts + 1 for task in due}
         if not chosen:
             raise _nothing(run, tasks)
         recorded.retarget(run)
         recorded.require(run)
-        wanted = _wanted(run, state, tasks, chosen)
+        wanted = _wanted(run, state, tasks, [*chosen])
         record.write_json(run.folder / "retry.json", wanted.to_json())
     except BaseException:
         os.close(lock)

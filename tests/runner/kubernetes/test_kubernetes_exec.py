@@ -360,8 +360,12 @@ def test_a_cluster_that_kubectl_does_not_know_yet(
     assert said in caught.value.findings[0].hint
 
 
-def test_a_kubeconfig_that_is_missing(kubectl: Callable[[str], None], tmp_path: Path) -> None:
+@pytest.mark.parametrize("other", ["", "/other/file"])
+def test_a_kubeconfig_that_is_missing(
+    kubectl: Callable[[str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: str
+) -> None:
     kubectl('exec "$@"')
+    monkeypatch.setenv("KUBECONFIG", other)
     with pytest.raises(UserError) as caught:
         with_file(tmp_path / "none").run(["true"], deadline=1.0)
     [finding] = caught.value.findings
@@ -369,6 +373,7 @@ def test_a_kubeconfig_that_is_missing(kubectl: Callable[[str], None], tmp_path: 
         f"the kubeconfig of `nd` cannot be read: {tmp_path}/none: No such file or directory"
     )
     assert "bin/kubernetes-simulator --background" in (finding.hint or "")
+    assert ("KUBECONFIG" in finding.hint) == bool(other)
     assert caught.value.exit_code == 4
 
 

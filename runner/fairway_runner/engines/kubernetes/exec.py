@@ -69,6 +69,8 @@ _MISSING = (
     "while this runs: bin/kubernetes-simulator --background"
 )
 
+_OTHER = "; to use that of KUBECONFIG, take `kubeconfig:` out of the target"
+
 _GET_TO_KNOW = "once, with kubectl and kubelogin (az aks install-cli brings both): "
 
 # What no second try helps, by what kubectl says of it: the fault's id, and what to do.
@@ -224,7 +226,8 @@ class Exec:
             facts = file.stat()
         except OSError as error:
             message = f"the kubeconfig of `{self.target}` cannot be read: {file}: {error.strerror}"
-            raise UserError.of("no-kubeconfig", message, _MISSING, exit_code=4) from None
+            other = _OTHER if os.environ.get("KUBECONFIG") else ""
+            raise UserError.of("no-kubeconfig", message, _MISSING + other, exit_code=4) from None
         if facts.st_uid != os.getuid() or facts.st_mode & 0o077:
             message = f"the kubeconfig of `{self.target}` is open to others: {file}"
             hint = f"did you write it? then: chmod 600 {shlex.quote(str(file))}"

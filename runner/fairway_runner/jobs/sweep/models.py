@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 # Beyond this a count is only called large: nobody reads its digits.
 _COUNTABLE = 10**15
+_MOST_SHOWN = 20  # values of a parameter that a hint repeats
 
 
 def _named(axes: dict[str, Any]) -> dict[str, Any]:
@@ -274,7 +275,9 @@ class Sweep(Model):
             if name not in cls.model_fields:
                 inside = f"{name}: …" if name in Generator.model_fields else f"grid: {{{name}: …}}"
                 if name not in Generator.model_fields and isinstance(value, list):
-                    inside = f"grid: {{{name}: [{', '.join(map(str, value[:3]))}]}}"
+                    values = [*map(str, value)]
+                    values = values if len(values) <= _MOST_SHOWN else [*values[:3], "…"]
+                    inside = f"grid: {{{name}: [{', '.join(values)}]}}"
                 hint = f"write `sweep: {{points: {{{inside}}}}}`"
                 raise FieldError(f"`{name}` belongs under `points:`", hint, (name,))
         return section
