@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import typer
 from typer.core import TyperCommand, TyperGroup

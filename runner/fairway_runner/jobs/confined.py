@@ -58,7 +58,7 @@ def require_inside(link: Path, path: str) -> None:
     """UserError for a link, called `path`, that leads out of the project, where it may not."""
     root = _root.get()
     if root is not None and not is_code_of(root, link):
-        hint = f'leave it out: code: {{exclude: ["{path}"]}}'
+        hint = "let it lead into the project, or leave it out, by `code.exclude` or the pattern"
         raise _refused(f"follow the link {path}, which leads out of the project's code", hint)
 
 
