@@ -1,6 +1,6 @@
-"""What machines boot with, as far as the environment decides it, and whether Azure takes that much.
+"""Boot data of machines as the environment decides it, measured before anything is synthesized.
 
-Boot data is made as the stacks make it, with other texts in the place of what only Terraform knows:
+It is made as the stacks make it, with other texts in the place of what only Terraform knows:
 so `fairway check` finds what `fairway synth` would refuse, without cdktf.
 """
 
@@ -91,7 +91,8 @@ def boot_findings(environment: Environment, document: Document | None = None) ->
 
 
 def _machines(environment: Environment) -> Iterator[tuple[DataPath, Callable[[], object]]]:
-    """What makes the boot data, or the accounts, of each machine, with its place in the file."""
+    """A function that makes the boot data, or the accounts, of each machine, with its place in the
+    file."""
     proxy = machine_proxy(environment.network.proxy, environment.network.ranges)
     if proxy:
         proxy = proxy.past(f"{_UNKNOWN}{number}" for number in range(_DIRECT))

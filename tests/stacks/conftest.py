@@ -96,7 +96,7 @@ _WRITTEN: dict[tuple[str, bool], bytes] = {}
 
 
 def _require_told(environment: Environment, error: UserError) -> None:
-    """What synthesis refuses, `fairway check` has to refuse too."""
+    """`fairway check` has to refuse whatever synthesis refuses."""
     told = {each.id for each in boot_findings(environment)}
     assert {each.id for each in error.findings} - told <= {"no-remote-state", "unreachable-state"}
 

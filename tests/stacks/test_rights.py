@@ -58,8 +58,8 @@ PLANNED = (
 
 
 def _planners(fields: tuple[str, ...]) -> list[Permission]:
-    """What docs/pull-requests.md gives to the identity that plans environments with these fields:
-    built-in roles by their names, and actions of a role of one's own."""
+    """Permissions that docs/pull-requests.md gives to the identity that plans environments with
+    these fields: built-in roles by their names, and actions of a role of one's own."""
     lines = (ROOT / "docs" / "pull-requests.md").read_text().splitlines()
     given = [line.split("|")[2:] for line in lines if line.startswith("| plan |")]
     given += [line.split("|")[2:] for line in lines if any(f"`{one}`" in line for one in fields)]

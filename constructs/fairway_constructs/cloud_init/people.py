@@ -168,7 +168,7 @@ def accounts_on_scale_set(accounts: Accounts) -> Extension:
 
 
 def extension_settings(accounts: Accounts) -> str:
-    """What the extension that makes these accounts is given; UserError where it is too much."""
+    """Settings of the extension that makes these accounts; UserError where they are too long."""
     text = base64.b64encode(accounts.setup_script().encode()).decode()
     if len(text) > _LONGEST:
         count = len(accounts.people)

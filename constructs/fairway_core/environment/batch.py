@@ -83,7 +83,7 @@ class Batch(Model, defer_build=True):
 
 
 def _has_infiniband(fields: Mapping[str, Any]) -> bool:
-    """Whether the size of a pool has it; with a size that is refused this is of no account."""
+    """True where the size of a pool has InfiniBand, or where the size itself is refused."""
     return "size" not in fields or vm_size(fields["size"]).rdma
 
 
@@ -110,8 +110,8 @@ class BatchCluster(Model, defer_build=True):
     nodes: Annotated[int, Field(ge=1)] | NodeRange
     """How many nodes there are, or `{min, max}` between which the pool scales."""
     mpi: bool = Field(default_factory=_has_infiniband)
-    """Whether jobs take several nodes, which talk to each other; otherwise each takes one. By
-    default if the size has InfiniBand."""
+    """`true`: jobs may take several nodes, which talk to each other; `false`: each takes one. By
+    default `true` if the size has InfiniBand."""
     task_slots: Annotated[int, Field(ge=1, le=_MOST_SLOTS)] = 1
     """How many slots to divide a node into for jobs with `gpus` or `cores`, for example 8 on nodes
     with 8 GPUs. A job without them takes the whole node. It needs `mpi: false`, and changing it

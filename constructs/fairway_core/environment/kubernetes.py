@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 # The pool of what AKS and Fairway themselves run.
 SYSTEM_POOL = "system"
-# What the group is for in which AKS puts the machines of all pools.
+# The last part of the name of the group in which AKS puts the machines of all pools.
 NODES_GROUP = "kubernetes-nodes"
 # The container of the storage account in which the manifests are that Flux applies: longer than
 # the name of any other can be.

@@ -71,7 +71,7 @@ class Monitoring(Model, defer_build=True):
 
 
 class Budget(Model, defer_build=True):
-    """What the environment may cost per month, and at which percentages to send mail.
+    """The most that the environment is to cost per month, and at which percentages to send mail.
 
     It counts all resource groups of the environment, and what Azure makes for it elsewhere. Nodes
     of Batch pools with `mode: UserSubscription` have a second budget of the same amount, because

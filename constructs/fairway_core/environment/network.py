@@ -252,7 +252,7 @@ class Network(Model, defer_build=True):
 
     @property
     def makes_zones(self) -> bool:
-        """Whether private DNS zones are made, for the names of private endpoints."""
+        """True where private DNS zones are made, for the names of private endpoints."""
         return self.private_endpoints and self.dns.zones == "make"
 
     @property

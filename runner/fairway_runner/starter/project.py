@@ -66,8 +66,8 @@ class Settings:
 
     @cached_property
     def known(self) -> list[Finding]:
-        """What `fairway check` would say of these answers; UserError where it would be an error
-        that nothing but another answer takes away.
+        """The findings of `fairway check` on these answers; UserError where one is an error that
+        nothing but another answer takes away.
 
         Not of the stand-ins for a key and an address, which a person is still to replace.
         """

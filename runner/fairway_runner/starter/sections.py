@@ -23,7 +23,7 @@ _SERVERS = (
     ("Standard_D96s_v6", 8),
     ("Standard_D128s_v6", 8),
 )
-# What each of its disks has at the least. Source: Azure documentation, Premium SSD v2.
+# MB/s and IOPS of each of its disks at the least. Source: Azure documentation, Premium SSD v2.
 _LEAST_MBPS, _LEAST_IOPS, _IOPS_FOR_A_MBPS = 125, 3000, 4
 _FILESYSTEM = """\
 filesystems:
