@@ -25,7 +25,8 @@ lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT)
 supervisor.supervise(folder, lock, ready, run_files.read_plan(folder))
 """
 )
-# Begins so many starts of a program with a fault, after which it waits for so many seconds at most.
+# Lets the first starts of tasks fail: the number of the fault, how many, and for how many seconds
+# the supervisor waits for such a fault to pass.
 FAULTS = """
 import os, sys
 from fairway_agent import supervisor, task
