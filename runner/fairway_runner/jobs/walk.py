@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from fairway_core.findings import Finding, Severity
 from fairway_runner.jobs.confined import require_inside
+from fairway_runner.quantities import few
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -68,8 +69,6 @@ def left_out(found: Iterable[Found], what: str) -> list[Finding]:
     names = sorted(f"{each.path} ({each.kind})" for each in found)
     if not names:
         return []
-    from fairway_runner.quantities import few
-
     message = f"{what} leaves out {few(names)}"
     hint = "only files and folders can be copied"
     return [Finding("left-out", message, hint, severity=Severity.WARNING)]

@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from fairway_core.findings import Finding, Severity, UserError
+from fairway_runner.quantities import few
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -72,8 +73,6 @@ def ignored_yet_sent(folder: Path, paths: Iterable[str]) -> list[Finding]:
     found = [each for each in every if _is_in(known, PurePosixPath(each))]
     if not found or len(found) == len(every):
         return []
-    from fairway_runner.quantities import few
-
     message = f"the code holds {few(found)}, which Git ignores"
     hint = "leave such files out: code: {gitignore: true}, or say that they are meant: false"
     return [Finding("ignored-files", message, hint, "code", Severity.WARNING)]
