@@ -39,5 +39,5 @@ def command(
     print(f"{found.id} runs again: {counted(count, 'task')}")
     # Not what earlier attempts have printed.
     number, *others = sorted({1} if has_steps(found.folder) else set(attempts.values()))
-    only = " --tail 10" if others else f" --attempt {number}" if number > 1 else ""
-    print(f"  follow it:  fairway logs {found.id} -f{only}")
+    options = "-f --tail 10" if others else f"-f --attempt {number}" if number > 1 else "-f"
+    print(f"  follow it:  fairway logs {found.id} {options}")
