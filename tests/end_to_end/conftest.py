@@ -21,6 +21,7 @@ from fairway_agent import processes
 from fairway_agent.task import Task
 from fairway_cli import main as cli
 from fairway_core.findings import UserError
+from fairway_runner.engines.remote import ssh
 from fairway_runner.runs.store import Run
 
 if TYPE_CHECKING:
@@ -71,6 +72,8 @@ class Fairway:
                 cli.main()
             except SystemExit as exit_:
                 code = exit_.code or 0
+            finally:
+                ssh.close_all()  # as the end of its process does
         assert isinstance(code, int)
         printed = [stream.buffer.getvalue().decode() for stream in (out, err)]  # type: ignore[attr-defined]
         return subprocess.CompletedProcess(arguments, code, *printed)

@@ -161,7 +161,7 @@ def test_another_node_takes_over_where_the_main_host_is_gone(
     ended = fairway.submit(fairway.job("true", template="plain"), "-t", "pair")
     assert fairway.within("wait", ended).returncode == 0
     cluster.kill("n1")
-    shown = fairway.within("show", ended)
+    shown = fairway("show", ended)
     assert shown.returncode == 0, shown.stderr
     assert "n1 takes no connection; trying root@n2" in shown.stderr
     run = fairway.submit(fairway.job("true", template="plain"), "-t", "pair")

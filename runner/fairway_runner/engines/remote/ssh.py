@@ -83,8 +83,14 @@ def shared(host: str, user: str, reach: Reach | None = None, others: Sequence[st
     key = (host, user, config, reach)
     if key not in _connections:
         _connections[key] = Ssh(host, user, config, reach, others=tuple(others))
-        atexit.register(_connections[key].close)
     return _connections[key]
+
+
+@atexit.register
+def close_all() -> None:
+    """Ends the connections that this process has made."""
+    while _connections:
+        _connections.popitem()[1].close()
 
 
 @dataclass
@@ -236,7 +242,7 @@ class Ssh:
             self.folder = None
 
     def _open(self, patience: float) -> Ended | None:
-        """Connects within so many seconds where there is no connection, or a few more where another
+        """Connects within so long where there is no connection, or a few seconds more where another
         thread tries already; returns what ssh said where that failed."""
         asked = time.monotonic()
         with self._connecting:
@@ -267,7 +273,7 @@ class Ssh:
             return None
 
     def _connect(self, patience: float = math.inf) -> subprocess.Popen[bytes]:
-        """Starts ssh, which ends once the connection is there, or after so many seconds: all hosts
+        """Starts ssh, which ends once the connection is there, or after these seconds: all hosts
         that are untried have a share in them."""
         if self.folder is None:
             # Short: a socket's path has 108 bytes at most, some of which ssh wants itself.
