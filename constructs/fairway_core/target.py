@@ -147,6 +147,11 @@ class SshAccess(Model):
     machines: Word = ""
     queue: Folder | None = None
 
+    @property
+    def all_hosts(self) -> tuple[str, ...]:
+        """Every host that commands may go to."""
+        return self.host, *self.others
+
 
 class SlurmAccess(Model):
     """How the `slurm` engine reaches the scheduler, or a login node: of several `hosts` the first.
@@ -159,6 +164,11 @@ class SlurmAccess(Model):
     partition: Word
     shared: Folder
     hosts: tuple[Word, ...] | None = None
+
+    @property
+    def all_hosts(self) -> tuple[str, ...]:
+        """Every host that commands may go to."""
+        return self.host, *(self.hosts or ())
 
     def host_of(self, name: str) -> str:
         """The login node of a person: each has one of their own, and all are about as full."""

@@ -1,8 +1,8 @@
 """What people bring, in processes of its own where there are threads: patterns, templates, jobs. In
 a thread nothing can stop these, and the memory that they take is everybody's.
 
-`python -m` this module does what it is asked, call by call, until its input ends: however the
-program that started it ends, and amid a call too. A call that takes too long ends the process.
+`main` does what it is asked, call by call, until its input ends: however the program that started
+it ends, and amid a call too. A call that takes too long ends the process.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class _Process:
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", __name__],
+            [sys.executable, "-P", "-c", f"from {__name__} import main; main()"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,  # Ctrl-C is not meant for it
@@ -207,9 +207,3 @@ def _answered(function: Callable[..., Any], arguments: Sequence[Any]) -> tuple[b
         raise
     except Exception:  # noqa: BLE001 - it is raised where it was called
         return False, RuntimeError(traceback.format_exc())
-
-
-if __name__ == "__main__":
-    from fairway_runner import worker  # of which there are two now: this is the one others know
-
-    worker.main()

@@ -123,12 +123,22 @@ def test_the_commands_of_a_document(document: Path, tmp_path: Path) -> None:
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     # What is opened in a browser is opened by nobody here.
     known = {**os.environ, "COLUMNS": "200", "PATH": path, "BROWSER": "true"}
+    known |= _home_with_a_key(tmp_path / "home")
     reader = _Reader(tmp_path, tmp_path, known)
     try:
         for step in _steps(document):
             reader.follow(step)
     finally:
         reader.leave()
+
+
+def _home_with_a_key(home: Path) -> dict[str, str]:
+    """A home as readers have one: `fairway init` takes their SSH key."""
+    (home / ".ssh").mkdir(parents=True)
+    key = home / ".ssh/id_ed25519"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
+    cache = os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
+    return {"HOME": str(home), "XDG_CACHE_HOME": cache}
 
 
 def _require_namespaces(document: Path) -> None:

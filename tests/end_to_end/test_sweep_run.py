@@ -159,7 +159,8 @@ class TestSeveralRuns:
         assert waited.stdout == f"{runs[1]} failed\n{runs[0]} cancelled\n"
         assert waited.returncode == 6
         facts = json.loads(fairway.within("wait", runs[0], "--json").stdout)
-        assert facts == [{"run_id": runs[0], "state": "cancelled", "exit_code": 130}]
+        ended = {"run_id": runs[0], "state": "cancelled", "exit_code": 130}
+        assert facts == [{**ended, "empty_outputs": []}]
         assert fairway.within("wait", runs[0], "none").returncode == 2
 
 

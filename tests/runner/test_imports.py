@@ -55,7 +55,7 @@ def test_what_is_read_of_runs_takes_no_models(
 
 
 @pytest.mark.parametrize(
-    ("sweep", "most"), [("", 108), ("sweep: {points: {grid: {lr: [1, 2]}}}\n", 111)]
+    ("sweep", "most"), [("", 113), ("sweep: {points: {grid: {lr: [1, 2]}}}\n", 116)]
 )
 def test_a_submission_that_is_looked_at_takes_what_it_needs(
     tmp_path: Path, sweep: str, most: int

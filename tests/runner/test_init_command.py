@@ -254,9 +254,8 @@ def test_what_init_accepts_check_neither_refuses_nor_warns_of(tmp_path: Path, en
         given["email"] = "ada@example.com"
         try:
             settings = Settings.checked("lab", tmp_path, (f"{KEY} me",), given)
-            ((_, text),) = [
-                each for each in project_files(settings) if each[0].parent.name == "environments"
-            ]
+            files = project_files(settings, in_git=True)
+            ((_, text),) = [each for each in files if each[0].parent.name == "environments"]
         except UserError:
             continue  # refused, with nothing written
         file.write_bytes(text)

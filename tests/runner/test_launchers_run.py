@@ -241,8 +241,8 @@ echo ${left:+trained}
     ("template", "folder", "launcher"),
     [
         ("openmpi", "", "mpirun"),
-        ("mpich", "mpich", "mpiexec"),
-        ("intelmpi", "intelmpi", "mpiexec.hydra"),
+        pytest.param("mpich", "mpich", "mpiexec", marks=pytest.mark.nightly),
+        pytest.param("intelmpi", "intelmpi", "mpiexec.hydra", marks=pytest.mark.nightly),
     ],
 )
 def test_what_a_rank_leaves_running_ends_with_it(

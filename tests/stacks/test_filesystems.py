@@ -43,6 +43,7 @@ CHANGES = {
     "data": {f"{_RULES}.storage-rules", f"{_RULES}.compute-rules"},
     "fast": {
         "azurerm_storage_account.storage",
+        "azurerm_management_lock.storage-lock",  # after what lies below it
         f"{_RULES}.compute-rules",
         f"{_RULES}.endpoints-rules",
     },

@@ -335,7 +335,7 @@ def test_what_else_is_too_long_for_boot_data_is_not_laid_to_people(
 ) -> None:
     monkeypatch.setattr(nodes, "LONGEST_CUSTOM_DATA", 10_000)
     with pytest.raises(UserError, match="cluster `nd`: its nodes boot with") as told:
-        written(_LAB.format(key=_KEY, access=_USERS, clusters=_ND))
+        written(f"{_LAB.format(key=_KEY, access=_USERS, clusters=_ND)}# with less room\n")
     assert "people" not in str(told.value)
     assert told.value.findings[0].hint == "mount fewer file systems"
 

@@ -59,7 +59,7 @@ PLANNED = (
 
 def _planners(fields: tuple[str, ...]) -> list[Permission]:
     """Permissions that docs/pull-requests.md gives to the identity that plans environments with
-    these fields: built-in roles by their names, and actions of a role of one's own."""
+    these fields: built-in roles by their names, and actions of a custom role."""
     lines = (ROOT / "docs" / "pull-requests.md").read_text().splitlines()
     given = [line.split("|")[2:] for line in lines if line.startswith("| plan |")]
     given += [line.split("|")[2:] for line in lines if any(f"`{one}`" in line for one in fields)]

@@ -227,7 +227,7 @@ class TestBoot:
             with monkeypatch.context() as patch:
                 patch.setattr(place, "LONGEST_CUSTOM_DATA", 1000)
                 with pytest.raises(UserError) as told:
-                    written(LAB)
+                    written(f"{LAB}# {id_}\n")
                 found = boot_findings(load_environment(file))
             sizes = [
                 int(re.search(r"boots? with (\d+) bytes", each.message)[1])  # type: ignore[index]

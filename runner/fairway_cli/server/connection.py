@@ -56,7 +56,7 @@ class Allowance:
 
 @dataclass
 class Limit:
-    """Ends a connection whose answer takes longer than so many seconds in all, of which each byte
+    """Ends a connection whose answer takes longer than the given seconds in all, of which each byte
     may have come in time."""
 
     connection: HTTPConnection

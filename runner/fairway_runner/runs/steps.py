@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from fairway_agent.fields import Fields, Unfit
 from fairway_core.findings import UserError
@@ -20,9 +20,25 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from fairway_runner.runs.folder import RunFolder
 
-R = TypeVar("R", bound="RunFolder")
+class _RunFolder(Protocol):
+    """A run by its folder."""
+
+    def __init__(self, folder: Path) -> None: ...
+
+    @property
+    def folder(self) -> Path:
+        """Where it lies."""
+
+    @property
+    def id(self) -> str:
+        """Its ID."""
+
+    def task_folder(self, index: int) -> Path:
+        """The folder of a task."""
+
+
+R = TypeVar("R", bound=_RunFolder)
 
 FILE, LOCK, CANCELLED = "steps.json", "steps.lock", "steps.cancelled"
 ENGINE = "steps"
@@ -76,7 +92,7 @@ def begun(run: R) -> list[R]:
     return [type(run)(folder) for folder in folders if is_of(folder, run.id)]
 
 
-def to_begin(run: RunFolder) -> list[str]:
+def to_begin(run: _RunFolder) -> list[str]:
     """The names of its steps that no target has yet: what follows the run begins them."""
     names = []
     for index, step in enumerate(read(run.folder) if has_steps(run.folder) else ()):

@@ -27,8 +27,7 @@ def uses_this_machine(target: Target) -> bool:
     access = target.access
     if access is None or runs_here(target.engine):
         return runs_here(target.engine)
-    others = target.ssh.others if target.ssh else target.slurm.hosts if target.slurm else ()
-    return any(_leads_here(target, host, access.user) for host in (access.host, *(others or ())))
+    return any(_leads_here(target, host, access.user) for host in access.all_hosts)
 
 
 def _leads_here(target: Target, host: str, user: str) -> bool:

@@ -82,7 +82,7 @@ class Whole:
             self.errors.setdefault(index, error)
 
     def look(self, patience: float, *, logs: bool = False) -> None:
-        """Brings up to date what is known of steps that go on, of whose targets each has so many
+        """Brings up to date what is known of steps that go on, of whose targets each has that many
         seconds."""
         open_ = {i: own for i in self.going() if (own := self.run_of(self.steps[i]))}
         self.away += refresh_all(open_.values(), patience=patience)
