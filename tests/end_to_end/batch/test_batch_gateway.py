@@ -148,7 +148,7 @@ def test_a_job_on_batch_is_submitted_followed_and_fetched(
     batch.ok("fetch", run)
     assert (batch.fairway.folder / run / "0" / "word" / "w").read_text() == "42\n"
     assert all(inside.used[port] for port in ports)
-    assert len(inside.bastion.calls) == 1
+    assert len(inside.bastion.calls) == 2, "one for each command"
 
 
 def test_the_way_is_opened_again_after_it_was_cut(

@@ -42,7 +42,7 @@ def test_a_partition_that_is_down_is_left(fairway: Fairway, spare: SlurmCluster)
     facts = fairway.show_waiting(run)
     assert (facts["target"], facts["reason"]) == ("slurm-sim", "the partition is down")
     assert facts["next_targets"] == ["spare"]
-    waited = fairway.within("wait", run)
+    waited = fairway("wait", run)
     assert waited.returncode == 0, waited.stderr
     assert f"{run} moves from slurm-sim to spare: the partition is down" in waited.stderr
     assert ran.read_text() == "spare\n"
@@ -67,7 +67,7 @@ def test_one_that_began_as_it_was_to_leave_stays(
     found = json.loads(path.read_text())
     found["tries"][0] |= {"ended": found["tries"][0]["began"], "reason": "no nodes"}
     path.write_text(json.dumps({**found, "phase": "leaving"}))
-    waited = fairway.within("wait", run)
+    waited = fairway("wait", run)
     assert waited.returncode == 130, waited.stderr + fairway.within("show", run).stdout
     facts = fairway.show(run)
     assert (facts["target"], facts["state"]) == ("slurm-sim", "cancelled")

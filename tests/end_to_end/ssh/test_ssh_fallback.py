@@ -31,7 +31,7 @@ def ran(fairway: Any, cluster: SshCluster) -> Path:
 def test_a_cluster_with_too_few_nodes_up_is_left(fairway: Any, ran: Path) -> None:
     job = fairway.job(f"echo $FAIRWAY_NODES >>{ran}", template="plain", nodes=2)
     run = fairway.submit(job, "-t", "alone,pair")
-    waited = fairway.within("wait", run)
+    waited = fairway("wait", run)
     assert waited.returncode == 0, waited.stderr
     assert f"{run} moves from alone to pair: waits for 2 nodes" in waited.stderr
     assert ran.read_text() == "2\n"
