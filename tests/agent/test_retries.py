@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import socket
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
@@ -112,6 +114,53 @@ def test_a_task_in_pods_that_saves_and_ends_with_0_as_one_is_evicted_begins_agai
     assert known is not None
     assert (known.state, known.exit_code) == (state, code)
     assert (known.attempts, known.ends) == (attempts, {"preemption": 1})
+
+
+@pytest.mark.parametrize(
+    ("number", "retries", "fails", "ends"),
+    [
+        (errno.ENOSPC, 2, 2, ("succeeded", 0, 1)),
+        (errno.EAGAIN, 1, 1, ("succeeded", 0, 1)),
+        (errno.ENOMEM, 1, 9, ("failed", 74, 0)),
+        (errno.EMFILE, 0, 9, ("failed", 74, 0)),
+        # What does not pass is not tried again.
+        (errno.EACCES, 2, 1, ("failed", 74, 1)),
+    ],
+)
+def test_a_start_that_fails_for_what_may_pass_is_tried_again_as_often_as_a_failure(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    number: int,
+    retries: int,
+    fails: int,
+    ends: tuple[str, int, int],
+) -> None:
+    monkeypatch.setenv("_FAIRWAY_POD", "job-a-0-0-abcde")
+    monkeypatch.setattr(scratch, "root", lambda: tmp_path)
+    run = tmp_path / "runs" / "job-a"
+    run.mkdir(parents=True)
+    plan = RunPlan("job-a", str(tmp_path), retries=retries)
+    task = PodTask(plan, TaskSpec(0), run, run / "tasks" / "0")
+    refusals = [OSError(number, os.strerror(number))] * fails
+
+    class Mine(Attempts):
+        PAUSE = 0.0
+
+        def _attempt(self) -> int:
+            task.attempt += 1
+            if refusals:
+                raise refusals.pop()
+            return 0
+
+    watch, wakeups = SimpleNamespace(is_over=lambda: False), socket.socketpair()
+    assert Mine(task, None, wakeups[0], watch)._run() == ends[1]  # type: ignore[arg-type]
+    for each in wakeups:
+        each.close()
+    known = read_task(task.folder)
+    assert known is not None
+    assert (known.state, known.exit_code, known.attempts) == ends
+    is_told = (known.reason or "").startswith("it could not be started: ")
+    assert is_told == (ends[0] == "failed")
 
 
 def _begun_again(plan: RunPlan, causes: str, folder: Path) -> str:

@@ -47,6 +47,8 @@ class Attempts:
     STOPPED: ClassVar = "ended by its scheduler"
     BEFORE: ClassVar = "the one before was ended, and begun again"
     REFUSED: ClassVar[tuple[type[Exception], ...]] = (OSError, Fault)
+    # Seconds between two starts, where what keeps an attempt from being started may pass.
+    PAUSE: ClassVar = 10.0
 
     task: ScheduledTask
     states: state_files.States
@@ -94,27 +96,41 @@ class Attempts:
         if lost := [each for each in (PREEMPTION, NODE) if self.task.is_used_up(each)]:
             return self.finish("failed", SERVICE, reason=LOST[lost[0]])
         while True:
+            number, reason = self.task.attempt, None
             try:
                 code = self._attempt()
             except self.REFUSED as error:
-                reason = f"it could not be started: {error}"
-                return self.finish("failed", IO_ERROR, reason=reason)
+                code, reason = IO_ERROR, f"it could not be started: {error}"
+                if not self._may_pass(error):
+                    return self.finish("failed", code, reason=reason)
+                self.task.attempt, self.task.told = number, ""  # it has had no process
+                wakeups.wait(self.wakeup, time.monotonic() + self.PAUSE)
             if self.asked == "hand-over":
                 return self.handed_over(code)
             if self.asked == "ended":
                 return self.stopped(code)
-            told, again = self.task.told, False
-            if code or told:
-                cause = self.task.cause()
-                self.task.note_end()
-                is_lost = cause != ERROR and not self.task.is_used_up(cause)
-                self.task.failures += not is_lost
-                again = is_lost or self.task.has_retry()
-                again = again and not self.asked and not self.task.setup_failed()
-            state, code = outcome(told, code, again=again)
+            again = bool(code or self.task.told) and self._begins_again()
+            state, code = outcome(self.task.told, code, again=again)
             if state != "queued":
-                return self.finish(state, code)
-            self.task.record(replace(self.task.status("queued"), last_exit_code=code))
+                return self.finish(state, code, reason=reason)
+            status = replace(self.task.status("queued"), last_exit_code=code, reason=reason)
+            self.task.record(status)
+
+    def _begins_again(self) -> bool:
+        """Counts an attempt that did not end well; whether another follows."""
+        cause = self.task.cause()
+        self.task.note_end()
+        is_lost = cause != ERROR and not self.task.is_used_up(cause)
+        self.task.failures += not is_lost
+        is_left = is_lost or self.task.has_retry()
+        return is_left and not self.asked and not self.task.setup_failed()
+
+    def _may_pass(self, error: Exception) -> bool:
+        """Whether what kept an attempt from being started may pass; no process has begun then."""
+        is_passing = isinstance(error, OSError) and error.errno in record.PASSING
+        return is_passing and (
+            self.task.process is None or self.task.process.returncode is not None
+        )
 
     def begin(self) -> bool:
         """Waits for what an attempt needs; False where it is asked to end before."""
