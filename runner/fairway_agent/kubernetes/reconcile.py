@@ -1,11 +1,10 @@
 """Asks the API server where runs stand, and writes it into their folders.
 
-See `shared.reconcile`. Standard library only.
+See `fairway_agent.reconcile`. Standard library only.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -16,12 +15,11 @@ from fairway_agent.kubernetes import names, whys
 from fairway_agent.kubernetes.api import BATCH
 from fairway_agent.kubernetes.hopeless import Hopeless
 from fairway_agent.kubernetes.objects import condition, look
-from fairway_agent.kubernetes.task_state import element_of, is_pending, resolve_state, why_pending
+from fairway_agent.kubernetes.task_state import is_pending, view_of, why_pending
+from fairway_agent.reconcile import JobView, Reconciliation, goes_on
 from fairway_agent.shared import after, plans, preparing, submissions
-from fairway_agent.shared.reconcile import Reconciliation, goes_on
-from fairway_agent.shared.resolved_state import ResolvedState, ended
 from fairway_agent.shared.watch import Watch
-from fairway_agent.task_state import CANCELLED, SERVICE, TaskState
+from fairway_agent.task_state import CANCELLED
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -30,10 +28,12 @@ if TYPE_CHECKING:
 
     from fairway_agent.kubernetes.api import Api
     from fairway_agent.kubernetes.objects import Object, Objects
-    from fairway_agent.kubernetes.task_state import Element
     from fairway_agent.plan import RunPlan
     from fairway_agent.run_state import RunState
     from fairway_agent.shared.submissions import Part, Submission
+    from fairway_agent.task_state import TaskState
+
+_GONE = JobView("lost", "its Job is gone from Kubernetes")
 
 
 def reconcile_all(api: Api, folders: Sequence[Path]) -> dict[str, str]:
@@ -68,30 +68,36 @@ class _Reconciliation(Reconciliation):
         if not self.cancelled:
             self.hopeless.end(api, objects, known, self.begun)
 
-    def resolve(self, part: Part, index: int, status: TaskState | None) -> ResolvedState:
+    def look(self, part: Part, index: int, status: TaskState) -> JobView | None:
         """By its Job and its pods; or by its keeper, where that is to make the Job."""
         cancelled = self.is_cancelled(part, index)
         if part.job:
-            found = element_of(self.objects, part, index)
-            if found is None and not cancelled and self._made_since(part.job) is not None:
-                return ResolvedState(status or TaskState())
-            if cancelled and not self.cancelled and _is_to_begin(found, status):
-                # Whatever pod begins with it now ends at once, and its others go on.
-                apart = ended(status or TaskState(), "cancelled", CANCELLED, "", self.now)
-                return ResolvedState(apart)
-            why = self.hopeless.why(part, found.pod if found else "")
-            if why and (status is None or status.state == "queued"):
-                return ResolvedState(ended(status or TaskState(), "failed", SERVICE, why, self.now))
-            return resolve_state(status, found, cancelled=cancelled, now=self.now)
-        cancelled = cancelled or bool(self.blocked)
-        if not cancelled and (why := self._left_out(part)):
-            return ResolvedState(
-                replace(status or TaskState(), state="cancelled", reason=why, ended=self.now)
-            )
-        if not cancelled and (why := self._keepers_end()):
-            return ResolvedState(ended(status or TaskState(), "failed", SERVICE, why, self.now))
-        to_come = "" if cancelled else self._to_come(part)
-        return resolve_state(status, None, cancelled=cancelled, now=self.now, to_come=to_come)
+            return self._look_at_job(part, index, status, cancelled=cancelled)
+        if cancelled or self.blocked:
+            return JobView("cancelled", exit_code=CANCELLED)
+        if why := self._left_out(part):
+            return JobView("cancelled", why, exit_code=None)
+        if why := self._keepers_end():
+            return JobView("failed", why)
+        to_come = self._to_come(part)
+        return JobView("queued", to_come) if to_come else _GONE
+
+    def _look_at_job(
+        self, part: Part, index: int, status: TaskState, *, cancelled: bool
+    ) -> JobView | None:
+        seen = view_of(self.objects, part, index, self.now)
+        is_late = seen is None and not cancelled and not status.is_final
+        if is_late and self._made_since(part.job) is not None:
+            return None
+        view, pod = seen or (_GONE, "")
+        # What was listed may be older than what its pod has written since.
+        has_begun = status.state == "running" and not status.stopped
+        if view.state == "queued" and cancelled and not self.cancelled and not has_begun:
+            # Whatever pod begins with it now ends at once, and its others go on.
+            return JobView("cancelled", exit_code=CANCELLED)
+        if status.state == "queued" and (why := self.hopeless.why(part, pod)):
+            return JobView("failed", why)
+        return None if view.state == "queued" and has_begun and status.job == pod else view
 
     def run(self) -> tuple[RunPlan, RunState]:
         """Also takes back what waits for nodes of a run that is over its limit: it would only begin
@@ -199,9 +205,3 @@ class _Reconciliation(Reconciliation):
         if name not in self.late:
             self.late[name] = self.api.get(BATCH, "jobs", name)
         return self.late[name]
-
-
-def _is_to_begin(found: Element | None, status: TaskState | None) -> bool:
-    """Whether a task waits for its pod, or for another one after that was taken away."""
-    begun = status is not None and status.state == "running" and not status.stopped
-    return found is not None and found.state == "waiting" and not begun

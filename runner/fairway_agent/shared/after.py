@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from fairway_agent import fields, predecessors, record
 from fairway_agent.fields import Fields
-from fairway_agent.shared.reconcile import goes_on
+from fairway_agent.reconcile import goes_on
 
 if TYPE_CHECKING:
     from fairway_agent.plan import RunPlan

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from fairway_agent import state_files
 from fairway_agent.faults import Fault
 from fairway_agent.fields import Damaged
+from fairway_agent.reconcile import goes_on
 from fairway_agent.shared import submissions
-from fairway_agent.shared.reconcile import goes_on
 from fairway_agent.slurm.reconcile import reconcile_all
 
 if TYPE_CHECKING:

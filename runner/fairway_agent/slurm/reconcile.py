@@ -1,6 +1,6 @@
 """Asks Slurm where runs stand, and writes it into their folders.
 
-See `shared.reconcile`. Standard library only.
+See `fairway_agent.reconcile`. Standard library only.
 """
 
 from __future__ import annotations
@@ -12,21 +12,20 @@ from typing import TYPE_CHECKING
 
 from fairway_agent import record, state_files
 from fairway_agent.fields import Damaged
+from fairway_agent.reconcile import JobView, Reconciliation, goes_on
 from fairway_agent.shared import after, plans, submissions, word
-from fairway_agent.shared.reconcile import Reconciliation, goes_on
 from fairway_agent.slurm.cancel import Watch
 from fairway_agent.slurm.jobs import jobs_named, look_up
-from fairway_agent.slurm.task_state import resolve_state
+from fairway_agent.slurm.task_state import view_of
+from fairway_agent.task_state import CANCELLED, TaskState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from fairway_agent.plan import RunPlan
     from fairway_agent.run_state import RunState
-    from fairway_agent.shared.resolved_state import ResolvedState
     from fairway_agent.shared.submissions import Part, Submission
     from fairway_agent.slurm.jobs import Element
-    from fairway_agent.task_state import TaskState
 
 
 def reconcile_all(folders: Sequence[Path]) -> dict[str, str]:
@@ -84,16 +83,20 @@ class _Reconciliation(Reconciliation):
         plan, state = self.run()
         return (plan, state) if word.is_news(self.folder, plan, state) else None
 
-    def resolve(self, part: Part, index: int, status: TaskState | None) -> ResolvedState:
+    def look(self, part: Part, index: int, status: TaskState) -> JobView | None:
         """By what squeue says of its element, or sacct; without a job it was not to begin."""
         job, element = part.element(index)
+        if not job:
+            return JobView("cancelled", exit_code=CANCELLED)
         found = self.jobs.get((job, element))
-        cancelled = self.is_cancelled(part, index) or not job
-        if found is None and not (status and status.is_final) and not cancelled:
+        if found is None and not status.is_final and not self.is_cancelled(part, index):
             found = look_up(job, element)
-            # Where Slurm has forgotten that it has taken back one that never began.
-            cancelled = found is None and status is None and bool(self.unmet)
-        return resolve_state(status, found, cancelled=cancelled, now=self.now)
+        if found is not None:
+            return view_of(found, self.now, status.node or "")
+        if status == TaskState() and self.unmet:
+            # Slurm has forgotten that it has taken back one that never began.
+            return JobView("cancelled", exit_code=CANCELLED)
+        return JobView("lost", "Slurm does not know its job")
 
     def watch(self, plan: RunPlan) -> Watch:
         """With the limits of its own."""

@@ -1,21 +1,16 @@
-"""What became of one task, from what it wrote itself and what Slurm says. Standard library only."""
+"""Slurm's words for where a job stands and why, as everybody else's. Standard library only."""
 
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from fairway_agent.shared.resolved_state import ResolvedState, ended, waiting
-from fairway_agent.slurm.jobs import ENDED, TURNS, WAITING
-from fairway_agent.task_state import CANCELLED, KILLED, SERVICE, TIMED_OUT, TaskState
+from fairway_agent.reconcile import JobView
+from fairway_agent.slurm.jobs import TURNS, WAITING
+from fairway_agent.task_state import CANCELLED, KILLED, SERVICE, TIMED_OUT
 
 if TYPE_CHECKING:
     from fairway_agent.slurm.jobs import Element
-
-# Seconds after a job's end in which its last words may still be on their way to this host: for
-# so long an NFS client may believe what it has seen of a folder before.
-_LAST_WORDS = 60.0
 
 # To how many seconds a start that Slurm expects is told, so that it is not another each time; and
 # from when on it is none: Slurm takes a job without a time limit to go on for a year.
@@ -44,7 +39,7 @@ _REASONS = {
 }
 
 # How an operator lets those go on that have their nodes and do nothing.
-_RESTING = {"SUSPENDED": "scontrol resume {0.id}", "STOPPED": "scancel --signal=CONT {0.id}"}
+_SUSPENDED = {"SUSPENDED": "scontrol resume {0.id}", "STOPPED": "scancel --signal=CONT {0.id}"}
 
 _ENDS: dict[str, tuple[str, int, str]] = {
     "CANCELLED": ("cancelled", CANCELLED, "cancelled in Slurm"),
@@ -60,47 +55,30 @@ _ENDS: dict[str, tuple[str, int, str]] = {
 }
 
 
-def resolve_state(
-    status: TaskState | None, element: Element | None, *, cancelled: bool, now: float
-) -> ResolvedState:
-    """`status` is what the task wrote last, if anything; `element` its job as Slurm sees it, None
-    where it knows of none; `cancelled` says that somebody has ended the whole run."""
-    known = status or TaskState()
-    if known.is_final:
-        if element and element.state == "OUT_OF_MEMORY" and not known.reason:
-            known = replace(known, reason="out of memory")
-        return ResolvedState(known)
-    if element is None:
-        if cancelled:
-            return ResolvedState(ended(known, "cancelled", CANCELLED, "", now))
-        return ResolvedState(ended(known, "lost", SERVICE, "Slurm does not know its job", now))
-    if element.state in ENDED:
-        return _resolve_ended(known, element, cancelled=cancelled, now=now)
-    if element.state in WAITING:
-        resolved = waiting(known, explain(element) + expected(element, now), "it starts again")
-        return replace(resolved, no_capacity=element.no_capacity)
-    if element.state == "CONFIGURING":
-        return waiting(known, "its nodes are starting", "")
-    if element.state in _RESTING:
-        # Not in the task's own file: it writes that itself as soon as it goes on.
-        return ResolvedState(
-            known, rests=f"suspended in Slurm: {_RESTING[element.state].format(element)}"
+def view_of(element: Element, now: float, node: str = "") -> JobView:
+    """A task's job as squeue or sacct has it; `node` is where the task said last that it ran."""
+    if element.state in _ENDS:
+        state, code, reason = _ENDS[element.state]
+        if element.reason == "DependencyNeverSatisfied":
+            reason = _REASONS[element.reason]
+        ended = seconds(element.ended)
+        return JobView(
+            state,
+            reason.format(nodes=element.nodes or node),
+            code,
+            ended,
+            unreported=element.state in ("COMPLETED", "FAILED") and bool(ended),
+            timed_out=code == TIMED_OUT,
         )
-    return ResolvedState(known)
-
-
-def _resolve_ended(
-    known: TaskState, element: Element, *, cancelled: bool, now: float
-) -> ResolvedState:
-    if element.state in ("COMPLETED", "FAILED") and now - seconds(element.ended) < _LAST_WORDS:
-        return ResolvedState(known)
-    state, code, reason = _ENDS[element.state]
-    if element.state == "CANCELLED" and cancelled:
-        reason = ""
-    elif element.reason == "DependencyNeverSatisfied":
-        reason = _REASONS[element.reason]
-    reason = reason.format(nodes=element.nodes or known.node or "")
-    return ResolvedState(ended(known, state, code, reason, seconds(element.ended) or now))
+    if element.state in WAITING:
+        reason = explain(element) + expected(element, now)
+        return JobView("queued", reason, no_capacity=element.no_capacity)
+    if element.state == "CONFIGURING":
+        return JobView("queued", "its nodes are starting")
+    if element.state in _SUSPENDED:
+        reason = f"suspended in Slurm: {_SUSPENDED[element.state].format(element)}"
+        return JobView("running", reason, suspended=True)
+    return JobView("running")
 
 
 def explain(element: Element) -> str:

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent import state_files
+from fairway_agent import reconcile, state_files
 from fairway_agent.kubernetes import pod, submit
 from fairway_agent.kubernetes.objects import INDEX, JOB
 from fairway_agent.kubernetes.reconcile import reconcile_all
 from fairway_agent.kubernetes.task import PodTask
 from fairway_agent.plan import RunPlan
-from fairway_agent.shared import reconcile, watch
-from fairway_agent.shared.resolved_state import waiting
+from fairway_agent.shared import watch
 from fairway_agent.shared.watch import Watch
 from fairway_agent.task_spec import TaskSpec
 from fairway_agent.task_state import TaskState
@@ -48,7 +47,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
 def evicted(known: TaskState, seen: bool) -> TaskState:
     """Its pod was ended, and another is to begin: `seen` by somebody who looked meanwhile."""
-    return waiting(known, "waiting for its turn", "").status if seen else known
+    view = reconcile.JobView("queued", "waiting for its turn") if seen else None
+    return reconcile.resolve(known, view, cancelled=False, now=0.0)
 
 
 @pytest.mark.parametrize("seen", [False, True], ids=["at once", "after somebody looked"])

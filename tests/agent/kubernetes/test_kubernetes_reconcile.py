@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent import record, state_files
+from fairway_agent import reconcile, record, state_files
 from fairway_agent.faults import NO_ANSWER, Fault
 from fairway_agent.kubernetes import hopeless, keeper, states, submit, whys
 from fairway_agent.kubernetes.api import DOWN
@@ -17,7 +17,7 @@ from fairway_agent.kubernetes.reconcile import reconcile_all
 from fairway_agent.limits import Over
 from fairway_agent.plan import Retry
 from fairway_agent.run_state import RunState
-from fairway_agent.shared import plans, reconcile, submissions
+from fairway_agent.shared import plans, submissions
 from fairway_agent.shared.reports import RunRequest, StatesRequest
 from fairway_agent.task_state import TaskState
 

@@ -1,18 +1,17 @@
-"""What becomes of a task, from its own word and the API server's: objects as a server of 1.36 gave
+"""Kubernetes' words for where a task stands, as everybody else's: objects as a server of 1.36 gave
 them."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from fairway_agent.kubernetes.objects import Objects, moment
 from fairway_agent.kubernetes.queueing import Why
-from fairway_agent.kubernetes.task_state import Element, element_of, resolve_state, why_pending
+from fairway_agent.kubernetes.task_state import view_of, why_pending
+from fairway_agent.reconcile import JobView
 from fairway_agent.shared.submissions import Part
-from fairway_agent.task_state import TaskState
 
 NOW = 1_700_000_000.0
 LONG_AGO = "2023-11-14T19:10:00Z"
@@ -20,7 +19,6 @@ ENDED = "2023-11-14T20:00:00Z"
 NAME = "digits-7k2m9p-0-0"
 SWEEP = Part("tasks", 0, [0, 2, 5], 1, 1, job=NAME)
 GANG = Part("tasks", 0, [3], 3, 8, job=NAME)
-RUNNING = TaskState("running", attempt=1, started=NOW - 60, node="nd-1", job=f"{NAME}-0-abcde")
 
 
 def job(status: dict[str, Any] | None = None, *, suspend: bool = False) -> dict[str, Any]:
@@ -66,23 +64,19 @@ def seen(
     *pods: dict[str, Any],
     held_by: Why | None = None,
     scaling: Why | None = None,
-) -> Element | None:
+    now: float = NOW,
+) -> tuple[JobView, str] | None:
     jobs = {NAME: found} if found else {}
     held = {"u-1": held_by} if held_by else {}
     scaled = {"": scaling} if scaling else {}
-    return element_of(Objects(jobs, {NAME: list(pods)}, held, scaled), part, index)
+    return view_of(Objects(jobs, {NAME: list(pods)}, held, scaled), part, index, now)
 
 
-def resolved(status: TaskState | None, element: Element | None, **more: Any) -> TaskState:
-    facts = {"cancelled": False, "now": NOW, **more}
-    return resolve_state(status, element, **facts).status
-
-
-@pytest.mark.parametrize("state", ["succeeded", "failed", "cancelled", "lost"])
-@pytest.mark.parametrize("element", [None, Element("failed", "evicted: x"), Element("waiting")])
-def test_a_tasks_last_word_stands(state: str, element: Element | None) -> None:
-    status = TaskState(state, exit_code=3)
-    assert resolved(status, element, cancelled=True) == status
+def view(part: Part, index: int, found: dict[str, Any], *pods: Any, **more: Any) -> JobView:
+    """The same of a task whose Job is there."""
+    known = seen(part, index, found, *pods, **more)
+    assert known is not None
+    return known[0]
 
 
 class TestWaiting:
@@ -113,8 +107,8 @@ class TestWaiting:
         ],
     )
     def test_what_is_known_of_its_pod_is_said(self, status: dict[str, Any], expected: str) -> None:
-        element = seen(SWEEP, 2, job(), pod(0, "Running"), pod(1, "Pending", **status))
-        assert element == Element("waiting", expected, pod=f"{NAME}-1-abcde")
+        found = seen(SWEEP, 2, job(), pod(0, "Running"), pod(1, "Pending", **status))
+        assert found == (JobView("queued", expected), f"{NAME}-1-abcde")
 
     def test_words_of_others_are_one_line_and_no_letter(self) -> None:
         """They are shown on terminals."""
@@ -126,11 +120,11 @@ class TestWaiting:
 
     def test_a_queue_says_what_it_lacks(self) -> None:
         why = Why("waiting for quota: insufficient quota for\nnvidia.com/gpu, 8 more needed.", True)
-        element = seen(GANG, 3, job(suspend=True), held_by=why)
+        found = view(GANG, 3, job(suspend=True), held_by=why)
         said = "waiting for quota: insufficient quota for nvidia.com/gpu, 8 more needed"
-        assert element == Element("waiting", said, no_capacity=True)
-        element = seen(GANG, 3, job(suspend=True))
-        assert element == Element("waiting", "waiting for its turn in the queue")
+        assert found == JobView("queued", said, no_capacity=True)
+        found = view(GANG, 3, job(suspend=True))
+        assert found == JobView("queued", "waiting for its turn in the queue")
 
     @pytest.mark.parametrize(
         ("message", "scaling", "age", "why", "no_capacity"),
@@ -171,49 +165,21 @@ class TestWaiting:
         """A run that may go elsewhere leaves the first, and waits for the second."""
         status = unschedulable(f"0/3 nodes are available: {message}.")
         status["conditions"][0]["lastTransitionTime"] = ENDED
-        element = seen(SWEEP, 2, job(), pod(1, "Pending", **status), scaling=scaling)
-        found = resolve_state(None, element, cancelled=False, now=moment(ENDED) + age)
-        assert found.waits.startswith("waiting for a node: ")
-        assert found.waits.endswith(why)
+        facts = pod(1, "Pending", **status)
+        found = view(SWEEP, 2, job(), facts, scaling=scaling, now=moment(ENDED) + age)
+        assert found.reason.startswith("waiting for a node: ")
+        assert found.reason.endswith(why)
         assert found.no_capacity is no_capacity
 
     def test_other_tasks_come_first(self) -> None:
-        assert seen(SWEEP, 5, job(), pod(0, "Running")) == Element(
-            "waiting", "waiting for its turn"
-        )
+        found = view(SWEEP, 5, job(), pod(0, "Running"))
+        assert found == JobView("queued", "waiting for its turn")
 
     def test_what_lacks_some_of_its_pods_says_which(self) -> None:
         lacking = unschedulable("0/2 nodes are available: 2 Insufficient cpu.")
         pods = [pod(0, "Running"), pod(1, "Running"), pod(2, "Pending", **lacking)]
-        element = seen(GANG, 3, job(), *pods)
         why = "2 of its 3 pods run: waiting for a node: 2 Insufficient cpu"
-        assert element == Element("running", why, pod=f"{NAME}-0-abcde")
-        assert resolved(TaskState(), element).reason is None
-        assert resolve_state(TaskState(), element, cancelled=False, now=NOW).waits == why
-        # Once it runs it has been whole.
-        assert resolved(RUNNING, element) == RUNNING
-
-    def test_it_counts_on_where_another_pod_takes_its_place(self) -> None:
-        stopped = replace(RUNNING, stopped=True)
-        again = seen(SWEEP, 0, job(), replace_name(pod(0, "Pending"), "fghij"))
-        found = resolved(stopped, again)
-        assert (found.state, found.attempt, found.reason) == ("queued", 1, "its pod is starting")
-        assert found.ends == {"preemption": 1}
-        assert resolved(RUNNING, again).ends == {"node": 1}
-
-    def test_a_pod_that_has_begun_since_it_was_listed_goes_on(self) -> None:
-        assert resolved(RUNNING, seen(SWEEP, 0, job(), pod(0, "Pending"))) == RUNNING
-
-    def test_a_job_that_is_to_be_made_is_waited_for(self) -> None:
-        found = resolve_state(
-            None, None, cancelled=False, now=NOW, to_come="waiting for other tasks"
-        )
-        assert (found.state, found.waits) == ("queued", "waiting for other tasks")
-
-
-def replace_name(found: dict[str, Any], end: str) -> dict[str, Any]:
-    name = f"{found['metadata']['name'][:-5]}{end}"
-    return {**found, "metadata": {**found["metadata"], "name": name}}
+        assert seen(GANG, 3, job(), *pods) == (JobView("running", why), f"{NAME}-0-abcde")
 
 
 class TestEnded:
@@ -242,71 +208,49 @@ class TestEnded:
         ],
     )
     def test_why_it_failed_is_said(self, status: dict[str, Any], code: int, reason: str) -> None:
-        element = seen(SWEEP, 2, job({"failedIndexes": "1"}), pod(1, "Failed", **status))
-        found = resolved(RUNNING, element)
+        found = view(SWEEP, 2, job({"failedIndexes": "1"}), pod(1, "Failed", **status))
         assert (found.state, found.exit_code, found.reason) == ("failed", code, reason)
         assert found.timed_out is (code == 124)
-
-    def test_memory_is_a_reason_that_a_task_cannot_know(self) -> None:
-        element = seen(
-            SWEEP, 2, job({"failedIndexes": "1"}), pod(1, "Failed", **terminated(137, "OOMKilled"))
-        )
-        known = TaskState("failed", exit_code=137)
-        assert resolved(known, element).reason == "out of memory"
+        assert found.unreported is ("report" in reason)
 
     def test_the_newest_of_its_pods_says_it(self) -> None:
         pods = [
             pod(1, "Failed", age=9, **terminated(143, "Error")),
             pod(1, "Failed", **terminated(137, "OOMKilled")),
         ]
-        element = seen(SWEEP, 2, job({"failedIndexes": "1"}), *pods)
-        assert element is not None
-        assert element.why == "out of memory"
+        assert view(SWEEP, 2, job({"failedIndexes": "1"}), *pods).reason == "out of memory"
 
     @pytest.mark.parametrize(
-        ("kind", "reason", "state"),
+        ("kind", "reason"),
         [
-            ("SuccessCriteriaMet", "SuccessPolicy", "succeeded"),
-            ("Complete", "SuccessPolicy", "succeeded"),
-            ("FailureTarget", "PodFailurePolicy", "failed"),
-            ("Failed", "PodFailurePolicy", "failed"),
+            ("SuccessCriteriaMet", "SuccessPolicy"),
+            ("Complete", "SuccessPolicy"),
+            ("FailureTarget", "PodFailurePolicy"),
+            ("Failed", "PodFailurePolicy"),
         ],
     )
-    def test_a_task_on_several_nodes_ends_with_its_job(
-        self, kind: str, reason: str, state: str
-    ) -> None:
-        element = seen(GANG, 3, job(over(kind, reason)))
-        assert element is not None
-        assert element.state == state
-
-    def test_last_words_may_be_on_their_way(self) -> None:
-        soon = moment(ENDED) + 10
-        element = seen(SWEEP, 0, job({"completedIndexes": "0"}), pod(0, "Succeeded"))
-        assert element is not None
-        fresh = replace(element, ended=soon - 10)
-        assert resolved(RUNNING, fresh, now=soon) == RUNNING
-        assert resolved(RUNNING, fresh, now=soon + 120).state == "failed"
+    def test_a_task_on_several_nodes_ends_with_its_job(self, kind: str, reason: str) -> None:
+        """Whether it has succeeded, it says itself."""
+        found = view(GANG, 3, job(over(kind, reason)))
+        assert (found.state, found.unreported, found.ended) == ("failed", True, moment(ENDED))
 
     def test_an_index_whose_end_has_no_time_waits_for_its_jobs(self) -> None:
         """The other tasks of a sweep may go on, and those that succeeded are not listed."""
         known = {"completedIndexes": "0"}
-        assert resolved(RUNNING, seen(SWEEP, 0, job(known))) == RUNNING
+        assert view(SWEEP, 0, job(known)).ended == 0.0
         ended = {**known, **over("Complete", "CompletionsReached")}
-        assert resolved(RUNNING, seen(SWEEP, 0, job(ended))).state == "failed"
+        assert view(SWEEP, 0, job(ended)).ended == moment(ENDED)
 
     def test_a_success_is_as_old_as_its_jobs_and_not_as_a_pod_that_was_evicted(self) -> None:
         evicted = pod(0, "Failed", age=50, **terminated(143, "Error", finishedAt=LONG_AGO))
-        element = seen(GANG, 3, job(over("SuccessCriteriaMet", "SuccessPolicy")), evicted)
-        assert resolved(RUNNING, element, now=moment(ENDED) + 1) == RUNNING
+        found = view(GANG, 3, job(over("SuccessCriteriaMet", "SuccessPolicy")), evicted)
+        assert found.ended == moment(ENDED)
 
     def test_a_first_pod_has_its_grace_where_another_has_failed(self) -> None:
-        found = seen(GANG, 3, job(over("FailureTarget", "PodFailurePolicy")), pod(0, "Running"))
-        assert resolved(RUNNING, found) == RUNNING
-        found = seen(GANG, 3, job(over("Failed", "PodFailurePolicy")), pod(0, "Running"))
-        assert resolved(RUNNING, found).state == "failed"
+        found = view(GANG, 3, job(over("FailureTarget", "PodFailurePolicy")), pod(0, "Running"))
+        assert found == JobView("running")
+        found = view(GANG, 3, job(over("Failed", "PodFailurePolicy")), pod(0, "Running"))
+        assert found.state == "failed"
 
-    def test_what_is_gone_is_lost_or_was_cancelled(self) -> None:
-        found = resolved(RUNNING, None)
-        assert (found.state, found.reason) == ("lost", "its Job is gone from Kubernetes")
-        found = resolved(RUNNING, None, cancelled=True)
-        assert (found.state, found.exit_code, found.reason) == ("cancelled", 130, None)
+    def test_a_task_whose_job_is_gone_is_not_seen(self) -> None:
+        assert seen(SWEEP, 0, None) is None

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from fairway_agent import reconcile as shared_reconcile
 from fairway_agent import state_files
 from fairway_agent.fields import Unfit
 from fairway_agent.limits import Over
 from fairway_agent.plan import Budget, RunPlan
 from fairway_agent.run_state import RunState
-from fairway_agent.shared import reconcile as shared_reconcile
 from fairway_agent.shared import submissions, watch
 from fairway_agent.shared.submissions import Part, Submission
 from fairway_agent.slurm import commands, reconcile, sbatch

@@ -1,16 +1,16 @@
-"""What becomes of a task, from its own word and Slurm's."""
+"""Slurm's words for where a job stands, as everybody else's."""
 
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from fairway_agent.reconcile import JobView, resolve
 from fairway_agent.slurm import commands
 from fairway_agent.slurm.jobs import HELD, Element, jobs_named
-from fairway_agent.slurm.task_state import explain, resolve_state, seconds
+from fairway_agent.slurm.task_state import explain, seconds, view_of
 from fairway_agent.task_state import TaskState
 
 NOW = 1_700_000_000.0
@@ -21,25 +21,7 @@ def element(state: str, reason: str = "None", **more: Any) -> Element:
     return Element(**{**facts, **more}, state=state, reason=reason)
 
 
-def resolved(
-    status: TaskState | None, found: Element | None, *, cancelled: bool = False
-) -> TaskState:
-    return resolve_state(status, found, cancelled=cancelled, now=NOW).status
-
-
 RUNNING = TaskState("running", attempt=1, started=NOW - 60, node="nd-1")
-
-
-@pytest.mark.parametrize("state", ["succeeded", "failed", "cancelled", "lost"])
-@pytest.mark.parametrize("found", [None, element("CANCELLED"), element("NODE_FAIL")])
-def test_a_tasks_last_word_stands(state: str, found: Element | None) -> None:
-    status = TaskState(state, exit_code=3)
-    assert resolved(status, found, cancelled=True) == status
-
-
-def test_memory_is_a_reason_that_a_task_cannot_know() -> None:
-    status = TaskState("failed", exit_code=137)
-    assert resolved(status, element("OUT_OF_MEMORY")).reason == "out of memory"
 
 
 @pytest.mark.parametrize(
@@ -50,50 +32,28 @@ def test_memory_is_a_reason_that_a_task_cannot_know() -> None:
         ("TIMEOUT", "failed", 124, "its time limit in Slurm was over"),
         ("OUT_OF_MEMORY", "failed", 137, "out of memory"),
         ("CANCELLED", "cancelled", 130, "cancelled in Slurm"),
+        ("FAILED", "failed", 5, "its job failed before it could report why: see slurm.txt"),
+        ("COMPLETED", "failed", 5, "its job ended without a report: see slurm.txt"),
     ],
 )
 def test_what_slurm_ended_is_said(state: str, expected: str, code: int, reason: str) -> None:
-    found = resolved(RUNNING, element(state, ended="2023-11-16T20:00:00"))
+    found = view_of(element(state, ended="2023-11-16T20:00:00"), NOW)
     assert (found.state, found.exit_code, found.reason) == (expected, code, reason)
     assert found.timed_out is (code == 124)
-    assert found.attempt == 1
+    assert found.unreported is (state in ("FAILED", "COMPLETED"))
     assert found.ended == seconds("2023-11-16T20:00:00")
 
 
-def test_nothing_ends_before_it_began() -> None:
-    """Slurm's times are whole seconds."""
-    began = seconds("2023-11-16T20:00:00") + 0.3
-    status = replace(RUNNING, started=began)
-    assert resolved(status, element("CANCELLED", ended="2023-11-16T20:00:00")).ended == began
+def test_a_node_that_slurm_does_not_name_is_that_of_the_task() -> None:
+    assert view_of(element("NODE_FAIL", nodes=""), NOW, "nd-2").reason == "node nd-2 failed"
 
 
 @pytest.mark.parametrize("state", ["SUSPENDED", "STOPPED"])
-def test_a_suspended_task_is_said_to_rest(state: str) -> None:
-    found = resolve_state(RUNNING, element(state), cancelled=False, now=NOW)
-    assert found.status == RUNNING, "its own file is its own"
-    assert found.rests.startswith("suspended in Slurm: sc")
-    assert found.rests.endswith("12_3")
-
-
-def test_a_cancelled_run_needs_no_reason() -> None:
-    assert resolved(RUNNING, element("CANCELLED"), cancelled=True).reason is None
-    assert resolved(None, None, cancelled=True).state == "cancelled"
-
-
-def test_what_nobody_knows_is_lost() -> None:
-    found = resolved(RUNNING, None)
-    assert (found.state, found.exit_code) == ("lost", 5)
-
-
-@pytest.mark.parametrize("state", ["COMPLETED", "FAILED"])
-def test_last_words_may_be_on_their_way(state: str) -> None:
-    """A file server shows another host's files late; a job without a word failed at last."""
-    just_now = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(NOW - 5))
-    before = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(NOW - 300))
-    assert resolved(RUNNING, element(state, ended=just_now)).state == "running"
-    found = resolved(RUNNING, element(state, ended=before))
-    assert (found.state, found.exit_code) == ("failed", 5)
-    assert "slurm.txt" in str(found.reason)
+def test_a_suspended_task_names_the_command_that_resumes_it(state: str) -> None:
+    found = view_of(element(state), NOW)
+    assert (found.state, found.suspended) == ("running", True)
+    assert found.reason.startswith("suspended in Slurm: sc")
+    assert found.reason.endswith("12_3")
 
 
 @pytest.mark.parametrize(
@@ -106,14 +66,15 @@ def test_last_words_may_be_on_their_way(state: str) -> None:
     ],
 )
 def test_one_that_starts_again_says_why_it_waits(state: str, reason: str, said: str) -> None:
-    found = resolved(RUNNING, element(state, reason))
+    found = resolve(RUNNING, view_of(element(state, reason), NOW), cancelled=False, now=NOW)
     assert (found.state, found.reason, found.attempt) == ("queued", said, 1)
     assert found.node is None
 
 
 def test_one_that_never_began_has_nothing_to_be_written() -> None:
-    found = resolve_state(None, element("PENDING", "Resources"), cancelled=False, now=NOW)
-    assert (found.status, found.waits) == (TaskState(), "waiting for nodes")
+    view = view_of(element("PENDING", "Resources"), NOW)
+    assert view == JobView("queued", "waiting for nodes")
+    assert resolve(TaskState(), view, cancelled=False, now=NOW) == TaskState()
 
 
 @pytest.mark.parametrize("reason", ["JobHeldUser", *HELD[1:]])
@@ -202,8 +163,7 @@ def test_how_many_come_first(
 )
 def test_when_slurm_expects_it_to_start(reason: str, after: int, said: str) -> None:
     starts = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(NOW + after))
-    found = resolve_state(None, element("PENDING", reason, starts=starts), cancelled=False, now=NOW)
-    assert found.waits == said
+    assert view_of(element("PENDING", reason, starts=starts), NOW).reason == said
 
 
 @pytest.mark.parametrize(
@@ -230,4 +190,4 @@ def test_whether_its_nodes_cannot_be_had(
     monkeypatch.setattr(commands, "run", lambda words: line if "all" in words else "")
     [found] = jobs_named(["run"])
     assert found.no_capacity is lacks
-    assert resolve_state(None, found, cancelled=False, now=NOW).no_capacity is lacks
+    assert view_of(found, NOW).no_capacity is lacks

@@ -1,8 +1,10 @@
-"""Writes where a run stands into its folder, where nobody watches it but a scheduler.
+"""What became of a run that a scheduler keeps: by what its tasks have written, and what the
+scheduler says of their jobs.
 
-A task writes its own states while it runs. What it cannot write, because it has not begun,
-because its node died, or because the scheduler ended it, is found here whenever somebody asks.
-What is final once stays so. Standard library only.
+A task writes its own states while it runs. What it cannot write, because it has not begun, because
+its node died, or because the scheduler ended it, is decided here by one rule for all schedulers,
+whenever somebody looks. A final state stays as it is. Looking changes nothing at the scheduler.
+Standard library only.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -17,18 +20,89 @@ from fairway_agent import cancelled_tasks, fields, record, state_files
 from fairway_agent.fields import Damaged, Fields
 from fairway_agent.run_state import RunState
 from fairway_agent.shared import plans, submissions
-from fairway_agent.task_state import TIMED_OUT, TaskState
+from fairway_agent.task_state import CANCELLED, KILLED, SERVICE, TIMED_OUT, TaskState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from fairway_agent.plan import RunPlan
-    from fairway_agent.shared.resolved_state import ResolvedState
     from fairway_agent.shared.submissions import Part, Submission
     from fairway_agent.shared.watch import Watch
 
+# Seconds after a job's end in which the task's own report may still be on its way: for so long an
+# NFS client may believe what it has seen of a folder before.
+REPORT_WAIT = 60.0
+
 _FILE = "settled.json"  # the tasks whose last state is known
+
+
+@dataclass(frozen=True)
+class JobView:
+    """A task as its scheduler sees it: its `state` by the names of a task's, and the `reason` of
+    that. A final one has an `exit_code` and when it `ended`, 0 where that is not known;
+    `unreported` says of it that the task itself may know more. `no_capacity` says of one that is
+    queued that its nodes cannot be had, `suspended` of one that runs that it makes no progress."""
+
+    state: str
+    reason: str = ""
+    exit_code: int | None = SERVICE
+    ended: float = 0.0
+    no_capacity: bool = False
+    suspended: bool = False
+    unreported: bool = False
+    timed_out: bool = False
+
+
+def resolve(status: TaskState, view: JobView | None, *, cancelled: bool, now: float) -> TaskState:
+    """The state of a task that wrote `status` last, where its scheduler has this view of it, None
+    where there is nothing new; `cancelled` says that somebody has ended its run, or itself."""
+    if status.is_final:
+        # A task that the kernel kills for its memory knows the exit code alone.
+        lacks_reason = status.state == "failed" and not status.reason
+        if lacks_reason and view is not None and view.exit_code == KILLED:
+            return replace(status, reason=view.reason or None)
+        return status
+    if view is None:
+        return status
+    if view.state in record.FINAL_STATES:
+        if view.unreported and (not view.ended or now - view.ended < REPORT_WAIT):
+            return status
+        if cancelled:
+            view = replace(view, state="cancelled", exit_code=CANCELLED, reason="", timed_out=False)
+        return _ended(status, view, now)
+    if view.state == "queued":
+        return _queued(status, view.reason or "it starts again")
+    # Of one that is suspended its own file says nothing: it writes that as soon as it goes on.
+    if status.state == "queued" and view.reason and not view.suspended:
+        return _queued(status, view.reason)
+    return status
+
+
+def _queued(status: TaskState, reason: str) -> TaskState:
+    """One that has begun before keeps how often, and says why it waits."""
+    kept = TaskState(
+        attempt=status.attempt,
+        started=status.started,
+        held=status.held,
+        submission=status.submission,
+        failures=status.failures,
+        requeues=status.requeues,
+        ends=status.ends_with_this or None,
+    )
+    return kept if kept == TaskState() else replace(kept, reason=reason)
+
+
+def _ended(status: TaskState, view: JobView, now: float) -> TaskState:
+    return replace(
+        status,
+        state=view.state,
+        # Times may be whole seconds: one that ended at once would have done so before it began.
+        ended=status.ended or max(view.ended or now, status.started or 0.0),
+        exit_code=view.exit_code,
+        timed_out=view.timed_out,
+        reason=view.reason or None,
+        stopped=None,
+    )
 
 
 def goes_on(folder: Path) -> bool:
@@ -52,7 +126,7 @@ class Reconciliation(ABC):
         self.apart = cancelled_tasks.names(folder)
         self.settled = fields.read(folder / _FILE, partial(_settled, known.submission)) or {}
         self.begun = _names(folder / "tasks")
-        self.waits = self.rests = ""
+        self.pending_reason = self.suspended_reason = ""
         self.no_capacity = False
         self.starts: list[float] = []
         self.ends: list[float] = []
@@ -66,8 +140,8 @@ class Reconciliation(ABC):
         )
 
     @abstractmethod
-    def resolve(self, part: Part, index: int, status: TaskState | None) -> ResolvedState:
-        """What became of a task, by what it wrote last and what the scheduler says."""
+    def look(self, part: Part, index: int, status: TaskState) -> JobView | None:
+        """How the scheduler sees a task that wrote `status` last."""
 
     @abstractmethod
     def watch(self, plan: RunPlan) -> Watch:
@@ -82,42 +156,44 @@ class Reconciliation(ABC):
         state."""
         counts = Counter(self.settled.values())
         before = len(self.settled)
-        for part, index in self._open():
-            resolved = self._write_state(part, index)
-            counts[resolved.state] += 1
-            if resolved.waits and not self.waits:
-                self.waits, self.no_capacity = resolved.waits, resolved.no_capacity
-            self.rests = self.rests or resolved.rests
-            self._note_times(resolved.status)
-            if resolved.is_final:
-                self.settled[str(index)] = resolved.state
+        for part in self.known.parts:
+            for index in part.indices:
+                if str(index) not in self.settled:
+                    counts[self._write_state(part, index)] += 1
         if len(self.settled) > before:
             facts = {"submission": self.known.submission, "tasks": self.settled}
             record.write_json(self.folder / _FILE, facts)
         return self._record(counts)
 
-    def _open(self) -> Iterator[tuple[Part, int]]:
-        for part in self.known.parts:
-            for index in part.indices:
-                if str(index) not in self.settled:
-                    yield part, index
-
-    def _write_state(self, part: Part, index: int) -> ResolvedState:
+    def _write_state(self, part: Part, index: int) -> str:
+        """The state of a task now, which is written where it is another."""
         folder = part.task_folder(self.folder, index)
         has_begun = folder.name in self.begun
-        status = state_files.read_task(folder) if has_begun else None
-        resolved = self.resolve(part, index, status)
+        before = state_files.read_task(folder) if has_begun else None
+        view = self.look(part, index, before or TaskState())
+        cancelled = self.is_cancelled(part, index)
+        now = resolve(before or TaskState(), view, cancelled=cancelled, now=self.now)
         # Of very many that never began, the run's end says all.
-        is_news = resolved.is_final and not (self.cancelled and not has_begun)
-        if resolved.status != status and (has_begun or is_news):
+        is_news = now.is_final and not (self.cancelled and not has_begun)
+        if now != before and (has_begun or is_news):
             folder.mkdir(parents=True, exist_ok=True)
-            state_files.write(folder, resolved.status)
-        return resolved
-
-    def _note_times(self, status: TaskState) -> None:
-        for moment, times in ((status.started, self.starts), (status.ended, self.ends)):
+            state_files.write(folder, now)
+        if now.is_final:
+            self.settled[str(index)] = now.state
+        elif view is not None:
+            self._note_reasons(now, view)
+        for moment, times in ((now.started, self.starts), (now.ended, self.ends)):
             if moment:
                 times.append(moment)
+        return now.state
+
+    def _note_reasons(self, status: TaskState, view: JobView) -> None:
+        """The run waits for what the first of its tasks waits for."""
+        is_pending = status.state == "queued" and view.state in record.GOING_STATES
+        if is_pending and not self.pending_reason:
+            self.pending_reason, self.no_capacity = view.reason, view.no_capacity
+        if view.suspended:
+            self.suspended_reason = self.suspended_reason or view.reason
 
     def _record(self, counts: Counter[str]) -> tuple[RunPlan, RunState]:
         state = state_files.read_run(self.folder) or RunState()
@@ -158,9 +234,9 @@ class Reconciliation(ABC):
         if setup.state == "failed":
             return f"the setup failed with exit code {setup.exit_code}"
         if name == "queued":
-            return self.waits
+            return self.pending_reason
         if name == "running":
-            return self.rests
+            return self.suspended_reason
         if name == "cancelled" and not self.cancelled:
             return self.why_not_started(plan)
         return ""
