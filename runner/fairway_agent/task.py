@@ -27,8 +27,6 @@ from fairway_agent import (
 )
 from fairway_agent.fanout import launchers
 from fairway_agent.faults import Fault
-from fairway_agent.log_times import FILE as LOG_TIMES
-from fairway_agent.log_times import LogClock
 from fairway_agent.masking import Pump
 from fairway_agent.plan import CANCEL
 from fairway_agent.ports import free_port
@@ -70,7 +68,7 @@ class Task:
     task that it waits for has ended otherwise than it wants.
     `idle` watches whether its GPUs do nothing, where the job limits that, and `limit` is why it was
     ended for it. `lacks` says that its launcher is not on its nodes, or that it has not written an
-    output that it must, and `clock` notes when its log had which size.
+    output that it must.
     """
 
     # Not FAIRWAY_…, which launchers pass on to other nodes.
@@ -102,7 +100,6 @@ class Task:
     idle: IdleWatch | None = None
     limit: str = ""
     lacks: str = ""
-    clock: LogClock | None = None
 
     @property
     def name(self) -> str:
@@ -151,7 +148,6 @@ class Task:
             self._say_again(log_marks.attempt_line(self.attempt, self.before, checkpoint))
             self.before = ""  # said once, though it may not start yet
         self.kill_at, self.timed_out, self.told = None, False, ""
-        self.clock = LogClock.begin(self._log_file(), self._log_times(), time.monotonic())
         self.process = self._launch(script, environment)
         self.started = time.time()
         self.idle = self._idle_watch()
@@ -203,10 +199,6 @@ class Task:
     def _log_file(self) -> Path:
         """The file that it can be read from."""
         return self.folder / "log.txt"
-
-    def _log_times(self) -> Path:
-        """The note of when that had which size."""
-        return self.folder / LOG_TIMES
 
     def _say_again(self, line: str) -> None:
         """Tells the log's reader that another attempt begins."""
@@ -291,7 +283,7 @@ class Task:
         """When something is to be done about it next, on the monotonic clock."""
         if self.kill_at is not None:
             return self.kill_at
-        due = [self._timeout_at(), *(each.due for each in (self.idle, self.clock) if each)]
+        due = (self._timeout_at(), None if self.idle is None else self.idle.due)
         return min((each for each in due if each is not None), default=None)
 
     def _timeout_at(self) -> float | None:
@@ -303,8 +295,6 @@ class Task:
     def keep_deadline(self) -> None:
         """Does what is due: ends a task that is over its time, kills one over its grace."""
         now, timeout = time.monotonic(), self._timeout_at()
-        if self.clock is not None and now >= self.clock.due:
-            self.clock.look(now, time.time())
         if self.kill_at is not None:
             if now >= self.kill_at:
                 processes.kill(self.sessions())
@@ -345,8 +335,6 @@ class Task:
         self._look_for_launcher(code)
         if not code and not self.told:
             code = self._look_for_outputs()
-        if self.clock is not None:
-            self.clock.end(time.time(), last=not code)
         self.before = self.why() or self._ending(code)
         return code
 

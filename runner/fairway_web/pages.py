@@ -104,10 +104,8 @@ class Pages:
 
     async def compare(self, request: Request) -> Response:
         """Runs side by side, by parameters, last metrics and curves."""
-        by_time = request.query_params.get("by") == "time"
         runs, left_out = compared(self._runs, request)
-        records, curves = await reading(_side_by_side, runs, by_time)
-        address = "/compare?" + urlencode({"run": [run.id for run in runs]}, doseq=True)
+        records, curves = await reading(_side_by_side, runs)
         return page(
             "compare.html.j2",
             title="Compare",
@@ -115,8 +113,6 @@ class Pages:
             left_out=left_out,
             records=records,
             curves=curves,
-            by_time=by_time,
-            address=address,
             names=list(dict.fromkeys(name for each in records for name in each["differs"])),
             metrics=list(dict.fromkeys(name for each in records for name in each["metrics"])),
         )
@@ -155,8 +151,8 @@ def _act(action: str, runs: Sequence[Run]) -> None:
         raise UserError(findings, exit_code=errors[0].exit_code)
 
 
-def _side_by_side(runs: Sequence[Run], by_time: bool) -> tuple[list[dict[str, Any]], Overlay]:
-    return compare(runs), overlay(runs, by_time=by_time)
+def _side_by_side(runs: Sequence[Run]) -> tuple[list[dict[str, Any]], Overlay]:
+    return compare(runs), overlay(runs)
 
 
 def _run_facts(run: Run, task: str, rank: str) -> dict[str, Any]:

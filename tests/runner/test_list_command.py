@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -99,6 +100,18 @@ def test_an_unknown_column_is_refused(fairway: RunFairway, folder: Path, option:
         assert code == 2
         assert f"there is no column `{text}`" in err
         assert says in err
+
+
+def test_a_time_of_day_is_when_it_was_that_last() -> None:
+    noon = datetime(2026, 3, 4, 12, 0, 30).timestamp()  # noqa: DTZ001 - this machine's own
+    assert moment("--since", "11:45", noon) == noon - 15 * 60 - 30
+    assert moment("--since", "12:00:30", noon) == noon
+    assert moment("--since", "12:01", noon) == noon - 24 * 3600 + 30
+    assert moment("--since", "0:00", noon) == noon - 12 * 3600 - 30
+    for text in ("24:00", "12:60", "12:00:61", "12", "1:2", "12:00 pm"):
+        with pytest.raises(UserError, match=f"`{text}` is neither a duration") as raised:
+            moment("--since", text, noon)
+        assert "or since when, as 14:30" in raised.value.findings[0].hint
 
 
 def test_moments() -> None:

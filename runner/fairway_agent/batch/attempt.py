@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from fairway_agent import outputs, record
 from fairway_agent.batch.folders import Folders, fail, say
 from fairway_agent.batch.scheduled_events import ScheduledEvents
-from fairway_agent.batch.task import TIMES, BatchTask, make_directories
+from fairway_agent.batch.task import BatchTask, make_directories
 from fairway_agent.batch.tracking import write_ending
 from fairway_agent.fanout.sshd import server
 from fairway_agent.faults import Fault
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from fairway_agent.task_spec import TaskSpec
 
 _FULL = "its outputs could not be kept"
-_TIMES = "times"  # of the folder of a task's logs, the folder of when each was printed
 _HELD = 600.0  # seconds for which a node that was given notice is waited to go
 
 
@@ -171,15 +170,12 @@ def _keep_scheduled(folders: Folders, spec: TaskSpec, *, succeeded: bool) -> Non
 
 
 def _keep_log(folders: Folders, number: int) -> None:
-    """Keeps what this attempt printed for the next, which begins with an empty file, and when."""
+    """Keeps what this attempt printed for the next, which begins with an empty file."""
     logs = folders.shared / "logs" / folders.task
     sys.stdout.flush()
-    times = Path(os.environ["AZ_BATCH_TASK_WORKING_DIR"], "logs", TIMES)
     try:
-        (logs / _TIMES).mkdir(parents=True, exist_ok=True)
+        logs.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(Path(os.environ["AZ_BATCH_TASK_DIR"], "stdout.txt"), logs / f"{number}.txt")
-        if times.exists():
-            shutil.copyfile(times, logs / _TIMES / f"{number}.txt")
     except OSError as error:  # the disk is full; what the task has done counts all the same
         say(f"this attempt's log could not be kept for the next: {error}")
 
@@ -191,9 +187,6 @@ def _bring_earlier_logs(folders: Folders, number: int) -> None:
     (folder / "logs").mkdir(exist_ok=True)
     for log in sorted((folders.shared / "logs" / folders.task).glob("*.txt")):
         shutil.copyfile(log, folder / "logs" / f"stdout.{log.name}")
-    for times in sorted((folders.shared / "logs" / folders.task / _TIMES).glob("*.txt")):
-        shutil.copyfile(times, folder / "logs" / f"times.{times.name}")
-    (folder / "logs" / TIMES).unlink(missing_ok=True)  # of an attempt in the same folder
     mark = f"{number} {os.urandom(8).hex()}\n"
     record.write_bytes(folder / "logs" / "attempt.txt", mark.encode("ascii"))
 

@@ -47,8 +47,6 @@ if TYPE_CHECKING:
 
 _LOST = {PREEMPTION: "its node was taken away", NODE: "its node was lost"}
 RUNNING = "fairway.running"
-TIMES = "times.txt"
-"""When the log had which size."""
 _PAUSE = 0.5
 
 
@@ -334,10 +332,6 @@ class BatchTask(Task):
 
     def _log_file(self) -> Path:
         return Path(os.environ["AZ_BATCH_TASK_DIR"], "stdout.txt")
-
-    def _log_times(self) -> Path:
-        """It is kept with the logs."""
-        return Path(os.environ["AZ_BATCH_TASK_WORKING_DIR"], "logs", TIMES)
 
     def _inside(self) -> list[str]:
         """Does nothing: this program is in the job's container."""

@@ -152,27 +152,21 @@ class Done(JsonRecord):
     CALLED = "the answer"
 
 
-FIGURES, LOG_TIMES = "figures", "log-times"
-
-
 @dataclass(frozen=True, slots=True)
-class PiecesRequest(JsonRecord):
-    """What the files of this run have that grow, from the byte on that is `known` of each: FIGURES,
-    which are the samples of its nodes, or LOG_TIMES, the notes of when logs grew, by the names of
-    nodes or of tasks. Of LOG_TIMES those that are named are wanted, of FIGURES all."""
+class FiguresRequest(JsonRecord):
+    """Asks for the samples of a run's nodes, of each node from the byte on that is `known`."""
 
     CALLED = "the request"
 
     run: str
-    what: str
     known: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class PiecesReport(JsonRecord):
-    """A piece of each, by its name; `more` says that there are others."""
+class FiguresReport(JsonRecord):
+    """A piece of each node's samples, by the node's name; `more` says that there are others."""
 
-    CALLED = "pieces of files"
+    CALLED = "samples of nodes"
 
     pieces: Mapping[str, Piece]
     more: bool = False

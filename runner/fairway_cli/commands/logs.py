@@ -33,14 +33,6 @@ def command(
         int | None,
         typer.Option("--tail", "-n", metavar="N", min=0, help="Only the last N lines of each log."),
     ] = None,
-    since: Annotated[
-        str | None,
-        typer.Option(
-            "--since",
-            metavar="WHEN",
-            help="Only what was printed since 10m ago, since 14:30, or since 2026-11-01T09:30.",
-        ),
-    ] = None,
     grep: Annotated[
         str | None,
         typer.Option(
@@ -56,7 +48,7 @@ def command(
 
     A log of several ranks names them where the launcher can: lines begin with the
     rank, or with task and rank, as [3.1], each in a colour of its own on a terminal. --tail takes
-    the last lines of what the other options leave. --since tells ten seconds apart.
+    the last lines of what the other options leave.
     With --json each line is an object with `task`, `attempt`, `rank` and `text`.
     An attempt that is not the first begins with a line that says why there is another.
     Where its target does not answer, what is known here is printed, and the exit code is 5; with
@@ -66,7 +58,6 @@ def command(
     from fairway_cli.ui.columns import has_colours
     from fairway_cli.ui.follow import Selection, copy_logs
     from fairway_cli.ui.log_lines import LineFilter
-    from fairway_runner.moments import moment
     from fairway_runner.runs.log_lines import (
         names_ranks,
         pattern,
@@ -75,10 +66,10 @@ def command(
     )
     from fairway_runner.runs.store import RunStore
 
-    expression, first = pattern(grep), None if since is None else moment("--since", since)
+    expression = pattern(grep)
     found = RunStore.here().find(run)
     # Who follows looks again and again. What is printed of a rank is looked for in the log.
-    looks = not follow or rank is not None or node is not None or since is not None
+    looks = not follow or rank is not None or node is not None
     away = looks and is_away(found, lambda: found.refresh(logs=True))
     named = names_ranks(found)
     several = named or (task is None and found.record.tasks > 1)
@@ -87,10 +78,6 @@ def command(
     selection = Selection.of(found, task, lines, tail, attempt, json=json_)
     if attempt is not None and not follow:
         require_attempt(found, selection.tasks, attempt)
-    if first is not None:
-        logs = [log.path for log in selection.logs]
-        away = is_away(found, lambda: found.engine.bring_log_times(found, logs)) or away
-        selection.since(found, first)
     try:
         copy_logs(found, selection, sys.stdout.buffer, follow=follow)
     except KeyboardInterrupt:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 
 import typer
 
-from fairway_cli.server.commands import require_unset
 from fairway_cli.server.connection import Allowance, quoted
 from fairway_cli.server.runs import Patience, looked_at, state_of
 from fairway_core.findings import UserError
@@ -40,14 +39,12 @@ def logs_command(
     node: int | None,
     attempt: int | None,
     tail: int | None,
-    since: str | None,
     grep: str | None,
     json_: bool,
 ) -> None:
     """As `fairway logs`; see there."""
     from fairway_runner.runs.log_lines import pattern
 
-    require_unset("logs", since=since)
     expression = pattern(grep)
     found, away = (state_of(server, run), False) if follow else looked_at(server, run)
     with tempfile.TemporaryDirectory(prefix="fairway-") as folder:

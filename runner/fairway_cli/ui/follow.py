@@ -17,7 +17,6 @@ from fairway_cli.ui.log_lines import Line, LineFilter, label, tail_offset
 from fairway_core.findings import UserError, printable
 from fairway_runner.engines.absence import Absence
 from fairway_runner.runs.log_lines import require_labels, task_numbers
-from fairway_runner.runs.log_times import begins
 from fairway_runner.runs.store import FINAL_STATES
 
 if TYPE_CHECKING:
@@ -43,17 +42,6 @@ class Log:
     part: bytes = b""
     attempt: int = 1
     cut: bool = False
-
-    def skip(self, first: int) -> None:
-        """Leaves out what is before that byte, but for which attempt it is of."""
-        end = 0
-        with suppress(FileNotFoundError), self.path.open("rb") as file:
-            for line in file:
-                end += len(line)
-                if end > first:
-                    break
-                self.attempt = begun(line) or self.attempt
-        self.offset = first
 
     def grown(self) -> bool:
         """Whether there is more than what was read."""
@@ -131,12 +119,6 @@ class Selection:
         if lines.ranks is not None:
             require_labels(run, [log.path for log in logs])
         return cls(indices, lines, tail, attempt, logs, json)
-
-    def since(self, run: Run, moment: float) -> None:
-        """Leaves out what was printed before; UserError where nobody noted when that was."""
-        found = begins(run, [log.path for log in self.logs], moment)
-        for log in self.logs:
-            log.skip(found[log.path])
 
     @property
     def is_raw(self) -> bool:
@@ -237,7 +219,7 @@ def show_grown(selection: Selection, out: BinaryIO, *, ended: bool, tail: int | 
 def _copy(log: Log, selection: Selection, out: BinaryIO, *, ended: bool, tail: int | None) -> None:
     if selection.is_raw:
         if tail is not None:
-            log.offset = max(log.offset, tail_offset(log.path, tail))
+            log.offset = tail_offset(log.path, tail)
         for chunk in log.chunks():
             out.write(chunk)
             log.cut = not chunk.endswith(b"\n")

@@ -144,10 +144,6 @@ class Engine(Protocol):
     def bring_figures(self, run: RunFolder) -> None:
         """Brings what was sampled on the run's nodes since the last call into its folder."""
 
-    def bring_log_times(self, run: RunFolder, logs: Sequence[Path]) -> None:
-        """Brings the notes of when these logs of the run grew, to lie beside them: `log.times`, see
-        `fairway_agent.log_times`."""
-
     def cancel(self, run: RunFolder) -> None:
         """Ends a run early and waits until it has; one that has ended stays as it is."""
 

@@ -14,7 +14,6 @@ from fairway_agent.record import FINAL_STATES
 from fairway_core.findings import UserError
 from fairway_runner.jobs.ranks import labels_ranks, ranks_of_node
 from fairway_runner.runs.chosen import chosen_task
-from fairway_runner.runs.log_times import begins
 from fairway_runner.runs.plans import read_specs
 from fairway_runner.runs.records import read_json
 from fairway_runner.runs.results import task_results
@@ -50,7 +49,6 @@ def log_lines(
     attempt: int | None = None,
     grep: str | None = None,
     tail: int | None = None,
-    since: float | None = None,
 ) -> list[LogLine]:
     """What a run has printed, as it is known here; see `Run.logs`."""
     if tail is not None and tail < 0:
@@ -61,13 +59,11 @@ def log_lines(
         require_labels(run, [run.log(each) for each in tasks])
     if attempt is not None:
         require_attempt(run, tasks, attempt)
-    logs = [run.log(number) for number in tasks]
-    first = {} if since is None else begins(run, logs, since)
     found: list[LogLine] = []
-    for number, log in zip(tasks, logs, strict=True):
+    for number in tasks:
         wanted = (
             line
-            for line in _lines(log, number, first.get(log, 0))
+            for line in _lines(run.log(number), number)
             if (attempt is None or line.attempt == attempt)
             and (ranks is None or line.rank in ranks)
         )
@@ -76,9 +72,9 @@ def log_lines(
     return found
 
 
-def _lines(log: Path, task: int, first: int) -> Iterator[LogLine]:
-    """Those that begin at that byte or later."""
-    attempt, position = 1, 0
+def _lines(log: Path, task: int) -> Iterator[LogLine]:
+    """All lines of a log, in order."""
+    attempt = 1
     try:
         file = log.open("rb")
     except FileNotFoundError:
@@ -87,9 +83,6 @@ def _lines(log: Path, task: int, first: int) -> Iterator[LogLine]:
         for line in file:
             whole = line.removesuffix(b"\n").removesuffix(b"\r")
             attempt = begun(whole) or attempt
-            position += len(line)
-            if position <= first:
-                continue
             rank, text = split_label(whole)
             yield LogLine(task, attempt, rank, text.decode("utf-8", "replace"))
 

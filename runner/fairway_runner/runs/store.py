@@ -17,7 +17,6 @@ from fairway_runner.runs.records import FINAL_STATES, RunRecord
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from datetime import datetime
     from pathlib import Path
 
     from fairway_agent.run_state import RunState
@@ -114,26 +113,17 @@ class Run(RunFolder):
         attempt: int | None = None,
         grep: str | None = None,
         tail: int | None = None,
-        since: datetime | float | None = None,
     ) -> list[LogLine]:
         """The lines that its tasks have printed, up to date: one record per line.
 
         The arguments select the lines of one task, rank or attempt (from 1), those that match the
-        regular expression `grep`, those printed after `since` (seconds since 1970, or a datetime;
-        exact to ten seconds), and the last `tail` lines of each task. Raises UserError for a task,
-        rank or attempt that does not exist, and if the log does not record ranks, attempts or
-        times.
+        regular expression `grep`, and the last `tail` lines of each task. Raises UserError for a
+        task, rank or attempt that does not exist, and if the log does not record ranks or attempts.
         """
-        from fairway_runner.runs.log_lines import log_lines, task_numbers
+        from fairway_runner.runs.log_lines import log_lines
 
         self.refresh(logs=True)
-        first = since if since is None or isinstance(since, int | float) else since.timestamp()
-        if first is not None:
-            logs = [self.log(number) for number in task_numbers(self, task)]
-            self.engine.bring_log_times(self, logs)
-        return log_lines(
-            self, task=task, rank=rank, attempt=attempt, grep=grep, tail=tail, since=first
-        )
+        return log_lines(self, task=task, rank=rank, attempt=attempt, grep=grep, tail=tail)
 
     def cancel(self, task: str | int | None = None) -> None:
         """Cancels the run, or only `task`: a number, `finally`, or the name of a step. Returns when

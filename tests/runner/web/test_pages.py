@@ -101,16 +101,12 @@ def test_runs_side_by_side(client: TestClient, make_run: MakeRun) -> None:
     assert "Select runs" in client.get("/compare").text
 
 
-def test_curves_by_step_and_by_time(client: TestClient, make_run: MakeRun) -> None:
+def test_curves_by_step(client: TestClient, make_run: MakeRun) -> None:
     metrics = {"loss": "loss ([0-9.]+)"}
     for name in ("job-a", "job-b"):
         make_run(name, [{"log": "step 1 loss 3\nstep 2 loss 2\n"}], metrics=metrics)
     page = client.get("/compare?run=job-a&run=job-b").text
     assert ">step</text>" in page
-    assert 'href="/compare?run=job-a&amp;run=job-b&amp;by=time"' in page
-    page = client.get("/compare?run=job-a&run=job-b&by=time").text
-    assert ">seconds</text>" in page
-    assert 'href="/compare?run=job-a&amp;run=job-b"' in page
 
 
 def test_a_run_has_its_script_its_parameters_and_why_it_failed(

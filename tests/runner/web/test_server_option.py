@@ -133,9 +133,6 @@ def test_commands_that_no_server_has(ask: Ask, fairway: RunFairway, tmp_path: Pa
     assert code == 2
     assert "`fairway rerun` does not work with --server" in said
     assert "leave --server out; these work with it: list, show, logs, submit, wait, cancel" in said
-    code, _, said = ask("logs", "job-a", "--since", "1h")
-    assert code == 2
-    assert "`fairway logs` has no --since with --server" in said
 
 
 def test_the_variable_is_for_the_commands_that_servers_have(

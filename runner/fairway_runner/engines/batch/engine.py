@@ -159,14 +159,6 @@ class BatchEngine:
 
             Figures(run, self.account, self.storage, state.job).bring()
 
-    def bring_log_times(self, run: RunFolder, logs: Sequence[Path]) -> None:
-        """Reads them from nodes and storage."""
-        from fairway_runner.engines.batch.log_times import bring_log_times
-
-        state = State.read(run)
-        if state is not None and state.complete:
-            bring_log_times(run, self.account, self.storage, state.job, logs)
-
     def cancel(self, run: RunFolder) -> None:
         """Terminates the run's job; a submission that was cut off has nothing more coming."""
         self.refresh([run])

@@ -45,8 +45,7 @@ _NOTHING_THERE = (404, 409, 416)  # no such file or node; no such range
 class _Copy(JsonRecord):
     """Of a task's log: the `attempt` that is copied, whose `marker` that is and when it `started`;
     how many bytes of it (`offset`), and how many the log has with them (`size`); whether that is
-    all. `begins` has at which byte of the log each attempt begins; it is empty where an earlier
-    release has begun the copy."""
+    all."""
 
     CALLED = "the copy of a log"
 
@@ -56,7 +55,6 @@ class _Copy(JsonRecord):
     done: bool = False
     marker: str = ""
     started: float | None = None
-    begins: tuple[int, ...] = ()
 
 
 @dataclass
@@ -84,12 +82,6 @@ class Logs:
         """Whether all that the tasks of an ended run printed is there."""
         known = known_as(run.folder / _FILE, _Copies.from_json)
         return known is not None and known.complete
-
-    @staticmethod
-    def begins(run: RunFolder, number: int) -> tuple[int, ...]:
-        """At which byte of the task's log each of its attempts begins, as far as they are known."""
-        known = known_as(run.folder / _FILE, _Copies.from_json) or _Copies()
-        return known.tasks.get(str(number), _Copy()).begins
 
     @staticmethod
     def reopen(run: RunFolder) -> None:
@@ -130,7 +122,7 @@ class Logs:
                 raise
 
     def _of(self, number: int) -> _Copy:
-        return self.copies.tasks.setdefault(str(number), _Copy(begins=(0,)))
+        return self.copies.tasks.setdefault(str(number), _Copy())
 
     def _is_done(self, number: int, status: TaskState) -> bool:
         copy = self._of(number)
@@ -192,7 +184,6 @@ class Logs:
             self._add(number, f"fairway: attempt {attempt + 1} {why}\n".encode())
         self._end_line(number)
         copy.attempt, copy.offset, copy.done = attempt + 1, 0, False
-        copy.begins += (copy.size,) if copy.begins else ()
 
     def _copy(self, number: int, copy: _Copy, name: str, *, ended: bool) -> bool:
         """Appends what there is beyond the offset; False where the file is nowhere."""

@@ -152,9 +152,6 @@ class LocalEngine:
     def bring_figures(self, run: RunFolder) -> None:
         """Does nothing: the samples are there."""
 
-    def bring_log_times(self, run: RunFolder, logs: Sequence[Path]) -> None:
-        """Nothing: they are written there."""
-
     def cancel(self, run: RunFolder) -> None:
         """Tells the run's supervisor to end; what a lost run left behind is ended too."""
         status = _tell(run, signal.SIGUSR1)

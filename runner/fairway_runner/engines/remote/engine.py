@@ -18,14 +18,12 @@ from fairway_runner.engines.engine import Accounts, no_progress, unready
 from fairway_runner.engines.remote import submission_state
 from fairway_runner.engines.remote.connection import COMMAND_TIMEOUT
 from fairway_runner.engines.remote.figures import bring_figures
-from fairway_runner.engines.remote.log_times import bring_log_times
 from fairway_runner.engines.remote.mirror import Mirror
 from fairway_runner.engines.remote.remote_host import RemoteHost
 from fairway_runner.targets.lookup import submitted_to
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from pathlib import Path
 
     from fairway_agent.json_record import JsonRecord
     from fairway_core.findings import Finding
@@ -157,10 +155,6 @@ class RemoteEngine:
     def bring_figures(self, run: RunFolder) -> None:
         """Copies what the nodes have written into the shared folder."""
         bring_figures(run, self.remote_host)
-
-    def bring_log_times(self, run: RunFolder, logs: Sequence[Path]) -> None:
-        """Copies what the tasks' own programs have noted in the shared folder."""
-        bring_log_times(run, self.remote_host, logs)
 
     def cancel_task(self, run: RunFolder, task: int) -> None:
         """The host notes it, and tells the process that has the task."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from fairway_agent import record
 from fairway_agent.fields import Unfit
 from fairway_agent.figures import FOLDER
-from fairway_agent.shared.reports import FIGURES, PiecesReport, PiecesRequest
+from fairway_agent.shared.reports import FiguresReport, FiguresRequest
 from fairway_runner.engines.remote.logs import unpacked
 from fairway_runner.runs.figures import is_node_name
 
@@ -27,8 +27,8 @@ def bring_figures(run: RunFolder, remote: RemoteHost) -> None:
         more = True
         while more:
             known = {file.stem: file.stat().st_size for file in folder.glob("*.jsonl")}
-            request, added = PiecesRequest(run.id, FIGURES, known), 0
-            answer = remote.call("fairway_agent.shared.growing_files", request, PiecesReport)
+            request, added = FiguresRequest(run.id, known), 0
+            answer = remote.call("fairway_agent.shared.samples", request, FiguresReport)
             if not all(map(is_node_name, answer.pieces)):
                 raise remote.strange(Unfit("a node has an invalid name"))
             for node, piece in answer.pieces.items():

@@ -119,10 +119,6 @@ class StepsEngine:
     def bring_figures(self, run: RunFolder) -> None:
         """Does nothing: each step has its own."""
 
-    def bring_log_times(self, run: RunFolder, logs: Sequence[Path]) -> None:
-        """UserError: each step has its own."""
-        steps.require_one_job(run)
-
     def cancel(self, run: RunFolder) -> None:
         """Ends the steps that go on; no other begins."""
         if (known_state(run.folder) or RunState()).is_final:
