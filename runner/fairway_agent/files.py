@@ -98,29 +98,6 @@ def _make_everybodys(path: Path) -> None:
         os.unlink(draft)  # noqa: PTH108 - of what has no Path
 
 
-def make_folder(path: Path) -> None:
-    """Makes a folder, and those above it; everybody's in one that is."""
-    if path.is_dir():
-        return
-    make_folder(path.parent)
-    if not is_everybodys(path.parent):
-        path.mkdir(exist_ok=True)
-        return
-    # With its rights from the first moment: whoever is killed here closes it to nobody.
-    draft = tempfile.mkdtemp(prefix=".", dir=path.parent)
-    try:
-        os.chmod(draft, 0o1777)  # noqa: PTH101, S103 - of what has no Path; everybody's
-        # Of somebody else's, or with something in it, it stays; an empty one is as good as this.
-        with suppress(OSError):
-            os.rename(draft, path)  # noqa: PTH104 - as above
-            return
-    finally:
-        with suppress(FileNotFoundError):
-            os.rmdir(draft)  # noqa: PTH106 - as above
-    if not path.is_dir():
-        path.mkdir()  # which says what is in the way
-
-
 def is_everybodys(folder: Path) -> bool:
     """Whether everybody may make files there."""
     return bool(folder.stat().st_mode & stat.S_IWOTH)

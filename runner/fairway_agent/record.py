@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from fairway_agent.files import alone as alone
 from fairway_agent.files import is_everybodys as is_everybodys
-from fairway_agent.files import make_folder as make_folder
 from fairway_agent.files import open_lock as open_lock
 from fairway_agent.files import read_json as read_json
 from fairway_agent.files import try_lock as try_lock

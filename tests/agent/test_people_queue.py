@@ -17,7 +17,7 @@ import pytest
 
 from fairway_agent import devices
 from fairway_agent.allocators import hosts
-from fairway_agent.allocators.leases import Nodes
+from fairway_agent.allocators.cluster_nodes import Nodes
 from fairway_agent.allocators.queue import Queue, note_user, users
 from fairway_agent.devices import Devices, Gpu
 from fairway_agent.fanout import remote_exec
@@ -43,7 +43,7 @@ def queue(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         folder = Path(name)
         cluster = folder / "clusters" / "pair"
         (cluster / "hosts").mkdir(parents=True)
-        for each in ("nodes", "queue", "shares"):
+        for each in ("nodes", "queue"):
             (cluster / each).mkdir()
             (cluster / each).chmod(0o1777)
         (cluster / "queue.lock").touch()
@@ -123,7 +123,7 @@ def test_who_was_first_is_first_whoever_it_is(queue: Path) -> None:
             assert (none, why) == ([], "waits behind hers")
 
 
-def test_two_people_share_a_node(queue: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_people_never_share_a_node(queue: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     node = Devices((Gpu(0, ()), Gpu(1, ())), (0, 1), 2)
     said = json.dumps(node.to_json())
     monkeypatch.setattr(remote_exec, "printed", lambda hosts, _: dict.fromkeys(hosts, said))
@@ -140,10 +140,8 @@ def test_two_people_share_a_node(queue: Path, monkeypatch: pytest.MonkeyPatch) -
         return act
 
     with somebody(ADA, part("hers")) as mine, somebody(BOB, part("his")) as his:
-        assert (mine, his) == (["node-1", [0]], ["node-1", [1]])
-        assert users(queue, "pair") == {"node-1": "hers,his"}
-        with somebody(BOB, take(queue, "whole", 2)) as [none, _]:
-            assert none == []
+        assert (mine, his) == (["node-1", [0]], ["node-2", [0]])
+        assert users(queue, "pair") == {"node-1": "hers", "node-2": "his"}
 
 
 def test_what_others_leave_in_the_queue_stops_nobody(queue: Path) -> None:
@@ -152,11 +150,11 @@ def test_what_others_leave_in_the_queue_stops_nobody(queue: Path) -> None:
     cluster = queue / "clusters" / "pair"
 
     def spoil() -> None:
-        for name in ("0000", "0000-x", "0000-00000000000000000001-\x1b[2J", ".draft"):
+        for name in ("0000", "0000000000000000000x", "00000000000000000001-\x1b[2J", ".draft"):
             (cluster / "queue" / name).touch()
-        (cluster / "queue" / "0000-00000000000000000001-closed").touch(0o600)
-        (cluster / "queue" / "0000-00000000000000000002-folder").mkdir()
-        (cluster / "queue" / "0000-00000000000000000003-link").symlink_to("/etc/passwd")
+        (cluster / "queue" / "00000000000000000001-closed").touch(0o600)
+        (cluster / "queue" / "00000000000000000002-folder").mkdir()
+        (cluster / "queue" / "00000000000000000003-link").symlink_to("/etc/passwd")
         (cluster / "nodes" / ".draft").touch()
         (cluster / "nodes" / "node-1").touch(0o600)
         os.mkfifo(cluster / "nodes" / "pipe")

@@ -14,8 +14,8 @@ import pytest
 
 from fairway_agent import devices, scratch
 from fairway_agent.allocators import ledger, machine
+from fairway_agent.allocators.cluster_nodes import Nodes
 from fairway_agent.allocators.hosts import Host
-from fairway_agent.allocators.leases import Nodes
 from fairway_agent.allocators.ledger import Ledger
 from fairway_agent.allocators.machine import Machine
 from fairway_agent.allocators.queue import Queue, users
@@ -264,38 +264,42 @@ class TestNodes:
         assert found is not None
         return found[0]
 
-    def test_a_node_is_filled_before_the_next(self, shared: Path) -> None:
-        run, other = self.of(shared, "a"), self.of(shared, "b")
-        first = [self.one(run) for _ in range(6)]
-        run.rest()
-        second = [self.one(other) for _ in range(6)]
-        places = [(host.name, host.share.gpus[0]) for host in (*first, *second) if host.share]
-        assert places[:8] == [("node-1", n) for n in range(8)]
-        assert places[8:] == [("node-2", n) for n in range(4)]
-        assert users(shared, "pair") == {"node-1": "a,b", "node-2": "b"}
+    def places(self, hosts: Sequence[Host]) -> list[tuple[str, int]]:
+        return [(host.name, host.share.gpus[0]) for host in hosts if host.share is not None]
 
-    def test_whole_nodes_and_parts_never_meet(self, shared: Path) -> None:
-        whole, run = self.of(shared, "b"), self.of(shared, "a")
-        shares = [self.one(run), self.one(run)]
+    def test_a_node_is_filled_before_the_next(self, shared: Path) -> None:
+        run = self.of(shared, "a")
+        found = [self.one(run) for _ in range(12)]
+        assert self.places(found) == [
+            *(("node-1", n) for n in range(8)),
+            *(("node-2", n) for n in range(4)),
+        ]
+        run.give_back([found[2]], 1)
+        assert self.places([self.one(run), self.one(run)]) == [("node-1", 2), ("node-2", 4)]
+        assert run.take(1, 1, Wanted(gpus=4)) is None
+        assert run.reason == "waits for 4 GPUs of a node: 0 free of 2 that are up"
+        assert users(shared, "pair") == {"node-1": "a", "node-2": "a"}
+
+    def test_tasks_of_two_runs_are_never_on_one_node(self, shared: Path) -> None:
+        run, whole, other = (self.of(shared, name) for name in "acb")
+        first = [self.one(run), self.one(run)]
         run.rest()
-        assert [host.name for host in whole.take(1, 1) or []] == ["node-2"]
+        assert self.places([self.one(other)]) == [("node-2", 0)]
+        other.rest()
         assert whole.take(1, 1) is None
-        assert whole.reason == "waits for 1 node: 0 free of 2 that are up; a uses 1"
-        assert run.take(1, 1, ONE) is None
-        assert run.reason == "waits behind b"
-        for host in shares:
-            run.give_back([host], 1)
-        run.rest()
+        assert whole.reason == "waits for 1 node: 0 free of 2 that are up; a uses 1, b uses 1"
+        assert other.take(1, 1, ONE) is None, "though its node has room: another is before it"
+        assert other.reason == "waits behind c"
+        run.give_back(first[:1], 1)
+        assert whole.take(1, 1) is None
+        run.give_back(first[1:], 1)
         assert [host.name for host in whole.take(1, 1) or []] == ["node-1"]
-        whole.rest()
-        assert run.take(1, 1, ONE) is None
-        why = "waits for 1 GPU of a node: none of 2 that are up has so much free; b uses 2"
-        assert run.reason == why
-        assert users(shared, "pair") == {"node-1": "b", "node-2": "b"}
+        assert users(shared, "pair") == {"node-1": "c", "node-2": "b"}
 
     def test_what_no_node_has_is_refused(self, shared: Path) -> None:
         with pytest.raises(NeverFits, match="needs 9 GPUs, and the node has 8 GPUs"):
             self.of(shared, "a").take(1, 1, Wanted(gpus=9))
+        assert users(shared, "pair") == {}
 
     def test_a_node_that_says_nothing_sensible_is_left_out(
         self, shared: Path, monkeypatch: pytest.MonkeyPatch
@@ -306,8 +310,11 @@ class TestNodes:
         )
         nodes = self.of(shared, "a")
         assert nodes.take(1, 1, ONE) is None
-        assert nodes.reason == "waits for 1 GPU of a node: none of 2 that are up has so much free"
+        assert nodes.reason is not None
+        assert nodes.reason.startswith("waits for 1 GPU of a node: 0 free of 0 that are up")
+        assert nodes.no_capacity
         assert nodes.take(1, 1) is None, "until they announce themselves again"
+        assert users(shared, "pair") == {}
 
     def test_one_that_has_died_is_given_back(
         self, shared: Path, monkeypatch: pytest.MonkeyPatch

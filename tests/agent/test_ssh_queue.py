@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fairway_agent.allocators import hosts
-from fairway_agent.allocators.leases import Nodes
+from fairway_agent.allocators.cluster_nodes import Nodes
 from fairway_agent.allocators.queue import Queue, note_user, users
 from fairway_agent.fanout import remote_exec
 
@@ -140,22 +140,6 @@ def test_who_uses_the_nodes_is_told(shared: Path) -> None:
     for host in mine.take(1):
         note_user(shared, "pair", host, mine.run)
     assert (mine.take(1), mine.reason) == ([], f"{waits}; b uses 2")
-
-
-def test_a_higher_priority_goes_before_an_earlier_run(shared: Path) -> None:
-    first, low = Queue(shared, "pair", "first"), Queue(shared, "pair", "low", -1000)
-    normal, high = Queue(shared, "pair", "normal"), Queue(shared, "pair", "high", 1000)
-    held = first.take(3)
-    first.rest()
-    assert [queue.take(1) for queue in (low, normal, high)] == [[], [], []]
-    first.give_back(held)
-    assert (low.take(1), low.reason) == ([], "waits behind high and 1 more")
-    assert names(high.take(1)) == ["node-1"]
-    high.rest()
-    assert (low.take(1), low.reason) == ([], "waits behind normal")
-    assert names(normal.take(1)) == ["node-2"]
-    normal.rest()
-    assert names(low.take(1)) == ["node-10"]
 
 
 def test_a_run_that_asks_again_keeps_its_place(shared: Path) -> None:

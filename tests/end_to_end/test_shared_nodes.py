@@ -280,6 +280,7 @@ def test_twelve_tasks_of_one_gpu_on_a_node_of_eight(
     assert all(task["gpus"] for task in ended["task_list"])
 
 
+@pytest.mark.parametrize("target", [name for name in ENGINES if name != "ssh"], indirect=True)
 def test_two_runs_share_the_node(fairway: Fairway, target: str, pipe: Pipe, gate: Gate) -> None:
     """The second has what the first leaves, says what it waits for, and one more when that ends."""
     fairway.submit(sweep(fairway, pipe, gate, 1, gpus=6), "--target", target)
@@ -295,6 +296,23 @@ def test_two_runs_share_the_node(fairway: Fairway, target: str, pipe: Pipe, gate
     assert (word, has["FAIRWAY_GPUS"]) in (("up", "0"), ("up", "6"))
     gate.open(2)
     assert fairway.within("wait", third).returncode == 0
+
+
+@pytest.mark.parametrize("target", ["ssh"], indirect=True)
+def test_the_node_of_a_plain_cluster_has_one_run_at_a_time(
+    fairway: Fairway, target: str, pipe: Pipe, gate: Gate
+) -> None:
+    """A second one waits, though GPUs are free, and has the node when the first has ended."""
+    first = fairway.submit(sweep(fairway, pipe, gate, 2, gpus=1), "--target", target)
+    assert sorted(has["FAIRWAY_GPUS"] for _, has in said(pipe, 2)) == ["0", "1"]
+    second = fairway.submit(sweep(fairway, pipe, gate, 1, gpus=1), "--target", target)
+    waits = fairway.show_waiting(second)
+    assert waits["reason"] == f"waits for 1 GPU of a node: 0 free of 1 that are up; {first} uses 1"
+    gate.open(2)
+    *_, (word, has) = said(pipe, 5)
+    assert (word, has["FAIRWAY_GPUS"]) == ("up", "0")
+    gate.open()
+    assert fairway.within("wait", second).returncode == 0
 
 
 def test_cores_alone(fairway: Fairway, target: str, pipe: Pipe, gate: Gate) -> None:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fairway_core.findings import UserError
+from fairway_core.findings import Severity, UserError
 from fairway_core.target import Target
-from fairway_runner.engines.capabilities import ENGINES, capabilities, require
+from fairway_runner.engines.capabilities import ENGINES, capabilities, ineffective, require
 from fairway_runner.engines.engine import Engine, engine_for
 from fairway_runner.engines.service_pools import formulas_of, logs_of
 from fairway_runner.engines.shares import require_gpus, require_share
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from conftest import MakeRun
 
+WARNING = Severity.WARNING
 HERE = {"version": 1, "name": "nd", "vm_size": "Standard_D2s_v6", "nodes": {"min": 0, "max": 4}}
 HERE |= {"mounts": {"data": "/data"}}
 SECTIONS = {
@@ -385,3 +386,25 @@ def test_several_nodes_are_whole(name: str, tmp_path: Path) -> None:
     assert finding.hint == f"leave `{name}` out, or set `nodes: 1`"
     assert finding.location is not None
     assert finding.location.line == 3
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_a_priority_that_nothing_goes_by_is_warned_of(name: str, tmp_path: Path) -> None:
+    text = "name: j\npriority: high\ntemplate: plain\ncommand: hostname\n"
+    (tmp_path / "job.yaml").write_text(text)
+    job_file, on = load_job(tmp_path / "job.yaml"), target(name)
+    job = next(job_file.tasks()).resolve(on)
+    found = list(ineffective(job, on, job_file.document))
+    assert bool(found) is (name == "ssh")
+    for finding in found:
+        assert (finding.id, finding.path, finding.severity) == ("no-effect", "priority", WARNING)
+        assert finding.location is not None
+        assert finding.location.line == 2
+        assert finding.hint.endswith("a target with `slurm` or `batch` or `kubernetes`")
+
+
+def test_a_submission_warns_of_it(tmp_path: Path, store: RunStore) -> None:
+    text = "name: j\npriority: -3\ntemplate: plain\ncommand: hostname\n"
+    (tmp_path / "job.yaml").write_text(text)
+    prepared = prepare(load_job(tmp_path / "job.yaml"), target("ssh"), store, asks=False)
+    assert "no-effect" in [finding.id for finding in prepared.warnings]

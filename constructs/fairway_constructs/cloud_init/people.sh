@@ -95,7 +95,7 @@ make_queue() {
         [[ $(as "$ADMIN" stat -c '%u %F' "$folder") == "$(id -u "$ADMIN") directory" ]] ||
             die "$folder is not a folder of $ADMIN's: remove it"
     done
-    as "$ADMIN" mkdir -p -m 1777 "$place/nodes" "$place/queue" "$place/shares"
+    as "$ADMIN" mkdir -p -m 1777 "$place/nodes" "$place/queue"
     as "$ADMIN" touch "$place/queue.lock"
     as "$ADMIN" chmod 666 "$place/queue.lock"
 }

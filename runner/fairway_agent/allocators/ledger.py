@@ -10,14 +10,16 @@ from __future__ import annotations
 import fcntl
 import os
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from fairway_agent import record
 from fairway_agent.share import FIRST_GPU, NeverFits, Share, Wanted, ports_beside
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from fairway_agent.devices import Devices, Gpu
@@ -40,11 +42,11 @@ class Ledger:
             lock = record.open_lock(self.file)
             share = None
             try:
-                share = _chosen(lock, devices, wanted)
+                share = choose(devices, wanted, partial(_lock, lock), partial(_unlock, lock))
             finally:
                 if share is None:
                     os.close(lock)
-        return share
+        return None if share is None else replace(share, lock=lock)
 
 
 def give_back(share: Share) -> None:
@@ -61,14 +63,24 @@ def require_room(devices: Devices, wanted: Wanted) -> None:
         raise NeverFits(f"it needs {wanted}, and the node has {Wanted(gpus, cores)}")
 
 
-def _chosen(lock: int, devices: Devices, wanted: Wanted) -> Share | None:
-    free = [gpu for gpu in devices.gpus if _lock(lock, FIRST_GPU + gpu.index)]
+def choose(
+    devices: Devices,
+    wanted: Wanted,
+    take: Callable[[int], bool],
+    release: Callable[[int], None],
+) -> Share | None:
+    """A share of what is free of a node's devices; None where that is too little.
+
+    `take` makes a device one's own by its number, if nobody has it, and `release` undoes that for
+    some of those that are not chosen.
+    """
+    free = [gpu for gpu in devices.gpus if take(FIRST_GPU + gpu.index)]
     gpus = _together(free, wanted.gpus or 0)
     for gpu in free:
         if gpu not in gpus:
-            _set(lock, fcntl.F_UNLCK, FIRST_GPU + gpu.index, 1)
+            release(FIRST_GPU + gpu.index)
     count = wanted.cores_of(len(devices.cores), len(devices.gpus))
-    cores = _locked(lock, _by_distance(devices.cores, gpus), count)
+    cores = list(islice(filter(take, _by_distance(devices.cores, gpus)), count))
     if len(gpus) < (wanted.gpus or 0) or len(cores) < count:
         return None
     numbers, cores = sorted(gpu.index for gpu in gpus), sorted(cores)
@@ -76,7 +88,7 @@ def _chosen(lock: int, devices: Devices, wanted: Wanted) -> Share | None:
     # A place for each core, and behind them one for each GPU that comes with no core.
     most = devices.processors + max((gpu.index + 1 for gpu in devices.gpus), default=0)
     slots = cores or [devices.processors + number for number in numbers]
-    return Share(tuple(numbers), tuple(cores), part, ports_beside(slots, most), lock)
+    return Share(tuple(numbers), tuple(cores), part, ports_beside(slots, most))
 
 
 def _together(free: Sequence[Gpu], count: int) -> Sequence[Gpu]:
@@ -94,21 +106,16 @@ def _by_distance(cores: Sequence[int], gpus: Sequence[Gpu]) -> list[int]:
     return sorted(cores, key=lambda core: (core not in near, core))
 
 
-def _locked(lock: int, cores: Iterable[int], count: int) -> list[int]:
-    """The first of the cores that nobody has, so many at most."""
-    found: list[int] = []
-    for core in cores:
-        if len(found) < count and _lock(lock, core):
-            found.append(core)
-    return found
-
-
 def _lock(descriptor: int, byte: int) -> bool:
     try:
         _set(descriptor, fcntl.F_WRLCK, byte, 1)
     except BlockingIOError:
         return False
     return True
+
+
+def _unlock(descriptor: int, byte: int) -> None:
+    _set(descriptor, fcntl.F_UNLCK, byte, 1)
 
 
 def _set(descriptor: int, kind: int, first: int, count: int) -> None:

@@ -1,12 +1,11 @@
-"""Who gets which nodes: one run at a time a node, by priority and in the order of asking. Those
-that want parts of nodes stand in the same queue; see `shared_nodes`.
+"""Who gets which nodes: one run at a time a node, first come, first served.
 
 `<shared>/clusters/<cluster>/` holds `nodes/<name>`, a lock that whoever uses the node holds,
-and `queue/<priority>-<time>-<run>`, a ticket that whoever waits holds locked. `queue.lock` is
-held for the moment in which somebody looks. All are flock(2), which the kernel drops with the
-process that has them, so that nothing stays taken when a supervisor is killed; over NFS the
-client turns it into a lock on the server (4.1, or 3 with its lock service; on Lustre the mount
-option `flock`), which ends with the client's lease.
+and `queue/<time>-<run>`, a ticket that whoever waits holds locked. `queue.lock` is held for the
+moment in which somebody looks. All are flock(2), which the kernel drops with the process that has
+them, so that nothing stays taken when a supervisor is killed; over NFS the client turns it into a
+lock on the server (4.1, or 3 with its lock service; on Lustre the mount option `flock`), which ends
+with the client's lease.
 
 Where several people have accounts, `<shared>` is a folder in which each may make files and only
 their owner removes them: what others have written is read with care. Standard library only.
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
 _MOST_NAMED = 3  # runs that use nodes that another waits for
 _LONGEST = 128  # of a run's name
-_TICKET = re.compile(rf"[0-9]{{4}}-[0-9]{{20}}-([A-Za-z0-9][A-Za-z0-9._-]{{0,{_LONGEST - 1}}})")
+_TICKET = re.compile(rf"[0-9]{{20}}-([A-Za-z0-9][A-Za-z0-9._-]{{0,{_LONGEST - 1}}})")
 _SOMEBODY = "another run"
 
 
@@ -40,16 +39,15 @@ _SOMEBODY = "another run"
 class Queue:
     """The place of one run in the queue of a cluster, and the nodes that it has.
 
-    `priority` is from −1000 to 1000, the highest first, and `began` orders runs of the same.
-    `lost` says of nodes that failed this run when that was, by the age of their announcements:
-    one is used again when it has announced itself anew. `reason` is why the run waits, and
-    `no_capacity` that fewer nodes are up than it asks for.
+    `began` is when it came, in nanoseconds since 1970. `lost` says of nodes that failed this run
+    when that was, by the age of their announcements: one is used again when it has announced
+    itself anew. `reason` is why the run waits, and `no_capacity` that fewer nodes are up than it
+    asks for.
     """
 
     shared: Path
     cluster: str
     run: str
-    priority: int = 0
     began: int = field(default_factory=time.time_ns)
     reason: str | None = None
     no_capacity: bool = False
@@ -62,9 +60,9 @@ class Queue:
         """Where the locks lie."""
         return self.shared / "clusters" / self.cluster
 
-    def take(self, count: int) -> list[Host]:
+    def take(self, count: int, wanted: str = "") -> list[Host]:
         """So many nodes, which are this run's until they are given back; none where it is to
-        wait, with the `reason`."""
+        wait, with the `reason`, which calls them `wanted`."""
         self.no_capacity = False
         with self.turn() as has_turn:
             if not has_turn:
@@ -77,7 +75,7 @@ class Queue:
             if len(free) == count:
                 return free
             self.give_back(free)
-            wanted = f"{count} node{'s' * (count != 1)}"
+            wanted = wanted or f"{count} node{'s' * (count != 1)}"
             self.reason = f"waits for {wanted}: {len(free)} free of {len(usable)} that are up"
             self.reason += self.used_by(usable)
             self.no_capacity = len(usable) < count
@@ -139,7 +137,7 @@ class Queue:
             self.ticket = try_lock(self._ticket_path())
 
     def _ticket_path(self) -> Path:
-        return self.folder / "queue" / f"{1000 - self.priority:04d}-{self.began:020d}-{self.run}"
+        return self.folder / "queue" / f"{self.began:020d}-{self.run}"
 
     def used_by(self, hosts: list[Host]) -> str:
         """Which other runs use these nodes, each with their number, where that is known."""
@@ -166,8 +164,7 @@ class Queue:
 
 
 def users(shared: Path, cluster: str) -> dict[str, str]:
-    """The run that uses each node, by the node's name, or all that have a share of it; nodes that
-    are free are left out."""
+    """The run that uses each node, by the node's name; nodes that are free are left out."""
     folder = shared / "clusters" / cluster / "nodes"
     paths = folder.glob("[!.]*") if folder.is_dir() else ()
     return {path.name: run for path in paths if (run := _user_of(path)) is not None}
@@ -207,10 +204,10 @@ def _waiting(folder: Path, until: str = "~") -> list[str]:
 
 
 def _user_of(node: Path) -> str | None:
-    """The run that holds the lock of a node, or the runs that do; None where the node is free."""
+    """The run that holds the lock of a node; None where the node is free."""
     lock = _try(node)
     if lock is None:
-        return ",".join(_sharers(node.parents[1], node.name)) or _written(node)
+        return _written(node)
     os.close(lock)
     return None
 
@@ -231,28 +228,11 @@ def _written(node: Path) -> str:
         return _SOMEBODY  # a pipe would never be read to its end
     try:
         with node.open(encoding="utf-8", errors="replace") as file:
-            return _name(file.read(_LONGEST + 1).strip())
+            text = file.read(_LONGEST + 1).strip()
     except PermissionError:
         return _SOMEBODY
-
-
-def _name(text: str) -> str:
-    """The name of a run, as others have written it."""
     is_plain = len(text) <= _LONGEST and re.fullmatch(r"[A-Za-z0-9._-]*", text)
     return text if is_plain else _SOMEBODY
-
-
-def _sharers(folder: Path, node: str) -> list[str]:
-    """The runs that have a share of a node; `folder` is the cluster's."""
-    found = []
-    directory = folder / "shares" / node
-    for path in sorted(directory.glob("[!.]*")) if directory.is_dir() else ():
-        lock = _try(path)
-        if lock is None:
-            found.append(_name(path.name))
-        else:
-            os.close(lock)
-    return found
 
 
 def note_user(shared: Path, cluster: str, host: Host, run: str) -> None:

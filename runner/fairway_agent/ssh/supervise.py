@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from fairway_agent import job_facts, job_secrets
-from fairway_agent.allocators.leases import Nodes
+from fairway_agent.allocators.cluster_nodes import Nodes
 from fairway_agent.allocators.queue import Queue
 from fairway_agent.faults import Fault
 from fairway_agent.shared import plans
@@ -27,8 +27,7 @@ def main() -> None:
         if plan.secrets:
             # Into this process's memory, and from there into that of the tasks.
             os.environ.update(job_secrets.secrets_of(folder))
-        cluster, priority = job_facts.of_target(folder).name, job_facts.of_job(folder).priority
-        queue = Queue(plans.queue(folder), cluster, folder.name, priority)
+        queue = Queue(plans.queue(folder), job_facts.of_target(folder).name, folder.name)
         supervise(folder, lock, ready, plan, allocator=Nodes(queue), task_type=HostTask)
     except Fault as fault:
         sys.exit(fault.said)

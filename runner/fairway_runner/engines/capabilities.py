@@ -8,11 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
-from fairway_core.findings import Finding, UserError
+from fairway_core.findings import Finding, Severity, UserError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from fairway_core.documents import Document
     from fairway_core.target import Target
     from fairway_runner.jobs.job import Job
 
@@ -41,6 +42,8 @@ class Capabilities:
     """For how many different ones the tasks of one run may wait; None for as many as there are."""
     points_in_turn: bool = _row("`points: equal` with `max_parallel:`", False)
     """Whether no more tasks than that run of those that wait for others."""
+    priorities: bool = _row("`priority:`", False)
+    """Whether a run can go before others that wait."""
     accounts: bool = _row("`account:` and `qos:`", False)
     notifies: bool = _row("`notify:`", False)
     """Whether something there watches a run as a whole, beside its tasks."""
@@ -113,6 +116,7 @@ ENGINES = {
         containers=True,
         begins_points=True,
         most_points=1000,
+        priorities=True,
         accounts=True,
         limits=True,
         idle_gpu=True,
@@ -128,6 +132,7 @@ ENGINES = {
         releases=True,
         after=False,
         begins_steps=False,
+        priorities=True,
         notifies=True,
         limits=True,
         idle_gpu=True,
@@ -142,6 +147,7 @@ ENGINES = {
     ),
     "kubernetes": Capabilities(
         containers=True,
+        priorities=True,
         begins_points=True,
         most_points=1000,
         points_in_turn=True,
@@ -212,6 +218,21 @@ def require(job: Job, target: Target) -> None:
             findings.append(Finding("not-supported", message, hint, name))
     if findings:
         raise UserError(findings)
+
+
+def ineffective(job: Job, target: Target, document: Document) -> Iterator[Finding]:
+    """Warns of what the job says and the target passes over."""
+    able = capabilities(target.engine)
+    if job.priority_number and not (able.priorities or able.runs_here):
+        message = (
+            f"`priority` has no effect on `{target.name}`: runs start there in the order of their "
+            "submission"
+        )
+        hint = (
+            f"leave it out (-s priority=normal), or use a target with {engines_with('priorities')}"
+        )
+        location = document.location(("priority",))
+        yield Finding("no-effect", message, hint, "priority", Severity.WARNING, location)
 
 
 def _about_setup(job: Job, target: Target, able: Capabilities) -> Iterator[Finding]:

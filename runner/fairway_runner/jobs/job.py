@@ -381,7 +381,7 @@ class Job(Model):
     task without sampled GPUs goes on; `setup` and `finally` are not watched."""
     priority: Literal["low", "normal", "high"] | PriorityNumber = "normal"
     """Which of several waiting jobs starts first: a word, or a number from −1000 to 1000. The
-    highest starts first."""
+    highest starts first. It has no effect on `ssh`."""
     account: SlurmName | None = None
     """The Slurm account that the job is charged to."""
     qos: SlurmName | None = None

@@ -13,7 +13,7 @@ import fairway_core
 from fairway_agent import cpu_limit
 from fairway_core.checks import check_job
 from fairway_core.findings import Finding, Severity, UserError
-from fairway_runner.engines.capabilities import capabilities, require, runs_here
+from fairway_runner.engines.capabilities import capabilities, ineffective, require, runs_here
 from fairway_runner.engines.engine import engine_for
 from fairway_runner.engines.shares import require_gpus, require_share
 from fairway_runner.jobs import mounts
@@ -160,6 +160,7 @@ def prepare(
     require_readable(job.secrets, target, location)
     warnings = [*_checked(first, job, target), *unlisted(job_file)]
     warnings += changed_numbers(job_file.document, job.params)
+    warnings += ineffective(job, target, job_file.document)
     engine = engine_for(target)
     if asks and copies:
         engine.begin_connection()
