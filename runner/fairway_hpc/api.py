@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.cost.cache import prices_at_hand
 from fairway_core.documents import Document
-from fairway_core.findings import UserError, format_finding
+from fairway_core.findings import UserError
 from fairway_core.yaml_text import parse_yaml
 from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.job_file import JobFile, load_job
@@ -22,7 +21,7 @@ from fairway_runner.runs.spending import spending
 from fairway_runner.runs.store import RunStore
 from fairway_runner.submit.ready import make_ready
 from fairway_runner.submit.rerun import rerun as _rerun
-from fairway_runner.targets.lookup import all_targets, find_target
+from fairway_runner.targets.lookup import find_target
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -148,7 +147,6 @@ def costs(
     by: str | None = None,
     environment: str | Path | None = None,
     since: str | None = None,
-    others: bool = False,
     region: str | None = None,
     prices: str | Path | None = None,
 ) -> list[dict[str, Any]]:
@@ -156,10 +154,9 @@ def costs(
 
     Returns one record per run, or `by` `name`, `tag`, `user`, `target` or `month`: its `key`,
     `runs`, `node_hours`, `cost` in `currency`, `unpriced` runs and `sizes`. `since` and
-    `environment` leave out older runs and those on other targets. `others` also asks the project's
-    targets about runs from other machines and people; a target that does not answer causes a Python
-    warning. Prices are those of the file `prices`, or the cached ones and the snapshot; no service
-    is asked. Raises UserError for an unknown `by`, and for a run that cannot be read.
+    `environment` leave out older runs and those on other targets. Prices are those of the file
+    `prices`, or the cached ones and the snapshot; no service and no target is asked. Raises
+    UserError for an unknown `by`, and for a run that cannot be read.
 
     >>> costs(by="tag")[-1]  # doctest: +SKIP
     {'key': 'baseline', 'runs': 4, 'node_hours': 12.5, 'cost': 1125.0, …}
@@ -172,15 +169,12 @@ def costs(
     held = spending(
         _store(folder),
         known,
-        ask=[each.target for each in all_targets(folder).values()] if others else None,
         environment=None if environment is None else _environment_name(environment),
         since=None if since is None else moment("since", since),
         region=region,
     )
     if held.damaged:
         raise UserError(held.damaged)
-    for finding in held.unanswered:
-        warnings.warn(format_finding(finding), stacklevel=2)
     groups = grouped(held.uses, by)
     return [{**group.facts, "currency": known.currency} for group in groups]
 

@@ -23,7 +23,7 @@ def resources(request: SubmitRequest) -> Resources:
     # As Fairway's own clusters call it: nd96isr_h100_v5 for Standard_ND96isr_H100_v5.
     size = request.vm_size.lower().removeprefix("standard_")
     has_feature = size and any(size in node.features for node in nodes)
-    largest = _largest(nodes)
+    largest = max(nodes, key=lambda node: (node.gpus, node.cpus))  # has what the others have
     gpus = largest.gpus
     return Resources(
         partition=request.partition,
@@ -35,16 +35,6 @@ def resources(request: SubmitRequest) -> Resources:
         account=request.account,
         qos=request.qos,
     )
-
-
-def largest_node(partition: str) -> Node:
-    """What a node of a partition has; Fault where there is none of that name."""
-    return _largest(_nodes(partition))
-
-
-def _largest(nodes: list[Node]) -> Node:
-    """One that has what the others have."""
-    return max(nodes, key=lambda node: (node.gpus, node.cpus))
 
 
 def _nodes(name: str) -> list[Node]:

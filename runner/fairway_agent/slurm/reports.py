@@ -3,7 +3,6 @@ connection use these types. Standard library only."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fairway_agent.json_record import JsonRecord
@@ -95,36 +94,3 @@ class NodesReport(JsonRecord):
 
     nodes: tuple[NodeReport, ...]
     health: Health | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class AccountsRequest(JsonRecord):
-    """What runs have held of this partition, by jobs that went on `since` then, in seconds since
-    1970, or at any time."""
-
-    CALLED = "the request"
-
-    partition: str
-    since: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Account(JsonRecord):
-    """Of a run who submitted it and when, in seconds since 1970, and the node-seconds that all of
-    its jobs have held: each start of one that was requeued counts."""
-
-    CALLED = "an account"
-
-    user: str
-    submitted: float
-    node_seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class AccountsReport(JsonRecord):
-    """The accounts of runs by their ids; None where the cluster has no accounting, and `why`."""
-
-    CALLED = "the accounts of runs"
-
-    runs: Mapping[str, Account] | None
-    why: str = ""

@@ -45,8 +45,7 @@ _SinceOption = Annotated[
     typer.Option(
         "--since",
         metavar="WHEN",
-        help="With --runs: only those submitted since 7d, or 2026-11-01; by default all of "
-        "yours, and other people's of the last year.",
+        help="With --runs: only those submitted since 7d, or 2026-11-01.",
     ),
 ]
 _CsvOption = Annotated[
@@ -78,8 +77,8 @@ def command(
 
     Shows it at the minimum and maximum number of nodes, and while nothing runs. With --runs it
     shows what runs have cost: their nodes, from the start of each attempt to its end. Those that
-    other machines and other people have submitted to the project's targets count too. Prices come
-    from Azure's public price service, which needs no credentials, and are cached for a week.
+    your other machines have submitted to the project's targets count too. Prices come from Azure's
+    public price service, which needs no credentials, and are cached for a week.
     """
     from fairway_cli.ui.costs import cost_facts, print_costs
     from fairway_core.cost.environment import idle_spans, parts_of, scheduled_hours
@@ -138,7 +137,6 @@ def _print_runs(
     from fairway_cli.ui.run_costs import (
         budget_facts,
         print_run_costs,
-        shown_day,
         write_run_costs,
     )
     from fairway_core.findings import format_finding
@@ -163,8 +161,6 @@ def _print_runs(
         print(format_finding(finding), file=sys.stderr)
     found = held.uses
     facts = run_cost_facts(grouped(found, by), total(found), by=by, currency=prices.currency)
-    others = held.others_since
-    facts["others_since"] = None if others is None else shown_day(others)
     if loaded is not None and loaded.budget is not None and first is None:
         facts["budget"] = budget_facts(loaded.budget, this_month(found), prices.currency)
     if json_:

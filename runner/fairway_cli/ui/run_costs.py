@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import sys
-import time
 from typing import TYPE_CHECKING, Any
 
 from fairway_cli.ui.columns import columns
@@ -18,11 +17,6 @@ if TYPE_CHECKING:
     from fairway_runner.runs.accounting import Group
 
 _CSV = ("key", "runs", "node_hours", "cost", "unpriced", "sizes")
-
-
-def shown_day(moment: float) -> str:
-    """The day of a moment here, such as 2026-11-01."""
-    return time.strftime("%Y-%m-%d", time.localtime(moment))
 
 
 def budget_facts(budget: Budget, month: Group, currency: str) -> dict[str, Any]:
@@ -73,8 +67,6 @@ def print_run_costs(facts: dict[str, Any]) -> None:
         )
     if facts["by"] == "tag":
         print("\na run with several tags counts under each, and once in the total")
-    if since := facts["others_since"]:
-        print(f"\nruns that others have submitted count since {since}; change it with --since WHEN")
     if budget := facts.get("budget"):
         print(f"\n{_budget_line(budget, facts['currency'])}")
 

@@ -51,25 +51,6 @@ class Node:
     machine: Machine | None = None
 
 
-@dataclass(frozen=True)
-class Account:
-    """What a run has held by the accounts of its target, in node-seconds; who submitted it, and
-    when, in seconds since 1970."""
-
-    run: str
-    user: str
-    submitted: float
-    node_seconds: float
-
-
-@dataclass(frozen=True)
-class Accounts:
-    """The accounts of a target; `lacking` is why it has none, "" where all runs can be adopted."""
-
-    found: Sequence[Account] = ()
-    lacking: str = ""
-
-
 class Engine(Protocol):
     """One target and what is done there. Methods raise UserError for what a person can fix,
     with exit code 5 where a service failed until the deadline passed."""
@@ -157,10 +138,6 @@ class Engine(Protocol):
     def adopt(self, store: RunFolders) -> Sequence[Finding]:
         """Makes a folder for each run on the target that was submitted from elsewhere; returns
         what is wrong with those that cannot be read."""
-
-    def accounts(self, since: float | None) -> Accounts:
-        """What runs have held on the target since a moment, or ever, of which it keeps accounts of
-        its own: also those of which `adopt` finds nothing, as another person's."""
 
     def nodes(self) -> list[Node]:
         """The nodes of the target, in the order of their names."""

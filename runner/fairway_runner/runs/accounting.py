@@ -16,34 +16,18 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_core.cost.node_price import node_price
 from fairway_core.findings import UserError
-from fairway_runner.runs.records import RunRecord, read_json
+from fairway_runner.runs.records import read_json
 from fairway_runner.runs.results import task_results
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from fairway_core.cost.prices import Prices
-    from fairway_core.target import Target
-    from fairway_runner.engines.engine import Account
     from fairway_runner.runs.results import TaskResult
     from fairway_runner.runs.store import Run
 
 _HOUR = 3600.0
 BY = ("name", "tag", "user", "target", "month")
-
-
-@dataclass(frozen=True)
-class Other:
-    """A run that somebody else submitted, of which its target's accounts alone are known."""
-
-    record: RunRecord
-    user: str
-    tags: Sequence[str] = ()
-
-    @property
-    def id(self) -> str:
-        """The run's."""
-        return self.record.id
 
 
 @dataclass(frozen=True)
@@ -54,7 +38,7 @@ class Use:
     this machine has none.
     """
 
-    run: Run | Other
+    run: Run
     node_hours: float
     size: str
     spot: bool
@@ -100,23 +84,6 @@ def use_of(run: Run, tasks: Sequence[TaskResult], prices: Callable[[], Prices]) 
     """What one run, whose tasks have been read, has held so far; prices are asked for where its
     nodes have one."""
     return _use(run, tasks, prices, None, _region, time.time())
-
-
-def uses_elsewhere(
-    accounts: Iterable[tuple[Target, Account]], prices: Prices, region: str | None = None
-) -> list[Use]:
-    """The same of what other people have run, by the accounts of their targets."""
-    known, found = cache(_region), []
-    for target, account in accounts:
-        # A run's id is its job's name and some letters of its own.
-        name = account.run.rpartition("-")[0] or account.run
-        record = RunRecord(account.run, name, target.name, account.submitted, 0, "", "")
-        size, spot = target.vm_size, target.spot
-        its_region = region or target.region or known(target.environment) if size else ""
-        hourly = node_price(prices, size=size, region=its_region, spot=spot, own=target.price)
-        hours = account.node_seconds / _HOUR
-        found.append(Use(Other(record, account.user), hours, size, spot, its_region, hourly))
-    return found
 
 
 def _use(
@@ -261,20 +228,18 @@ def this_month(found: Sequence[Use]) -> Group:
     return group
 
 
-def _user(run: Run | Other) -> str:
-    if isinstance(run, Other):
-        return run.user
+def _user(run: Run) -> str:
     try:
         return str(read_json(run.folder / "provenance.json").get("user") or "")
     except FileNotFoundError:
         return ""
 
 
-def _month(run: Run | Other) -> str:
+def _month(run: Run) -> str:
     return f"{datetime.fromtimestamp(run.record.created, UTC):%Y-%m}"
 
 
-_KEYS: dict[str, Callable[[Run | Other], Sequence[str]]] = {
+_KEYS: dict[str, Callable[[Run], Sequence[str]]] = {
     "run": lambda run: [run.id],
     "name": lambda run: [run.record.name],
     "tag": lambda run: run.tags or [""],

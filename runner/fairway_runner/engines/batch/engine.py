@@ -24,7 +24,7 @@ from fairway_runner.engines.batch.node_actions import NodeActions
 from fairway_runner.engines.batch.poller import Poller, cut_off
 from fairway_runner.engines.batch.submission import State, Submission
 from fairway_runner.engines.deadline import USUAL
-from fairway_runner.engines.engine import Accounts, no_progress, unsupported
+from fairway_runner.engines.engine import no_progress, unsupported
 from fairway_runner.runs.plans import read_plan, read_retry
 from fairway_runner.runs.records import FINAL_STATES, known_task
 
@@ -210,10 +210,6 @@ class BatchEngine:
         with self.account.calls.soon(), self.storage.calls.soon():
             adopt(store, self.account, self.storage)
         return ()
-
-    def accounts(self, since: float | None) -> Accounts:
-        """None: `adopt` finds all of its runs."""
-        return Accounts()
 
     def nodes(self) -> list[Node]:
         """The pool's nodes."""

@@ -18,7 +18,7 @@ from fairway_core.findings import UserError
 from fairway_runner.engines import beside
 from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.engines.deadline import USUAL
-from fairway_runner.engines.engine import Accounts, Node, no_progress, unsupported
+from fairway_runner.engines.engine import Node, no_progress, unsupported
 from fairway_runner.engines.local import machine
 
 if TYPE_CHECKING:
@@ -173,10 +173,6 @@ class LocalEngine:
     def adopt(self, store: RunFolders) -> Sequence[Finding]:
         """Does nothing: every run on this machine has its folder."""
         return ()
-
-    def accounts(self, since: float | None) -> Accounts:
-        """None: `adopt` finds all of its runs."""
-        return Accounts()
 
     def nodes(self) -> list[Node]:
         """This machine."""

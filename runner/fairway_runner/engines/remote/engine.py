@@ -14,7 +14,7 @@ from fairway_core.suggestions import did_you_mean
 from fairway_runner.dev import TEMPLATE
 from fairway_runner.engines import beside
 from fairway_runner.engines.deadline import USUAL
-from fairway_runner.engines.engine import Accounts, no_progress, unready
+from fairway_runner.engines.engine import no_progress, unready
 from fairway_runner.engines.remote import submission_state
 from fairway_runner.engines.remote.connection import COMMAND_TIMEOUT
 from fairway_runner.engines.remote.figures import bring_figures
@@ -169,10 +169,6 @@ class RemoteEngine:
     def adopt(self, store: RunFolders) -> Sequence[Finding]:
         """Makes a folder for each run of the shared folder that is of this target."""
         return self.mirror.adopt(store, self.target)
-
-    def accounts(self, since: float | None) -> Accounts:
-        """None: nobody notes there what the runs of others hold."""
-        return Accounts()
 
     def main_host(self, run: RunFolder) -> str:
         """The first node of the first task that has one; UserError before it has started."""

@@ -7,11 +7,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from fairway_agent.fields import Unfit
 from fairway_agent.slurm.commands import DOWN
 from fairway_agent.slurm.reports import (
-    AccountsReport,
-    AccountsRequest,
     NodesReport,
     NodesRequest,
     SubmitRequest,
@@ -19,7 +16,7 @@ from fairway_agent.slurm.reports import (
 from fairway_core import archives
 from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import capabilities
-from fairway_runner.engines.engine import Accounts, Node, unsupported
+from fairway_runner.engines.engine import Node, unsupported
 from fairway_runner.engines.remote import copying
 from fairway_runner.engines.remote.scheduled import ScheduledEngine
 from fairway_runner.engines.slurm.health import findings_of
@@ -78,17 +75,6 @@ class SlurmEngine(ScheduledEngine):
             )
             for node in self._look().nodes
         ]
-
-    def accounts(self, since: float | None) -> Accounts:
-        """By sacct."""
-        from fairway_runner.engines.slurm.accounts import accounts_of
-
-        request = AccountsRequest(self.access.partition, since)
-        report = self.ask("accounts", request, AccountsReport)
-        try:
-            return accounts_of(report)
-        except Unfit as error:
-            raise self.remote_host.strange(error) from None
 
     def act_on_node(self, action: str, node: str) -> None:
         """Drains, resumes or reboots it by scontrol."""

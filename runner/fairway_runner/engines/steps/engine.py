@@ -18,7 +18,7 @@ from fairway_agent.run_state import RunState
 from fairway_agent.task_state import TaskState
 from fairway_runner.engines.absence import Absence
 from fairway_runner.engines.deadline import USUAL
-from fairway_runner.engines.engine import Accounts, no_progress
+from fairway_runner.engines.engine import no_progress
 from fairway_runner.engines.refusals import Refused
 from fairway_runner.engines.steps.whole import Whole
 from fairway_runner.runs import steps
@@ -140,10 +140,6 @@ class StepsEngine:
     def adopt(self, store: RunFolders) -> Sequence[Finding]:
         """Does nothing: every such run has its folder here."""
         return ()
-
-    def accounts(self, since: float | None) -> Accounts:
-        """None: each step has a target that knows of it."""
-        return Accounts()
 
     def nodes(self) -> list[Node]:
         """None."""
