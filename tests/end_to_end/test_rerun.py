@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from fairway_core.findings import UserError
 from fairway_runner.engines.local import machine
+from fairway_runner.jobs.sweep import distributions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -163,6 +164,32 @@ def test_what_its_launcher_needs_is_looked_for_again(
         assert "`mpirun` is not on this machine's PATH" in refused.stderr
     assert [each["run_id"] for each in _listed(fairway)] == [run]
     assert fairway.show(run)["task_list"][0]["attempts"] == 1
+
+
+def test_what_was_drawn_is_not_drawn_again(
+    fairway: Fairway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if another version of Python, which draws other values, retried and reran it."""
+    drawn = {"points": {"random": {"count": 2, "x": {"uniform": [0, 1]}}}}
+    job = fairway.job("echo {{ params.x }}; false", template="plain", sweep=drawn)
+    first = fairway.submit(job)
+    assert fairway.within("wait", first).returncode == 1
+    values = _drawn(fairway, first)
+    monkeypatch.setitem(distributions._DRAWS, "uniform", lambda *_: 0.5)
+    assert fairway.within("retry", first).returncode == 0
+    assert fairway.within("wait", first).returncode == 1
+    log = fairway.within("logs", first, "--task", "1", "--attempt", "2").stdout
+    assert str(values[1]) in log.splitlines()
+    for changes in ((), ("-s", "timeout=1h"), ("-s", "sweep.points.random.x.uniform=[0, 2]")):
+        again = fairway.within("rerun", first, *changes)
+        assert again.returncode == 0, again.stderr
+        new = again.stdout.split()[0]
+        assert fairway.within("wait", new).returncode == 1
+        assert _drawn(fairway, new) == ([0.5, 0.5] if "2]" in str(changes) else values)
+
+
+def _drawn(fairway: Fairway, run: str) -> list[float]:
+    return [task["params"]["x"] for task in fairway.show(run)["task_list"]]
 
 
 def _listed(fairway: Fairway) -> list[dict[str, object]]:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from fairway_core.target import Target
     from fairway_core.yaml_text import DataPath
+    from fairway_runner.jobs.params import ParamValue
     from fairway_runner.jobs.sweep.generators import Listed
     from fairway_runner.jobs.sweep.job_sweep import JobSweep
 
@@ -47,6 +48,8 @@ class JobFile:
     assignments: tuple[str, ...] = ()
     listed: Listed = field(default_factory=dict)
     """The files of inputs on a target, for the points of a sweep."""
+    drawn: Sequence[Mapping[str, ParamValue]] = ()
+    """The parameters of each task of a run that had the same sweep, which are not drawn again."""
 
     def sweep(self) -> JobSweep | None:
         """Its sweep, or None where it has none; see `read_sweep`."""
@@ -59,7 +62,7 @@ class JobFile:
             return None
         from fairway_runner.jobs.sweep.job_sweep import read_sweep
 
-        return read_sweep(self.document, self.folder, self.listed)
+        return read_sweep(self.document, self.folder, self.listed, self.drawn)
 
     def tasks(self) -> Iterator[JobFile]:
         """One job file a task: itself, or one for each point of its sweep, with the values of

@@ -23,6 +23,7 @@ from fairway_runner.jobs.job_file import JobFile
 from fairway_runner.jobs.sent import sent_before
 from fairway_runner.runs import steps
 from fairway_runner.runs.labels import labelled
+from fairway_runner.runs.plans import read_specs
 from fairway_runner.runs.store import RunStore
 from fairway_runner.submit import recorded
 from fairway_runner.submit import snapshot as code
@@ -154,7 +155,9 @@ def ready_again(
         _require_same_code(run, before, after)
         _require_units(before, after)
         job_file = job_file_of(after, facts, snapshot, there)
-        job_file = replace(job_file, assignments=edited.assignments)
+        is_same = _part(after, "sweep") == _part(before, "sweep") != {}
+        drawn = [spec.params for spec in read_specs(run.folder / "tasks.jsonl")] if is_same else []
+        job_file = replace(job_file, assignments=edited.assignments, drawn=drawn)
         prepared = prepare(
             *(job_file, there, store), run_id=run_id, code_folder=snapshot, asks=asks, copies=copies
         )

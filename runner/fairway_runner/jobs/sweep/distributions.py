@@ -1,13 +1,15 @@
-"""Which random values a parameter takes: the distributions and their parameters.
+"""Which random values a parameter takes: the distributions, their parameters, and draws from them.
 
-Names and order of the parameters are those of Python's module `random`.
+Names and order of the parameters are those of Python's module `random`, whose methods draw.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
 from itertools import pairwise
-from typing import Annotated, Any, ClassVar
+from random import Random
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, FiniteFloat
 
@@ -15,10 +17,10 @@ from fairway_core.documents import FieldError
 from fairway_runner.jobs.sweep.axes import ParamValues  # noqa: TC001 - pydantic reads it
 from fairway_runner.jobs.sweep.one_key import OneKey
 
-_Rule = Callable[[dict[str, Any]], None]
+if TYPE_CHECKING:
+    from fairway_runner.jobs.params import ParamValue
 
-# `random()` has 53 random bits, so that a whole number is drawn from at most as many.
-_WIDEST = 2**53
+_Rule = Callable[[dict[str, Any]], None]
 
 
 def _parameters(*names: str, rule: _Rule) -> AfterValidator:
@@ -69,8 +71,6 @@ def _is_filled(values: dict[str, Any]) -> None:
     if start >= stop:
         message = f"there is no whole number from {start} up to but not {stop}"
         raise FieldError(message, "stop must be above start; it is never drawn itself")
-    if stop - start > _WIDEST:
-        raise FieldError("start and stop are more than 2^53 apart", "use uniform")
 
 
 _Numbers = list[FiniteFloat]
@@ -118,3 +118,47 @@ class Distribution(OneKey):
     """`[alpha]`: the shape; values from 1."""
     choice: ParamValues | None = None
     """`[value, …]`: one of the values, all equally likely."""
+
+    def draws(self, seed: int, name: str) -> Iterator[ParamValue]:
+        """Values without end, from the stream of that seed and parameter name; another version of
+        Python may draw others. Numbers have 12 significant digits.
+
+        Raises FieldError where a value is too large for a number.
+        """
+        source, key, values = Random(f"{seed} {name}"), self.key, self.value  # noqa: S311
+        draw = _DRAWS[key]
+        while True:
+            try:
+                value = draw(source, *values)
+                if not isinstance(value, float) or key == "choice":
+                    yield value
+                    continue
+                if not math.isfinite(value):
+                    raise OverflowError
+            except (OverflowError, ZeroDivisionError):
+                message = f"a value of {{{key}: {values}}} is too large for a number"
+                raise FieldError(message, "use parameters that are less extreme", (key,)) from None
+            rounded = float(f"{value:.12g}") + 0.0  # which makes 0.0 of -0.0
+            if key in ("uniform", "loguniform", "triangular"):
+                rounded = min(max(rounded, values[0]), values[1])
+            yield rounded
+
+
+def _loguniform(source: Random, low: float, high: float) -> float:
+    return math.exp(source.uniform(math.log(low), math.log(high)))
+
+
+_DRAWS: dict[str, Callable[..., Any]] = {
+    "integer": Random.randrange,
+    "uniform": Random.uniform,
+    "loguniform": _loguniform,
+    "triangular": Random.triangular,
+    "beta": Random.betavariate,
+    "gamma": Random.gammavariate,
+    "weibull": Random.weibullvariate,
+    "exponential": Random.expovariate,
+    "gauss": Random.gauss,
+    "lognormal": Random.lognormvariate,
+    "pareto": Random.paretovariate,
+    "choice": lambda source, *values: source.choice(values),
+}

@@ -10,7 +10,7 @@ from fairway_runner.jobs.sweep.generators import NONE_LISTED, files_of, generate
 from fairway_runner.jobs.sweep.models import too_many
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from fairway_runner.jobs.params import ParamValue
@@ -19,14 +19,17 @@ if TYPE_CHECKING:
 
 
 def points(
-    section: Sweep, folder: Path, listed: Listed = NONE_LISTED
+    section: Sweep,
+    folder: Path,
+    listed: Listed = NONE_LISTED,
+    drawn: Sequence[Mapping[str, ParamValue]] = (),
 ) -> Iterator[dict[str, ParamValue]]:
     """The values of each task's parameters, in order, made when they are asked for.
 
     `folder` is where relative files and modules are looked for, `listed` has the files of inputs
-    by the inputs' names. Raises FieldError, its
-    path below the section, where a generator has no points or the sweep has more than
-    100,000; UserError where the user's own function fails.
+    by the inputs' names, and `drawn` what was drawn before for each task, which is not drawn
+    again. Raises FieldError, its path below the section, where a generator has no points or the
+    sweep has more than 100,000; UserError where the user's own function fails.
     """
     total = 0
     for path, generator in section.generators():
@@ -36,6 +39,9 @@ def points(
                 total += 1
                 if total > MOST_POINTS:
                     break
+                if generator.key == "random" and total <= len(drawn):
+                    known = drawn[total - 1]
+                    point = {name: known.get(name, value) for name, value in point.items()}
                 yield point
         except FieldError as error:
             raise FieldError(str(error), error.hint, (*path, *error.path)) from None

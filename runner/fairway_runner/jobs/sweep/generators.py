@@ -91,10 +91,8 @@ def _permutations(section: Permutations) -> Iterator[Point]:
 
 
 def _random(section: Random) -> Iterator[Point]:
-    from fairway_runner.jobs.sweep.draws import draws
-
     streams = {
-        name: draws(distribution, section.seed, name)
+        name: distribution.draws(section.seed, name)
         for name, distribution in section.parameters.items()
     }
     for _ in range(section.count):

@@ -16,7 +16,7 @@ from fairway_runner.jobs.sweep.expansion import count, points
 from fairway_runner.jobs.sweep.models import Sweep
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from fairway_core.yaml_text import DataPath
@@ -49,12 +49,14 @@ class JobSweep:
     document: Document
     listed: Listed = field(default_factory=dict)
     """The files of inputs, as paths below them, by the inputs' names."""
+    drawn: Sequence[Mapping[str, ParamValue]] = ()
+    """The parameters of each task of a run that had the same sweep."""
 
     def points(self) -> Iterator[dict[str, ParamValue]]:
         """The values that each task sets over the job's parameters, made one at a time."""
         with self._at_lines():
             self._require_inputs()
-            yield from points(self.section, self.folder, self.listed)
+            yield from points(self.section, self.folder, self.listed, self.drawn)
 
     def count(self) -> int | None:
         """The number of points; None where a function has to be run to know it."""
@@ -103,9 +105,14 @@ def _input_of(generator: Generator) -> str | None:
     return None
 
 
-def read_sweep(document: Document, folder: Path, listed: Listed | None = None) -> JobSweep | None:
+def read_sweep(
+    document: Document,
+    folder: Path,
+    listed: Listed | None = None,
+    drawn: Sequence[Mapping[str, ParamValue]] = (),
+) -> JobSweep | None:
     """The sweep of a job file in that folder, or None where it has none; UserError at the
-    faults of its section. `listed` has the files of inputs.
+    faults of its section. `listed` has the files of inputs, and `drawn` is as in `JobSweep`.
 
     The job's other fields are not looked at: they may need the values of a point.
     """
@@ -114,7 +121,7 @@ def read_sweep(document: Document, folder: Path, listed: Listed | None = None) -
     found = document.validate(_Swept)
     if found.sweep is None:
         return None
-    return JobSweep(found.sweep, found.params, folder, document, listed or {})
+    return JobSweep(found.sweep, found.params, folder, document, listed or {}, drawn)
 
 
 def require_sweep(document: Document, folder: Path, listed: Listed | None = None) -> JobSweep:

@@ -122,9 +122,9 @@ _Drawn = Annotated[Distribution, Called("a distribution such as {uniform: [0, 1]
 class Random(Model):
     """Points with random values; each further key is a parameter with its `Distribution`.
 
-    The same seed gives the same points on every machine. Each parameter has its own random stream,
-    seeded by `seed` and its name: adding a parameter or raising `count` changes none of the values
-    already drawn.
+    The same seed gives the same points with the same version of Python; `retry` and `rerun` have
+    those of the run. Each parameter has its own random stream, seeded by `seed` and its name:
+    adding a parameter or raising `count` changes none of the values already drawn.
     """
 
     model_config = ConfigDict(extra="allow")
