@@ -86,26 +86,18 @@ class Chained:
     """An input that a task of another run has kept: the folder `path`, below the one in which the
     folder `runs` is. It is copied there from `source`, the same in the project that submits, where
     it is not the other run's own. A `*` in `path` stands for the number of a task: of the `best`
-    one, which is known once the other run has ended; else of the task's equal one, see
-    `TaskSpec.equal`, so that each task reads what that has kept."""
+    one, which is known once the other run has ended."""
 
     name: str
     path: str
     source: str | None = None
     best: Best | None = None
 
-    def path_for(self, equal: Mapping[str, int], best: BestTasks) -> str | None:
-        """The folder of a task with these equal ones, and these best ones; None of a setup and a
-        last task, which have no equal ones.
-
-        >>> Chained("data", "runs/a-1/tasks/*/outputs/data").path_for({"a-1": 3}, {})
-        'runs/a-1/tasks/3/outputs/data'
-        """
-        if "/*/" not in self.path:
+    def path_for(self, best: BestTasks) -> str:
+        """The folder, where these are the best tasks by the names of inputs."""
+        if self.best is None:
             return self.path
-        run = self.path.split("/")[1]
-        number = equal.get(run) if self.best is None else best[self.name][0]
-        return None if number is None else self.path.replace("/*/", f"/{number}/", 1)
+        return self.path.replace("/*/", f"/{best[self.name][0]}/", 1)
 
     @classmethod
     def from_json(cls, facts: object) -> Chained:
@@ -295,9 +287,7 @@ class RunPlan:
 
     `tasks` counts them, the one of `finally:` included; `directory` is where they run, `after`
     names the runs to wait for, `conditions` how those of them must have ended that need not have
-    succeeded, by their IDs, and `needs` the programs that the main host must have. `equal` names
-    the runs, and how people call them, of which each task waits for one task alone: that of its
-    point, see `TaskSpec.equal`.
+    succeeded, by their IDs, and `needs` the programs that the main host must have.
 
     `timeout` is that of an attempt, `max_duration` that of the run, `sample_every` the time between
     two samples of the nodes, and `grace` what a task has after its `signal`, all in seconds.
@@ -313,7 +303,6 @@ class RunPlan:
     max_parallel: int | None = None
     after: tuple[str, ...] = ()
     conditions: Mapping[str, str | list[int]] = field(default_factory=dict)
-    equal: Mapping[str, str] = field(default_factory=dict)
     needs: tuple[str, ...] = ()
     retries: int = 0
     retry_limits: Mapping[str, int] = field(default_factory=dict)
@@ -346,7 +335,7 @@ class RunPlan:
         once these have ended, and of the best task it is known then which that is."""
         if entry.best is not None:
             return True
-        runs = {each.rpartition("/")[2] for each in (*self.after, *self.equal)}
+        runs = {each.rpartition("/")[2] for each in self.after}
         return entry.path.startswith("runs/") and entry.path.split("/")[1] in runs
 
     @property
@@ -374,7 +363,6 @@ class RunPlan:
             max_parallel=fields.count_or_none("max_parallel"),
             after=fields.texts("after"),
             conditions=_conditions(fields.mapping("conditions")),
-            equal=fields.variables("equal"),
             needs=fields.texts("needs"),
             retries=fields.count("retries"),
             retry_limits=fields.counts("retry_limits"),
@@ -417,7 +405,6 @@ class RunPlan:
             **({"idle_gpu": asdict(self.idle_gpu)} if self.idle_gpu else {}),
             **({"chained": [each.to_json() for each in self.chained]} if self.chained else {}),
             **({"conditions": self.conditions} if self.conditions else {}),
-            **({"equal": self.equal} if self.equal else {}),
         }
 
     def text(self) -> str:

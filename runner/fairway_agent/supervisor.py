@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import errno
 import json
-import math
 import os
 import signal
 import sys
@@ -27,7 +26,6 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_agent import (
     cancelled_tasks,
-    equal_tasks,
     limits,
     predecessors,
     processes,
@@ -37,14 +35,12 @@ from fairway_agent import (
     wakeups,
 )
 from fairway_agent.allocators.machine import Machine
-from fairway_agent.equal_tasks import EqualTasks
 from fairway_agent.faults import Fault
 from fairway_agent.figures.sampling import Sampling, sampler
 from fairway_agent.notify import notify
 from fairway_agent.run_state import RunState
 from fairway_agent.share import NeverFits
 from fairway_agent.task import STOPPED, Task
-from fairway_agent.task_order import PAUSE, TaskOrder
 from fairway_agent.task_state import (
     CANCELLATION,
     IO_ERROR,
@@ -56,7 +52,6 @@ from fairway_agent.task_state import (
 
 if TYPE_CHECKING:
     import socket
-    import threading
     from collections.abc import Iterator
 
     from fairway_agent.allocators.allocator import Allocator
@@ -67,6 +62,22 @@ _STRAY_GRACE = 2.0  # seconds for what tasks left running, without a mark by whi
 _START_WAIT = 600.0  # seconds in which what keeps tasks from being started may pass
 _ROOM_WAIT = 3600.0  # seconds after the last task in which the disk may have room again
 _GUARD_GRACE = 5.0  # seconds for the tasks of a supervisor that was killed
+
+
+class _Coming:
+    """The tasks of a stage that have had no turn yet, read one by one; `first` is the next."""
+
+    def __init__(self, tasks: Iterator[Task]) -> None:
+        self._tasks = tasks
+        self.first = next(tasks, None)
+
+    def take(self) -> None:
+        """The first one has its turn."""
+        self.first = next(self._tasks, None)
+
+    def drop(self) -> None:
+        """None of them is to begin."""
+        self._tasks, self.first = iter(()), None
 
 
 @dataclass
@@ -80,8 +91,7 @@ class Supervisor:
     over, `spent` is for how many node-seconds it has held nodes in attempts that have ended.
     `broken` says that a file of the run is damaged, so that nothing more can be done. `apart` has
     the names of tasks that a person has ended, each by itself. `told` is why all are to end: a
-    person cancels the run, or its machine stops. `others` are the runs whose tasks are awaited, and
-    when they have ended.
+    person cancels the run, or its machine stops.
     """
 
     folder: Path
@@ -107,7 +117,6 @@ class Supervisor:
     start_by: float | None = None
     notified: int = 0
     sampling: Sampling | None = None
-    others: dict[Path, threading.Event] = field(default_factory=dict)
     recorded: RunState = field(default_factory=RunState)
     states: state_files.States = field(default_factory=state_files.States)
 
@@ -145,8 +154,7 @@ class Supervisor:
         if not self.told and not self.reason:
             self._sample()
             self._stage(self._tasks_of("tasks"))
-            if not equal_tasks.none_began(self.folder, self.plan):
-                self._stage(self._tasks_of("finally"))
+            self._stage(self._tasks_of("finally"))
             if self.sampling is not None:
                 self.sampling.end()
 
@@ -195,9 +203,8 @@ class Supervisor:
             self.reason = f"not started: {', '.join(unmet)}"
 
     def _may_wait(self) -> bool:
-        """Whether its tasks may have to wait for nodes, for what other runs have of one, or for
-        tasks of others."""
-        if self.allocator.lends_nodes or self.plan.equal:
+        """Whether its tasks may have to wait for nodes, or for what other runs have of one."""
+        if self.allocator.lends_nodes:
             return True
         first = next(run_files.read_specs(self.folder / "tasks.jsonl"), None)
         return first is not None and first.wanted is not None
@@ -219,8 +226,8 @@ class Supervisor:
 
     def _stage(self, tasks: Iterator[Task], *, counted: bool = True) -> None:
         """Runs all tasks of a stage to their end; `counted` says that they are the job's own."""
-        coming = TaskOrder(tasks, self._equals() if counted else None)
-        while self.waiting or self.running or coming.first(self.apart) or coming.holds:
+        coming = _Coming(tasks)
+        while self.waiting or self.running or coming.first:
             self.blocked = False
             self._end_apart()
             self._begin_due(coming, counted=counted)
@@ -230,50 +237,30 @@ class Supervisor:
             if self._is_ending():
                 coming.drop()
                 self._cancel(counted=counted)
-            if self.running or self.blocked or self.hindrance or coming.holds:
+            if self.running or self.blocked or self.hindrance:
                 self._record("running" if self.started else "queued")
-                due = self._next_deadline()
-                if coming.holds:
-                    due = min(due or math.inf, time.monotonic() + PAUSE)
-                wakeups.wait(self.wakeup, due)
+                wakeups.wait(self.wakeup, self._next_deadline())
                 self._look_after_running(counted=counted)
         processes.end_orphans(self._own, _STRAY_GRACE)
 
-    def _begin_due(self, coming: TaskOrder, *, counted: bool) -> None:
+    def _begin_due(self, coming: _Coming, *, counted: bool) -> None:
         """Starts the tasks that may start now, in their order."""
         self.hindrance = None
         while not self._is_ending() and not self.hindrance:
-            task = self.waiting[0] if self.waiting else coming.first(self.apart)
+            task = self.waiting[0] if self.waiting else coming.first
             if task is None:
                 break
-            is_left_out = task.name in self.apart or bool(task.left_out)
-            if not is_left_out and not self._allot(task):
+            is_apart = task.name in self.apart
+            if not is_apart and not self._allot(task):
                 break
             if self.waiting:
                 self.waiting.popleft()
             else:
                 coming.take()
-            if is_left_out:
-                self._leave_out(task, counted=counted)
+            if is_apart:
+                self._move(counted, "queued", "cancelled")
             else:
                 self._start(task, counted=counted)
-
-    def _equals(self) -> EqualTasks | None:
-        """What its tasks wait for; the bell rings when one of the other runs has ended."""
-        if not self.plan.equal:
-            return None
-        if not self.others:
-            self.others = {
-                Path(each): predecessors.watch([each], self.bell) for each in self.plan.equal
-            }
-        return EqualTasks(self.plan, lambda folder: self.others[folder].is_set())
-
-    def _leave_out(self, task: Task, *, counted: bool) -> None:
-        """Counts a task that does not begin; one that a person has ended has said so."""
-        self._move(counted, "queued", "cancelled")
-        if task.name not in self.apart:
-            status = TaskState("cancelled", ended=time.time(), reason=task.left_out)
-            task.record(status)
 
     def _sample(self) -> None:
         """Has this machine sampled; where nodes are allotted, their tasks see to that."""
@@ -487,11 +474,7 @@ class Supervisor:
         if value != self.recorded:
             self.states.write(self.folder / state_files.FILE, value)
             self.recorded = value
-        if (
-            state == "queued"
-            and not self.notified
-            and (self.blocked or self.plan.after or self.plan.equal)
-        ):
+        if state == "queued" and not self.notified and (self.blocked or self.plan.after):
             self.notified = notify(self.folder, self.plan, value) or -1
         if self.states.late:
             # The value is among what is late, or will be followed by another.

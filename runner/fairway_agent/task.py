@@ -64,8 +64,7 @@ class Task:
     `states` are its supervisor's, where it has one that writes late what finds no room.
     `nodes` are its own, its main host first; it has none where its ranks share this machine.
     `session_folder` is where MPI's launchers keep what they know of the last attempt.
-    `refusal` is why it never starts, where no node has what it wants, and `left_out` why, where a
-    task that it waits for has ended otherwise than it wants.
+    `refusal` is why it never starts, where no node has what it wants.
     `idle` watches whether its GPUs do nothing, where the job limits that, and `limit` is why it was
     ended for it. `lacks` says that its launcher is not on its nodes, or that it has not written an
     output that it must.
@@ -96,7 +95,6 @@ class Task:
     nodes: list[Host] = field(default_factory=list)
     session_folder: Path | None = None
     refusal: str = ""
-    left_out: str = ""
     idle: IdleWatch | None = None
     limit: str = ""
     lacks: str = ""
@@ -444,9 +442,8 @@ class Task:
         """The variables of the inputs that another run has kept."""
         base, known = self.run_folder.parents[1], self._best(decides=True)
         return {
-            f"FAIRWAY_INPUT_{each.name.upper()}": str(base / path)
+            f"FAIRWAY_INPUT_{each.name.upper()}": str(base / each.path_for(known))
             for each in self.plan.chained
-            if (path := each.path_for(self.spec.equal, known)) is not None
         }
 
     def missing_input(self) -> str:
@@ -456,9 +453,7 @@ class Task:
         except (Fault, OSError) as error:
             return str(error)
         for each in self.plan.chained:
-            path = each.path_for(self.spec.equal, known)
-            if path is None:
-                continue
+            path = each.path_for(known)
             folder = self.run_folder.parents[1] / path
             for parent in (folder.parents[1], folder.parent):
                 # A node that shares the folder believes for a while that what it did not find there

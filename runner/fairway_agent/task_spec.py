@@ -55,8 +55,7 @@ class Output:
 class TaskSpec:
     """One task: its number, or its name; the point of a sweep that it is; its size; what it keeps;
     the directory of its checkpoints, where the job names one; variables of its own; its script.
-    `wanted` is what it takes of its node, where that is not the whole. `equal` has, by the ID of
-    each run whose tasks are awaited by equal point, the number of the one that it waits for."""
+    `wanted` is what it takes of its node, where that is not the whole."""
 
     index: int | str
     nodes: int = 1
@@ -67,7 +66,6 @@ class TaskSpec:
     checkpoint: str | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
     wanted: Wanted | None = None
-    equal: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -97,7 +95,6 @@ class TaskSpec:
             checkpoint=fields.text_or_none("checkpoint"),
             environment=fields.variables("environment"),
             wanted=_wanted(fields),
-            equal=fields.counts("equal"),
         )
 
     def line(self) -> str:
@@ -113,7 +110,6 @@ class TaskSpec:
             "outputs": {name: each.to_json() for name, each in self.outputs.items()},
             "checkpoint": self.checkpoint,
             "environment": self.environment,
-            **({"equal": self.equal} if self.equal else {}),
             "script": self.script,
         }
         return json.dumps(facts) + "\n"

@@ -120,7 +120,7 @@ def test_a_damaged_file_is_named(waiting: Path, text: str) -> None:
 def test_plans_and_states_keep_it() -> None:
     known = plan()
     assert RunPlan.from_json(json.loads(known.text())) == known
-    assert known.chained[0].path_for({}, {"m": (2, 0.5)}) == "runs/a-1/tasks/2/outputs/m"
+    assert known.chained[0].path_for({"m": (2, 0.5)}) == "runs/a-1/tasks/2/outputs/m"
     state = TaskState("running", best={"m": (2, 0.5)})
     assert TaskState.from_json(json.loads(json.dumps(state.to_json()))) == state
 

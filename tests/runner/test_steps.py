@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,7 +14,6 @@ from fairway_runner.engines.engine import engine_for
 from fairway_runner.jobs.job_file import JobFile, load_job
 from fairway_runner.jobs.steps import read_steps
 from fairway_runner.runs import steps
-from fairway_runner.submit.points import equal_points
 from fairway_runner.submit.steps import prepare_steps
 
 if TYPE_CHECKING:
@@ -358,229 +356,27 @@ def test_this_machine_does_not_wait_for_a_run_elsewhere(make_run: MakeRun) -> No
         engine_for(Target.local()).predecessor(run)
 
 
-def swept(points: Any, **more: Any) -> dict[str, Any]:
-    """A step whose tasks have these points."""
-    sweep = {"points": points}
-    return {"command": "true", "params": {"x": 0, "y": 0}, "sweep": sweep, **more}
-
-
-def by_point(points: Any, **more: Any) -> dict[str, Any]:
-    """One whose tasks each wait for that of `a` that has the same point."""
-    return swept(points, after={"a": {"points": "equal"}}, **more)
-
-
-X = {"grid": {"x": [1, 2]}}
-FAR = {"host": "h", "user": "u", "shared": "/s"}
-PLACES = [
-    {"name": "far", "engine": "ssh", "nodes": {"min": 1, "max": 1}, "ssh": FAR},
-    {
-        "name": "queue",
-        "engine": "slurm",
-        "nodes": {"min": 1, "max": 1},
-        "slurm": {**FAR, "partition": "p"},
-    },
-    {
-        "name": "pool",
-        "engine": "batch",
-        "nodes": {"min": 0, "max": 1},
-        "storage": {"containers": ["outputs", "code"]},
-        "batch": {"pool": "p"},
-    },
-]
-UNEQUAL: list[tuple[Any, Any, str, str]] = [
-    ({"command": "true"}, by_point(X), "and `a` has no sweep", "give `a` a sweep"),
-    (
-        swept(X),
-        {"command": "true", "after": {"a": {"points": "equal"}}},
-        "and `b` has no sweep",
-        "give `b` a sweep",
-    ),
-    (
-        swept({"grid": {"y": [1, 2]}}),
-        by_point(X),
-        "its points have `y`, and task 0 does not",
-        "in the points of both",
-    ),
-    (
-        swept({"grid": {"x": [1, 2], "y": [3, 4]}}),
-        by_point(X),
-        "its points have `y`, and task 0 does not",
-        "in the points of both",
-    ),
-    (
-        swept({"grid": {"x": [1, 2, 1.0]}}),
-        by_point(X),
-        "its tasks 0 and 2 have the same point, x=1",
-        "leave one of the two out",
-    ),
-    (
-        swept([{"grid": {"x": [1, 2]}}, {"grid": {"y": [5]}}]),
-        by_point({"grid": {"x": [2], "y": [5]}}),
-        "its tasks 1 and 2 both equal task 0, x=2, y=5",
-        "set the same parameters",
-    ),
-    (
-        swept(X),
-        by_point({"grid": {"x": [1, 3]}}),
-        "none of its points equals that of task 1, x=3",
-        "fairway sweep",
-    ),
-    (swept({"grid": {"x": [True]}}), by_point({"grid": {"x": [1]}}), "none of its points", ""),
-    (
-        swept(X, outputs={"data": {}}),
-        by_point(X, inputs={"data": {"from": "step", "step": "a", "task": 1}}),
-        "the input `data` must be that of its equal task of `a`",
-        "data: {from: step, step: a}",
-    ),
-    (
-        swept(X, outputs={"data": {}}, metrics={"loss": "loss=(.)"}),
-        by_point(X, inputs={"data": {"best": {"step": "a", "metric": "loss"}}}),
-        "the input `data` must be that of its equal task of `a`",
-        "data: {from: step, step: a}",
-    ),
-]
-
-
-@pytest.mark.parametrize(("first", "second", "message", "hint"), UNEQUAL)
-def test_each_task_has_exactly_one_that_is_equal(
-    tmp_path: Path, fairway: RunFairway, first: Any, second: Any, message: str, hint: str
+@pytest.mark.parametrize(
+    ("condition", "message", "hint"),
+    [
+        (
+            {"points": "equal"},
+            "unknown key `points`",
+            "waits for all tasks of another: `after: STEP`",
+        ),
+        ({"state": "failed"}, "unknown key `state`", "`after: {STEP: failed}`"),
+        ({}, "the condition is empty", "exit_code: 3"),
+    ],
+)
+def test_a_condition_of_a_mapping_is_exit_codes(
+    tmp_path: Path, fairway: RunFairway, condition: Any, message: str, hint: str
 ) -> None:
-    write(tmp_path, {"a": first, "b": second}, template="plain")
+    named = {"a": {"command": "true"}, "b": {"command": "true", "after": {"a": condition}}}
+    write(tmp_path, named)
     code, out, err = fairway(tmp_path, "submit", "steps.yaml")
     assert (code, out) == (2, "")
     assert message in err
     assert hint in err
+    assert err.count("error: ") == 1
     assert "steps.yaml:" in err
     assert not (tmp_path / ".fairway" / "runs").exists()
-
-
-@pytest.mark.parametrize(
-    ("target", "message"),
-    [
-        ("pool", "`pool` cannot start a task when that of its point has ended: its engine is"),
-        ("far", "it runs on `far`, which does not see the tasks of `local`"),
-    ],
-)
-def test_only_a_target_that_sees_the_tasks_waits_for_them(
-    tmp_path: Path,
-    store: RunStore,
-    monkeypatch: pytest.MonkeyPatch,
-    target: str,
-    message: str,
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "fairway.yaml").write_text(json.dumps({"targets": PLACES}))
-    named = {"a": swept(X), "b": by_point(X, target=target)}
-    job_file = load_job(write(tmp_path, named, template="plain"))
-    with pytest.raises(UserError) as caught:
-        prepare_steps(job_file, store, asks=False)
-    finding = caught.value.findings[0]
-    assert message in finding.message
-    assert "wait for the whole step: after: a" in finding.hint
-    assert finding.location is not None
-    assert '"a": {' in finding.location.text
-
-
-MANY = {"grid": {"x": list(range(1001))}}
-IN_TURN = {"sweep": {"points": X, "max_parallel": 1}}
-UNQUEUED: list[tuple[Any, Any, str, str]] = [
-    (
-        MANY,
-        {},
-        "`b` cannot wait for 1,001 tasks by equal point: `queue` takes 1,000, each as a job",
-        "give `a` fewer points, or wait for the whole step: after: a",
-    ),
-    (
-        X,
-        IN_TURN,
-        "`queue` has no `max_parallel` for tasks that wait by equal point: a waiting task would",
-        "leave it out (-s steps.b.sweep.max_parallel=null), or wait for the whole step: after: a",
-    ),
-]
-
-
-@pytest.mark.parametrize(("points", "more", "message", "hint"), UNQUEUED)
-def test_what_a_scheduler_cannot_keep_of_tasks_that_wait_is_said_at_its_line(
-    tmp_path: Path,
-    store: RunStore,
-    monkeypatch: pytest.MonkeyPatch,
-    points: Any,
-    more: Any,
-    message: str,
-    hint: str,
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "fairway.yaml").write_text(json.dumps({"targets": PLACES}))
-    named = {"a": swept(points), "b": {**by_point(points), **more}}
-    job_file = load_job(write(tmp_path, named, template="plain", target="queue"))
-    with pytest.raises(UserError) as caught:
-        prepare_steps(job_file, store, asks=False)
-    [finding] = caught.value.findings
-    assert message in finding.message
-    assert finding.hint == hint
-    assert finding.path == "steps.b.after.a"
-    assert finding.location is not None
-
-
-@pytest.mark.parametrize(
-    ("points", "more"),
-    [(MANY["grid"]["x"][:1000], {}), (list(range(500)), {"y": [1, 2, 3]})],
-)
-def test_tasks_that_wait_for_the_same_one_are_counted_once(
-    tmp_path: Path, store: RunStore, monkeypatch: pytest.MonkeyPatch, points: Any, more: Any
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "fairway.yaml").write_text(json.dumps({"targets": PLACES}))
-    grids = {"grid": {"x": points}}, {"grid": {"x": points, **more}}
-    named = {"a": swept(grids[0]), "b": by_point(grids[1])}
-    job_file = load_job(write(tmp_path, named, template="plain", target="queue"))
-    prepare_steps(job_file, store, asks=False)
-
-
-@pytest.mark.parametrize(
-    ("condition", "message", "hint"),
-    [
-        ({"point": "equal"}, "unknown key `point`", "did you mean `points`?"),
-        ({"points": "same"}, "expected one of `equal`", ""),
-        ({"points": "equal", "state": "done"}, "expected one of `succeeded`", ""),
-        (
-            {"points": "equal", "state": "failed", "exit_code": 3},
-            "`state` and `exit_code` cannot be combined",
-            "keep one",
-        ),
-        ({"state": "failed"}, "`state` needs `points: equal`", "points: equal"),
-        ({}, "the condition is empty", "exit_code: 3"),
-    ],
-)
-def test_conditions_of_points_are_known(
-    tmp_path: Path, condition: Any, message: str, hint: str
-) -> None:
-    file = write(tmp_path, {"a": swept(X), "b": swept(X, after={"a": condition})})
-    with pytest.raises(UserError) as caught:
-        read_steps(load_job(file).document, "pipe-a")
-    finding = caught.value.findings[0]
-    assert message in finding.message
-    assert hint in finding.hint
-    assert finding.location is not None
-
-
-def test_a_projection_finds_its_task(tmp_path: Path) -> None:
-    """Whatever the order, and however a number is written; the mapping is static."""
-    own = {"grid": {"y": ["u", "v"], "x": [2.0, 1]}}
-    named = {"a": swept(X), "b": by_point(own, command="true")}
-    job_file = load_job(write(tmp_path, named, template="plain"))
-    known = read_steps(job_file.document, "pipe-a")
-    jobs_of = {each.name: replace(job_file, document=each.document) for each in known}
-    found = equal_points(known[1], jobs_of, "pipe-a")
-    assert found.tasks == {"pipe-a-a": [1, 0, 1, 0]}
-    assert found.of_task(2) == {"pipe-a-a": 1}
-    assert found.of_task("finally") == {}
-
-
-def test_what_tasks_wait_for_has_not_ended_for_those_after_them(tmp_path: Path) -> None:
-    """Tasks of `b` may wait for some of `a` alone: `c` that comes after `b` does not read `a`."""
-    inputs = {"data": {"from": "step", "step": "a", "task": 0}}
-    last = {"command": "true", "after": "b", "inputs": inputs}
-    named = {"a": swept(X, outputs={"data": {}}), "b": by_point(X), "c": last}
-    with pytest.raises(UserError, match="`c` does not come after the step `a`"):
-        read_steps(load_job(write(tmp_path, named)).document, "pipe-a")

@@ -13,15 +13,14 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent import cancelled_tasks, equal_tasks, record, state_files
-from fairway_agent.equal_tasks import EqualTasks
+from fairway_agent import cancelled_tasks, record, state_files
 from fairway_agent.faults import Fault
 from fairway_agent.fields import Damaged
 from fairway_agent.kubernetes import whys
 from fairway_agent.kubernetes.api import Api
 from fairway_agent.kubernetes.reconcile import reconcile_all
 from fairway_agent.kubernetes.submit import create
-from fairway_agent.shared import after, plans, preparing, submissions, word
+from fairway_agent.shared import after, plans, submissions, word
 from fairway_agent.shared.attempts import read_secrets
 from fairway_agent.task_state import TERMINATED
 
@@ -51,7 +50,7 @@ def main() -> None:
 def keep(api: Api, folder: Path, number: int, plan: RunPlan) -> bool:
     """Does what is due of a submission; whether more is to come."""
     try:
-        reconcile_all(api, [*map(Path, (*plan.after, *plan.equal)), folder])
+        reconcile_all(api, [*map(Path, plan.after), folder])
         state = state_files.read_run(folder)
         if state is None or state.submission > number:
             return False
@@ -99,27 +98,15 @@ def due(folder: Path, known: Submission, plan: RunPlan) -> Iterator[Part]:
     wanted = [part for part in known.parts if part.job or not _tasks(folder, part) <= apart]
     tasks = [part for part in wanted if part.stage == "tasks"]
     used = sum(_width(folder, part, plan) for part in tasks if part.job)
-    equals = EqualTasks(plan)
     for part in tasks:
         width = _width(folder, part, plan)
-        if part.job or not width or _waits(folder, part, equals):
+        if part.job or not width:
             continue
         if plan.max_parallel is None or used + width <= plan.max_parallel:
             used += width
             yield part
     if not any(_width(folder, part, plan) for part in tasks):
-        if equal_tasks.none_began(folder, plan):
-            return
         yield from (part for part in wanted if part.stage != "tasks" and not part.job)
-
-
-def _waits(folder: Path, part: Part, equals: EqualTasks) -> bool:
-    """Whether tasks of other runs go on for which all tasks of this part wait, or have ended
-    otherwise than these want: then they are left out when their states are looked at."""
-    first = part.indices[0]
-    if not equals.folders or preparing.has_begun(folder, first):
-        return False
-    return equals.unmet(submissions.spec_of(folder, part.stage, first).equal) != ""
 
 
 def _tasks(folder: Path, part: Part) -> set[str]:

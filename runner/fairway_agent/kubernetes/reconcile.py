@@ -8,8 +8,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from fairway_agent import equal_tasks, record
-from fairway_agent.equal_tasks import EqualTasks
+from fairway_agent import record
 from fairway_agent.fields import Damaged
 from fairway_agent.kubernetes import names, whys
 from fairway_agent.kubernetes.api import BATCH
@@ -17,13 +16,13 @@ from fairway_agent.kubernetes.hopeless import Hopeless
 from fairway_agent.kubernetes.objects import condition, look
 from fairway_agent.kubernetes.task_state import is_pending, view_of, why_pending
 from fairway_agent.reconcile import JobView, Reconciliation, goes_on
-from fairway_agent.shared import after, plans, preparing, submissions
+from fairway_agent.shared import after, plans, submissions
 from fairway_agent.shared.watch import Watch
 from fairway_agent.task_state import CANCELLED
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from fairway_agent.kubernetes.api import Api
@@ -63,7 +62,6 @@ class _Reconciliation(Reconciliation):
         self.api = api
         self.objects = objects
         self.late: dict[str, Object | None] = {}
-        self.awaited: dict[int, Mapping[str, int]] = {}
         self.hopeless = Hopeless(folder, self.now)
         if not self.cancelled:
             self.hopeless.end(api, objects, known, self.begun)
@@ -75,8 +73,6 @@ class _Reconciliation(Reconciliation):
             return self._look_at_job(part, index, status, cancelled=cancelled)
         if cancelled or self.blocked:
             return JobView("cancelled", exit_code=CANCELLED)
-        if why := self._left_out(part):
-            return JobView("cancelled", why, exit_code=None)
         if why := self._keepers_end():
             return JobView("failed", why)
         to_come = self._to_come(part)
@@ -132,36 +128,6 @@ class _Reconciliation(Reconciliation):
         number = self.known.submission
         return after.decide(self.folder, plan, number) or [] if plan.after else []
 
-    @cached_property
-    def equals(self) -> EqualTasks:
-        """The tasks of other runs for which its tasks wait by equal point."""
-        return EqualTasks(plans.read(self.folder, retry=self.known.submission > 0))
-
-    def _left_out(self, part: Part) -> str:
-        """Why no task of a part begins, all of which wait for the same tasks of other runs; ""
-        where they may, or still wait."""
-        if not self.equals.folders:
-            return ""
-        if part.stage == "tasks":
-            return self.equals.unmet(self._awaited(part)) or ""
-        indices = (i for each in self.known.parts if each.stage == "tasks" for i in each.indices)
-        if not all(str(index) in self.settled for index in indices):
-            return ""
-        is_needless = equal_tasks.none_began(self.folder, self.equals.plan)
-        return "left out: no task has begun" if is_needless else ""
-
-    def _awaited(self, part: Part) -> Mapping[str, int]:
-        """The tasks of other runs for which all of a part wait; none in a retry once these have
-        begun."""
-        if not self.equals.folders:
-            return {}
-        if part.number not in self.awaited:
-            first = part.indices[0]
-            has_begun = preparing.has_begun(self.folder, first)
-            spec = submissions.spec_of(self.folder, part.stage, first)
-            self.awaited[part.number] = {} if has_begun else spec.equal
-        return self.awaited[part.number]
-
     def watch(self, plan: RunPlan) -> Watch:
         """Its tasks see by themselves that they are not to begin."""
         return Watch(self.folder, plan, self.known.submission)
@@ -189,9 +155,7 @@ class _Reconciliation(Reconciliation):
         keeper = self.objects.jobs.get(name) or self._made_since(name)
         if keeper is None or condition(keeper, "Complete"):
             return ""
-        waits = "waiting for other tasks"
-        if part.stage == "tasks":
-            waits = f"waiting for {self.equals.going(self._awaited(part)) or 'its turn'}"
+        waits = "waiting for its turn" if part.stage == "tasks" else "waiting for other tasks"
         pending = [each for each in self.objects.pods.get(name, ()) if is_pending(each)]
         why = why_pending(pending[0]) if pending else whys.read(self.folder / whys.KEEPER)
         return f"{waits}: {why}" if why else waits

@@ -98,7 +98,7 @@ def _program(module: str, *words: str) -> list[str]:
 def needs_keeper(plan: RunPlan, wanted: Submission) -> bool:
     """Whether parts of it are not to start at once, or somebody wants to hear of its end."""
     tasks = sum(part.stage == "tasks" for part in wanted.parts)
-    waits = bool(plan.after or plan.equal) or len(wanted.parts) > tasks
+    waits = bool(plan.after) or len(wanted.parts) > tasks
     return waits or plan.notify is not None or (plan.max_parallel is not None and tasks > 1)
 
 
@@ -109,7 +109,7 @@ def _submit(api: Api, folder: Path, wanted: Submission) -> Submission:
     keeper = needs_keeper(plan, wanted)
     # What waits for others is made by the keeper; it makes all where the order matters.
     limited = plan.max_parallel is not None and len(wanted.parts) > 1
-    waits = plan.after or plan.equal or limited
+    waits = plan.after or limited
     at_once = [] if waits else [part for part in wanted.parts if part.stage == "tasks"]
     try:
         _require_quota(api, folder, wanted)

@@ -23,7 +23,6 @@ def read(run: Path, *, retry: bool = False) -> RunPlan:
         plan,
         directory=str(run / "code"),
         after=tuple(str(run.parent / name) for name in plan.after),
-        equal={str(run.parent / name): called for name, called in plan.equal.items()},
         staged=tuple(replace(entry, account=account) for entry in plan.staged),
     )
 

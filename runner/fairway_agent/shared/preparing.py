@@ -24,36 +24,31 @@ def prepare(
     shared: Path, folder: Path, number: int, code: str, *, alone: bool = False
 ) -> list[Part]:
     """Makes the run's folder ready for the submission of that number, with the snapshot `code`; its
-    parts. Tasks of one part have the same shape, and wait for the same tasks of other runs; with
-    `alone` each task of several nodes is a part of its own."""
+    parts. Tasks of one part have the same shape; with `alone` each task of several nodes is a part
+    of its own."""
     if not (folder / "code").is_dir():
         copy_code(shared, code, folder)
     plan = plans.read(folder, retry=number > 0)
-    lines = submissions.write_index(folder)
-    wanted = plan.retry.only if plan.retry else range(len(lines))
+    of_tasks = submissions.write_index(folder)
+    wanted = plan.retry.only if plan.retry else range(len(of_tasks))
     shapes: dict[tuple[object, ...], list[int]] = {}
     for index in wanted:
-        shape, equal = lines[index]
-        awaited = equal if equal and not has_begun(folder, index) else ()
-        key = (shape, index if alone and shape[0] > 1 else -1, awaited)
+        shape = of_tasks[index]
+        key = (shape, index if alone and shape[0] > 1 else -1)
         shapes.setdefault(key, []).append(index)
     parts = []
     for position, indices in enumerate(shapes.values()):
-        nodes, width, gpus, cores = lines[indices[0]][0]
+        nodes, width, gpus, cores = of_tasks[indices[0]]
         part = submissions.Part("tasks", position, indices, nodes, width, gpus=gpus, cores=cores)
         parts.append(part)
     if (folder / "finally.jsonl").exists():
         _, _, gpus, cores = submissions.shape_of(run_files.read_spec(folder / "finally.jsonl"))
-        last = submissions.Part("finally", len(parts), [len(lines)], 1, 1, gpus=gpus, cores=cores)
+        last = submissions.Part(
+            "finally", len(parts), [len(of_tasks)], 1, 1, gpus=gpus, cores=cores
+        )
         parts.append(last)
     _queue(folder, parts, plan, number)
     return parts
-
-
-def has_begun(folder: Path, index: int) -> bool:
-    """Whether a task had an attempt in an earlier submission: it waits for no other any more."""
-    known = state_files.read_task(folder / "tasks" / str(index))
-    return known is not None and known.attempts > 0
 
 
 def require_predecessors(

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from fairway_agent.task_spec import TaskSpec
 
     Shape = tuple[int, int, int | None, int | None]
-    Equal = tuple[tuple[str, int], ...]
 
 SLURM, KUBERNETES = "slurm.json", "kubernetes.json"
 _FILES = (SLURM, KUBERNETES)
@@ -160,13 +159,11 @@ def limit(folder: Path, submission: int, over: Over) -> None:
     record.write_json(folder / "limited.json", {"submission": submission, **asdict(over)})
 
 
-def write_index(folder: Path) -> Sequence[tuple[Shape, Equal]]:
-    """Lets a task be read without all of them; of each its shape, and what it waits for: its equal
-    task of each run whose tasks are awaited by equal point."""
+def write_index(folder: Path) -> Sequence[Shape]:
+    """Lets a task be read without all of them; returns the shape of each."""
     tasks = folder / "tasks.jsonl"
     run_files.write_index(tasks, folder / _INDEX)
-    specs = run_files.read_specs(tasks)
-    return [(shape_of(spec), tuple(spec.equal.items())) for spec in specs]
+    return [shape_of(spec) for spec in run_files.read_specs(tasks)]
 
 
 def shape_of(spec: TaskSpec) -> Shape:

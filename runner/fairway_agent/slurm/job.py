@@ -15,9 +15,9 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar
 
-from fairway_agent import equal_tasks, record, state_files, wakeups
+from fairway_agent import record, state_files, wakeups
 from fairway_agent.allocators.hosts import Host
 from fairway_agent.faults import Fault
 from fairway_agent.share import Share, numbers_of, own_cores, ports_beside
@@ -34,8 +34,6 @@ from fairway_agent.slurm.task import SlurmTask, job_id
 from fairway_agent.task_state import PREEMPTION, TERMINATED, outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
     from fairway_agent.share import Wanted
     from fairway_agent.task_spec import TaskSpec
 
@@ -49,8 +47,6 @@ _REQUEUE_PATIENCE = 60.0  # seconds until Slurm ends a job that it requeues
 # process of a job in turn, and its children may come first.
 _SIGNALLED_WITHIN = 5.0
 _ENDS = {signal.SIGTERM: "ended", signal.SIGUSR1: "time", signal.SIGUSR2: "hand-over"}
-
-T = TypeVar("T")
 
 
 @dataclass
@@ -89,39 +85,20 @@ class Job(Attempts):
         plan = plans.read(task.run_folder, retry=task.submission > 0)
         if not plan.after:
             return True
-        return not self._once_known(
-            plan.after, lambda: after.decide(task.run_folder, plan, task.submission)
-        )
-
-    def why_left_out(self) -> str:
-        """Why it does not begin after its equal tasks of other runs, as `left out: prepare task 0
-        failed`; "" where it does."""
-        task = self.task
-        if task.spec.is_last:
-            is_needless = equal_tasks.none_began(task.run_folder, task.plan)
-            return "left out: no task has begun" if is_needless else ""
-        if not task.spec.equal or task.attempt >= 0:
-            return ""
-        known = equal_tasks.EqualTasks(task.plan)
-        return self._once_known(task.plan.equal, lambda: known.unmet(task.spec.equal)) or ""
-
-    def _once_known(self, others: Iterable[str], look: Callable[[], T | None]) -> T | None:
-        """What is seen of how other runs have ended, whose folders these are; None where it is
-        cancelled meanwhile."""
         from fairway_agent.slurm import reconcile  # few jobs ask
 
         end = time.monotonic() + _ENDS_KNOWN
         while True:
             with suppress(OSError, commands.Refused):  # it is asked again
-                reconcile.reconcile_all([Path(each) for each in others])
-            seen = look()
-            if seen is not None or self.is_cancelled:
-                return seen
+                reconcile.reconcile_all([Path(each) for each in plan.after])
+            unmet = after.decide(task.run_folder, plan, task.submission)
+            if unmet is not None or self.is_cancelled:
+                return not unmet
             if self.asked:
                 sys.exit(TERMINATED)  # it is asked again where Slurm begins it again
             if time.monotonic() > end:
                 message = "it is not known how the runs that it comes after have ended"
-                hint = f"once it is: fairway retry {self.task.run_folder.name}"
+                hint = f"once it is: fairway retry {task.run_folder.name}"
                 raise Fault("no-end", message, hint)
             time.sleep(_PAUSE)
 
@@ -173,8 +150,6 @@ def main() -> None:
         task.resume_count()
         if plan.conditions and not job.may_begin():
             sys.exit(job.leave_out())
-        if plan.equal and (why := job.why_left_out()):
-            sys.exit(job.leave_out(why))
         once_there_is_room(job.watch.begin)
         task.nodes = _nodes(run, spec, int(sys.argv[4]))
         read_secrets(run, plan)

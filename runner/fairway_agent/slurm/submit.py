@@ -20,7 +20,6 @@ from fairway_agent.setup import has_setup
 from fairway_agent.shared import after, plans, preparing, submissions
 from fairway_agent.shared.reports import SubmitReport
 from fairway_agent.slurm import commands, partition, sbatch
-from fairway_agent.slurm.equal_points import GoingTasks
 from fairway_agent.slurm.jobs import ENDED, jobs_named
 from fairway_agent.slurm.reconcile import reconcile_all
 from fairway_agent.slurm.reports import SubmitRequest
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
 # after its KillWait, which is 30 by default. And those between two looks.
 _LONGEST_END = 120.0
 _PAUSE = 0.5
-_NOTED_TOGETHER = 50  # parts of a run that has more: the note has all of them each time
 
 _REFUSED = {
     "Requested node configuration is not available": "does the partition have such nodes?",
@@ -102,28 +100,23 @@ def _submit(folder: Path, wanted: Submission, request: SubmitRequest) -> Submiss
 def _hand_over(
     folder: Path, wanted: Submission, plan: RunPlan, resources: Resources, before: str
 ) -> None:
-    """Submits those parts that Slurm does not have, and notes them: one by one where they are few,
-    and of very many some at a time. One that is not noted is found again."""
-    equal, listed = GoingTasks(plan), jobs_named([folder.name])
-    together = _NOTED_TOGETHER if len(wanted.parts) > _NOTED_TOGETHER else 1
-    try:
-        for position, part in enumerate(wanted.parts):
-            if part.job:
-                continue
-            dependency = _dependency(wanted, part, plan, before, equal.dependency(folder, part))
-            words = sbatch.arguments(
-                *(folder, part, wanted.submission, plan, resources, dependency),
-                has_setup=has_setup(folder),
-            )
-            job = _found(folder, part, wanted.submission, resources.partition, listed)
-            if not job:
-                script = folder / f"batch-{part.number}.sh"
-                script.write_text(sbatch.script(folder, part, wanted.submission))
-                job = commands.run([*words, str(script)]).strip().partition(";")[0]
-            wanted.parts[position] = replace(part, job=job, part=resources.part_of(part.wanted))
-            if not position % together:
-                wanted.write(folder)
-    finally:
+    """Submits those parts that Slurm does not have, and notes each; one that is not noted is found
+    again."""
+    listed = jobs_named([folder.name])
+    for position, part in enumerate(wanted.parts):
+        if part.job:
+            continue
+        dependency = _dependency(wanted, part, plan, before)
+        words = sbatch.arguments(
+            *(folder, part, wanted.submission, plan, resources, dependency),
+            has_setup=has_setup(folder),
+        )
+        job = _found(folder, part, wanted.submission, resources.partition, listed)
+        if not job:
+            script = folder / f"batch-{part.number}.sh"
+            script.write_text(sbatch.script(folder, part, wanted.submission))
+            job = commands.run([*words, str(script)]).strip().partition(";")[0]
+        wanted.parts[position] = replace(part, job=job, part=resources.part_of(part.wanted))
         wanted.write(folder)
 
 
@@ -133,15 +126,14 @@ def _completed(folder: Path, wanted: Submission) -> Submission:
     return done
 
 
-def _dependency(wanted: Submission, part: Part, plan: RunPlan, before: str, equal: str = "") -> str:
-    """What a part waits for: the runs that this one comes after, tasks of others of an equal point,
-    and other tasks of it. Where one of those runs fails, Slurm ends the tasks, and what waited for
-    their end alone would begin."""
+def _dependency(wanted: Submission, part: Part, plan: RunPlan, before: str) -> str:
+    """The runs that this one comes after, and other tasks of it, for which a part waits. Where one
+    of those runs fails, Slurm ends the tasks, and what waited for their end alone would begin."""
     own = [each.job for each in wanted.parts if each.stage == "tasks" and each.job]
     if part.stage != "finally":
         # Each array keeps the limit for itself alone, so that one comes after the other.
         own = own[-1:] if plan.max_parallel else []
-    return ",".join(filter(None, [before, equal, f"afterany:{':'.join(own)}" if own else ""]))
+    return ",".join(filter(None, [before, f"afterany:{':'.join(own)}" if own else ""]))
 
 
 def _found(

@@ -10,8 +10,7 @@ from fairway_cli.ui.run_costs import cost_line
 from fairway_cli.ui.tables import task_table
 from fairway_core.findings import printable
 from fairway_runner.quantities import duration
-from fairway_runner.runs.facts import task_facts
-from fairway_runner.runs.unnumbered import BEST, EQUAL
+from fairway_runner.runs.facts import BEST, task_facts
 from fairway_runner.runs.varying import shown, varying
 
 if TYPE_CHECKING:
@@ -98,8 +97,7 @@ def _remarks(facts: Mapping[str, Any]) -> Iterator[str]:
 
 def _origin(kept: Mapping[str, Any]) -> str:
     """Which output of which run an input is, and of the best task by which metric."""
-    tasks = {BEST: "the best task", EQUAL: "the task of the same point"}
-    task, by = tasks.get(kept["task"], f"task {kept['task']}"), ""
+    task, by = "the best task" if kept["task"] == BEST else f"task {kept['task']}", ""
     if metric := kept.get("metric"):
         by = f" (by {metric})" if kept["value"] is None else f" ({metric}={kept['value']:g})"
     return f"{kept['output']} of {task} of {kept['run']}{by}"

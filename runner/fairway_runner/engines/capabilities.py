@@ -36,12 +36,6 @@ class Capabilities:
     begins_steps: bool = _row("`steps:` start without a command that follows", True)
     """Whether a run waits there for others, also where no machine of the user's is on; why it does
     not on Batch is in docs/batch.md."""
-    begins_points: bool = _row("`after: {STEP: {points: equal}}`", False)
-    """Whether a task of a run waits there for one task of another."""
-    most_points: int | None = _row("Tasks that `points: equal` can wait for", 0)
-    """For how many different ones the tasks of one run may wait; None for as many as there are."""
-    points_in_turn: bool = _row("`points: equal` with `max_parallel:`", False)
-    """Whether no more tasks than that run of those that wait for others."""
     priorities: bool = _row("`priority:`", False)
     """Whether a run can go before others that wait."""
     accounts: bool = _row("`account:` and `qos:`", False)
@@ -86,9 +80,6 @@ ENGINES = {
     "local": Capabilities(
         runs_here=True,
         containers=True,
-        begins_points=True,
-        most_points=None,
-        points_in_turn=True,
         notifies=True,
         tells_waiting=True,
         tells_secretly=True,
@@ -101,9 +92,6 @@ ENGINES = {
     ),
     "ssh": Capabilities(
         containers=True,
-        begins_points=True,
-        most_points=None,
-        points_in_turn=True,
         notifies=True,
         tells_waiting=True,
         tells_secretly=True,
@@ -114,8 +102,6 @@ ENGINES = {
     ),
     "slurm": Capabilities(
         containers=True,
-        begins_points=True,
-        most_points=1000,
         priorities=True,
         accounts=True,
         limits=True,
@@ -148,9 +134,6 @@ ENGINES = {
     "kubernetes": Capabilities(
         containers=True,
         priorities=True,
-        begins_points=True,
-        most_points=1000,
-        points_in_turn=True,
         notifies=True,
         tells_waiting=True,
         tells_secretly=True,

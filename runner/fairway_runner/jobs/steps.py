@@ -6,8 +6,10 @@ What stands beside `steps:` holds for all of them; a step's own fields go over i
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
@@ -20,7 +22,7 @@ from fairway_runner.jobs.labels import Note, Tags
 from fairway_runner.jobs.sweep.one_key import Called
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from fairway_core.yaml_text import DataPath, Mark
 
@@ -55,30 +57,33 @@ Ending = Literal["succeeded", "failed", "ended"]
 
 
 class Ended(Model):
-    """How the run of a step must have ended: with one of these exit codes; or, task by task, how
-    that task must have ended that has the same point."""
+    """How the run of a step must have ended: with one of these exit codes."""
 
-    points: Literal["equal"] | None = None
-    """`equal`: each task waits for the task of that step whose parameters have equal values."""
-    state: Ending | None = None
-    """With `points`: how that task must have ended; by default it must have succeeded."""
+    FOREIGN: ClassVar[Mapping[str, str]] = MappingProxyType(
+        {
+            "points": "a step waits for all tasks of another: `after: STEP`; or let one command do "
+            "the work of both",
+            "state": "write the state in place of the mapping: `after: {STEP: failed}`",
+        }
+    )
+
     exit_code: Annotated[_Code | list[_Code] | None, AfterValidator(_some)] = None
     """A code from 0 to 255, or a list of them; of a sweep it is that of its first failing task."""
 
     @model_validator(mode="after")
     def _says_one(self) -> Ended:
-        if self.state is not None and self.exit_code is not None:
-            raise FieldError("`state` and `exit_code` cannot be combined", "keep one", ("state",))
-        if self.points is None and self.state is not None:
-            hint = f"write `{self.state}` in place of the mapping, or add points: equal"
-            raise FieldError("`state` needs `points: equal`", hint, ("state",))
-        if self.points is None and self.exit_code is None:
-            hint = "write for example exit_code: 3, or points: equal"
-            raise FieldError("the condition is empty", hint)
+        if self.exit_code is None:
+            raise FieldError("the condition is empty", "write for example exit_code: 3")
         return self
 
+    @property
+    def codes(self) -> list[int]:
+        """The codes, of which one is wanted."""
+        found = self.exit_code
+        return found if isinstance(found, list) else [] if found is None else [found]
 
-_CONDITIONS = "`succeeded`, `failed`, `ended`, {exit_code: 3} or {points: equal}"
+
+_CONDITIONS = "`succeeded`, `failed`, `ended` or {exit_code: 3}"
 Condition = Ending | Annotated[Ended, Called(_CONDITIONS)]
 """How a step must have ended before another begins; `ended` is in any way."""
 
@@ -87,15 +92,7 @@ def plain_condition(condition: Condition) -> str | list[int]:
     """As plans and records have it: a word, or exit codes."""
     if isinstance(condition, str):
         return condition
-    codes = condition.exit_code
-    if codes is None:
-        return condition.state or "succeeded"
-    return [codes] if isinstance(codes, int) else list(codes)
-
-
-def by_point(after: Mapping[str, Condition]) -> list[str]:
-    """The steps whose tasks are awaited one by one, each by the task of the same point."""
-    return [name for name, each in after.items() if not isinstance(each, str) and each.points]
+    return condition.codes
 
 
 def _after(value: Any) -> Any:
@@ -227,17 +224,14 @@ def _ordered(whole: Whole, document: Document) -> list[str]:
 
 
 def _before(whole: Whole, name: str) -> set[str]:
-    """The steps that have ended when this one begins, and those whose tasks its own wait for. Of a
-    step before, tasks may have waited for some tasks of another alone: that may go on."""
-    found, seen = set(whole.steps[name].after), {name}
-    waiting = [*found]
+    """The steps that have ended when this one begins."""
+    found: set[str] = set()
+    waiting = [*whole.steps[name].after]
     while waiting:
         other = waiting.pop()
-        if other not in seen:
-            seen.add(other)
-            after = whole.steps[other].after
-            found |= set(after) - set(by_point(after))
-            waiting += after
+        if other not in found:
+            found.add(other)
+            waiting += whole.steps[other].after
     return found
 
 

@@ -14,7 +14,6 @@ from fairway_runner.quantities import duration
 from fairway_runner.runs import fallback
 from fairway_runner.runs.actions import actions
 from fairway_runner.runs.records import read_json
-from fairway_runner.runs.unnumbered import BEST
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,6 +22,10 @@ if TYPE_CHECKING:
     from fairway_agent.task_state import BestTasks
     from fairway_runner.runs.results import TaskResult
     from fairway_runner.runs.store import Run
+
+
+BEST = "the best"
+"""What an input's record has for a task that is known once the other run has ended."""
 
 
 def run_facts(run: Run, status: RunState | None = None) -> dict[str, Any]:

@@ -49,15 +49,13 @@ ENGINE = "steps"
 class StepRecord:
     """One step: its name, the ID of its run, its target; and by the name of each step that it comes
     after how that must have ended: a word, or exit codes. `waits` is whether its run can wait for
-    these on its target: it is submitted while they go on. Of the steps in `equal` each of its tasks
-    waits for the task of the same point alone."""
+    these on its target: it is submitted while they go on."""
 
     name: str
     run: str
     target: str
     after: Mapping[str, str | list[int]]
     waits: bool = False
-    equal: tuple[str, ...] = ()
 
     def is_met(self, other: str, state: str, exit_code: int | None) -> bool:
         """Whether another step has ended as this one wants."""
@@ -139,4 +137,4 @@ def _step(facts: Any) -> StepRecord:
         if not isinstance(wanted, str) and not (codes and all(type(c) is int for c in codes)):
             raise Fields(after, "`after` of a step").unfit(name)
     name, target, waits = fields.text("name"), fields.text("target"), fields.flag("waits")
-    return StepRecord(name, run, target, after, waits, fields.texts("equal"))
+    return StepRecord(name, run, target, after, waits)

@@ -28,8 +28,7 @@ class Chain:
     """The inputs of a job that other runs have kept, as its plan has them, and by the name of each
     input which run, task and output that is. `copies` is whether those that lie on another target
     are brought to this machine; else nothing can be started by that plan. `going` is as for `of`;
-    `asks` is whether the targets of other runs are asked how these stand. Of the runs in `equal`
-    each task reads what its equal one keeps."""
+    `asks` is whether the targets of other runs are asked how these stand."""
 
     chained: list[Chained] = field(default_factory=list)
     staged: list[Staged] = field(default_factory=list)
@@ -37,7 +36,6 @@ class Chain:
     copies: bool = True
     going: Collection[str] = ()
     asks: bool = True
-    equal: Collection[str] = ()
 
     @classmethod
     def of(
@@ -51,12 +49,11 @@ class Chain:
         *,
         copies: bool = True,
         asks: bool = True,
-        equal: Collection[str] = (),
     ) -> Chain:
         """Looks for them, but for those of the runs that are `coming`; UserError at its line for
         one that is not there, or not yet. What the runs that are `going` keep is there once they
         have ended, and where the tasks see it."""
-        found = cls(copies=copies, going=going, asks=asks, equal=equal)
+        found = cls(copies=copies, going=going, asks=asks)
         for name, source in job.inputs.items():
             if isinstance(source, KeptInput | BestInput) and _run_of(source) not in coming:
                 with _located(job_file, name):
@@ -68,18 +65,11 @@ class Chain:
     ) -> None:
         # Few jobs have such an input.
         from fairway_agent.plan import Chained
-        from fairway_runner.runs.unnumbered import EQUAL
         from fairway_runner.submit.kept_input import find_best, find_kept
 
         if isinstance(source, BestInput) and source.best.run in self.going:
             entry, self.facts[name] = find_best(name, source.best, store)
             self.chained.append(entry)
-            return
-        if isinstance(source, KeptInput) and source.run in self.equal:
-            output = source.output or name
-            path = f"runs/{source.run}/tasks/*/outputs/{output}"
-            self.chained.append(Chained(name, path))
-            self.facts[name] = {"run": source.run, "task": EQUAL, "output": output}
             return
         kept, self.facts[name] = find_kept(
             *(name, source, store), going=self.going, brings=self.copies, asks=self.asks

@@ -8,10 +8,10 @@ from fairway_core.findings import UserError
 from fairway_core.suggestions import did_you_mean
 from fairway_runner.jobs.inputs import BestInput, KeptInput
 from fairway_runner.runs.chosen import chosen_task, task_name
+from fairway_runner.runs.facts import BEST
 from fairway_runner.runs.kept import KeptOutput, files_of
 from fairway_runner.runs.plans import read_last, read_specs
 from fairway_runner.runs.records import FINAL_STATES
-from fairway_runner.runs.unnumbered import BEST
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -21,30 +21,14 @@ if TYPE_CHECKING:
     from fairway_runner.runs.folder import Content
 
 
-@dataclass(frozen=True)
-class EqualPoints:
-    """By the ID of each run whose tasks are awaited by equal point: the name of its step, and the
-    number of the task for each task that waits."""
-
-    names: Mapping[str, str] = field(default_factory=dict)
-    tasks: Mapping[str, Sequence[int]] = field(default_factory=dict)
-
-    def of_task(self, index: int | str) -> dict[str, int]:
-        """The tasks that one waits for; none of a setup, and of a last task."""
-        if isinstance(index, str):
-            return {}
-        return {run: numbers[index] for run, numbers in self.tasks.items()}
-
-
 @dataclass
 class Plan:
     """The plan of one run, put together task by task.
 
     `directory` is where the tasks run, `inputs` the variables that name their inputs, `staged` what
     is copied before them, `chained` what other runs have kept, `after` the runs to wait for, as the
-    engine names them, `conditions` how those must have ended, `equal` those runs of which a task
-    waits for one task alone, and which that is by `points`, `needs` the programs that the main
-    host must have, `budget` what the run may cost.
+    engine names them, `conditions` how those must have ended, `needs` the
+    programs that the main host must have, `budget` what the run may cost.
     """
 
     run: str
@@ -55,8 +39,6 @@ class Plan:
     chained: Sequence[Chained] = ()
     after: Sequence[str] = ()
     conditions: Mapping[str, str | list[int]] = field(default_factory=dict)
-    equal: Mapping[str, str] = field(default_factory=dict)
-    points: EqualPoints = field(default_factory=EqualPoints)
     needs: Sequence[str] = ()
     budget: Budget | None = None
     tasks: TaskLines = field(default_factory=TaskLines)
@@ -97,7 +79,6 @@ class Plan:
             max_parallel=job.sweep.max_parallel if job.sweep else None,
             after=tuple(self.after),
             conditions=self.conditions,
-            equal=self.equal,
             needs=tuple(self.needs),
             retries=job.failures_allowed,
             retry_limits=job.retry_limits,
@@ -134,7 +115,6 @@ class Plan:
             checkpoint=checkpoint,
             environment=self.engine.task_environment(job.world_size),
             wanted=job.wanted,
-            equal=self.points.of_task(index),
         )
         return spec.line()
 

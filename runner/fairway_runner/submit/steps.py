@@ -23,7 +23,6 @@ from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.job_file import typed_by
 from fairway_runner.jobs.sent import known_git, sent_before
 from fairway_runner.jobs.steps import (
-    by_point,
     inputs_of_runs,
     plain_condition,
     read_steps,
@@ -35,7 +34,6 @@ from fairway_runner.runs.steps import StepRecord
 from fairway_runner.runs.store import RunStore
 from fairway_runner.submit import recorded
 from fairway_runner.submit import snapshot as code
-from fairway_runner.submit.points import equal_points, refusals, too_many
 from fairway_runner.submit.rerun import job_file_of
 from fairway_runner.submit.resume import earlier, repeat
 from fairway_runner.submit.several import choose
@@ -94,8 +92,6 @@ def prepare_steps(
     if not errors:
         kept = {name: each.job for name, each in found.items()}
         errors = [each for step in named for each in unkept(step, whole, kept)]
-        jobs = {step.name: replace(job_file, document=step.document) for step in named}
-        errors += [each for step in named for each in _unequal(step, whole, found, jobs)]
     if errors:
         raise UserError(list(dict.fromkeys(errors)))
     first = found[named[0].name]
@@ -106,7 +102,6 @@ def prepare_steps(
             found[step.name].record.target,
             {name: plain_condition(each) for name, each in step.after.items()},
             _can_wait(step, whole, found),
-            tuple(by_point(step.after)),
         )
         for step in named
     ]
@@ -145,15 +140,12 @@ def start_step(whole: Run, step: StepRecord, store: RunStore, before: Sequence[R
         document = Document(parsed, parsed.data)
         document = document.override(facts.get("set", []), typed_by(document.data))
         named = read_steps(document, whole.id)
-        mine = next(each for each in named if each.name == step.name)
-        own = mine.document
+        own = next(each for each in named if each.name == step.name).document
         job_file = replace(
             job_file_of(own, facts, snapshot, target), assignments=tuple(facts.get("set", []))
         )
         options: dict[str, Any] = {"code_folder": snapshot, "before": before}
         options["conditions"] = _conditions(whole, step, before)
-        jobs = {each.name: replace(job_file, document=each.document) for each in named}
-        options["points"] = equal_points(mine, jobs, whole.id)
         prepared = prepare(job_file, target, store, run_id=step.run, **options)
         _say_whose(prepared, own, facts, whole, step)
         worker.lift()
@@ -251,18 +243,6 @@ def _can_wait(step: NamedStep, whole: str, found: Mapping[str, Prepared]) -> boo
         if run in own and run not in ended:
             return False
     return True
-
-
-def _unequal(
-    step: NamedStep, whole: str, found: Mapping[str, Prepared], jobs: Mapping[str, JobFile]
-) -> list[Finding]:
-    """What keeps tasks of a step from waiting each for that of its point."""
-    refused = list(refusals(step, found, whole, waits=_can_wait(step, whole, found)))
-    try:
-        refused += too_many(step, found, equal_points(step, jobs, whole))
-    except UserError as error:
-        refused += error.findings
-    return refused
 
 
 def _record(

@@ -29,7 +29,7 @@ from fairway_runner.submit import snapshot as code
 from fairway_runner.submit.budget import budget_of
 from fairway_runner.submit.chain import Chain
 from fairway_runner.submit.listing import unlisted, with_files
-from fairway_runner.submit.plan import EqualPoints, Plan
+from fairway_runner.submit.plan import Plan
 from fairway_runner.submit.provenance import provenance
 from fairway_runner.submit.resume import advance, cut_off, earlier, forgetting, repeat
 from fairway_runner.submit.secret_values import require_readable, secret_values
@@ -138,7 +138,6 @@ def prepare(
     coming: Collection[str] = (),
     before: Sequence[Run] = (),
     conditions: Mapping[str, str | list[int]] | None = None,
-    points: EqualPoints | None = None,
     copies: bool = True,
 ) -> Prepared:
     """Looks at all that can be wrong with a job and renders its tasks; UserError where
@@ -147,9 +146,8 @@ def prepare(
     `run_id` is one of the caller's choice. `code_folder` holds the code in place of what the
     job says. `asks` is whether the target's engine is asked, who may ask the target; `coming` are
     the runs that have not begun, whose outputs are not looked for; those `before` it go on, and it
-    waits on its target until they have ended as the `conditions` say by their IDs, or well, or task
-    by task for the `points` of the same. Without `copies` nothing that lies elsewhere is brought
-    here, and what is prepared is not to be started.
+    waits on its target until they have ended as the `conditions` say by their IDs, or well. Without
+    `copies` nothing that lies elsewhere is brought here, and what is prepared is not to be started.
     """
     job_file = with_files(job_file, target, asks=asks)
     tasks = job_file.tasks()
@@ -168,9 +166,7 @@ def prepare(
     source = launchers.of(first, job).source
     folder = code_folder or _code_folder(job_file, job)
     going = [each.id for each in before]
-    points = points or EqualPoints()
-    ways: dict[str, Any] = {"copies": copies, "asks": asks, "equal": points.names}
-    kept = Chain.of(job_file, job, engine, store, coming, going, **ways)
+    kept = Chain.of(job_file, job, engine, store, coming, going, copies=copies, asks=asks)
     before = [*before, *(require_one_job(store.find(each)) for each in job.after)]
     plan = Plan(
         run=run_id or store.new_id(job.name),
@@ -179,14 +175,8 @@ def prepare(
         inputs=mounts.input_directories(first, job, target),
         staged=[*mounts.staged_inputs(first, job, target), *kept.staged],
         chained=kept.chained,
-        after=[engine.predecessor(each) for each in before if each.id not in points.names],
+        after=[engine.predecessor(each) for each in before],
         conditions=conditions or {},
-        equal={
-            engine.predecessor(each): points.names[each.id]
-            for each in before
-            if each.id in points.names
-        },
-        points=points,
     )
     use = ParamUse(job_file)
     with cpu_limit.prepared():

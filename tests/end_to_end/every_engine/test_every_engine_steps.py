@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import time
-from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_runner.engines.capabilities import capabilities
 from fairway_runner.runs.store import Run
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from subprocess import CompletedProcess, Popen
+    from pathlib import Path
+    from subprocess import Popen
 
     from conftest import Fairway, Gate, Place
 
@@ -222,146 +218,3 @@ def facts(fairway: Fairway, run: str) -> list[dict[str, Any]]:
     """What is known of each step."""
     found: list[dict[str, Any]] = fairway.show(run)["task_list"]
     return found
-
-
-def _by_point(gate: Gate) -> dict[str, Any]:
-    """A sweep whose task 0 waits at the gate and whose task 2 fails, and one of which each task
-    reads what its equal one keeps; its points are in another order."""
-    hold = f"case {{{{ params.x }}}} in 0) read -r _ <{gate.path};; "
-    hold += f"2) test -e {gate.path}.fixed || exit 3;; esac; "
-    return {
-        "prepare": {
-            "command": hold + "echo made {{ params.x }} >$FAIRWAY_OUTPUT_DATA/data",
-            "params": {"x": 0},
-            "sweep": {"points": {"grid": {"x": [0, 1, 2]}}},
-            "outputs": {"data": {}},
-        },
-        "train": {
-            "after": {"prepare": {"points": "equal"}},
-            "inputs": {"data": {"from": "step", "step": "prepare"}},
-            "command": "cat $FAIRWAY_INPUT_DATA/data; echo lr={{ params.lr }}",
-            "params": {"x": 0, "lr": 0},
-            "sweep": {"points": {"grid": {"lr": [7, 8], "x": [2, 1, 0]}}},
-        },
-        "repair": {
-            "after": {"prepare": {"points": "equal", "exit_code": 3}},
-            "command": "echo repaired {{ params.x }}",
-            "params": {"x": 0},
-            "sweep": {"points": {"grid": {"x": [0, 1, 2]}}},
-        },
-    }
-
-
-def _submit_by_point(
-    fairway: Fairway, place: Place, gate: Gate, name: str
-) -> tuple[str, CompletedProcess[str]]:
-    """A run of these steps."""
-    file, run = fairway.folder / "points.json", place.new_id(name)
-    facts = {"name": name, "template": "plain", "steps": _by_point(gate)}
-    file.write_text(json.dumps(facts, indent=1))
-    return run, fairway("submit", file, "--target", place.name, "--run-id", run)
-
-
-def _until(fairway: Fairway, run: str, wanted: Mapping[int, str]) -> list[dict[str, Any]]:
-    """The tasks of a run, once these are in these states."""
-    deadline = time.monotonic() + PATIENCE
-    while True:
-        tasks: list[dict[str, Any]] = fairway.show(run)["task_list"]
-        if all(tasks[index]["state"] == state for index, state in wanted.items()):
-            return tasks
-        assert time.monotonic() < deadline, tasks
-        time.sleep(0.05)
-
-
-@pytest.mark.timeout(1200)
-@pytest.mark.one_engine("local")
-def test_tasks_wait_for_the_task_of_their_point(fairway: Fairway, place: Place, gate: Gate) -> None:
-    run, done = _submit_by_point(fairway, place, gate, "points")
-    if not capabilities(place.engine).begins_points:
-        assert done.returncode == 2
-        assert f"its engine is `{place.engine}`" in done.stderr
-        assert "after: prepare; or use a target with" in done.stderr
-        return
-    assert done.returncode == 0, done.stderr
-    assert "its steps begin by themselves" in done.stdout
-    # Task 0 of `prepare` is held all the while.
-    early = {0: "cancelled", 1: "succeeded", 3: "cancelled", 4: "succeeded"}
-    tasks = _until(fairway, f"{run}-train", early)
-    why = "left out: prepare task 2 failed with exit code 3"
-    assert [tasks[index]["reason"] for index in (0, 3)] == [why, why]
-    assert [each["attempts"] for each in tasks] == [0, 1, 0, 0, 1, 0]
-    assert fairway.within("logs", f"{run}-train", "--task", "4").stdout == "made 1\nlr=8\n"
-    repair = _until(fairway, f"{run}-repair", {1: "cancelled", 2: "succeeded"})
-    assert repair[1]["reason"] == "left out: prepare task 1 succeeded"
-    assert fairway.show(f"{run}-prepare")["task_list"][0]["state"] == "running"
-    gate.open()
-    assert fairway.within("wait", run).returncode == 3
-    ends = {each["params"]["step"]: each["state"] for each in facts(fairway, run)}
-    assert ends == {"prepare": "failed", "train": "cancelled", "repair": "cancelled"}
-    assert fairway.within("logs", f"{run}-train", "--task", "2").stdout == "made 0\nlr=7\n"
-    gate.path.with_name(f"{gate.path.name}.fixed").touch()
-    again = fairway("retry", run)
-    assert again.returncode == 0, again.stderr
-    fairway.within("wait", run)
-    assert task_states(fairway, f"{run}-prepare") == ["succeeded"] * 3
-    train = fairway.show(f"{run}-train")["task_list"]
-    assert [(each["state"], each["attempts"]) for each in train] == [("succeeded", 1)] * 6
-    assert fairway.within("logs", f"{run}-train", "--task", "3").stdout == "made 2\nlr=8\n"
-
-
-@pytest.mark.timeout(1200)
-@pytest.mark.one_engine("slurm")
-def test_what_waits_by_point_is_cancelled_whole(fairway: Fairway, place: Place, gate: Gate) -> None:
-    if not capabilities(place.engine).begins_points:
-        pytest.skip("refused there")
-    run, done = _submit_by_point(fairway, place, gate, "apart")
-    assert done.returncode == 0, done.stderr
-    _until(fairway, f"{run}-train", {1: "succeeded", 4: "succeeded"})
-    assert fairway("cancel", run).returncode == 0
-    assert fairway.within("wait", run).returncode == 130
-    states = task_states(fairway, f"{run}-train")
-    assert states == ["cancelled", "succeeded", "cancelled"] * 2
-    assert [e["attempts"] for e in fairway.show(f"{run}-train")["task_list"]] == [0, 1, 0] * 2
-
-
-def _supervisor(run: str) -> int:
-    """The process that sees to a run, on this machine or on a host or in a pod that it stands for.
-    Its guard is a child of it, with the same words."""
-    found = {}
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        with suppress(OSError):  # it has ended
-            words = path.read_bytes().decode(errors="replace").split("\0")
-            is_one = any(re.match(r"fairway_agent\..*(supervis|keeper)", word) for word in words)
-            if is_one and any(Path(word).name == run for word in words):
-                parent = re.search(r"^PPid:\s*(\d+)", (path.parent / "status").read_text(), re.M)
-                assert parent is not None
-                found[int(path.parent.name)] = int(parent[1])
-    [supervisor] = [pid for pid, parent in found.items() if parent not in found]
-    return supervisor
-
-
-@pytest.mark.timeout(1200)
-@pytest.mark.one_engine("slurm")
-def test_who_waits_by_point_may_be_killed(fairway: Fairway, place: Place, gate: Gate) -> None:
-    if not capabilities(place.engine).begins_points:
-        pytest.skip("refused there")
-    if place.engine == "slurm":
-        pytest.skip("no process of the run's waits there")
-    run, done = _submit_by_point(fairway, place, gate, "killed")
-    assert done.returncode == 0, done.stderr
-    _until(fairway, f"{run}-train", {1: "succeeded", 3: "cancelled", 4: "succeeded"})
-    os.kill(_supervisor(f"{run}-train"), signal.SIGKILL)
-    if place.engine != "kubernetes":  # where another keeper begins in its place
-        assert fairway.within("wait", f"{run}-train").returncode != 0
-    gate.path.with_name(f"{gate.path.name}.fixed").touch()
-    gate.open()
-    assert fairway.within("wait", f"{run}-prepare").returncode == 3
-    assert fairway.within("wait", run).returncode == 3
-    again = fairway("retry", run)
-    assert again.returncode == 0, again.stderr
-    fairway.within("wait", run)
-    for step in ("prepare", "train"):
-        tasks = fairway.show(f"{run}-{step}")["task_list"]
-        assert {each["state"] for each in tasks} == {"succeeded"}, step
-        wanted = [1, 1, 2] if step == "prepare" else [1] * 6
-        assert [each["attempts"] for each in tasks] == wanted, step

@@ -324,39 +324,6 @@ class TestCutOff:
         listed = slurm.run("squeue", "-h", "-t", "all", "--name", "mine", "-o", "%i")
         assert len(listed.split()) == 1
 
-    @pytest.mark.parametrize("stage", ["noted", "submitted"])
-    @pytest.mark.nightly
-    def test_a_step_by_point_that_was_submitted_in_part_runs_each_task_once(
-        self, fairway: Fairway, slurm: SlurmCluster, signs: Signs, gate: Gate, stage: str
-    ) -> None:
-        """Its tasks are jobs of their own, of which some are there and some are not."""
-        sweep = {"params": {"x": 0}, "sweep": {"points": {"grid": {"x": list(range(6))}}}}
-        first = {"command": f"read <{gate.path}; exit $(({{{{ params.x }}}} == 4))", **sweep}
-        after = {"first": {"points": "equal"}}
-        second = {"command": f"echo {{{{ params.x }}}} >>{signs}", "after": after, **sweep}
-        steps = {"first": first, "second": second}
-        file = fairway.folder / "steps.json"
-        file.write_text(json.dumps({"name": "steps", "template": "plain", "steps": steps}))
-        assert slurm.shared is not None
-        folder = slurm.shared / "runs" / "mine-second"
-        process = fairway.start("submit", file, *TARGET, "--run-id", "mine")
-        deadline = time.monotonic() + _PATIENCE
-        while not _is_at(folder, stage):
-            assert time.monotonic() < deadline
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        again = fairway("submit", "--resume", "mine")
-        assert again.returncode == 0, again.stderr
-        for _ in range(6):
-            gate.open()
-        assert fairway.within("wait", "mine").returncode == 1
-        assert sorted(signs.lines(5)) == ["0", "1", "2", "3", "5"]
-        tasks = fairway.show("mine-second")["task_list"]
-        assert [each["attempts"] for each in tasks] == [1, 1, 1, 1, 0, 1]
-        assert tasks[4]["reason"] == "left out: first task 4 failed with exit code 1"
-        listed = slurm.run("squeue", "-h", "-t", "all", "--name", "mine-second", "-o", "%i")
-        assert len(listed.split()) == 6
-
     @pytest.mark.nightly
     def test_several_at_once_are_one_job(
         self, fairway: Fairway, slurm: SlurmCluster, gate: Gate

@@ -148,17 +148,9 @@ class Whole:
         ended = [self.run_of(self.steps[i]) for i in others if self.states[i].is_final]
         return [run for run in ended if run is not None]
 
-    def _equal(self, step: StepRecord) -> list[Run]:
-        """The runs for whose tasks its own wait, task by task: also those that have ended."""
-        found = [self.run_of(self.steps[self._index(name)]) for name in step.equal]
-        return [run for run in found if run is not None]
-
     def _unmet(self, step: StepRecord) -> list[str]:
-        """What became of those that it comes after that have ended otherwise than it wants; where
-        its tasks wait for others' tasks, each sees to that by itself."""
-        apart = {run.id for run in self._equal(step)}
-        names = [name for name in step.after if self.steps[self._index(name)].run not in apart]
-        others = {name: self.states[self._index(name)] for name in names}
+        """What became of those that it comes after that have ended otherwise than it wants."""
+        others = {name: self.states[self._index(name)] for name in step.after}
         return [
             f"{name} {_ending(state)}"
             for name, state in others.items()
@@ -228,7 +220,6 @@ class Whole:
         with self.apart(index):
             try:
                 before = [*going, *self._to_wait_for_again(step)] if going else going
-                before = [*{run.id: run for run in (*before, *self._equal(step))}.values()]
                 self._mirror(index, start_step(Run(self.run.folder), step, self.store, before))
             except (NotKept, Refused) as error:
                 if going and any(each.id == FAILED_PREDECESSOR for each in error.findings):
