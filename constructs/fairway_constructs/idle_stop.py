@@ -1,4 +1,4 @@
-"""Machines that may stop themselves: see `fairway_agent/idle_stop.py` for when they do."""
+"""Machines that may stop themselves: see `fairway_boot/idle_stop.py` for when they do."""
 
 from __future__ import annotations
 

@@ -1,60 +1,50 @@
-"""Archives that are the same bytes whenever their contents are, and the agent as it travels.
+"""Archives that are the same bytes whenever their contents are: the agent's, and boot code's.
 
-`fairway_agent` is one source of two products. `agent` is all that runs where jobs run: hosts and
-nodes fetch it when a run needs it. `boot` is what a VM of a Slurm cluster boots with, or one that
-stops itself: a few modules named one by one, because Terraform replaces a VM whenever they change.
+`agent` is all that runs where jobs run: hosts and nodes fetch it when a run needs it. `boot` is a
+part of `fairway_boot`: the code that a VM of a Slurm cluster boots with, or one that stops itself.
+Terraform replaces such a VM whenever it changes, so that each kind has no modules but its own, and
+none of their comments and docstrings.
 """
 
 from __future__ import annotations
 
+import ast
 import bz2
 import gzip
 import hashlib
 import io
 import tarfile
+import tokenize
 from functools import cache
 from operator import itemgetter
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
 
 import fairway_agent
+import fairway_boot
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _LEVEL = 3  # of compression: text shrinks nearly as much as with 9, in a fifth of the time
-_AUTOSCALE = "slurm/autoscale"
 _DIGITS = 16  # of a digest
+_AGENT = Path(fairway_agent.__file__).parent
+_BOOT = Path(fairway_boot.__file__).parent
 
-_COMMON = (
-    *("azure/http", "azure/imds", "azure/keyvault", "faults", "slurm/commands"),
-    *(f"{_AUTOSCALE}/{name}" for name in ("munge", "munge_key", "settings")),
-    f"{_AUTOSCALE}/slurmctld",
-)
+LOGIN = ("faults", "http", "imds", "keyvault", "slurm/commands", "slurm/munge", "slurm/settings")
+"""The modules that a login node boots with."""
+
 SCHEDULER = (
-    *(*_COMMON, "files"),
-    *(f"{_AUTOSCALE}/{name}" for name in ("capacity", "claim_service", "holds", "ledger")),
-    *(f"{_AUTOSCALE}/{name}" for name in ("power", "reconcile", "scale_set")),
+    *(*LOGIN, "files"),
+    *(f"slurm/{name}" for name in ("capacity", "claim_service", "holds", "node_registry")),
+    *("slurm/power", "slurm/scale_set"),
 )
 """The modules that a scheduler boots with."""
 
-LOGIN = _COMMON
-"""The modules that a login node boots with."""
-
-NODE = (
-    *_COMMON,
-    *(
-        f"{_AUTOSCALE}/{name}"
-        for name in ("eviction", "hardware", "node", "people_secrets", "tokens")
-    ),
-)
+NODE = (*LOGIN, "slurm/eviction", "slurm/node", "slurm/people")
 """The modules that a node boots with."""
 
-IDLE = (
-    *("azure/http", "azure/identity", "azure/imds", "azure/workload"),
-    *("faults", "files", "record"),
-    *("allocators/hosts", "allocators/queue", "figures/gpus", "idle_stop"),
-)
+IDLE = ("cluster", "faults", "files", "gpus", "http", "identity", "idle_stop", "imds")
 """The modules that a machine boots with that stops itself."""
 
 
@@ -86,27 +76,62 @@ def pack_folder(folder: Path) -> bytes:
 def agent() -> tuple[str, bytes]:
     """All that runs where jobs run, as an archive, and its digest: a folder that Python can run,
     with the programs that Batch starts at its top."""
-    package = _package()
-    top, left_out = package / "batch" / "bin", package / _AUTOSCALE
-    files = [("__main__.py", (package / "main.py").read_bytes(), False)]
-    for path in package.rglob("*"):
-        is_left_out = "__pycache__" in path.parts or path.is_relative_to(left_out)
-        if path.is_file() and not is_left_out:
-            base = top if path.parent == top else package.parent
+    top = _AGENT / "batch" / "bin"
+    files = [("__main__.py", (_AGENT / "main.py").read_bytes(), False)]
+    for path in (*_AGENT.rglob("*"), *_BOOT.rglob("*")):
+        if path.is_file() and "__pycache__" not in path.parts:
+            base = top if path.parent == top else _AGENT.parent
             name = path.relative_to(base).as_posix()
             files.append((name, path.read_bytes(), _is_executable(path)))
     return _digest(files), pack(files)
 
 
 def boot_files(modules: Iterable[str]) -> dict[str, str]:
-    """The text of modules of the agent by their paths on a VM; its packages are empty there."""
-    package = _package()
-    files, folders = {}, {"fairway_agent"}
+    """The code of modules of `fairway_boot` by paths on a VM, where its packages are empty."""
+    files, folders = {}, {"fairway_boot"}
     for module in modules:
-        text = (package / f"{module}.py").read_text(encoding="utf-8")
-        files[f"fairway_agent/{module}.py"] = text
-        folders |= {f"fairway_agent/{each}" for each in map(str, Path(module).parents)}
+        text = (_BOOT / f"{module}.py").read_text(encoding="utf-8")
+        files[f"fairway_boot/{module}.py"] = code(text)
+        folders |= {f"fairway_boot/{each}" for each in map(str, Path(module).parents)}
     return {**{f"{each.removesuffix('/.')}/__init__.py": "" for each in folders}, **files}
+
+
+@cache
+def code(text: str) -> str:
+    """A module's text without comments, docstrings and empty lines.
+
+    The rest is as it is written. `ast.unparse` words it differently from one Python to the next, so
+    that a VM would be replaced because somebody has another one. As lines are gone, a traceback of
+    a VM counts them by the file that lies there, and not by the source.
+
+    >>> code("x = 1  # why\\n\\n# because\\ny = '#'\\n")
+    "x = 1\\ny = '#'\\n"
+    """
+    lines = text.splitlines()
+    quoted: set[int] = set()  # lines that go on with a string, where empty ones count
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        (first, column), (last, _) = token.start, token.end
+        if token.type == tokenize.COMMENT:
+            lines[first - 1] = lines[first - 1][:column].rstrip()
+        elif tokenize.tok_name[token.type] in ("STRING", "FSTRING_MIDDLE"):
+            quoted |= set(range(first, last))
+    for node in ast.walk(ast.parse(text)):
+        body = getattr(node, "body", None)
+        if isinstance(body, list):
+            texts = [each for each in body if _is_text(each)]
+            for each in texts:
+                last = each.end_lineno or each.lineno
+                lines[each.lineno - 1 : last] = [""] * (last - each.lineno + 1)
+                quoted -= set(range(each.lineno, last))
+            if len(texts) == len(body) > 0:
+                lines[body[0].lineno - 1] = " " * body[0].col_offset + "pass"
+    kept = (line for number, line in enumerate(lines) if line.strip() or number in quoted)
+    return "".join(f"{line}\n" for line in kept)
+
+
+def _is_text(statement: ast.stmt) -> bool:
+    value = statement.value if isinstance(statement, ast.Expr) else None
+    return isinstance(value, ast.Constant) and isinstance(value.value, str)
 
 
 def boot(modules: Iterable[str]) -> tuple[str, bytes]:
@@ -143,10 +168,6 @@ def _digest(files: Iterable[tuple[str, bytes, bool]]) -> str:
     for name, content, executable in sorted(files):
         digest.update(f"{executable:d} {len(content)} {name}\0".encode() + content)
     return digest.hexdigest()[:_DIGITS]
-
-
-def _package() -> Path:
-    return Path(fairway_agent.__file__).parent
 
 
 def _is_executable(path: Path) -> bool:

@@ -12,11 +12,11 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from fairway_agent import fields, run_files, state_files
-from fairway_agent.faults import Fault
 from fairway_agent.fields import Fields
-from fairway_agent.files import write_json
 from fairway_agent.metric_logs import best_of, last_values
 from fairway_agent.task_state import best_tasks
+from fairway_boot.faults import Fault
+from fairway_boot.files import write_json
 
 if TYPE_CHECKING:
     from pathlib import Path

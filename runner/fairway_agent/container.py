@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_agent import bundle, job_facts, record, wakeups
-from fairway_agent.faults import Fault
 from fairway_agent.share import CORES, GPUS
+from fairway_boot.faults import Fault
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

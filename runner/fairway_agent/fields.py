@@ -6,7 +6,7 @@ import json
 import math
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent.faults import Fault
+from fairway_boot.faults import Fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

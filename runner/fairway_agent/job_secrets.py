@@ -1,6 +1,6 @@
 """A job's secrets from the environment's Key Vault, by this node's identity.
 
-People whose jobs get no token for vaults ask `slurm/autoscale/people_secrets.py` on the node.
+People whose jobs get no token for vaults ask `fairway_boot/slurm/people.py` on the node.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_agent import job_facts
-from fairway_agent.azure.http import Failure
-from fairway_agent.azure.identity import OWN, reading
-from fairway_agent.azure.imds import PEOPLE_FROM
-from fairway_agent.azure.keyvault import KeyVault
 from fairway_agent.fields import Fields, Unfit
+from fairway_boot.http import Failure
+from fairway_boot.identity import OWN, reading
+from fairway_boot.imds import PEOPLE_FROM
+from fairway_boot.keyvault import KeyVault
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from fairway_agent.azure.keyvault import Identity
+    from fairway_boot.keyvault import Identity
 
 _SERVICE = Path("/run/fairway-secrets/socket")
 _PATIENCE = 180.0  # seconds; it asks again what fails for a moment

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fairway_agent import cpu_limit
-from fairway_agent.faults import Fault
 from fairway_agent.log_marks import split_label
+from fairway_boot.faults import Fault
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_agent import run_files, state_files
-from fairway_agent.faults import Fault
 from fairway_agent.run_state import RunState, exit_code_of
+from fairway_boot.faults import Fault
 
 if TYPE_CHECKING:
     import socket

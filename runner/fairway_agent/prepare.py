@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_agent import bundle, record, run_files, scratch, staging
-from fairway_agent.faults import Fault
 from fairway_agent.setup import SETUP_FAILED, has_setup, set_up
 from fairway_agent.shared import plans
 from fairway_agent.task_state import IO_ERROR
+from fairway_boot.faults import Fault
 
 if TYPE_CHECKING:
     from fairway_agent.plan import RunPlan

@@ -8,13 +8,13 @@ from __future__ import annotations
 import errno
 from typing import TYPE_CHECKING
 
-from fairway_agent.files import alone as alone
-from fairway_agent.files import is_everybodys as is_everybodys
-from fairway_agent.files import open_lock as open_lock
-from fairway_agent.files import read_json as read_json
-from fairway_agent.files import try_lock as try_lock
-from fairway_agent.files import write_bytes as write_bytes
-from fairway_agent.files import write_json as write_json
+from fairway_boot.files import alone as alone
+from fairway_boot.files import is_everybodys as is_everybodys
+from fairway_boot.files import open_lock as open_lock
+from fairway_boot.files import read_json as read_json
+from fairway_boot.files import try_lock as try_lock
+from fairway_boot.files import write_bytes as write_bytes
+from fairway_boot.files import write_json as write_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

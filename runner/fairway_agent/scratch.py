@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_agent import processes
-from fairway_agent.allocators.hosts import own_name
 from fairway_agent.share import CORES, numbers_of, ranges
+from fairway_boot.cluster import own_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

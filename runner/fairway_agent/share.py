@@ -32,7 +32,7 @@ _FIRST_PORT, _END_OF_PORTS = 10_000, 32_768  # see `ports`
 
 
 class NeverFits(Exception):
-    """No node has what a task wants, whoever else is there; the text says so."""
+    """No node has what a task wants, no matter what else is there; the text says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ def devices_in(fields: Fields, name: str) -> tuple[int, ...]:
 
 
 def ports_beside(slots: Sequence[int], most: int) -> tuple[int, int]:
-    """The range of ports of whoever has these of a node's `most` slots: each slot has as many,
+    """The range of ports that goes with these of a node's `most` slots: each slot has as many,
     and those of the first slots in a row are taken.
 
     >>> ports_beside([12, 13, 40], 104)

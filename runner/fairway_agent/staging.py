@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 from fairway_agent import record
-from fairway_agent.azure import http as azure
-from fairway_agent.azure.identity import bearer, reading
-from fairway_agent.faults import Fault
+from fairway_boot import http as azure
+from fairway_boot.faults import Fault
+from fairway_boot.identity import bearer, reading
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

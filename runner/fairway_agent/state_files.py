@@ -49,7 +49,7 @@ class States:
             del self.late[path]
 
     def await_room(self, wakeup: socket.socket, longest: float) -> None:
-        """Until all of it is written, for so many seconds at most."""
+        """Until all of it is written, for `longest` seconds at most."""
         from fairway_agent import wakeups  # who reads states waits for nothing
 
         end = time.monotonic() + longest

@@ -35,7 +35,6 @@ from fairway_agent import (
     wakeups,
 )
 from fairway_agent.allocators.machine import Machine
-from fairway_agent.faults import Fault
 from fairway_agent.figures.sampling import Sampling, sampler
 from fairway_agent.notify import notify
 from fairway_agent.run_state import RunState
@@ -49,6 +48,7 @@ from fairway_agent.task_state import (
     TaskState,
     outcome,
 )
+from fairway_boot.faults import Fault
 
 if TYPE_CHECKING:
     import socket

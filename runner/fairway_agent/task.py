@@ -26,13 +26,13 @@ from fairway_agent import (
     state_files,
 )
 from fairway_agent.fanout import launchers
-from fairway_agent.faults import Fault
 from fairway_agent.masking import Pump
 from fairway_agent.plan import CANCEL
 from fairway_agent.ports import free_port
 from fairway_agent.share import ports_of
 from fairway_agent.task_spec import LAST
 from fairway_agent.task_state import CANCELLATION, ERROR, IO_ERROR, MACHINE, TIMED_OUT, TaskState
+from fairway_boot.faults import Fault
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -177,7 +177,7 @@ class Task:
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.PIPE if secrets else log,
                     stderr=subprocess.STDOUT,
-                    # Its share is its own until all of it has ended, whoever else is killed.
+                    # Its share is its own until all of it has ended, no matter what else is killed.
                     pass_fds=held,
                     start_new_session=True,
                 )

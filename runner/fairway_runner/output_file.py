@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fairway_agent.files import write_bytes
+from fairway_boot.files import write_bytes
 from fairway_core.findings import UserError
 
 if TYPE_CHECKING:

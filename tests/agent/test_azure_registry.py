@@ -10,8 +10,8 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from fairway_agent.azure.http import Failure
 from fairway_agent.azure.registry import exchanged
+from fairway_boot.http import Failure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_agent import best, cpu_limit, metric_logs
-from fairway_agent.faults import Fault
 from fairway_agent.fields import Damaged, Unfit
 from fairway_agent.plan import Best, Chained, RunPlan
 from fairway_agent.task_state import TaskState
+from fairway_boot.faults import Fault
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,7 +16,7 @@ import pytest
 import fairway_agent
 from fairway_agent import bundle, container, processes
 from fairway_agent.azure import registry
-from fairway_agent.faults import Fault
+from fairway_boot.faults import Fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable

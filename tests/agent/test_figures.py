@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fairway_agent.figures.gpus import Gpus, dcgm_line, nvidia_line
 from fairway_agent.figures.machine import Machine
 from fairway_agent.figures.sampling import Sampling, sampler
+from fairway_boot.gpus import Gpus, dcgm_line, nvidia_line
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -248,7 +248,8 @@ def test_a_sampler_that_is_told_to_end_while_it_starts_leaves_nothing(tmp_path: 
     (tmp_path / "nvidia-smi").chmod(0o755)
     script = """
 import os, signal
-from fairway_agent.figures import gpus, sampler
+from fairway_agent.figures import sampler
+from fairway_boot import gpus
 
 def start(self, start=gpus.Gpus.start):
     start(self)

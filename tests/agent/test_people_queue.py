@@ -18,14 +18,15 @@ import pytest
 from fairway_agent import devices
 from fairway_agent.allocators import hosts
 from fairway_agent.allocators.cluster_nodes import Nodes
-from fairway_agent.allocators.queue import Queue, note_user, users
+from fairway_agent.allocators.queue import Queue, note_user
 from fairway_agent.devices import Devices, Gpu
 from fairway_agent.fanout import remote_exec
-from fairway_agent.faults import Fault
 from fairway_agent.share import Wanted
 from fairway_agent.shared import plans
 from fairway_agent.ssh import nodes
 from fairway_agent.ssh.reports import NodesRequest
+from fairway_boot.cluster import users
+from fairway_boot.faults import Fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_agent import run_files
-from fairway_agent.faults import Fault
 from fairway_agent.fields import Unfit
 from fairway_agent.plan import Budget, IdleGpu, Receiver, Retry, RunPlan, Staged
 from fairway_agent.task_spec import Output, TaskSpec
+from fairway_boot.faults import Fault
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fairway_agent.faults import Fault
 from fairway_agent.shared import inputs
 from fairway_agent.shared.reports import InputsRequest
+from fairway_boot.faults import Fault
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -18,13 +18,14 @@ from fairway_agent.allocators.cluster_nodes import Nodes
 from fairway_agent.allocators.hosts import Host
 from fairway_agent.allocators.ledger import Ledger
 from fairway_agent.allocators.machine import Machine
-from fairway_agent.allocators.queue import Queue, users
+from fairway_agent.allocators.queue import Queue
 from fairway_agent.devices import Devices, Gpu
 from fairway_agent.fanout import remote_exec
 from fairway_agent.fields import Unfit
 from fairway_agent.ports import free_port
 from fairway_agent.share import NeverFits, Share, Wanted, numbers_of, ports_of
 from fairway_agent.task_spec import TaskSpec
+from fairway_boot.cluster import users
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,8 +14,10 @@ import pytest
 
 from fairway_agent.allocators import hosts
 from fairway_agent.allocators.cluster_nodes import Nodes
-from fairway_agent.allocators.queue import Queue, note_user, users
+from fairway_agent.allocators.queue import Queue, note_user
 from fairway_agent.fanout import remote_exec
+from fairway_boot import cluster
+from fairway_boot.cluster import users
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -46,7 +48,7 @@ def test_nodes_are_known_by_what_they_wrote(shared: Path) -> None:
 
 
 def test_silence_is_told_by_the_clock_of_the_file_system(shared: Path) -> None:
-    old = time.time() - hosts.FRESH - 1
+    old = time.time() - cluster.FRESH - 1
     os.utime(shared / "clusters" / "pair" / "hosts" / "node-2", (old, old))
     (shared / "clusters" / "pair" / "hosts" / "node-3").touch()  # as it is being written
     fresh = {host.name: host.is_fresh for host in hosts.known_hosts(shared, "pair")}

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fairway_agent import job_secrets, staging
-from fairway_agent.azure import http
-from fairway_agent.azure.identity import METADATA
-from fairway_agent.faults import Fault
 from fairway_agent.plan import Staged
+from fairway_boot import http
+from fairway_boot.faults import Fault
+from fairway_boot.identity import METADATA
 from fairway_core.catalog.roles import built_in_roles
 from fairway_simulator.azure.rights import Assignment, Rights
 from fairway_simulator.ssh.services import ACCOUNT, CONTAINER, NODES, VAULT, Services, running

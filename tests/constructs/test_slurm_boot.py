@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+import fairway_boot
 from fairway_constructs.cloud_init import nfs_mount, node_cloud_init
 from fairway_constructs.cloud_init.people import Accounts
 from fairway_constructs.cloud_init.slurm import (
@@ -18,6 +21,7 @@ from fairway_constructs.cloud_init.slurm import (
     scheduler_settings,
 )
 from fairway_constructs.slurm.configuration import node_facts, partition, slurm_cluster
+from fairway_core import archives
 from fairway_core.catalog import vm_size
 from fairway_core.environment import Person, Slurm, SlurmNodes
 from fairway_core.environment.homes import Homes
@@ -52,15 +56,12 @@ def test_azures_agent_leaves_the_name_of_a_node_alone() -> None:
     assert done.stdout == before.replace("HostName=y", "HostName=n")
 
 
-@pytest.mark.parametrize("accounting", [True, False])
-def test_a_scheduler_boots_with_valid_data(
-    check_cloud_config: Callable[[str], None], accounting: bool
-) -> None:
+def _scheduler(accounting: bool) -> str:
     partitions = {"nd": _spec("Standard_ND96isr_H100_v5"), "cpu": _spec("Standard_HB176rs_v4")}
     cluster = slurm_cluster(
         "lab", Slurm(accounting=accounting), partitions, host="lab-s", address="10.0.0.4"
     )
-    text = scheduler_cloud_init(
+    return scheduler_cloud_init(
         cluster,
         settings=scheduler_settings(
             scale_sets={"nd": ("/subscriptions/s", 0)},
@@ -72,8 +73,30 @@ def test_a_scheduler_boots_with_valid_data(
         nfs_client_package="nfs-common",
         host_patterns=["10.0.*", "nd-*"],
     )
+
+
+@pytest.mark.parametrize("accounting", [True, False])
+def test_a_scheduler_boots_with_valid_data(
+    check_cloud_config: Callable[[str], None], accounting: bool
+) -> None:
+    text = _scheduler(accounting)
     check_cloud_config(text)
     assert ("mariadb" in text.partition("write_files")[0]) is accounting
+
+
+def test_another_comment_of_boot_code_leaves_a_schedulers_data_as_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Terraform would make the scheduler anew."""
+    copy = tmp_path / "fairway_boot"
+    shutil.copytree(Path(fairway_boot.__file__).parent, copy)
+    before, program = _scheduler(accounting=True), copy / "slurm/power.py"
+    text = program.read_text()
+    monkeypatch.setattr(archives, "_BOOT", copy)
+    program.write_text(text.replace('"""Starts', '"""Starts, and ends,') + "\n# the end\n")
+    assert _scheduler(accounting=True) == before
+    program.write_text(f"{text}\nend = 1\n")
+    assert _scheduler(accounting=True) != before
 
 
 def test_a_node_for_people_boots_with_valid_data(
@@ -99,7 +122,7 @@ def test_a_node_for_people_boots_with_valid_data(
         more=node.extension(),
     )
     check_cloud_config(text)
-    assert "autoscale.tokens 643" in text
+    assert "fairway_boot.slurm.people tokens 643" in text
     assert "http://127.0.0.1:643" in text
 
 

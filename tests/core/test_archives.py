@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import ast
 import io
+import re
 import shutil
 import subprocess
 import sys
 import tarfile
+import tokenize
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-import fairway_agent
+import fairway_boot
 from fairway_agent.main import OLDEST
 from fairway_core import archives
 
@@ -90,7 +92,7 @@ def test_every_module_is_content_with_the_standard_library(programs: Path) -> No
         [sys.executable, "-I", "-S", "-c", program], capture_output=True, text=True, check=False
     )
     assert run.returncode == 0, run.stderr
-    assert "fairway_agent.ssh.supervise" in modules
+    assert {"fairway_agent.ssh.supervise", "fairway_boot.http"} <= set(modules)
 
 
 def test_a_python_that_is_too_old_is_told_apart(tmp_path: Path) -> None:
@@ -120,9 +122,13 @@ def test_the_shell_programs_are_sound(programs: Path) -> None:
     assert done.returncode == 0, done.stdout
 
 
-BOOT = pytest.mark.parametrize(
-    "modules", [archives.SCHEDULER, archives.NODE, archives.LOGIN], ids=["vm", "node", "login"]
-)
+BOOTED = {
+    "scheduler": archives.SCHEDULER,
+    "node": archives.NODE,
+    "login": archives.LOGIN,
+    "idle": archives.IDLE,
+}
+BOOT = pytest.mark.parametrize("modules", BOOTED.values(), ids=BOOTED)
 
 
 @BOOT
@@ -130,27 +136,78 @@ def test_what_a_vm_boots_with_is_small_and_the_same_bytes(modules: tuple[str, ..
     """Azure takes 65,535 bytes of custom data, of which this is a part, in base64."""
     digest, packed = archives.boot(modules)
     assert (digest, packed) == archives.boot(reversed(modules))
-    assert len(packed) < 22_000
+    assert len(packed) < 16_000
     with tarfile.open(fileobj=io.BytesIO(packed)) as tar:
         files = {member.name for member in tar if member.size}
-    assert files == {f"fairway_agent/{name}.py" for name in modules}
+    assert files == {f"fairway_boot/{name}.py" for name in modules}
 
 
-def test_of_the_agent_only_what_vms_boot_with_changes_their_custom_data(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_module_of_boot_code_is_booted_with() -> None:
+    folder = Path(fairway_boot.__file__).parent
+    names = {file.relative_to(folder).with_suffix("").as_posix() for file in folder.rglob("*.py")}
+    there = {name for name in names if not name.endswith("__init__")}
+    assert there == {name for modules in BOOTED.values() for name in modules}
+
+
+@pytest.fixture
+def boot_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the package, from which archives are made."""
+    copy = tmp_path / "fairway_boot"
+    shutil.copytree(Path(fairway_boot.__file__).parent, copy)
+    monkeypatch.setattr(archives, "_BOOT", copy)
+    return copy
+
+
+def reworded(text: str) -> str:
+    """A module with other comments and docstrings, in other numbers of lines."""
+    text = re.sub(
+        r'"""(?:[^"]|"(?!""))*"""', '"""Otherwise.\n\n    # In\n\n    more lines.\n    """', text
+    )
+    text = re.sub(r"^( *)# .*", r"\1# Another\n\n\1# comment", text, flags=re.MULTILINE)
+    return "# At the top\n" + re.sub(r"(?<=\S)  # .*", "", text) + "# the end"
+
+
+def test_only_code_of_a_vms_own_changes_its_custom_data(boot_code: Path) -> None:
     """Terraform makes a scheduler anew whenever its custom data changes."""
-    copy = tmp_path / "fairway_agent"
-    shutil.copytree(Path(fairway_agent.__file__).parent, copy)
-    monkeypatch.setattr(archives, "_package", lambda: copy)
-    both = [archives.boot(each) for each in (archives.SCHEDULER, archives.NODE)]
-    booted = {copy / f"{name}.py" for name in (*archives.SCHEDULER, *archives.NODE)}
-    for file in set(copy.rglob("*.py")) - booted:
-        file.write_text("changed = True\n")
-    assert [archives.boot(each) for each in (archives.SCHEDULER, archives.NODE)] == both
-    (copy / "slurm/autoscale/power.py").write_text("changed = True\n")
-    assert archives.boot(archives.NODE) == both[1]
-    assert archives.boot(archives.SCHEDULER)[0] != both[0][0]
+    before = {name: archives.boot(modules) for name, modules in BOOTED.items()}
+    for file in boot_code.rglob("*.py"):
+        text = file.read_text()
+        assert reworded(text) != text
+        file.write_text(reworded(text))
+    assert {name: archives.boot(modules) for name, modules in BOOTED.items()} == before
+    program = boot_code / "slurm/power.py"
+    program.write_text(program.read_text().replace("max_workers=8", "max_workers=9"))
+    after = {name: archives.boot(modules) for name, modules in BOOTED.items()}
+    assert {name for name in BOOTED if after[name][0] != before[name][0]} == {"scheduler"}
+    assert {name for name in BOOTED if after[name][1] != before[name][1]} == {"scheduler"}
+
+
+class _Documents(ast.NodeTransformer):
+    """Takes docstrings away, and puts `pass` where nothing else was."""
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        body = getattr(node, "body", None)
+        if isinstance(body, list):
+            kept = [each for each in body if not _is_text(each)]
+            node.body = kept or [ast.Pass()] * bool(body)  # type: ignore[attr-defined]
+        return self.generic_visit(node)
+
+
+def _is_text(node: ast.AST) -> bool:
+    text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and node.value.value
+    return isinstance(text, str)
+
+
+def test_code_is_all_of_a_module_but_comments_and_docstrings() -> None:
+    texts = [file.read_text() for file in Path(fairway_boot.__file__).parent.rglob("*.py")]
+    texts.append(
+        'def f():\n    """D."""\n\n    return """a\n\n# b\n""", f"""c\n\n{1}\n\n"""  # e\n'
+    )
+    for text in texts:
+        short = archives.code(text)
+        assert ast.dump(ast.parse(short)) == ast.dump(_Documents().visit(ast.parse(text)))
+        tokens = tokenize.generate_tokens(io.StringIO(short).readline)
+        assert not any(token.type == tokenize.COMMENT for token in tokens)
 
 
 @BOOT
@@ -162,8 +219,8 @@ def test_a_vm_boots_with_all_that_its_programs_import(
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
         for wanted in imported(text):
-            assert wanted.replace(".", "/").removeprefix("fairway_agent/") in modules, name
-    names = [f"fairway_agent.{name.replace('/', '.')}" for name in modules]
+            assert wanted.replace(".", "/").removeprefix("fairway_boot/") in modules, name
+    names = [f"fairway_boot.{name.replace('/', '.')}" for name in modules]
     # -S: nothing but the standard library.
     done = subprocess.run(
         [sys.executable, "-S", "-B", "-c", f"import {', '.join(names)}"],
@@ -177,7 +234,7 @@ def test_a_vm_boots_with_all_that_its_programs_import(
 
 
 def imported(text: str) -> Iterator[str]:
-    """The modules of the agent that a module imports when it runs, in functions too."""
+    """The modules of ours that a module imports when it runs, in functions too."""
     tree = ast.parse(text)
     for_types = [
         node for node in tree.body if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node)
@@ -186,12 +243,8 @@ def imported(text: str) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and id(node) not in skipped:
             source = str(node.module)
-            if source.startswith("fairway_agent"):
-                folder = Path(fairway_agent.__file__).parent.parent / source.replace(".", "/")
+            if source.startswith("fairway_"):
+                folder = Path(fairway_boot.__file__).parent.parent / source.replace(".", "/")
                 # A name of a package is a module, a name of a module is not.
                 names = [f"{source}.{each.name}" for each in node.names]
                 yield from names if folder.is_dir() else [source]
-
-
-def test_hosts_of_runs_get_no_programs_of_schedulers() -> None:
-    assert not any("autoscale" in name for name in sources())

@@ -12,12 +12,13 @@ from changed import CHOSEN
 REPOSITORY = Path(__file__).parents[2]
 
 PACKAGES = (
-    *("fairway_core", "fairway_constructs", "fairway_stacks", "fairway_agent", "fairway_runner"),
-    *("fairway_cli", "fairway_hpc", "fairway_web", "fairway_simulator"),
+    *("fairway_core", "fairway_constructs", "fairway_stacks", "fairway_agent", "fairway_boot"),
+    *("fairway_runner", "fairway_cli", "fairway_hpc", "fairway_web", "fairway_simulator"),
 )
 
 # What may import what; see the layers in pyproject.toml.
 LAYERS = (
+    {"fairway_boot"},
     {"fairway_agent"},
     {"fairway_core"},
     {"fairway_runner", "fairway_constructs"},

@@ -42,7 +42,7 @@ def _of_ours(modules: set[str]) -> list[str]:
 
 # How many modules of ours there may be: each takes about half a millisecond. Before one more is
 # let in: does the command need it, or only another branch of it?
-@pytest.mark.parametrize(("command", "most"), [(["list"], 46), (["show", "job-a"], 66)])
+@pytest.mark.parametrize(("command", "most"), [(["list"], 47), (["show", "job-a"], 67)])
 def test_what_is_read_of_runs_takes_no_models(
     command: list[str], most: int, make_run: MakeRun, tmp_path: Path
 ) -> None:
@@ -55,7 +55,7 @@ def test_what_is_read_of_runs_takes_no_models(
 
 
 @pytest.mark.parametrize(
-    ("sweep", "most"), [("", 113), ("sweep: {points: {grid: {lr: [1, 2]}}}\n", 116)]
+    ("sweep", "most"), [("", 114), ("sweep: {points: {grid: {lr: [1, 2]}}}\n", 117)]
 )
 def test_a_submission_that_is_looked_at_takes_what_it_needs(
     tmp_path: Path, sweep: str, most: int

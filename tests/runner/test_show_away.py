@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from azure.core.exceptions import ServiceRequestError
 
-from fairway_agent.faults import Fault
 from fairway_agent.kubernetes.api import Api
-from fairway_agent.slurm import commands
+from fairway_boot.faults import Fault
+from fairway_boot.slurm import commands
 from fairway_core.findings import UserError
 from fairway_core.target import KubernetesAccess, Target
 from fairway_runner.engines.absence import Absence, clock, is_away

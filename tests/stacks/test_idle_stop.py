@@ -164,7 +164,7 @@ def _run(
     (folder / "bin" / "loginctl").write_text(_LOGINCTL)
     (folder / "bin" / "loginctl").chmod(0o755)
     (folder / "idle.json").write_text(json.dumps(settings))
-    words = [sys.executable, "-B", "-m", "fairway_agent.idle_stop"]
+    words = [sys.executable, "-B", "-m", "fairway_boot.idle_stop"]
     return subprocess.run(
         [*words, str(folder / "idle.json"), str(folder / "run")],
         env={

@@ -57,7 +57,7 @@ COMMAND = """#!/bin/sh
 echo "$*" >>{folder}/told
 case "$*" in *"show partition"*) echo "PartitionName=nd State=UP" ;; esac
 """
-PROGRAMS = "fairway_agent.slurm.autoscale"
+PROGRAMS = "fairway_boot.slurm"
 ENVIRONMENTS = ("h100-slurm", "lab")
 
 
@@ -180,13 +180,13 @@ def scheduler(tmp_path: Path, stacks: Stacks) -> Iterator[Scheduler]:
 
 
 def test_the_scheduler_may_do_all_that_it_does(scheduler: Scheduler) -> None:
-    assert scheduler.run(f"{PROGRAMS}.munge_key") == 0
+    assert scheduler.run(f"{PROGRAMS}.munge") == 0
     assert scheduler.run("resume", "nd-[0-2]") == 0
     assert scheduler.instances() == 3
-    assert scheduler.run(f"{PROGRAMS}.reconcile") == 0
+    assert scheduler.run(f"{PROGRAMS}.power", "reconcile") == 0
     scheduler.settings["orphan_after"] = 0
     assert scheduler.run("suspend", "nd-[0-2]") == 0
-    assert scheduler.run(f"{PROGRAMS}.reconcile") == 0
+    assert scheduler.run(f"{PROGRAMS}.power", "reconcile") == 0
     assert scheduler.instances() == 0
     assert scheduler.refused() == []
 
@@ -200,7 +200,7 @@ def test_it_needs_each_of_its_roles(scheduler: Scheduler) -> None:
     assert len(own) >= 5
     for number, name in enumerate(own):
         scheduler.plane.rights = rights.without(name)
-        scheduler.run(f"{PROGRAMS}.munge_key")
+        scheduler.run(f"{PROGRAMS}.munge")
         scheduler.run("resume", ",".join(f"{each}-{number}" for each in scheduler.scale_sets))
         assert scheduler.refused(), f"{name} allows nothing that is needed"
 
@@ -208,15 +208,15 @@ def test_it_needs_each_of_its_roles(scheduler: Scheduler) -> None:
 def test_nodes_read_the_munge_key_by_an_identity_of_their_own(
     scheduler: Scheduler, tmp_path: Path
 ) -> None:
-    assert scheduler.run(f"{PROGRAMS}.munge_key") == 0
+    assert scheduler.run(f"{PROGRAMS}.munge") == 0
     assert scheduler.run("resume", "nd-0") == 0
     node = scheduler.scale_sets["nd"]
     folder = tmp_path / "node"
     folder.mkdir()
     settings = _unpacked(scheduler.deployed.boot_data(node), folder)
     program = (
-        f"import sys; from {PROGRAMS} import munge_key, settings; s = settings.load();"
-        "sys.stdout.buffer.write(munge_key.read_key(s, settings.metadata_service(s)))"
+        f"import sys; from {PROGRAMS} import munge, settings; s = settings.load();"
+        "sys.stdout.buffer.write(munge.read_key(s, settings.metadata_service(s)))"
     )
     with MetadataService(scheduler.plane.store, f"{node.id}/virtualMachines/0") as metadata:
         settings |= {"metadata": metadata.url, "authority": str(scheduler.plane.authority)}
@@ -312,10 +312,10 @@ def test_an_eviction_is_answered_and_seen_with_the_roles_that_there_are(
     assert scheduler.instances() == 1
     scheduler.refused()
     # The instance is gone, and nobody claims its name any more.
-    assert scheduler.run(f"{PROGRAMS}.reconcile") == 0
+    assert scheduler.run(f"{PROGRAMS}.power", "reconcile") == 0
     assert scheduler.refused() == []
     scheduler.plane.rights = scheduler.deployed.rights.without("slurm-scales-nd")
-    scheduler.run(f"{PROGRAMS}.reconcile")
+    scheduler.run(f"{PROGRAMS}.power", "reconcile")
     assert scheduler.refused()
     assert "AuthorizationFailed" in scheduler.log
 
@@ -365,8 +365,8 @@ def test_the_secrets_of_peoples_jobs_are_read_by_the_identity_of_the_node(
     people = f"users: [{{name: ada, keys: ['{KEY}']}}]"
     stacks = written(LAB.replace("access: {", f"access: {{{people}, ") + "vault: {}\n")
     program = (
-        f"import sys; from {PROGRAMS} import people_secrets as p, settings;"
-        "from fairway_agent.azure.keyvault import KeyVault; s = settings.load();"
+        f"import sys; from {PROGRAMS} import people as p, settings;"
+        "from fairway_boot.keyvault import KeyVault; s = settings.load();"
         "v = KeyVault(s.people_vault, settings.metadata_service(s), s.authority);"
         "print(p.secret_for(sys.argv[1], 'wandb', v))"
     )

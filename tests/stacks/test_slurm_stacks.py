@@ -260,7 +260,7 @@ class TestBoot:
         )
         [archive] = [name for name in files if name.endswith(".tar.bz2")]
         with tarfile.open(fileobj=io.BytesIO(base64.b64decode(files[archive]))) as tar:
-            assert "fairway_agent/slurm/autoscale/reconcile.py" in tar.getnames()
+            assert "fairway_boot/slurm/power.py" in tar.getnames()
         mounts = files["/etc/fairway/mounts"].split()
         assert {"/data", "/home"} <= set(mounts), "those of all partitions"
 
@@ -346,7 +346,7 @@ class TestSchedulerScript:
         assert status == 0
         order = [
             "mount_volume ",
-            "-B -m fairway_agent.slurm.autoscale.munge_key",
+            "-B -m fairway_boot.slurm.munge",
             "systemctl start munge.service",
             "systemctl start mariadb.service",
             "mariadb ",

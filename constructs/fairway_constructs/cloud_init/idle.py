@@ -24,7 +24,7 @@ class IdleSettings:
 
     @property
     def text(self) -> str:
-        """The file that `fairway_agent.idle_stop` reads."""
+        """The file that `fairway_boot.idle_stop` reads."""
         return json.dumps(asdict(self))
 
     @property
@@ -35,7 +35,7 @@ class IdleSettings:
     @property
     def package(self) -> str:
         """The archive that is unpacked there."""
-        return f"{self.library}/fairway_agent.{self._boot[0]}.tar.bz2"
+        return f"{self.library}/fairway_boot.{self._boot[0]}.tar.bz2"
 
     @property
     def packed(self) -> str:

@@ -213,6 +213,6 @@ def _programs(settings: Mapping[str, Any], modules: Sequence[str]) -> dict[str, 
         "settings_text": json.dumps(settings, indent=1),
         "library": LIBRARY,
         "programs": PROGRAMS,
-        "package": f"{LIBRARY}/fairway_agent.{digest}.tar.bz2",
+        "package": f"{LIBRARY}/fairway_boot.{digest}.tar.bz2",
         "packed": base64.b64encode(packed).decode(),
     }

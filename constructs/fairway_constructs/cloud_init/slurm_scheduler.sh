@@ -104,7 +104,7 @@ main() {
     name_nodes
     mount_state
     systemd-tmpfiles --create fairway-slurm.conf
-    python3 -B -m fairway_agent.slurm.autoscale.munge_key
+    python3 -B -m fairway_boot.slurm.munge
     systemctl start munge.service
     if [[ -n $ACCOUNTING ]]; then
         start_database

@@ -1,6 +1,6 @@
 """Which GPUs and cores of a node are lent: a file each of whose bytes stands for one of them.
 
-Whoever has some holds locks on their bytes, of an open file description of its own (F_OFD_SETLK of
+Who has some holds locks on their bytes, of an open file description of its own (F_OFD_SETLK of
 fcntl(2)), which the kernel drops with the last process that has it open: nothing stays taken when a
 task and its supervisor are killed. Nothing is written. Standard library only.
 """
@@ -92,7 +92,7 @@ def choose(
 
 
 def _together(free: Sequence[Gpu], count: int) -> Sequence[Gpu]:
-    """So many of the GPUs that are free: beside the same cores where there are as many."""
+    """As many of the GPUs that are free: beside the same cores where there are as many."""
     for gpu in free:
         beside = [each for each in free if each.near == gpu.near]
         if len(beside) >= count:

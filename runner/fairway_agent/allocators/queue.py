@@ -14,25 +14,21 @@ their owner removes them: what others have written is read with care. Standard l
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections import Counter
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from fairway_agent import record
 from fairway_agent.allocators.hosts import Host, known_hosts
-from fairway_agent.record import is_everybodys, try_lock
+from fairway_boot.cluster import try_node, user_of, waiting
+from fairway_boot.files import alone, try_lock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
 _MOST_NAMED = 3  # runs that use nodes that another waits for
-_LONGEST = 128  # of a run's name
-_TICKET = re.compile(rf"[0-9]{{20}}-([A-Za-z0-9][A-Za-z0-9._-]{{0,{_LONGEST - 1}}})")
-_SOMEBODY = "another run"
 
 
 @dataclass
@@ -126,7 +122,7 @@ class Queue:
         return host.is_well and announced > self.lost.get(host.name, 0.0) + 0.5
 
     def _lock_node(self, host: Host) -> bool:
-        lock = _try(self.folder / "nodes" / host.name)
+        lock = try_node(self.folder / "nodes" / host.name)
         if lock is None:
             return False
         self.taken[host.name] = lock
@@ -144,7 +140,7 @@ class Queue:
         found = Counter(
             run
             for host in hosts
-            if (run := _user_of(self.folder / "nodes" / host.name)) and run != self.run
+            if (run := user_of(self.folder / "nodes" / host.name)) and run != self.run
         )
         words = [f"{run} uses {count}" for run, count in found.most_common(_MOST_NAMED)]
         others = len(found) - len(words)
@@ -153,86 +149,14 @@ class Queue:
 
     def _ahead(self) -> list[str]:
         """The runs that are to have nodes before this one, in their order."""
-        return _waiting(self.folder / "queue", until=self._ticket_path().name)
+        return waiting(self.folder / "queue", until=self._ticket_path().name)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
         for name in ("nodes", "queue"):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
-        with record.alone(self.folder / "queue.lock"):
+        with alone(self.folder / "queue.lock"):
             yield
-
-
-def users(shared: Path, cluster: str) -> dict[str, str]:
-    """The run that uses each node, by the node's name; nodes that are free are left out."""
-    folder = shared / "clusters" / cluster / "nodes"
-    paths = folder.glob("[!.]*") if folder.is_dir() else ()
-    return {path.name: run for path in paths if (run := _user_of(path)) is not None}
-
-
-def runs(shared: Path, cluster: str) -> list[str]:
-    """The runs that use nodes or wait for them.
-
-    Whoever looks has locks for a moment, which another would take for a run's: one at a time.
-    """
-    folder = shared / "clusters" / cluster
-    if not (folder / "queue").is_dir():
-        return []
-    with record.alone(folder / "queue.lock"):
-        return [*users(shared, cluster).values(), *_waiting(folder / "queue")]
-
-
-def _waiting(folder: Path, until: str = "~") -> list[str]:
-    """The runs whose tickets come before that name; the caller has the queue's lock."""
-    found = []
-    for ticket in sorted(folder.iterdir()):
-        match = _TICKET.fullmatch(ticket.name)
-        if match is None or ticket.name >= until:
-            continue
-        try:
-            lock = try_lock(ticket)
-        except OSError:
-            continue  # none that can be held: somebody has made it by hand
-        if lock is None:
-            found.append(match[1])
-            continue
-        # Whoever held it is gone; another person's stays until they look themselves.
-        with suppress(FileNotFoundError, PermissionError):
-            ticket.unlink()
-        os.close(lock)
-    return found
-
-
-def _user_of(node: Path) -> str | None:
-    """The run that holds the lock of a node; None where the node is free."""
-    lock = _try(node)
-    if lock is None:
-        return _written(node)
-    os.close(lock)
-    return None
-
-
-def _try(node: Path) -> int | None:
-    """The lock of a node; None where somebody has it, or keeps others from asking."""
-    try:
-        return try_lock(node)
-    except OSError:
-        if not is_everybodys(node.parent):
-            raise
-        return None
-
-
-def _written(node: Path) -> str:
-    """The run that has noted itself as the user of a node."""
-    if not node.is_file():
-        return _SOMEBODY  # a pipe would never be read to its end
-    try:
-        with node.open(encoding="utf-8", errors="replace") as file:
-            text = file.read(_LONGEST + 1).strip()
-    except PermissionError:
-        return _SOMEBODY
-    is_plain = len(text) <= _LONGEST and re.fullmatch(r"[A-Za-z0-9._-]*", text)
-    return text if is_plain else _SOMEBODY
 
 
 def note_user(shared: Path, cluster: str, host: Host, run: str) -> None:

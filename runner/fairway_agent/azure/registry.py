@@ -8,9 +8,9 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from fairway_agent.azure import identity
-from fairway_agent.azure.http import Failure, send
-from fairway_agent.faults import Fault
+from fairway_boot import identity
+from fairway_boot.faults import Fault
+from fairway_boot.http import Failure, send
 
 _MANAGEMENT = "https://management.azure.com/"
 # The user name that goes with a token of a registry.

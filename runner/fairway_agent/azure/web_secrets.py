@@ -17,9 +17,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent.azure.http import Failure
-from fairway_agent.azure.imds import Metadata
-from fairway_agent.azure.keyvault import KeyVault
+from fairway_boot.http import Failure
+from fairway_boot.imds import Metadata
+from fairway_boot.keyvault import KeyVault
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

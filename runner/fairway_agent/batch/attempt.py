@@ -24,9 +24,9 @@ from fairway_agent.batch.scheduled_events import ScheduledEvents
 from fairway_agent.batch.task import BatchTask, make_directories
 from fairway_agent.batch.tracking import write_ending
 from fairway_agent.fanout.sshd import server
-from fairway_agent.faults import Fault
 from fairway_agent.log_marks import RETRIED
 from fairway_agent.task_state import IO_ERROR, NO_START, TaskState
+from fairway_boot.faults import Fault
 
 if TYPE_CHECKING:
     from fairway_agent.task_spec import TaskSpec

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_agent import job_facts, job_secrets, run_files
-from fairway_agent.azure.imds import Metadata
 from fairway_agent.fanout.sshd.server import Meeting
 from fairway_agent.log_marks import say as say
 from fairway_agent.outputs import BROUGHT
+from fairway_boot.imds import Metadata
 
 if TYPE_CHECKING:
     from fairway_agent.job_facts import JobFacts, TargetFacts

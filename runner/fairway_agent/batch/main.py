@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from fairway_agent import proxy
-from fairway_agent.faults import Fault
+from fairway_boot.faults import Fault
 
 
 def main() -> int:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from fairway_agent import record, run_files
 from fairway_agent.batch.folders import Folders, say
 from fairway_agent.batch.task import make_directories
-from fairway_agent.faults import Fault
+from fairway_boot.faults import Fault
 
 if TYPE_CHECKING:
     from fairway_agent.task_spec import TaskSpec

@@ -11,10 +11,10 @@ import time
 from typing import TYPE_CHECKING
 
 from fairway_agent.allocators import batch
-from fairway_agent.azure.http import Failure
-from fairway_agent.azure.imds import Event, Metadata
 from fairway_agent.batch.folders import Folders, say
 from fairway_agent.fanout.sshd import server
+from fairway_boot.http import Failure
+from fairway_boot.imds import Event, Metadata
 
 if TYPE_CHECKING:
     from collections.abc import Callable

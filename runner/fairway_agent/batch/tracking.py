@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from fairway_agent import limits, record, state_files
 from fairway_agent.batch.ending import FILE, Ending
-from fairway_agent.faults import Fault
 from fairway_agent.shared import watch
+from fairway_boot.faults import Fault
 
 if TYPE_CHECKING:
     from fairway_agent.batch.folders import Folders

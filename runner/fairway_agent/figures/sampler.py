@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_agent import wakeups
 from fairway_agent.figures import FOLDER
-from fairway_agent.figures.gpus import Gpus
 from fairway_agent.figures.machine import Machine
-from fairway_agent.files import try_lock
+from fairway_boot.files import try_lock
+from fairway_boot.gpus import Gpus
 
 if TYPE_CHECKING:
     import socket
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _MANY = 8640  # samples, a day of them: from then on they are further apart
 SLOWER = 6
-"""So many times."""
+"""As many times."""
 
 
 def sample_until_told(

@@ -15,10 +15,10 @@ from fairway_agent import bundle, fields, processes, record, scratch, wakeups
 from fairway_agent.allocators.hosts import Host
 from fairway_agent.fanout.sshd import forced_command, server
 from fairway_agent.fanout.sshd.server import Meeting
-from fairway_agent.faults import Fault
 from fairway_agent.fields import Fields
 from fairway_agent.kubernetes import whys
 from fairway_agent.task_state import TERMINATED
+from fairway_boot.faults import Fault
 
 if TYPE_CHECKING:
     import socket

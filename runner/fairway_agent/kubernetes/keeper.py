@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_agent import cancelled_tasks, record, state_files
-from fairway_agent.faults import Fault
 from fairway_agent.fields import Damaged
 from fairway_agent.kubernetes import whys
 from fairway_agent.kubernetes.api import Api
@@ -23,6 +22,7 @@ from fairway_agent.kubernetes.submit import create
 from fairway_agent.shared import after, plans, submissions, word
 from fairway_agent.shared.attempts import read_secrets
 from fairway_agent.task_state import TERMINATED
+from fairway_boot.faults import Fault
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

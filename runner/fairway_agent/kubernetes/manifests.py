@@ -32,7 +32,7 @@ SCRATCH = "/var/tmp"  # noqa: S108 - in a pod, a volume of its own
 _SHM = "/dev/shm"  # noqa: S108
 # Of the nodes that Fairway and AKS make; what a target has beside is its own to say.
 TAINTS = ("nvidia.com/gpu", "sku", "fairway.dev/pool", "kubernetes.azure.com/scalesetpriority")
-"""The keys of the taints that every task's pod bears."""
+"""The keys of the taints that every task's pod tolerates."""
 
 # Seconds that a pod has beyond its job's grace, in which the task writes its end; that its nodes'
 # preparation takes at most; and the longest time that the kubelet takes.

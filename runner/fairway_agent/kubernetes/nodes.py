@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from fairway_agent.faults import Fault
 from fairway_agent.kubernetes import names
 from fairway_agent.kubernetes.api import CORE, FORBIDDEN, Api, Refused
 from fairway_agent.kubernetes.reports import Health, NodeReport, NodesReport, NodesRequest
 from fairway_agent.shared import room
+from fairway_boot.faults import Fault
 
 if TYPE_CHECKING:
     from pathlib import Path

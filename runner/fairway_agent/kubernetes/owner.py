@@ -6,10 +6,10 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent.faults import Fault
 from fairway_agent.kubernetes import names
 from fairway_agent.kubernetes.api import BATCH
 from fairway_agent.kubernetes.settings import pods_of
+from fairway_boot.faults import Fault
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

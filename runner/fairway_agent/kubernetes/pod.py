@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, ClassVar
 from fairway_agent import state_files, wakeups
 from fairway_agent.allocators.hosts import Host
 from fairway_agent.devices import device_files
-from fairway_agent.faults import Fault
 from fairway_agent.kubernetes import gang
 from fairway_agent.kubernetes.gang import Gang
 from fairway_agent.kubernetes.task import PodTask
@@ -27,6 +26,7 @@ from fairway_agent.share import Share, own_cores, ports_beside
 from fairway_agent.shared import plans, submissions
 from fairway_agent.shared.attempts import Attempts, once_there_is_room, read_secrets
 from fairway_agent.shared.watch import Watch
+from fairway_boot.faults import Fault
 
 if TYPE_CHECKING:
     from fairway_agent.plan import RunPlan

@@ -1,6 +1,6 @@
 """Hands a run to Kubernetes, once for each submission. Standard library only.
 
-The names of its objects follow from the run, its submission and the part: whoever submits it again
+The names of its objects follow from the run, its submission and the part: to submit it again
 makes no second one.
 """
 
@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent import bundle, record
-from fairway_agent.faults import Fault
 from fairway_agent.kubernetes import manifests, names, owner, quota, settings, shares
 from fairway_agent.kubernetes.api import BATCH, RIGHTS, Api, Refused
 from fairway_agent.kubernetes.reconcile import reconcile_all
 from fairway_agent.kubernetes.reports import SubmitRequest
 from fairway_agent.shared import plans, preparing, submissions
 from fairway_agent.shared.reports import SubmitReport
+from fairway_boot.faults import Fault
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,7 +67,7 @@ def answer(shared: Path, request: SubmitRequest, _: object) -> SubmitReport:
 
 
 def _write_objects(folder: Path, wanted: Submission, request: SubmitRequest) -> None:
-    """Writes down what is to be made, by whoever does so when it is due."""
+    """Writes down what is to be made, for the program that does so when it is due."""
     plan = plans.read(folder, retry=wanted.submission > 0)
     found = settings.of_run(folder, request.resources)
     if request.key:

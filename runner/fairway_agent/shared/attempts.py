@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from fairway_agent import cancelled_tasks, record, wakeups
-from fairway_agent.faults import Fault
 from fairway_agent.setup import has_failed
 from fairway_agent.shared import submissions
 from fairway_agent.task_state import (
@@ -22,6 +21,7 @@ from fairway_agent.task_state import (
     TERMINATED,
     outcome,
 )
+from fairway_boot.faults import Fault
 
 if TYPE_CHECKING:
     import socket

@@ -9,8 +9,8 @@ from contextlib import suppress
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from fairway_agent.faults import Fault
 from fairway_agent.shared.reports import InputsReport, InputsRequest
+from fairway_boot.faults import Fault
 
 if TYPE_CHECKING:
     from pathlib import Path

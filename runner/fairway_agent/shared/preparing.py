@@ -6,11 +6,11 @@ import os
 from typing import TYPE_CHECKING
 
 from fairway_agent import predecessors, run_files, state_files
-from fairway_agent.faults import Fault
 from fairway_agent.run_state import RunState
 from fairway_agent.setup import has_failed
 from fairway_agent.shared import plans, submissions
 from fairway_agent.shared.receive import copy_code
+from fairway_boot.faults import Fault
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

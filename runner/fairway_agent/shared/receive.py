@@ -8,8 +8,8 @@ import tarfile
 from typing import IO, TYPE_CHECKING
 
 from fairway_agent import clone, run_files
-from fairway_agent.faults import Fault
 from fairway_agent.shared.reports import ReceiveReport, ReceiveRequest
+from fairway_boot.faults import Fault
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fairway_agent import state_files
-from fairway_agent.faults import NO_ANSWER, Fault
 from fairway_agent.fields import Damaged
 from fairway_agent.shared.pieces import MOST, piece_of
 from fairway_agent.shared.reports import RunReport, RunRequest, StatesReport, StatesRequest
 from fairway_agent.task_spec import LAST
+from fairway_boot.faults import NO_ANSWER, Fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -1,7 +1,7 @@
 """Sends word of a run that a scheduler keeps, where nothing watches a run as a whole.
 
-That it has ended is seen by the last of its jobs, and where that was killed by whoever looks at
-the run next; that it waits, when it is submitted and whenever somebody looks. Each is told once.
+That it has ended is seen by the last of its jobs, and where that was killed by the next look at
+the run; that it waits, when it is submitted and whenever somebody looks. Each is told once.
 Standard library only.
 """
 

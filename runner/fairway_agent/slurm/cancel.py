@@ -8,12 +8,12 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from fairway_agent import cancelled_tasks, record
-from fairway_agent.faults import Fault
 from fairway_agent.fields import Damaged
 from fairway_agent.shared import submissions, watch
 from fairway_agent.shared.reports import CancelRequest, Done
-from fairway_agent.slurm import commands
 from fairway_agent.slurm.jobs import WAITING, jobs_named
+from fairway_boot.faults import Fault
+from fairway_boot.slurm import commands
 
 if TYPE_CHECKING:
     from pathlib import Path

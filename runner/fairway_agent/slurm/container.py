@@ -23,8 +23,8 @@ from fairway_agent.container import (
     require_memory,
 )
 from fairway_agent.container import entry as any_entry
-from fairway_agent.faults import Fault
-from fairway_agent.slurm import commands
+from fairway_boot.faults import Fault
+from fairway_boot.slurm import commands
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from fairway_agent import record, state_files, wakeups
 from fairway_agent.allocators.hosts import Host
-from fairway_agent.faults import Fault
 from fairway_agent.share import Share, numbers_of, own_cores, ports_beside
 from fairway_agent.shared import after, plans, submissions
 from fairway_agent.shared.attempts import (
@@ -28,10 +27,11 @@ from fairway_agent.shared.attempts import (
     once_there_is_room,
     read_secrets,
 )
-from fairway_agent.slurm import commands
 from fairway_agent.slurm.cancel import Watch
 from fairway_agent.slurm.task import SlurmTask, job_id
 from fairway_agent.task_state import PREEMPTION, TERMINATED, outcome
+from fairway_boot.faults import Fault
+from fairway_boot.slurm import commands
 
 if TYPE_CHECKING:
     from fairway_agent.share import Wanted
@@ -73,7 +73,7 @@ class Job(Attempts):
         from fairway_agent.shared import word
         from fairway_agent.slurm import reconcile
 
-        with suppress(OSError, Fault, commands.Refused):  # whoever looks next tells it
+        with suppress(OSError, Fault, commands.Refused):  # the next look tells it
             if word.is_last(task.run_folder, task.name, task.submission):
                 reconcile.tell_end(task.run_folder)
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_agent import processes
-from fairway_agent.faults import Fault
-from fairway_agent.slurm import commands
 from fairway_agent.slurm.jobs import ENDED
+from fairway_boot.faults import Fault
+from fairway_boot.slurm import commands
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Gets to a node as Slurm allows it: through a job of one's own there. Standard library only.
+"""Gets to a node as Slurm allows it: through a job of your own there. Standard library only.
 
 node_access PARTITION NODE shell [WORD…]      a shell, or a command, on the node
 node_access PARTITION NODE relay SOCKET PORT  what connects to SOCKET here reaches PORT there
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_agent import bundle
-from fairway_agent.slurm import commands
+from fairway_boot.slurm import commands
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,7 +65,7 @@ def _shell(step: list[str], words: Sequence[str]) -> None:
 
 
 def relay(step: Sequence[str], address: Sequence[str], path: Path, port: str) -> None:
-    """Connects whoever comes to the socket, until this is ended."""
+    """Connects each program that comes to the socket, until this is ended."""
     command = [*step, *bundle.program(_MODULE), *address, "end", port]
     for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: sys.exit(0))  # so that the socket goes

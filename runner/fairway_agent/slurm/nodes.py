@@ -7,11 +7,11 @@ import re
 import time
 from typing import TYPE_CHECKING
 
-from fairway_agent.faults import Fault
 from fairway_agent.shared import room
-from fairway_agent.slurm import commands
 from fairway_agent.slurm.jobs import HELD
 from fairway_agent.slurm.reports import Health, HeldJob, NodeReport, NodesReport, NodesRequest
+from fairway_boot.faults import Fault
+from fairway_boot.slurm import commands
 
 if TYPE_CHECKING:
     from pathlib import Path

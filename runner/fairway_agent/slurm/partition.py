@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from fairway_agent.faults import Fault
-from fairway_agent.slurm import commands
 from fairway_agent.slurm.sbatch import Node, Resources
+from fairway_boot.faults import Fault
+from fairway_boot.slurm import commands
 
 if TYPE_CHECKING:
     from fairway_agent.slurm.reports import SubmitRequest

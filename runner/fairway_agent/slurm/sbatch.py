@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fairway_agent import bundle
-from fairway_agent.faults import Fault
 from fairway_agent.share import Wanted
+from fairway_boot.faults import Fault
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -15,14 +15,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_agent import record, run_files
-from fairway_agent.faults import Fault
 from fairway_agent.setup import has_setup
 from fairway_agent.shared import after, plans, preparing, submissions
 from fairway_agent.shared.reports import SubmitReport
-from fairway_agent.slurm import commands, partition, sbatch
+from fairway_agent.slurm import partition, sbatch
 from fairway_agent.slurm.jobs import ENDED, jobs_named
 from fairway_agent.slurm.reconcile import reconcile_all
 from fairway_agent.slurm.reports import SubmitRequest
+from fairway_boot.faults import Fault
+from fairway_boot.slurm import commands
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -66,7 +67,7 @@ def answer(shared: Path, request: SubmitRequest, _: object) -> SubmitReport:
             known = _submit(folder, known, request)
     if run_files.read_plan(folder).notify is not None:
         # It may have to wait, or have ended already. Slurm has it: where it does not answer now,
-        # whoever looks next tells it.
+        # the next look tells it.
         with suppress(commands.Refused, Fault, OSError):
             reconcile_all([folder])
     return SubmitReport(tuple(part.job for part in known.parts if part.job))

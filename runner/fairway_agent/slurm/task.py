@@ -13,8 +13,9 @@ from fairway_agent import bundle, scratch
 from fairway_agent.fanout import launchers
 from fairway_agent.figures.sampling import sampler
 from fairway_agent.shared.task import ScheduledTask
-from fairway_agent.slurm import commands, container, leftovers
+from fairway_agent.slurm import container, leftovers
 from fairway_agent.slurm.others import signal_task
+from fairway_boot.slurm import commands
 
 if TYPE_CHECKING:
     import signal

@@ -8,10 +8,10 @@ import time
 from typing import TYPE_CHECKING
 
 from fairway_agent.allocators.hosts import known_hosts, queue_of
-from fairway_agent.allocators.queue import users
 from fairway_agent.fanout import remote_exec
 from fairway_agent.shared import room
 from fairway_agent.ssh.reports import NodeReport, NodesReport, NodesRequest
+from fairway_boot.cluster import users
 
 if TYPE_CHECKING:
     from pathlib import Path

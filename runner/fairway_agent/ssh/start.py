@@ -1,7 +1,7 @@
 """Starts the supervisor of a run, once for each submission. Standard library only.
 
-A run's `lock` is held by its supervisor for as long as it lives, and before that by whoever
-starts it. The supervisor's first state says which submission it runs.
+A run's `lock` is held by its supervisor for as long as it lives, and before that by the
+program that starts it. The supervisor's first state says which submission it runs.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from fairway_agent import bundle, record, state_files
-from fairway_agent.faults import Fault
 from fairway_agent.shared.receive import copy_code
 from fairway_agent.shared.reports import Done
 from fairway_agent.ssh.reports import StartRequest
+from fairway_boot.faults import Fault
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

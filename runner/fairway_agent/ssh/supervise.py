@@ -13,10 +13,10 @@ from pathlib import Path
 from fairway_agent import job_facts, job_secrets
 from fairway_agent.allocators.cluster_nodes import Nodes
 from fairway_agent.allocators.queue import Queue
-from fairway_agent.faults import Fault
 from fairway_agent.shared import plans
 from fairway_agent.ssh.task import HostTask
 from fairway_agent.supervisor import supervise
+from fairway_boot.faults import Fault
 
 
 def main() -> None:

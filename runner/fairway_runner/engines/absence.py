@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from fairway_agent.faults import NO_ANSWER, NO_CONNECTION
+from fairway_boot.faults import NO_ANSWER, NO_CONNECTION
 from fairway_core.findings import UserError, printable
 
 if TYPE_CHECKING:

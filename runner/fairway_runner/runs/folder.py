@@ -135,9 +135,9 @@ class RunFolder:
         """How the folder of the task of `finally:` is called; None where the job has none."""
         if not self.has_last:
             return None
-        from fairway_agent.faults import Fault
         from fairway_agent.run_files import last_name
         from fairway_agent.task_spec import LAST
+        from fairway_boot.faults import Fault
 
         try:
             return last_name(self.folder)

@@ -13,8 +13,8 @@ from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING
 
 from fairway_agent import cpu_limit
-from fairway_agent.files import write_json
 from fairway_agent.metric_logs import MetricLog, tail_values, too_slow, values_of
+from fairway_boot.files import write_json
 from fairway_core.findings import UserError
 from fairway_runner import worker
 

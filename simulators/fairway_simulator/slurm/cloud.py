@@ -78,7 +78,7 @@ class CloudNodes:
     def start(self, slurmctld_port: int) -> Daemon:
         """The service that names instances; slurmctld is reached at that port."""
         self._write("settings.json", scheduler=f"127.0.0.1:{slurmctld_port}")
-        words = [sys.executable, "-B", "-m", "fairway_agent.slurm.autoscale.claim_service"]
+        words = [sys.executable, "-B", "-m", "fairway_boot.slurm.claim_service"]
         log = self.folder / "claims.out"
         return Daemon.start("claims", words, log, self._environment("settings.json"))
 
@@ -115,7 +115,7 @@ class CloudNodes:
             set_host_name=["true"],
             start=["true"],
         )
-        words = [sys.executable, "-B", "-m", "fairway_agent.slurm.autoscale.node"]
+        words = [sys.executable, "-B", "-m", "fairway_boot.slurm.node"]
         log = self.folder / f"instance-{instance}.out"
         boot = Daemon.start(f"instance {instance}", words, log, self._environment(own))
         while boot.process.poll() is None and not gone.wait(_POLL):

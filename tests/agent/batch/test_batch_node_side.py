@@ -16,18 +16,18 @@ import pytest
 
 from fairway_agent.allocators import batch, ledger
 from fairway_agent.allocators.hosts import Host
-from fairway_agent.azure.imds import Metadata
 from fairway_agent.batch import attempt, preparation
 from fairway_agent.batch import task as batch_task
 from fairway_agent.batch.folders import Folders
 from fairway_agent.batch.task import BatchTask
 from fairway_agent.devices import Devices, Gpu
-from fairway_agent.faults import Fault
 from fairway_agent.job_facts import JobFacts, TargetFacts
 from fairway_agent.plan import RunPlan
 from fairway_agent.share import SHARE_FILE, Lent, Wanted
 from fairway_agent.task_spec import TaskSpec
 from fairway_agent.task_state import CANCELLATION, CANCELLED, NO_START, PREEMPTION
+from fairway_boot.faults import Fault
+from fairway_boot.imds import Metadata
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent.faults import NO_ANSWER, Fault
 from fairway_agent.kubernetes import api
 from fairway_agent.kubernetes.api import BATCH, CORE, Api, Refused
+from fairway_boot.faults import NO_ANSWER, Fault
 
 if TYPE_CHECKING:
     from pathlib import Path

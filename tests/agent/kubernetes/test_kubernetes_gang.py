@@ -14,10 +14,10 @@ import pytest
 
 from fairway_agent import processes, record, scratch
 from fairway_agent.fanout.sshd import forced_command, server
-from fairway_agent.faults import Fault
 from fairway_agent.kubernetes import gang, whys
 from fairway_agent.kubernetes.gang import Gang, Member
 from fairway_agent.shared.attempts import TERMINATED
+from fairway_boot.faults import Fault
 
 if TYPE_CHECKING:
     from pathlib import Path

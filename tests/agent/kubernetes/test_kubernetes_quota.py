@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent.faults import Fault
 from fairway_agent.kubernetes import submit
 from fairway_agent.kubernetes.api import FORBIDDEN, Refused
+from fairway_boot.faults import Fault
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_agent import reconcile, record, state_files
-from fairway_agent.faults import NO_ANSWER, Fault
 from fairway_agent.kubernetes import hopeless, keeper, states, submit, whys
 from fairway_agent.kubernetes.api import DOWN
 from fairway_agent.kubernetes.objects import INDEX
@@ -20,6 +19,7 @@ from fairway_agent.run_state import RunState
 from fairway_agent.shared import plans, submissions
 from fairway_agent.shared.reports import RunRequest, StatesRequest
 from fairway_agent.task_state import TaskState
+from fairway_boot.faults import NO_ANSWER, Fault
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_agent import state_files
-from fairway_agent.faults import Fault
 from fairway_agent.fields import Damaged
 from fairway_agent.kubernetes import cancel, clean, keeper, owner, submit, whys
 from fairway_agent.run_state import RunState
 from fairway_agent.shared import plans, submissions, word
 from fairway_agent.shared.reports import CancelRequest, RunsRequest
 from fairway_agent.task_state import TaskState
+from fairway_boot.faults import Fault
 
 if TYPE_CHECKING:
     from pathlib import Path

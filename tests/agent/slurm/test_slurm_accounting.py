@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fairway_agent.slurm import commands, jobs
+from fairway_agent.slurm import jobs
+from fairway_boot.slurm import commands
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_agent import record, state_files
-from fairway_agent.faults import Fault
 from fairway_agent.plan import Retry, RunPlan
 from fairway_agent.run_state import RunState
 from fairway_agent.shared import plans, submissions
-from fairway_agent.slurm import commands, job, submit
+from fairway_agent.slurm import job, submit
 from fairway_agent.slurm.cancel import Watch
 from fairway_agent.slurm.job import Job
 from fairway_agent.slurm.reconcile import reconcile_all
 from fairway_agent.slurm.reports import SubmitRequest
 from fairway_agent.slurm.task import SlurmTask
 from fairway_agent.task_spec import TaskSpec
+from fairway_boot.faults import Fault
+from fairway_boot.slurm import commands
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_agent.container import Runtime
-from fairway_agent.faults import Fault
-from fairway_agent.slurm import commands, container
+from fairway_agent.slurm import container
+from fairway_boot.faults import Fault
+from fairway_boot.slurm import commands
 
 if TYPE_CHECKING:
     from pathlib import Path

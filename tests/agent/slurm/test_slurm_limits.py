@@ -17,11 +17,12 @@ from fairway_agent.plan import Budget, RunPlan
 from fairway_agent.run_state import RunState
 from fairway_agent.shared import submissions, watch
 from fairway_agent.shared.submissions import Part, Submission
-from fairway_agent.slurm import commands, reconcile, sbatch
+from fairway_agent.slurm import reconcile, sbatch
 from fairway_agent.slurm.cancel import Watch
 from fairway_agent.slurm.jobs import Element
 from fairway_agent.task_spec import TaskSpec
 from fairway_agent.task_state import TaskState
+from fairway_boot.slurm import commands
 
 TIME = RunPlan("job-a", "/x", tasks=3, max_duration=3600.0)
 # 200 dollars at 12.50 an hour are 57,600 node-seconds.

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from fairway_agent.faults import Fault
 from fairway_agent.plan import RunPlan, Staged
 from fairway_agent.shared.submissions import Part
 from fairway_agent.slurm import sbatch
 from fairway_agent.slurm.sbatch import Node, Resources
+from fairway_boot.faults import Fault
 
 FOLDER = Path("/data/fairway/runs/job-abc")
 PLAN = RunPlan("job-abc", str(FOLDER / "code"), grace=25.0)

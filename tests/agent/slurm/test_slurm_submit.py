@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent.faults import Fault
 from fairway_agent.plan import RunPlan
 from fairway_agent.shared.reports import SubmitReport
-from fairway_agent.slurm import commands, jobs, submit
+from fairway_agent.slurm import jobs, submit
 from fairway_agent.slurm.reports import SubmitRequest
 from fairway_agent.task_spec import TaskSpec
+from fairway_boot.faults import Fault
+from fairway_boot.slurm import commands
 
 if TYPE_CHECKING:
     from pathlib import Path

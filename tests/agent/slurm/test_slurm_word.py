@@ -15,10 +15,11 @@ from fairway_agent.plan import RunPlan
 from fairway_agent.run_state import RunState
 from fairway_agent.shared import submissions, word
 from fairway_agent.shared.reports import SubmitReport
-from fairway_agent.slurm import commands, reconcile, submit
+from fairway_agent.slurm import reconcile, submit
 from fairway_agent.slurm.jobs import Element
 from fairway_agent.slurm.reports import SubmitRequest
 from fairway_agent.task_state import TaskState
+from fairway_boot.slurm import commands
 
 if TYPE_CHECKING:
     from collections.abc import Callable

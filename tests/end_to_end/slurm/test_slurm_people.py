@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fairway_agent.azure.keyvault import KeyVault, Secret
-from fairway_agent.slurm.autoscale.people_secrets import server
+from fairway_boot.keyvault import KeyVault, Secret
+from fairway_boot.slurm.people import secret_server
 from fairway_constructs.cloud_init.people import Accounts
 from fairway_core.environment import Person
 from fairway_core.environment.homes import Homes
@@ -128,7 +128,7 @@ def secrets_service() -> Iterator[None]:
     names = {30001 + number: name for number, name in enumerate(NAMES)}
     vault = _Vault("https://lab.vault.azure.net", metadata=None)  # type: ignore[arg-type]
     try:
-        with server(folder / "socket", vault, names.__getitem__) as found:
+        with secret_server(folder / "socket", vault, names.__getitem__) as found:
             thread = threading.Thread(target=found.serve_forever, kwargs={"poll_interval": 0.02})
             thread.start()
             yield

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent.faults import Fault
 from fairway_agent.shared.pieces import Piece
 from fairway_agent.shared.receive import adopt_code
 from fairway_agent.shared.reports import StatesReport, StatesRequest
+from fairway_boot.faults import Fault
 from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.engines.remote import mirror as mirrors

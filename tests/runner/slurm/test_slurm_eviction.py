@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent.azure.imds import Event, Metadata
 from fairway_agent.shared.submissions import Part
-from fairway_agent.slurm.autoscale import eviction, slurmctld
-from fairway_agent.slurm.autoscale.settings import Settings
+from fairway_boot.imds import Event, Metadata
+from fairway_boot.slurm import eviction, slurmctld
+from fairway_boot.slurm.settings import Settings
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from fairway_agent.faults import Fault
-from fairway_agent.slurm import commands, nodes, partition
+from fairway_agent.slurm import nodes, partition
 from fairway_agent.slurm.reports import Health, HeldJob, NodeReport, NodesReport, SubmitRequest
+from fairway_boot.faults import Fault
+from fairway_boot.slurm import commands
 from fairway_core.target import SlurmAccess
 from fairway_runner.engines.slurm.health import findings_of, is_unfit
 

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fairway_agent.faults import NO_ANSWER, Fault
 from fairway_agent.plan import RunPlan
 from fairway_agent.run_state import RunState
 from fairway_agent.shared import submissions as asked
 from fairway_agent.shared.reports import CancelRequest, RunRequest, StatesRequest
 from fairway_agent.shared.submissions import Part, Submission
-from fairway_agent.slurm import cancel, commands, reconcile, states
+from fairway_agent.slurm import cancel, reconcile, states
 from fairway_agent.slurm.jobs import Element
+from fairway_boot.faults import NO_ANSWER, Fault
+from fairway_boot.slurm import commands
 from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.engines.absence import clock

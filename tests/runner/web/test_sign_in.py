@@ -32,8 +32,8 @@ from urllib.request import (
 import pytest
 import trustme
 
-from fairway_agent.azure.keyvault import KeyVault, Secret
 from fairway_agent.azure.web_secrets import files_of, write
+from fairway_boot.keyvault import KeyVault, Secret
 from fairway_constructs.cloud_init.web import CALLBACK, WebPage
 from fairway_core.environment.homes import Homes
 from fairway_simulator.certificate import serve_as_localhost

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent.faults import NO_CONNECTION
+from fairway_boot.faults import NO_CONNECTION
 from fairway_core.findings import UserError
 from fairway_core.kubernetes.credentials import credentials_of
 from fairway_runner.engines.deadline import LEAST

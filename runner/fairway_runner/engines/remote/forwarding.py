@@ -16,7 +16,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent.faults import NO_CONNECTION
+from fairway_boot.faults import NO_CONNECTION
 from fairway_core.findings import UserError
 from fairway_runner.engines.remote.ssh import private_folder_prefix, shared
 

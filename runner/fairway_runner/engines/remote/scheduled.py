@@ -9,8 +9,8 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from fairway_agent.faults import NO_ANSWER
 from fairway_agent.shared.reports import CancelRequest, Done, SubmitReport
+from fairway_boot.faults import NO_ANSWER
 from fairway_core.findings import UserError
 from fairway_runner.engines.absence import Absence, clock
 from fairway_runner.engines.refusals import Refused

@@ -7,12 +7,12 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from fairway_agent.slurm.commands import DOWN
 from fairway_agent.slurm.reports import (
     NodesReport,
     NodesRequest,
     SubmitRequest,
 )
+from fairway_boot.slurm.commands import DOWN
 from fairway_core import archives
 from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import capabilities

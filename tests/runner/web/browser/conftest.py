@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent.files import try_lock
+from fairway_boot.files import try_lock
 from fairway_runner.runs.store import RunStore
 
 if TYPE_CHECKING:

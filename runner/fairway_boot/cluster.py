@@ -1,0 +1,189 @@
+"""Which nodes a cluster without a scheduler has, and which runs use them or wait for them.
+
+Each node's timer writes `<shared>/clusters/<cluster>/hosts/<host name>`, whose first word is
+the node's address; what follows its third is what the node lacks. One that lacks something, or has
+been silent for longer than FRESH, is not counted on.
+Where there is no such folder the main host is alone.
+
+Beside it lie `nodes/<name>`, a lock that the run holds which uses the node, and
+`queue/<time>-<run>`, a ticket that a run holds locked while it waits; see
+`fairway_agent.allocators.queue`. What other people have written is read with care.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fairway_boot.files import alone, is_everybodys, try_lock
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FRESH = 180.0  # seconds; the timer writes each minute
+
+_LONGEST = 128  # of a run's name
+_TICKET = re.compile(rf"[0-9]{{20}}-([A-Za-z0-9][A-Za-z0-9._-]{{0,{_LONGEST - 1}}})")
+_SOMEBODY = "another run"
+
+
+@dataclass(frozen=True)
+class Host:
+    """A node: its name, where it is reached, for how many seconds it has been silent, and what it
+    says that it lacks: GPUs, or adapters."""
+
+    name: str
+    address: str
+    age: float = 0.0
+    trouble: str = ""
+
+    @property
+    def is_fresh(self) -> bool:
+        """It is there, as far as one knows."""
+        return self.age < FRESH
+
+    @property
+    def is_well(self) -> bool:
+        """Tasks may have it."""
+        return self.is_fresh and not self.trouble
+
+    @property
+    def is_own(self) -> bool:
+        """It is this host."""
+        return self.name == own_name()
+
+    @property
+    def is_near(self) -> bool:
+        """Programs start on it without a connection."""
+        return self.is_own or self.address == "localhost"
+
+
+def own_name() -> str:
+    """This host's name."""
+    return os.uname().nodename
+
+
+def known_hosts(shared: Path, cluster: str) -> list[Host]:
+    """All nodes that were ever there, this one first and the others by their names."""
+    folder = shared / "clusters" / cluster / "hosts"
+    if not folder.is_dir():
+        return [Host(own_name(), "localhost")]
+    now, owner = server_time(folder.parent), folder.stat().st_uid
+    found = [host for path in folder.iterdir() if (host := _read(path, now, owner)) is not None]
+    return sorted(found, key=lambda host: (not host.is_own, by_name(host)))
+
+
+def _read(path: Path, now: float, owner: int) -> Host | None:
+    if path.name.startswith("."):
+        return None
+    try:
+        status = path.lstat()
+        # Before it is opened: a pipe would never be read to its end.
+        if status.st_uid != owner or not stat.S_ISREG(status.st_mode):
+            return None  # no node has written it
+        words = path.read_text(encoding="utf-8").split()
+    except (FileNotFoundError, UnicodeDecodeError):
+        return None  # it was removed meanwhile, or no node has written it
+    age = max(0.0, now - status.st_mtime)
+    # A file that is being written is empty for a moment.
+    return Host(path.name, words[0], age, " ".join(words[3:])) if words else None
+
+
+def server_time(folder: Path) -> float:
+    """The time by the clock of the file system, with which the announcements are dated."""
+    # Where people's runs queue, the folder itself is not theirs.
+    for directory in (folder, folder / "queue"):
+        probe = directory / f".now.{own_name()}.{os.getuid()}"
+        try:
+            probe.touch()
+            os.utime(probe)
+            return probe.stat().st_mtime
+        except OSError:
+            continue
+    import time
+
+    return time.time()
+
+
+def by_name(host: Host) -> tuple[str, int, str]:
+    """An order in which node-10 comes after node-9."""
+    name = host.name
+    stem = name.rstrip("0123456789")
+    return (stem, int(name[len(stem) :] or 0), name)
+
+
+def users(shared: Path, cluster: str) -> dict[str, str]:
+    """The run that uses each node, by the node's name; free nodes are left out."""
+    folder = shared / "clusters" / cluster / "nodes"
+    paths = folder.glob("[!.]*") if folder.is_dir() else ()
+    return {path.name: run for path in paths if (run := user_of(path)) is not None}
+
+
+def runs(shared: Path, cluster: str) -> list[str]:
+    """The runs that use nodes or wait for them.
+
+    A look takes locks for a moment, which another would take for a run's: one at a time.
+    """
+    folder = shared / "clusters" / cluster
+    if not (folder / "queue").is_dir():
+        return []
+    with alone(folder / "queue.lock"):
+        return [*users(shared, cluster).values(), *waiting(folder / "queue")]
+
+
+def waiting(folder: Path, until: str = "~") -> list[str]:
+    """The runs whose tickets come before that name; the caller has the queue's lock."""
+    found = []
+    for ticket in sorted(folder.iterdir()):
+        match = _TICKET.fullmatch(ticket.name)
+        if match is None or ticket.name >= until:
+            continue
+        try:
+            lock = try_lock(ticket)
+        except OSError:
+            continue  # none that can be held: somebody has made it by hand
+        if lock is None:
+            found.append(match[1])
+            continue
+        # Its run is gone; another person's stays until they look themselves.
+        with suppress(FileNotFoundError, PermissionError):
+            ticket.unlink()
+        os.close(lock)
+    return found
+
+
+def user_of(node: Path) -> str | None:
+    """The run that holds the lock of a node; None where the node is free."""
+    lock = try_node(node)
+    if lock is None:
+        return _written(node)
+    os.close(lock)
+    return None
+
+
+def try_node(node: Path) -> int | None:
+    """The descriptor that holds the lock of a node, by its path; None where somebody has it, or
+    keeps others from asking."""
+    try:
+        return try_lock(node)
+    except OSError:
+        if not is_everybodys(node.parent):
+            raise
+        return None
+
+
+def _written(node: Path) -> str:
+    """The run that has noted itself as the user of a node."""
+    if not node.is_file():
+        return _SOMEBODY  # a pipe would never be read to its end
+    try:
+        with node.open(encoding="utf-8", errors="replace") as file:
+            text = file.read(_LONGEST + 1).strip()
+    except PermissionError:
+        return _SOMEBODY
+    is_plain = len(text) <= _LONGEST and re.fullmatch(r"[A-Za-z0-9._-]*", text)
+    return text if is_plain else _SOMEBODY

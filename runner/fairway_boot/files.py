@@ -1,0 +1,101 @@
+"""Files that are replaced as a whole, and locks."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import stat
+import tempfile
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+def write_json(path: Path, value: object, *, durable: bool = False) -> None:
+    """Replaces a file as a whole: a reader sees the old text or the new, never a part. With
+    `durable` it is on the disk when this returns, and outlives a power failure."""
+    write_bytes(path, json.dumps(value).encode(), durable=durable)
+
+
+def write_bytes(path: Path, data: bytes, *, durable: bool = False) -> None:
+    """Replaces a file as `write_json` does, by any bytes."""
+    # Other hosts that share the folder have processes of the same number.
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{os.uname().nodename}")
+    try:
+        with temporary.open("wb") as draft:
+            draft.write(data)
+            if durable:
+                draft.flush()
+                os.fsync(draft.fileno())
+        temporary.replace(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)  # half a file
+        raise
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The object that a file holds; an empty one where there is no such file."""
+    try:
+        value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    return value
+
+
+@contextmanager
+def alone(lock: Path) -> Iterator[None]:
+    """Holds a lock file, which is made where there is none: one holder at a time, whether thread
+    or process; the kernel drops it with the process."""
+    descriptor = open_lock(lock)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def try_lock(lock: Path, *, shared: bool = False) -> int | None:
+    """The descriptor that holds a lock file, until it is closed; None where somebody has it. Of
+    those that hold it `shared` there may be several."""
+    descriptor = open_lock(lock)
+    try:
+        fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def open_lock(path: Path) -> int:
+    """A descriptor of a lock file, which is made where there is none. In a folder that everybody
+    may write to it is everybody's."""
+    # For writing too: NFS refuses an exclusive lock on a file that is only read.
+    if not is_everybodys(path.parent):
+        return os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    while True:
+        # Not with O_CREAT: there the kernel refuses it for a file of somebody else's. Source:
+        # Linux, Documentation/admin-guide/sysctl/fs (protected_regular).
+        with suppress(FileNotFoundError):
+            return os.open(path, os.O_RDWR | os.O_NOFOLLOW)
+        _make_everybodys(path)
+
+
+def _make_everybodys(path: Path) -> None:
+    """An empty file, with its rights from the first moment: others may open it at once."""
+    descriptor, draft = tempfile.mkstemp(prefix=".", dir=path.parent)
+    try:
+        os.fchmod(descriptor, 0o666)
+        with suppress(FileExistsError):
+            os.link(draft, path)
+    finally:
+        os.close(descriptor)
+        os.unlink(draft)  # noqa: PTH108 - of what has no Path
+
+
+def is_everybodys(folder: Path) -> bool:
+    """Everybody may make files there."""
+    return bool(folder.stat().st_mode & stat.S_IWOTH)

@@ -1,0 +1,191 @@
+"""HTTP with Azure's services: one client, and the patience that they ask for."""
+
+from __future__ import annotations
+
+import json
+import re
+import ssl
+import time
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from http.client import HTTPException, IncompleteRead
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+    from http.client import HTTPResponse
+    from typing import TypeVar
+
+    T = TypeVar("T")
+
+_TRIES = 8
+_FIRST_PAUSE = 0.5  # seconds; each pause is twice as long as the one before
+_LONGEST_WAIT = 60.0
+_TIMEOUT = 60.0  # seconds without a byte
+_MOST = 1 << 26  # bytes of an answer
+_TRANSIENT = frozenset({408, 429, 500, 502, 503, 504})
+# Another change of the same resource is under way. A quota that is used up is a conflict too.
+_CONFLICTS = frozenset({409, 412})
+_LASTING = re.compile(r"quota|SkuNotAvailable|AllocationFailed", re.IGNORECASE)
+
+
+class Failure(Exception):
+    """A service refused, or could not do it: its HTTP status, or 0, and the error's code.
+
+    `retry_after` is for how many seconds it asks to be left alone.
+    """
+
+    def __init__(
+        self, status: int, code: str, message: str, retry_after: float | None = None
+    ) -> None:
+        self.status = status
+        self.retry_after = retry_after
+        self.code = code
+        self.message = message
+        super().__init__(f"{code}: {message}")
+
+    @property
+    def may_pass(self) -> bool:
+        """Another try may succeed in a moment."""
+        if self.status in _CONFLICTS:
+            return not _LASTING.search(str(self))
+        return self.status in (0, *_TRANSIENT)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The status, the headers in lower case, and the JSON of an answer; an empty one is {}."""
+
+    status: int
+    headers: dict[str, str]
+    body: Any
+
+
+def send(
+    method: str,
+    url: str,
+    *,
+    headers: dict[str, str] | None = None,
+    body: object = None,
+    form: Mapping[str, str] | None = None,
+    authority: str = "",
+    tries: int = _TRIES,
+    timeout: float = _TIMEOUT,
+    passing: Collection[int] = (),
+    most: int = _MOST,
+) -> Answer:
+    """Asks until there is a lasting answer; Failure where that is an error, or has more bytes than
+    `most`.
+
+    What is sent is the `body` as JSON, or the fields of the `form`. `authority` is a file of
+    certificates to trust; `passing` are statuses that this service gives for a moment only.
+    """
+    data = None if body is None else json.dumps(body).encode()
+    head = {"Accept": "application/json", **(headers or {})}
+    if data is not None:
+        head["Content-Type"] = "application/json"
+    if form is not None:
+        data = urlencode(form).encode()
+        head["Content-Type"] = "application/x-www-form-urlencoded"
+    request = _request(method, url, head, data)
+
+    def ask() -> Answer:
+        try:
+            with _open(request, authority, timeout) as response:
+                text = response.read(most + 1)
+                if len(text) > most:
+                    raise Failure(0, "BadAnswer", f"{method} {url}: more than {most:,} bytes")
+                # Which says nothing of an answer that breaks off where it is read to some length.
+                if response.length:
+                    raise IncompleteRead(text, response.length)
+                return Answer(response.status, _lower(response.headers), _json(text))
+        except (OSError, ValueError, HTTPException) as error:
+            raise Failure(0, "NoAnswer", f"{method} {url}: {error}") from None
+
+    return _patiently(ask, tries, passing)
+
+
+def stream(url: str, headers: dict[str, str], *, tries: int = _TRIES) -> HTTPResponse:
+    """Opens an address, for the caller to read and close; Failure where nothing is there.
+
+    A connection that breaks meanwhile is the caller's matter.
+    """
+    request = _request("GET", url, headers, None)
+
+    def ask() -> HTTPResponse:
+        try:
+            return _open(request, "", _TIMEOUT)
+        except (OSError, ValueError) as error:
+            raise Failure(0, "NoAnswer", str(error)) from None
+
+    return _patiently(ask, tries, ())
+
+
+def _patiently(ask: Callable[[], T], tries: int, passing: Collection[int]) -> T:
+    """Asks again what is overloaded, busy or broken for a moment, after as long as it says, or else
+    after twice as long each time. Every request of ours may be made twice."""
+    for attempt in range(tries):
+        try:
+            return ask()
+        except Failure as failure:
+            if not (failure.may_pass or failure.status in passing) or attempt == tries - 1:
+                raise
+            wait = failure.retry_after
+            time.sleep(min(_LONGEST_WAIT, _FIRST_PAUSE * 2**attempt if wait is None else wait))
+    raise AssertionError("unreachable")
+
+
+def _request(
+    method: str, url: str, headers: dict[str, str], data: bytes | None
+) -> urllib.request.Request:
+    if not url.startswith(("https://", "http://")):
+        raise Failure(0, "BadUrl", url)
+    return urllib.request.Request(url, data=data, headers=headers, method=method)  # noqa: S310
+
+
+def _open(request: urllib.request.Request, authority: str, timeout: float) -> HTTPResponse:
+    """The answer, unless it is an error's."""
+    handlers: list[urllib.request.BaseHandler] = []
+    if request.full_url.startswith("https://"):
+        context = ssl.create_default_context(cafile=authority or None)
+        handlers.append(urllib.request.HTTPSHandler(context=context))
+    else:
+        # Never through a proxy: it is this machine's own service, or a loopback address.
+        handlers.append(urllib.request.ProxyHandler({}))
+    try:
+        found: HTTPResponse = urllib.request.build_opener(*handlers).open(request, timeout=timeout)
+    except urllib.error.HTTPError as error:
+        with error:
+            wait = _seconds(error.headers.get("Retry-After"))
+            raise _failure(error.code, error.reason, error.read(), wait) from None
+    return found
+
+
+def _failure(status: int, reason: str, text: bytes, retry_after: float | None) -> Failure:
+    try:
+        body = json.loads(text)
+    except ValueError:
+        body = {}
+    error = body.get("error", {}) if isinstance(body, dict) else {}
+    if not isinstance(error, dict):
+        error = {"code": str(error), "message": body.get("error_description", "")}
+    code, message = error.get("code", f"HTTP {status}"), error.get("message", reason)
+    return Failure(status, str(code), str(message), retry_after)
+
+
+def _json(text: bytes) -> Any:
+    return json.loads(text) if text.strip() else {}
+
+
+def _lower(headers: Any) -> dict[str, str]:
+    return {name.lower(): value for name, value in headers.items()}
+
+
+def _seconds(text: str | None) -> float | None:
+    """A Retry-After in seconds; None for a date, which Azure does not send here."""
+    try:
+        return max(0.0, float(text or ""))
+    except ValueError:
+        return None

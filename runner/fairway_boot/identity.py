@@ -1,0 +1,177 @@
+"""The identity by which a job's data and secrets are read, once for the whole process: that of its
+pod where that has one, and else this node's own.
+
+A pod's is what Kubernetes vouches for its service account, exchanged for tokens; the variables are
+those that AKS's workload identity gives to pods. Sources:
+https://azure.github.io/azure-workload-identity/docs/topics/service-account-labels-and-annotations.html,
+https://learn.microsoft.com/entra/identity-platform/v2-oauth2-client-creds-grant-flow (third case).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from fairway_boot.faults import Fault
+from fairway_boot.http import Failure, send
+from fairway_boot.imds import Metadata
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+_FILE, _CLIENT, _TENANT, _AUTHORITY = (
+    "AZURE_FEDERATED_TOKEN_FILE",
+    "AZURE_CLIENT_ID",
+    "AZURE_TENANT_ID",
+    "AZURE_AUTHORITY_HOST",
+)
+_PUBLIC = "https://login.microsoftonline.com"
+_KIND = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
+_ASSERTION = re.compile(r"[\x21-\x7e]+")
+_TOKEN = re.compile(r"[\x20-\x7e]+")  # what a header can hold
+_MOST = 1 << 17  # bytes of a token, and of an answer with one
+_LONGEST = 86_400.0 * 7  # seconds that one lasts
+_MARGIN = 300.0  # in which one that ends is used no more
+
+
+@dataclass
+class Workload:
+    """The identity of the service account whose token is in a file, which Kubernetes renews."""
+
+    file: Path
+    client: str
+    tenant: str
+    authority: str = _PUBLIC
+    _kept: dict[str, tuple[str, float]] = field(default_factory=dict)
+
+    def bearer(self, resource: str) -> dict[str, str]:
+        """The header that opens a resource; Failure where Entra ID gives no token for it."""
+        token, until = self._kept.get(resource, ("", 0.0))
+        if time.time() > until - _MARGIN:
+            token, until = self._ask(resource)
+            self._kept[resource] = token, until
+        return {"Authorization": f"Bearer {token}"}
+
+    def _ask(self, resource: str) -> tuple[str, float]:
+        form = {
+            "grant_type": "client_credentials",
+            "client_id": self.client,
+            "scope": f"{resource.rstrip('/')}/.default",
+            "client_assertion_type": _KIND,
+            "client_assertion": self._assertion(),
+        }
+        url = f"{self.authority}/{self.tenant}/oauth2/v2.0/token"
+        asked = time.time()
+        body = send("POST", url, form=form, most=_MOST).body
+        return _token(body), asked + _span(body)
+
+    def _assertion(self) -> str:
+        try:
+            with self.file.open("rb") as file:
+                text = file.read(_MOST + 1).decode("ascii").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise Failure(0, "NoToken", f"{_FILE} {self.file}: {error}") from None
+        if not _ASSERTION.fullmatch(text) or len(text) > _MOST:
+            raise Failure(0, "NoToken", f"{_FILE} {self.file}: this is no token")
+        return text
+
+
+def workload(variables: Mapping[str, str] = os.environ) -> Workload | None:
+    """The identity of this pod; None where it has none, and Failure where a variable is missing."""
+    file = variables.get(_FILE)
+    if not file:
+        return None
+    for name in (_CLIENT, _TENANT):
+        if not _NAME.fullmatch(variables.get(name, "")):
+            raise Failure(0, "NoIdentity", f"{_FILE} is set, and {name} names nothing")
+    authority = (variables.get(_AUTHORITY) or _PUBLIC).rstrip("/")
+    url = urlsplit(authority)
+    # What is sent there opens all that the identity may read.
+    if url.scheme != "https" and url.hostname not in ("127.0.0.1", "localhost"):
+        raise Failure(0, "NoIdentity", f"{_AUTHORITY} {authority!r} is no address with https://")
+    return Workload(Path(file), variables[_CLIENT], variables[_TENANT], authority)
+
+
+def _token(body: Any) -> str:
+    found = body.get("access_token") if isinstance(body, dict) else None
+    if not isinstance(found, str) or not _TOKEN.fullmatch(found):
+        raise Failure(0, "BadAnswer", "the answer holds no token")
+    if str(body.get("token_type", "")).lower() != "bearer":
+        raise Failure(0, "BadAnswer", "the answer holds a token of another type")
+    return found
+
+
+def _span(body: Any) -> float:
+    """For how many seconds it lasts: a number, or one as text."""
+    found = body.get("expires_in")
+    if not isinstance(found, bool) and isinstance(found, (int, str)):
+        text = str(found)
+        if text.isascii() and text.isdecimal() and len(text) < 10:
+            return min(float(text), _LONGEST)
+    raise Failure(0, "BadAnswer", "the answer does not say how long its token lasts")
+
+
+_CHOSEN = Path("/etc/fairway/identity")
+
+
+def _own() -> dict[str, str]:
+    """Which of the machine's identities is the jobs', where it has several."""
+    with suppress(OSError):
+        return {"msi_res_id": _CHOSEN.read_text(encoding="ascii").strip()}
+    return {}
+
+
+METADATA = Metadata(identity=_own())
+
+_ROLES = "check that the nodes' identity has a role that may read it"
+_HINTS = {401: _ROLES, 403: _ROLES, 404: "is it there, under this name?"}
+
+
+@contextmanager
+def reading(what: str) -> Iterator[None]:
+    """Around what is read: a Fault that names it where it cannot be."""
+    try:
+        yield
+    except Failure as failure:
+        hint = _HINTS.get(failure.status, "")
+        raise Fault("no-access", f"{what} cannot be read: {failure}", hint) from None
+
+
+class Own:
+    """Of a pod with an identity of its own that one, and never the node's, which all pods share."""
+
+    def bearer(self, resource: str) -> dict[str, str]:
+        """The header that opens a kind of service; Fault or Failure where there is no identity."""
+        try:
+            if (pod := _of_pod()) is not None:
+                return pod.bearer(resource)
+        except Failure as failure:
+            message = f"the pod's identity opens nothing: {failure}"
+            raise Fault("no-access", message, _FEDERATED) from None
+        return METADATA.bearer(resource)
+
+
+OWN = Own()
+_FEDERATED = (
+    "its identity needs a federated credential for the pod's service account, and the account the "
+    "annotation azure.workload.identity/client-id: kubectl describe serviceaccount"
+)
+
+
+@cache
+def _of_pod() -> Workload | None:
+    return workload()
+
+
+def bearer(resource: str) -> dict[str, str]:
+    """The header that opens a kind of service; Fault where there is no identity."""
+    with reading("the node's identity"):
+        return OWN.bearer(resource)

@@ -1,0 +1,192 @@
+"""Stops the machines of a cluster that nobody has used for a while, by their own identity.
+
+A timer starts it each minute as `idle_stop SETTINGS STATE`. In use is a machine while a run has or
+waits for nodes of its cluster, somebody is logged in, or a GPU works; what cannot be told counts as
+that. Where there are several nodes each tells the others for how long it has been idle, in a folder
+that all of them see, and the first by its name stops them all.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fairway_boot import cluster, files, gpus, http
+from fairway_boot.identity import METADATA
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fairway_boot.imds import Metadata
+
+_API = "2024-07-01"
+_WORKS = 0.05  # of a GPU's time; some drivers show a percent or two where nothing runs
+_PATIENCE = 30.0  # seconds for a program that says something once
+_OPEN = ("active", "online")  # sessions; one that closes is of programs that were left behind
+
+
+@dataclass(frozen=True)
+class Settings:
+    """After how many seconds the machines stop; the folder in which `clusters/<cluster>` lies, and
+    the mount that it is on, "" for the machine's own disk; `others` says that there may be other
+    nodes, and `arm` is where Azure is asked."""
+
+    after: float
+    cluster: str
+    folder: str
+    mount: str = ""
+    others: bool = False
+    arm: str = "https://management.azure.com"
+
+
+@dataclass
+class Watch:
+    """One look. `state` is this machine's own folder, which a boot empties; `clock` counts seconds
+    since then, those in which it slept too."""
+
+    settings: Settings
+    state: Path
+    metadata: Metadata = field(default_factory=lambda: METADATA)
+    clock: Callable[[], float] = lambda: time.clock_gettime(time.CLOCK_BOOTTIME)
+
+    def look(self) -> str:
+        """Looks, stops the machines where it is time to, and says what it found."""
+        try:
+            used = self.used_by()
+        except (OSError, subprocess.SubprocessError):
+            self._tell(self._idle_for("what nobody can tell"))
+            raise
+        idle = self._idle_for(used)
+        self._tell(idle)
+        if used:
+            return f"in use: {used}"
+        found = f"idle for {idle / 60:.0f} of {self.settings.after / 60:.0f} minutes"
+        if idle < self.settings.after:
+            return found
+        if waits_for := self._others():
+            return f"{found}; {waits_for}"
+        self._stop()
+        return f"{found}: it stops"
+
+    def used_by(self) -> str:
+        """Names a use of the machine; "" where there is none."""
+        return self._runs() or _logged_in() or _working_gpu()
+
+    def _runs(self) -> str:
+        settings = self.settings
+        if settings.mount and not os.path.ismount(settings.mount):
+            return f"{settings.mount} is not mounted, so that nobody knows of runs"
+        runs = cluster.runs(Path(settings.folder), settings.cluster)
+        return f"the run {runs[0]}" if runs else ""
+
+    def _idle_for(self, used: str) -> float:
+        """For how many seconds the machine has been idle; a boot counts as use."""
+        file, now = self.state / "used", self.clock()
+        if used or not file.exists():
+            files.write_json(file, now)
+            return 0.0
+        last: float = json.loads(file.read_text(encoding="ascii"))
+        return max(0.0, now - last)
+
+    @property
+    def _told(self) -> Path:
+        return Path(self.settings.folder) / "clusters" / self.settings.cluster / "idle"
+
+    def _tell(self, idle: float) -> None:
+        if self.settings.others and self._told.parent.is_dir():
+            self._told.mkdir(exist_ok=True)
+            files.write_json(self._told / cluster.own_name(), round(idle))
+
+    def _others(self) -> str:
+        """Why this node does not stop them all: another is not idle, or is to do so; else ""."""
+        if not self.settings.others:
+            return ""
+        known = cluster.known_hosts(Path(self.settings.folder), self.settings.cluster)
+        there = sorted((each for each in known if each.is_fresh), key=cluster.by_name)
+        # Where no node has announced itself, this one is known as "localhost", and alone.
+        if not any(each.is_own and each.address != "localhost" for each in there):
+            return "it does not announce itself, so that nobody knows of the other nodes"
+        now = cluster.server_time(self._told.parent)
+        for host in there:
+            if not self._is_idle(host.name, now):
+                return f"{host.name} has not been idle for so long"
+        if not there[0].is_own:
+            return f"{there[0].name} stops all nodes"
+        return ""
+
+    def _is_idle(self, name: str, now: float) -> bool:
+        file = self._told / name
+        try:
+            idle = float(json.loads(file.read_text(encoding="ascii")))
+            age = now - file.stat().st_mtime
+        except (OSError, ValueError, TypeError, RecursionError):
+            return False
+        return idle >= self.settings.after and age < cluster.FRESH
+
+    def _stop(self) -> None:
+        """All nodes of a scale set at once; Failure where Azure refuses."""
+        own = self.metadata.machine().id
+        machines, _, _ = own.partition("/virtualMachineScaleSets/")
+        if machines != own:
+            name = own.removeprefix(f"{machines}/virtualMachineScaleSets/").partition("/")[0]
+            own = f"{machines}/virtualMachineScaleSets/{name}"
+        url = f"{self.settings.arm}{own}/deallocate?api-version={_API}"
+        http.send("POST", url, headers=self.metadata.bearer(f"{self.settings.arm}/"))
+
+
+def _logged_in() -> str:
+    """Who is logged in, with a terminal or without."""
+    if shutil.which("loginctl") is None:
+        names = [line.split()[0] for line in _said("who", check=True).splitlines() if line.strip()]
+        return f"{names[0]} is logged in" if names else ""
+    listed = _said("loginctl", "list-sessions", "--no-legend", check=True)
+    ids = [line.split()[0] for line in listed.splitlines() if line.strip()]
+    for session in ids:
+        shown = _said(
+            "loginctl", "show-session", "-p", "Name", "-p", "Class", "-p", "State", session
+        )
+        facts = dict(line.partition("=")[::2] for line in shown.splitlines())
+        if facts.get("Class", "").startswith("user") and facts.get("State") in _OPEN:
+            return f"{facts.get('Name')} is logged in"
+    return ""
+
+
+def _working_gpu() -> str:
+    found = gpus.use_now()
+    if found is None:
+        return "nobody knows what its GPUs do, as nvidia-smi fails"
+    for index, use in found.items():
+        if use is None:
+            return f"GPU {index} does not tell how busy it is"
+        if use >= _WORKS:
+            return f"GPU {index} is {use:.0%} busy"
+    return ""
+
+
+def _said(*words: str, check: bool = False) -> str:
+    """A program's output; of a session that has just ended it may fail to say anything."""
+    done = subprocess.run(words, capture_output=True, text=True, timeout=_PATIENCE, check=check)
+    return done.stdout
+
+
+def main() -> None:
+    """The program; see the module's docstring for its arguments."""
+    settings = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    try:
+        found = Watch(Settings(**settings), Path(sys.argv[2])).look()
+    except http.Failure as failure:
+        sys.exit(f"fairway-idle: Azure does not stop this machine: {failure}")
+    except (OSError, subprocess.SubprocessError) as error:
+        sys.exit(f"fairway-idle: nobody knows whether it is in use: {error}")
+    sys.stdout.write(f"fairway-idle: {found}\n")
+
+
+if __name__ == "__main__":
+    main()

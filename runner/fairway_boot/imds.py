@@ -1,0 +1,149 @@
+"""The instance metadata service: which VM this is, tokens of its identity, what Azure plans.
+
+Source: https://learn.microsoft.com/azure/virtual-machines/instance-metadata-service
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+from fairway_boot.http import Failure, send
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+ADDRESS = "http://169.254.169.254"
+# Accounts from this number on are people's. Where they are kept from it, another service has some
+# tokens for them.
+PEOPLE_FROM = 2000
+_IN_ITS_PLACE = Path("/etc/fairway/tokens")
+_INSTANCE_API = "2021-02-01"
+_TOKEN_API = "2018-02-01"  # noqa: S105 - a version
+_EVENTS_API = "2020-07-01"
+# What it says of tokens while it is updated, which takes about a minute. Source: Microsoft
+# Learn, "How to use managed identities on an Azure VM to acquire an access token", Retry guidance.
+_UPDATED = frozenset({404, 410})
+# A token is asked for anew while it still has time for a request and its repetitions.
+_MARGIN = 300.0
+# The very first question can take two minutes: Azure then switches the service on.
+_PATIENCE = 150.0
+_MISSING = 404
+
+# A freeze only lasts seconds, and memory and network connections outlive it.
+_ENDINGS = frozenset({"Preempt", "Terminate", "Reboot", "Redeploy"})
+
+
+def _usual() -> str:
+    """Azure's own service, or what answers in its place for people who may not ask it."""
+    if os.getuid() >= PEOPLE_FROM:
+        with suppress(OSError):
+            return _IN_ITS_PLACE.read_text(encoding="ascii").strip()
+    return ADDRESS
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A VM: its name (as scheduled events call it), its unique id, and its resource id."""
+
+    name: str
+    vm: str
+    id: str
+
+
+@dataclass(frozen=True)
+class Event:
+    """An event that Azure plans for this machine, and when at the earliest, in its own words."""
+
+    id: str
+    kind: str
+    not_before: str = ""
+
+
+@dataclass
+class Metadata:
+    """This machine's service. `identity` says which of the machine's identities is meant, where
+    it has several: `client_id` or `msi_res_id`.
+
+    FAIRWAY_METADATA_URL names another address than Azure's, for trials.
+    """
+
+    address: str = ""
+    identity: dict[str, str] = field(default_factory=dict)
+    _kept: dict[str, tuple[str, float]] = field(default_factory=dict)
+
+    def token(self, resource: str) -> str:
+        """A token of the machine's managed identity for a resource, for example
+        "https://vault.azure.net", kept for as long as it lasts."""
+        return self.token_until(resource)[0]
+
+    def token_until(self, resource: str) -> tuple[str, float]:
+        """A token for a resource as by `token`, and the time at which it ends."""
+        token, until = self._kept.get(resource, ("", 0.0))
+        if time.time() > until - _MARGIN:
+            query = {"api-version": _TOKEN_API, "resource": resource, **self.identity}
+            body = self._ask("identity/oauth2/token", query, passing=_UPDATED)
+            token, until = str(body["access_token"]), float(body["expires_on"])
+            self._kept[resource] = token, until
+        return token, until
+
+    def bearer(self, resource: str) -> dict[str, str]:
+        """The header that opens a resource."""
+        return {"Authorization": f"Bearer {self.token(resource)}"}
+
+    def machine(self) -> Machine:
+        """Which VM this is."""
+        body = self._ask("instance/compute", {"api-version": _INSTANCE_API, "format": "json"})
+        name, vm, resource = (str(body.get(key, "")) for key in ("name", "vmId", "resourceId"))
+        return Machine(name, vm.lower(), resource)
+
+    def name(self) -> str:
+        """The machine's name, by which events call it; "" where the service does not say."""
+        try:
+            return self.machine().name
+        except Failure as failure:
+            if failure.status == _MISSING:
+                return ""
+            raise
+
+    def endings(self, name: str) -> list[Event]:
+        """The planned events that end the machine of that name, or of any where it is "": those
+        of its neighbours are told here too."""
+        query = {"api-version": _EVENTS_API}
+        body = self._ask("scheduledevents", query, tries=2, timeout=_PATIENCE)
+        return [
+            Event(str(each.get("EventId")), str(each["EventType"]), str(each.get("NotBefore", "")))
+            for each in body.get("Events", ())
+            if each.get("EventType") in _ENDINGS and (not name or name in each.get("Resources", ()))
+        ]
+
+    def acknowledge(self, event: Event) -> None:
+        """Tells Azure that it need not wait any longer."""
+        body = {"StartRequests": [{"EventId": event.id}]}
+        self._ask("scheduledevents", {"api-version": _EVENTS_API}, body, tries=3)
+
+    def _ask(
+        self,
+        path: str,
+        query: dict[str, str],
+        body: object = None,
+        *,
+        tries: int = 8,
+        timeout: float = 10.0,
+        passing: Collection[int] = (),
+    ) -> Any:
+        base = self.address or os.environ.get("FAIRWAY_METADATA_URL") or _usual()
+        return send(
+            "GET" if body is None else "POST",
+            f"{base}/metadata/{path}?{urlencode(query)}",
+            headers={"Metadata": "true"},
+            body=body,
+            tries=tries,
+            timeout=timeout,
+            passing=passing,
+        ).body

@@ -1,0 +1,225 @@
+"""Nodes that are wanted become instances, and those that are not wanted any more are deleted."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING
+
+from fairway_boot.http import Failure
+from fairway_boot.slurm import commands, holds
+from fairway_boot.slurm.node_registry import locked, opened
+from fairway_boot.slurm.scale_set import ScaleSetClient
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from fairway_boot.http import Answer
+    from fairway_boot.imds import Metadata
+    from fairway_boot.slurm.node_registry import NodeRegistry
+    from fairway_boot.slurm.scale_set import Instance, Size
+    from fairway_boot.slurm.settings import Settings
+
+_log = logging.getLogger(__name__)
+
+
+class Capacity:
+    """One scale set and its registry; programs may work on it side by side."""
+
+    def __init__(self, settings: Settings, metadata: Metadata, name: str) -> None:
+        self._settings = settings
+        self._name = name
+        self._client = ScaleSetClient(settings, metadata, settings.scale_sets[name].id)
+
+    def grow(self, names: list[str]) -> None:
+        """Instances for these nodes; those that cannot be had go back to the cloud.
+
+        A node whose instance Azure took away without Slurm's noticing gets a new one.
+        """
+        with opened(self._settings, self._name) as registry:
+            registry.want(names)
+        reason = "Azure made fewer instances than it was asked for"
+        try:
+            started = self._ask_for_more(names)
+            if started is None:
+                return
+            self._client.wait(started)
+        except Failure as failure:
+            reason = str(failure)
+            _log.error("%s: %s", self._name, failure)
+        if self.make_do(reason) == []:
+            with opened(self._settings, self._name) as registry:
+                registry.hold.served()
+
+    def release(self, names: list[str]) -> None:
+        """Deletes the instances of these nodes, and any that an earlier call left over."""
+        with opened(self._settings, self._name) as registry:
+            leaving = registry.release(names)
+        self.delete(leaving)
+
+    def give_up_on(self, names: list[str]) -> None:
+        """Deletes the instances of nodes that never came up, and counts that as a round."""
+        with opened(self._settings, self._name) as registry:
+            claims = registry.claims
+            missed = [name for name in names if name in claims and not claims[name].joined]
+            waiting = sum(name in registry.wanted for name in names)
+            lacking = registry.troubles
+            oldest = sorted(registry.unnamed, key=registry.unnamed.__getitem__)
+            silent = sorted(oldest, key=lambda each: each not in lacking)[:waiting]
+            if missed or silent:
+                trouble = next((t for t in map(registry.trouble_of, (*missed, *silent)) if t), "")
+                count = len(missed) + len(silent)
+                reason = registry.hold.missed(self._settings, count, trouble)
+                _log.error("%s: %s", self._name, reason)
+            for id in silent:  # noqa: A001
+                registry.dismiss(id)
+        self.release(names)
+
+    def give_up_on_silent(self) -> None:
+        """Gives up on nodes whose instances say that they cannot be nodes, or never say a word.
+
+        Slurm itself would wait for its ResumeTimeout, and they are paid for meanwhile.
+        """
+        before = time.time() - self._settings.silent_after
+        with opened(self._settings, self._name) as registry:
+            names = registry.waiting_for(before)
+        if not names:
+            return
+        self.give_up_on(names)
+        with opened(self._settings, self._name) as registry:
+            hold = registry.hold
+        commands.update_nodes(self._settings, names, "power_down_force", hold.reason)
+        holds.apply(self._settings, self._name, hold)
+
+    def put_back(self, names: list[str]) -> None:
+        """Says to Slurm that nodes are cloud again, at once or when the partition's hold is over.
+
+        Slurm leaves them down, and their jobs in the queue, until somebody says this.
+        """
+        with opened(self._settings, self._name) as registry:
+            hold = registry.hold
+        if hold.active:
+            commands.update_nodes(self._settings, names, "down", hold.reason)
+            holds.apply(self._settings, self._name, hold)
+        else:
+            commands.update_nodes(self._settings, names, "resume")
+
+    def keep_out(self, names: list[str]) -> None:
+        """Of nodes that are being deleted, those out of use stay so for their next instance."""
+        drained = holds.keep_drained(self._settings, names)
+        with opened(self._settings, self._name) as registry:
+            hold = registry.hold
+        holds.apply(self._settings, self._name, hold, set(names) - set(drained))
+
+    def delete(self, instances: list[str]) -> None:
+        """Deletes instances by number and waits for it; those that are gone are gone."""
+        if not instances:
+            return
+        # Azure refuses all where one is not there.
+        known = {each.id: each for each in self._client.instances()}
+        present = [id for id in instances if id in known and not known[id].leaving]  # noqa: A001
+        if present:
+            _log.info("%s: deleting %s", self._name, " ".join(present))
+            try:
+                self._client.wait(self._client.delete(present))
+            except Failure as failure:
+                # `reconcile` tries again: they stand in the registry.
+                _log.error("%s: %s", self._name, failure)
+                return
+        there = {each.id for each in self._client.instances()}
+        with opened(self._settings, self._name) as registry:
+            for id in set(registry.leaving) - there:  # noqa: A001
+                del registry.leaving[id]
+                registry.troubles.pop(id, None)
+
+    def instances(self) -> list[Instance]:
+        """All instances of the scale set."""
+        return self._client.instances()
+
+    def make_do(self, reason: str) -> list[str] | None:
+        """Gives nodes back to Slurm for which Azure has made no instance; `reason` says why.
+
+        Returns these nodes, or None while Azure is still working: the program that waits for
+        that work reports it.
+        """
+        if self._client.size().busy:
+            return None
+        instances = self._client.instances()
+        with opened(self._settings, self._name) as registry:
+            registry.see([each.id for each in nameless(instances, registry)])
+            working = self._free(instances, registry)
+            failed = [each.id for each in nameless(instances, registry) if each not in working]
+            given_up = registry.give_up(max(0, len(registry.wanted) - len(working)))
+            if given_up:
+                registry.hold.short(self._settings, len(given_up), reason)
+            hold = registry.hold
+            for id in failed:  # noqa: A001
+                registry.dismiss(id)
+        self.delete(failed)
+        if not given_up:
+            return []
+        with locked(self._settings, f"{self._name}.scale"):
+            size, there = self._client.size(), len(self._client.instances())
+            if not size.busy and size.capacity > there:
+                self._settle(there)
+        _log.warning("%s: no instance for %s: %s", self._name, " ".join(given_up), reason)
+        commands.update_nodes(self._settings, given_up, "power_down_force", hold.reason)
+        holds.apply(self._settings, self._name, hold)
+        return given_up
+
+    def _ask_for_more(self, names: list[str]) -> Answer | None:
+        """Raises the capacity by what is missing; None where enough is under way already."""
+        with locked(self._settings, f"{self._name}.scale"):
+            size, instances = self._client.size(), self._client.instances()
+            with opened(self._settings, self._name) as registry:
+                registry.want(lost(instances, registry, among=names))
+                missing = len(registry.wanted) - len(self._free(instances, registry))
+            absent = max(0, size.capacity - len(instances))
+            if size.busy:
+                missing -= absent
+            elif absent and missing > 0:
+                # Evicted: Azure would not make them again for a capacity that it has already.
+                size = self._settle(len(instances))
+            if missing <= 0:
+                return None
+            _log.info("%s: %d more instances", self._name, missing)
+            return self._client.set_capacity(size, size.capacity + missing)
+
+    def _free(self, instances: list[Instance], registry: NodeRegistry) -> list[Instance]:
+        """Instances that may yet ask for a name.
+
+        "Failed" is how Azure's last work on an instance ended, and a VM whose extension failed
+        works: so one gets its time, and an instance that has a name is Slurm's to judge.
+        Source: Azure/vm-scale-sets#82.
+        """
+        before = time.time() - self._settings.failed_after
+        return [
+            each
+            for each in nameless(instances, registry)
+            if not each.failed or registry.unnamed.get(each.id, time.time()) > before
+        ]
+
+    def _settle(self, count: int) -> Size:
+        """Says that what is there is all that there should be, which deletes nothing."""
+        self._client.wait(self._client.set_capacity(self._client.size(), count))
+        return self._client.size()
+
+
+def lost(instances: list[Instance], registry: NodeRegistry, among: Collection[str]) -> list[str]:
+    """Drops the nodes from the registry whose instances Azure took; answers with their names."""
+    there = {each.id for each in instances if not each.leaving}
+    gone = [
+        name
+        for name, claim in registry.claims.items()
+        if name in among and claim.instance not in there
+    ]
+    for name in gone:
+        _log.warning("%s: Azure took instance %s away", name, registry.claims[name].instance)
+        del registry.claims[name]
+    return gone
+
+
+def nameless(instances: list[Instance], registry: NodeRegistry) -> list[Instance]:
+    """Instances that are no node, and that nobody has deleted."""
+    taken = {claim.instance for claim in registry.claims.values()} | set(registry.leaving)
+    return [each for each in instances if each.id not in taken and not each.leaving]

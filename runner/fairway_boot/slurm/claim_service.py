@@ -1,0 +1,121 @@
+"""Tells a booting instance which node it is: `POST /claim` on the scheduler, inside the network.
+
+Question and answer are signed by munge: root on a machine that has the cluster's key asks,
+and the one that answers has it too. That is the trust that slurmd itself rests on. Asking again
+gives the same name: an instance that restarts stays the node that it was.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING
+
+from fairway_boot.slurm import munge
+from fairway_boot.slurm.commands import CommandFailed, one_line, tell
+from fairway_boot.slurm.node_registry import opened
+from fairway_boot.slurm.settings import begin
+
+if TYPE_CHECKING:
+    from fairway_boot.slurm.settings import Settings
+
+_log = logging.getLogger(__name__)
+_LONGEST = 16_384
+_NUMBER = re.compile(r"[0-9]{1,20}")
+_WORD = re.compile(r"[A-Za-z0-9/._()-]{1,400}")
+
+
+class ClaimServer(ThreadingHTTPServer):
+    """The service; each question is answered by a thread of its own."""
+
+    daemon_threads = True
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        super().__init__((settings.claim_address, settings.claim_port), _Handler)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: ClaimServer
+    timeout = 30
+
+    def do_POST(self) -> None:
+        length = int(self.headers.get("Content-Length") or 0)
+        if self.path != "/claim" or not 0 < length <= _LONGEST:
+            self._answer(404, "")
+            return
+        try:
+            credential = self.rfile.read(length).decode("ascii")
+            name = claim(self.server.settings, credential, str(self.client_address[0]))
+            self._answer(200, munge.encode(self.server.settings, {"name": name}))
+        except (munge.Refused, UnicodeDecodeError) as error:
+            _log.warning("%s: %s", self.client_address[0], error)
+            self._answer(403, "")
+
+    def _answer(self, status: int, text: str) -> None:
+        body = text.encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        """Says nothing: what matters is logged where it happens."""
+
+
+def claim(settings: Settings, credential: str, address: str) -> str | None:
+    """The name of the instance that asks from that address; None while none is needed.
+
+    One that cannot be a node says why: it stands in the reason of the nodes that never joined.
+    Raises Refused for a question that root of one of the nodes did not ask.
+    """
+    question, uid = munge.decode(settings, credential)
+    if uid != 0:
+        raise munge.Refused(f"user {uid} is not root")
+    scale_set, instance = (str(question.get(key, "")) for key in ("scale_set", "id"))
+    vm, host, resource = (_word(question.get(key)) for key in ("vm", "host", "resource"))
+    if scale_set not in settings.scale_sets or not vm or not _NUMBER.fullmatch(instance):
+        raise munge.Refused("no instance of a scale set of ours")
+    trouble = one_line(str(question.get("trouble", "")))
+    with opened(settings, scale_set) as registry:
+        if trouble and question.get("hardware"):
+            registry.fail_host(host, trouble)
+        trouble = trouble or registry.refusal(vm, host, settings.refuse_host)
+        if trouble:
+            registry.troubles[instance] = trouble
+        else:
+            name = registry.claim(vm, instance, address, host)
+    if trouble:
+        _log.error("%s instance %s at %s: %s", scale_set, instance, address, trouble)
+        return None
+    _log.info("%s instance %s at %s is %s", scale_set, instance, address, name or "not needed")
+    if name:
+        _tell_slurm(settings, name, f"host={host},vm={vm},resource={resource}")
+    return name
+
+
+def _tell_slurm(settings: Settings, name: str, comment: str) -> None:
+    """Which machine the node is, for those who report it to Azure: `fairway nodes report`."""
+    try:
+        tell(settings, "scontrol", "update", f"nodename={name}", f"comment={comment}")
+    except CommandFailed as error:
+        _log.warning("%s", error)
+
+
+def _word(value: object) -> str:
+    """A name or a resource id of another machine's, which stands in a list with commas."""
+    text = str(value or "")
+    return text if _WORD.fullmatch(text) else ""
+
+
+def main() -> int:
+    """Serves until it is stopped."""
+    settings, _ = begin()
+    ClaimServer(settings).serve_forever()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

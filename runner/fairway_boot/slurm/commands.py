@@ -1,0 +1,189 @@
+"""Slurm's own commands, and what slurmctld says of nodes and is told by them."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fairway_boot.faults import NO_ANSWER, Fault
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from fairway_boot.slurm.settings import Settings
+
+# Seconds: the commands themselves wait for long where slurmctld is down.
+TIMEOUT = 60.0
+
+_NO_SLURM = "load Slurm's client programs there: apt-get install slurm-client"
+DOWN = (
+    "is slurmctld up? on the scheduler: scontrol ping, then journalctl -u slurmctld\n"
+    "jobs that run go on meanwhile"
+)
+
+
+class Refused(Exception):
+    """A command did not do what it was told; the message is its own."""
+
+
+def run(words: Sequence[str], *, stdin: str = "", timeout: float = TIMEOUT) -> str:
+    """A command's output; Refused where it fails, Fault where Slurm is not there."""
+    try:
+        done = subprocess.run(
+            words,
+            input=stdin,
+            env=environment(),
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout,
+            check=False,
+        )
+    except FileNotFoundError:
+        message = f"`{words[0]}` is not on the login host's PATH"
+        raise Fault("missing-tool", message, _NO_SLURM, 4) from None
+    except subprocess.TimeoutExpired:
+        raise Fault(NO_ANSWER, "slurmctld does not answer", DOWN) from None
+    if done.returncode:
+        said = done.stderr.strip() or done.stdout.strip()
+        if re.search("Unable to contact slurm controller|Connection refused|Socket timed", said):
+            raise Fault(NO_ANSWER, "slurmctld does not answer", DOWN)
+        raise Refused(said or f"exit code {done.returncode}")
+    return done.stdout
+
+
+# What a job inherits of the shell in which it is submitted: all else is the job file's matter.
+_KEPT = re.compile(
+    r"PATH|HOME|USER|LOGNAME|SHELL|LANG|LC_.*|TZ|LD_LIBRARY_PATH|MODULE.*|LOADEDMODULES|"
+    r"VIRTUAL_ENV|CONDA_.*|(OMPI|PRTE|PMIX)_MCA_.*|OMPI_ALLOW_RUN_AS_ROOT(_CONFIRM)?|I_MPI_.*|"
+    r"UCX_.*|NCCL_.*|MPICH_.*|SLURM_CONF|SBATCH_(ACCOUNT|QOS)|FAIRWAY_METADATA_URL"
+)
+
+
+def environment() -> dict[str, str]:
+    """The variables that Slurm's commands run with, and so the jobs that they submit."""
+    kept = {name: value for name, value in os.environ.items() if _KEPT.fullmatch(name)}
+    return {"PATH": "/usr/local/bin:/usr/bin:/bin", **kept}
+
+
+_PART = re.compile(r"(?P<stem>[^\[,]+)(?:\[(?P<numbers>[^\]]*)\])?(?:,|$)")
+# Of `scontrol -o show node`; a flag follows the state after a plus sign.
+_STATE = re.compile(r"NodeName=(?P<name>\S+).*? State=(?P<state>\S+)")
+_REASON = re.compile(r" Reason=(?P<text>.*?) \[(?P<by>[^@\]]*)@[^\]]*\]")
+HARDWARE = "hardware: "
+"""The health check's first word where its machine is at fault, and not a file system, say."""
+# What Fairway and slurmctld write as reasons; the latter's are from its source, 22.05 to 25.11.
+_REASONS = (
+    *("fairway:", "Azure:", "Not responding", "ResumeTimeout reached", "Kill task failed"),
+    *("Node unexpectedly rebooted", "reboot", "Prolog error", "Epilog error", "Low "),
+    *("batch job complete failure", "Duplicate jobid", "gres/", "NO NETWORK ADDRESS FOUND"),
+)
+
+
+class CommandFailed(Exception):
+    """A command of Slurm's did not do what it was asked for; the text is its reason."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node as slurmctld has it: its state and flags, in capitals, the last reason that was
+    given, and the user who gave it."""
+
+    state: frozenset[str]
+    reason: str = ""
+    by: str = ""
+
+    @property
+    def has_bad_hardware(self) -> bool:
+        """The health check drained it for its machine's fault."""
+        return "DRAIN" in self.state and self.reason.startswith(f"fairway: {HARDWARE}")
+
+    def is_a_persons(self, slurm_user: str) -> bool:
+        """A person gave the reason, and neither slurmctld nor a program of Fairway's."""
+        by_slurm = self.by == slurm_user != "root"
+        return bool(self.reason) and not by_slurm and not self.reason.startswith(_REASONS)
+
+
+def expand(host_list: str) -> list[str]:
+    """The names that a host list stands for.
+
+    >>> expand("nd-[0-2,7],spot-1")
+    ['nd-0', 'nd-1', 'nd-2', 'nd-7', 'spot-1']
+    """
+    names = []
+    for part in _PART.finditer(host_list):
+        stem, numbers = part["stem"], part["numbers"]
+        if numbers is None:
+            names.append(stem)
+            continue
+        for piece in numbers.split(","):
+            first, _, last = piece.partition("-")
+            width = len(first)
+            names += [f"{stem}{n:0{width}}" for n in range(int(first), int(last or first) + 1)]
+    return names
+
+
+def partition_of(node: str) -> str:
+    """The partition of a node, whose name it starts with."""
+    return node.rpartition("-")[0]
+
+
+def by_partition(names: Iterable[str]) -> dict[str, list[str]]:
+    """Node names by their partition."""
+    found: dict[str, list[str]] = {}
+    for name in names:
+        found.setdefault(partition_of(name), []).append(name)
+    return found
+
+
+def tell(settings: Settings, *command: str, timeout: float = TIMEOUT) -> str:
+    """Runs a command with the settings' programs; CommandFailed where it fails or never answers."""
+    program = f"{settings.bin}/{command[0]}" if settings.bin else command[0]
+    try:
+        return run([program, *command[1:]], timeout=timeout)
+    except (Refused, Fault) as error:
+        raise CommandFailed(f"{' '.join(command)}: {error}") from None
+
+
+def update_nodes(settings: Settings, names: Iterable[str], state: str, reason: str = "") -> None:
+    """Tells slurmctld a new state of these nodes."""
+    listed = ",".join(names)
+    if listed:
+        why = [f"reason={one_line(reason)}"] if reason else []
+        tell(settings, "scontrol", "update", f"nodename={listed}", f"state={state}", *why)
+
+
+def update_partition(settings: Settings, name: str, state: str) -> None:
+    """Tells slurmctld a new state of the partition."""
+    tell(settings, "scontrol", "update", f"partitionname={name}", f"state={state}")
+
+
+def partition_is_up(settings: Settings, name: str) -> bool:
+    """The partition gives nodes to jobs."""
+    return " State=UP" in tell(settings, "scontrol", "-o", "show", "partition", name)
+
+
+def nodes(settings: Settings) -> dict[str, Node]:
+    """All nodes by name; a state is {"IDLE", "CLOUD", "POWERED_DOWN"}."""
+    text = tell(settings, "scontrol", "-o", "--all", "show", "node")
+    found = {}
+    for line in text.splitlines():
+        if node := _STATE.search(line):
+            why = _REASON.search(line)
+            state = frozenset(node["state"].rstrip("*").split("+"))
+            found[node["name"]] = Node(state, *(why.groups() if why else ()))
+    return found
+
+
+def states(settings: Settings) -> dict[str, frozenset[str]]:
+    """Each node's state and flags."""
+    return {name: node.state for name, node in nodes(settings).items()}
+
+
+def one_line(text: str) -> str:
+    """The text as Slurm keeps it as a reason: one line, not too long, no control characters."""
+    words = " ".join(text.split())
+    return "".join(each if each.isprintable() else "?" for each in words)[:200]

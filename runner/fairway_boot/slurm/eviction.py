@@ -1,0 +1,138 @@
+"""Watches what Azure plans for this VM, and leaves the node in order before it happens.
+
+Spot capacity is taken back with half a minute's notice, maintenance is told some minutes
+ahead. The node takes no new job, its jobs go back to the queue, which tells them so and
+gives them Slurm's KillWait; then Azure hears that it need not wait. A job of Fairway's is asked
+to go back by itself: it tells its program by the job's own signal, on all its nodes, and leaves
+it the job's own grace.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+import time
+from datetime import datetime, timedelta, timezone
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fairway_boot.http import Failure
+from fairway_boot.slurm import commands
+from fairway_boot.slurm.settings import begin
+
+if TYPE_CHECKING:
+    from fairway_boot.imds import Event, Metadata
+    from fairway_boot.slurm.settings import Settings
+
+_log = logging.getLogger(__name__)
+_DELETED = frozenset({"POWER_DOWN", "POWERING_DOWN", "POWERED_DOWN"})
+_SECOND = 1.0
+# Of a notice, what is kept for telling Azure.
+_RESERVE = timedelta(seconds=3)
+_LONGEST = timedelta(minutes=2)
+# How the comments of Fairway's jobs begin, whose batch scripts know the signal.
+_OURS = "fairway "
+_NAME = re.compile(r"-N (\S+)")
+
+
+def main() -> int:
+    """Watches until it is stopped."""
+    settings, metadata = begin()
+    me, done = metadata.machine().name, set[str]()
+    while True:
+        watch(settings, metadata, me, done)
+        time.sleep(_SECOND)
+
+
+def watch(settings: Settings, metadata: Metadata, me: str, done: set[str]) -> None:
+    """Looks once, and deals with what is new; `done` are the ids of events dealt with."""
+    try:
+        planned = metadata.endings(me)
+    except Failure as failure:
+        _log.warning("%s", failure)
+        return
+    for event in planned:
+        if event.id not in done:
+            done.add(event.id)
+            leave(settings, metadata, event)
+
+
+def leave(settings: Settings, metadata: Metadata, event: Event) -> None:
+    """Drains the node, sends its jobs back to the queue, and tells Azure when they are gone."""
+    _log.warning("Azure announces %s, not before %s", event.kind, event.not_before or "now")
+    try:
+        name = node_name(settings)
+        # Slurm itself had it deleted: a node that is drained now would stay so as cloud.
+        if not commands.states(settings).get(name, frozenset()) & _DELETED:
+            commands.update_nodes(settings, [name], "drain", f"Azure: {event.kind}")
+            jobs = _jobs(settings, name)
+            asked = [job for job, comment in jobs.items() if comment.startswith(_OURS)]
+            for job in jobs:
+                (_ask if job in asked else _requeue)(settings, job)
+            _wait_for_jobs(settings, name, _deadline(event))
+            for job in set(asked) & set(_jobs(settings, name)):
+                _requeue(settings, job)
+    except (commands.CommandFailed, OSError) as error:
+        _log.error("%s", error)
+    try:
+        metadata.acknowledge(event)
+    except Failure as failure:
+        # It then happens when the notice is over.
+        _log.warning("%s", failure)
+
+
+def node_name(settings: Settings) -> str:
+    """The name under which slurmd runs here; OSError where it was given none."""
+    found = _NAME.search(Path(settings.name_file).read_text(encoding="utf-8"))
+    if found is None:
+        raise OSError(f"{settings.name_file} names no node")
+    return found[1]
+
+
+def _ask(settings: Settings, job: str) -> None:
+    """Tells the job's batch script that its nodes are about to go."""
+    try:
+        commands.tell(settings, "scancel", "--batch", "--signal=USR2", job, timeout=10)
+        _log.info("job %s was asked to go back to the queue", job)
+    except commands.CommandFailed as error:
+        _log.warning("%s", error)
+        _requeue(settings, job)
+
+
+def _requeue(settings: Settings, job: str) -> None:
+    try:
+        commands.tell(settings, "scontrol", "requeue", job, timeout=10)
+        _log.info("job %s is back in the queue", job)
+    except commands.CommandFailed as error:
+        # It was submitted with --no-requeue: then it ends with the node.
+        _log.warning("%s", error)
+
+
+def _jobs(settings: Settings, name: str) -> dict[str, str]:
+    """The comments of the jobs on this node by their ids, each element of an array by its own."""
+    states = "running,configuring,suspended,completing"
+    text = commands.tell(
+        settings, "squeue", "-h", "-w", name, "-t", states, "-o", "%A %k", timeout=10
+    )
+    found = (line.partition(" ") for line in text.splitlines() if line.strip())
+    return {job: comment for job, _, comment in sorted(found)}
+
+
+def _wait_for_jobs(settings: Settings, name: str, deadline: datetime) -> None:
+    while datetime.now(timezone.utc) < deadline and _jobs(settings, name):
+        time.sleep(_SECOND)
+
+
+def _deadline(event: Event) -> datetime:
+    """Until when jobs may end by themselves: shortly before Azure acts."""
+    latest = datetime.now(timezone.utc) + _LONGEST
+    try:
+        return min(latest, parsedate_to_datetime(event.not_before) - _RESERVE)
+    except (TypeError, ValueError):
+        return datetime.now(timezone.utc) + _LONGEST / 4
+
+
+if __name__ == "__main__":
+    sys.exit(main())

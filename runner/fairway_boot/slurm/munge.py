@@ -1,0 +1,154 @@
+"""The cluster's munge key, which its own vault keeps, and messages that only those can write and
+read who have it.
+
+All read the key by their VM's identity. Started as a program, on the scheduler, this makes it once
+in the cluster's life; a scheduler that takes the place of another gets the key of that one. With
+`--read`, on a login node, it makes none.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import logging
+import os
+import pwd
+import re
+import secrets
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fairway_boot.http import Failure
+from fairway_boot.keyvault import KeyVault
+from fairway_boot.slurm.settings import begin
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fairway_boot.imds import Metadata
+    from fairway_boot.slurm.settings import Settings
+
+_TIMEOUT = 20.0
+_UID = re.compile(rb"^UID:\s+.*\((\d+)\)\s*$", re.MULTILINE)
+_BYTES = 128
+_MISSING = 404
+_SHORTEST, _LONGEST = 32, 1024
+_log = logging.getLogger(__name__)
+
+
+class Refused(Exception):
+    """A message that was not written with the key, came too late, or came twice."""
+
+
+def encode(settings: Settings, message: dict[str, Any]) -> str:
+    """The message, signed by munge with this process's user; it lasts for five minutes."""
+    return _run(settings, "munge", json.dumps(message).encode()).decode().strip()
+
+
+def decode(settings: Settings, credential: str) -> tuple[dict[str, Any], int]:
+    """The message and the user id of who wrote it; Refused where it cannot be trusted."""
+    head, _, payload = _run(settings, "unmunge", credential.encode()).partition(b"\n\n")
+    uid = _UID.search(head)
+    try:
+        message = json.loads(payload)
+    except ValueError:
+        message = None
+    if uid is None or not isinstance(message, dict):
+        raise Refused("not a message of ours")
+    return message, int(uid[1])
+
+
+def trusted_user(settings: Settings) -> int:
+    """The user id of the service, from which nodes take their names; root where it has none."""
+    try:
+        return pwd.getpwnam(settings.user).pw_uid
+    except KeyError:
+        return 0
+
+
+def _run(settings: Settings, program: str, text: bytes) -> bytes:
+    command = [f"{settings.bin}/{program}" if settings.bin else program]
+    if settings.munge_socket:
+        command.append(f"--socket={settings.munge_socket}")
+    try:
+        done = subprocess.run(
+            command, input=text, capture_output=True, check=False, timeout=_TIMEOUT
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise Refused(f"{program}: {error}") from None
+    if done.returncode:
+        # unmunge says in its first line what is wrong, and munge on standard error.
+        why = (done.stderr or done.stdout.partition(b"\n")[0]).decode(errors="replace")
+        raise Refused(f"{program}: {' '.join(why.split())}")
+    return done.stdout
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Answers with 0, or with 1 where the vault cannot be reached or has no key to read: to be
+    tried again."""
+    settings, metadata = begin()
+    try:
+        key = read_key(settings, metadata)
+        if key is None and "--read" in arguments:
+            _log.info("the scheduler has put no key into the vault yet")
+            return 1
+        if key is None:
+            key = secrets.token_bytes(_BYTES)
+            put_key(settings, metadata, key)
+            _log.info("a new munge key is in the vault")
+    except Failure as failure:
+        _log.error("%s", failure)
+        return 1
+    if install_key(settings, key):
+        subprocess.run(settings.restart_munge, check=True)
+    return 0
+
+
+def read_key(settings: Settings, metadata: Metadata) -> bytes | None:
+    """The key; None while nobody has put one there. Failure where the vault gives none."""
+    try:
+        text = _vault(settings, metadata).read(settings.secret)
+    except Failure as failure:
+        if failure.status == _MISSING:
+            return None
+        raise
+    try:
+        key = base64.b64decode(text, validate=True)
+    except binascii.Error:
+        key = b""
+    if not _SHORTEST <= len(key) <= _LONGEST:
+        raise Failure(0, "BadKey", f"the secret {settings.secret} holds no munge key")
+    return key
+
+
+def put_key(settings: Settings, metadata: Metadata, key: bytes) -> None:
+    """Puts the key into the vault."""
+    text = base64.b64encode(key).decode()
+    _vault(settings, metadata).write(settings.secret, text, "munge key, base64")
+
+
+def install_key(settings: Settings, key: bytes) -> bool:
+    """Writes the key for munged, which alone may read it; whether it was another before."""
+    file = Path(settings.munge_key)
+    if file.exists() and file.read_bytes() == key:
+        return False
+    owner = file.parent.stat()
+    draft = file.with_name(f".{file.name}.new")
+    draft.unlink(missing_ok=True)
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o400)
+    with os.fdopen(descriptor, "wb") as out:
+        out.write(key)
+    os.chown(draft, owner.st_uid, owner.st_gid)
+    draft.replace(file)
+    return True
+
+
+def _vault(settings: Settings, metadata: Metadata) -> KeyVault:
+    return KeyVault(settings.vault, metadata, settings.authority)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,177 @@
+"""Makes an instance a node: the munge key, a name of the scheduler's, and slurmd with it.
+
+Runs at each boot. While the scheduler needs no further node, or is not there yet, it asks
+again; `reconcile` deletes an instance that nobody needs.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fairway_boot.http import Failure
+from fairway_boot.slurm import munge
+from fairway_boot.slurm.commands import HARDWARE
+from fairway_boot.slurm.settings import begin
+
+if TYPE_CHECKING:
+    from fairway_boot.imds import Machine, Metadata
+    from fairway_boot.slurm.settings import Settings
+
+_log = logging.getLogger(__name__)
+_TIMEOUT = 30.0
+# Where daemons are, which are not on everybody's PATH.
+_SYSTEM = "/usr/local/sbin:/usr/sbin:/sbin"
+_INSTALLED_BY = "/var/log/cloud-init-output.log"
+# The file is a row of such records, filled up with zeros.
+# Source: Linux, include/uapi/linux/hyperv.h (HV_KVP_EXCHANGE_MAX_KEY_SIZE and …_VALUE_SIZE).
+_KEY, _VALUE = 512, 2048
+_HOST = "PhysicalHostName"
+# Longer than what it starts may take.
+_LONGEST = 900.0
+
+
+def main() -> int:
+    """Answers with 0 when slurmd was started; until then it goes on asking."""
+    settings, metadata = begin()
+    if lacks := missing(settings, "munged", "unmunge"):
+        # Without them there is nobody to tell but the console.
+        _log.critical("%s", lacks)
+        return 1
+    while not _has_key(settings, metadata):
+        time.sleep(settings.poll)
+    me = metadata.machine()
+    if lacks := missing(settings, "slurmd"):
+        _log.critical("%s", lacks)
+        ask_for_name(settings, me, trouble=lacks)
+        return 1
+    if fault := unsound(settings):
+        _log.critical("%s", fault)
+        ask_for_name(settings, me, trouble=fault, hardware=fault.startswith(HARDWARE))
+        return 1
+    while (name := ask_for_name(settings, me)) is None:
+        time.sleep(settings.poll)
+    _log.info("this is %s", name)
+    start(settings, name)
+    return 0
+
+
+def missing(settings: Settings, *programs: str) -> str:
+    """Which of the programs is not installed, for a person; empty where all are."""
+    path = settings.bin or f"{os.environ.get('PATH', '')}:{_SYSTEM}"
+    gone = [program for program in programs if shutil.which(program, path=path) is None]
+    return f"{', '.join(gone)} not installed: see {_INSTALLED_BY}" if gone else ""
+
+
+def ask_for_name(
+    settings: Settings, me: Machine, trouble: str = "", *, hardware: bool = False
+) -> str | None:
+    """The name that the scheduler gives this instance; None where it gives none now.
+
+    `trouble` says why this instance cannot be a node: it then gets none, and the scheduler says so.
+    If that is its `hardware` the scheduler remembers the host.
+    """
+    question = {"scale_set": settings.partition, "vm": me.vm, "id": me.id.split("/")[-1]}
+    question |= {"host": physical_host(settings), "resource": me.id}
+    if trouble:
+        question |= {"trouble": trouble, "hardware": "yes" if hardware else ""}
+    host = settings.scheduler.partition(":")[0]
+    url = f"http://{host}:{settings.claim_port}/claim"
+    try:
+        credential = munge.encode(settings, question).encode()
+        with urllib.request.urlopen(url, data=credential, timeout=_TIMEOUT) as response:
+            answer, uid = munge.decode(settings, response.read().decode("ascii"))
+    except (OSError, ValueError, munge.Refused) as error:
+        _log.warning("%s: %s", url, error)
+        return None
+    if uid not in (0, munge.trusted_user(settings)):
+        _log.warning("%s: user %d does not speak for the scheduler", url, uid)
+        return None
+    name = answer.get("name")
+    return str(name) if name else None
+
+
+def start(settings: Settings, name: str) -> None:
+    """Starts slurmd under that name, which the machine then has too, as MPI expects it.
+
+    The first time slurmd says that the machine has just booted: it may have waited for its
+    name, and Slurm takes no node that booted before it was asked for.
+    """
+    options = f"-N {name} --conf-server {settings.scheduler}"
+    new = f'SLURMD_OPTIONS="{options}"\n'
+    file = Path(settings.name_file)
+    if not file.exists() or file.read_text(encoding="utf-8") != new:
+        file.write_text(new, encoding="utf-8")
+    Path(settings.first_file).write_text('SLURMD_FIRST="-b"\n', encoding="utf-8")
+    subprocess.run([*settings.set_host_name, name], check=True)
+    subprocess.run(settings.start, check=True)
+
+
+def _has_key(settings: Settings, metadata: Metadata) -> bool:
+    try:
+        key = munge.read_key(settings, metadata)
+    except Failure as failure:
+        _log.warning("%s", failure)
+        return False
+    if key is None:
+        _log.info("the scheduler has put no key into the vault yet")
+        return False
+    if munge.install_key(settings, key):
+        subprocess.run(settings.restart_munge, check=True)
+    return True
+
+
+def physical_host(settings: Settings) -> str:
+    """The name of the host below this VM; empty where Azure does not tell it."""
+    try:
+        data = Path(settings.key_values).read_bytes()
+    except OSError:
+        return ""
+    for start in range(0, len(data), _KEY + _VALUE):
+        key, value = data[start : start + _KEY], data[start + _KEY : start + _KEY + _VALUE]
+        if _text(key) == _HOST:
+            return _text(value)
+    return ""
+
+
+def unsound(settings: Settings) -> str:
+    """The fault that the health check finds; empty where the machine is well, or has no check.
+
+    Drivers and fabric need a while after boot, so it may say so for as long as `settle`.
+    """
+    deadline = time.monotonic() + settings.settle
+    while problem := _look(settings):
+        if time.monotonic() >= deadline:
+            return problem
+        time.sleep(settings.poll)
+    return ""
+
+
+def _look(settings: Settings) -> str:
+    if not settings.check:
+        return ""
+    try:
+        done = subprocess.run(
+            settings.check, capture_output=True, text=True, check=False, timeout=_LONGEST
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"the health check did not run: {error}"
+    said = " ".join((done.stdout or done.stderr).split())
+    return (said or f"the health check ended with {done.returncode}") if done.returncode else ""
+
+
+def _text(field: bytes) -> str:
+    text = field.partition(b"\0")[0].decode("ascii", errors="replace")
+    return "".join(each for each in text if each.isalnum() or each in "._-")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

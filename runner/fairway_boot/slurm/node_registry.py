@@ -1,0 +1,164 @@
+"""Which instance is which node: a file for each scale set, on the disk that survives the VM."""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING
+
+from fairway_boot import files
+from fairway_boot.slurm.commands import HARDWARE
+from fairway_boot.slurm.holds import Hold
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from fairway_boot.slurm.settings import Settings
+
+
+@dataclass
+class Claim:
+    """The instance that is a node: its number and its unique id, where it is, since when,
+    whether its slurmd has ever answered slurmctld, and the physical host that it is on."""
+
+    instance: str
+    vm: str
+    address: str = ""
+    since: float = 0.0
+    joined: bool = False
+    host: str = ""
+
+
+@dataclass
+class NodeRegistry:
+    """All that the scheduler knows of the nodes of one scale set.
+
+    `wanted` are names that Slurm asked for and no instance has yet, `claims` those that one
+    has. `leaving` are instances to be deleted, and `unnamed` those that were seen without a
+    name; each with the time. `troubles` is what instances say that they lack, by
+    their numbers, and `hold` whether Slurm may ask for more of them now. `hosts` are physical
+    hosts whose hardware failed, with the reason and the time.
+    """
+
+    wanted: dict[str, float] = field(default_factory=dict)
+    claims: dict[str, Claim] = field(default_factory=dict)
+    leaving: dict[str, float] = field(default_factory=dict)
+    unnamed: dict[str, float] = field(default_factory=dict)
+    troubles: dict[str, str] = field(default_factory=dict)
+    hold: Hold = field(default_factory=Hold)
+    hosts: dict[str, tuple[str, float]] = field(default_factory=dict)
+
+    def want(self, names: list[str]) -> None:
+        """Slurm asks for these nodes; one that has an instance already keeps it."""
+        for name in names:
+            if name not in self.claims:
+                self.wanted.setdefault(name, time.time())
+
+    def release(self, names: list[str]) -> list[str]:
+        """Slurm is done with these nodes; answers with the instances that are to be deleted."""
+        for name in names:
+            self.wanted.pop(name, None)
+            claim = self.claims.pop(name, None)
+            if claim:
+                self.leaving[claim.instance] = time.time()
+        return sorted(self.leaving)
+
+    def claim(self, vm: str, instance: str, address: str, host: str = "") -> str | None:
+        """The name of that VM: the one it has, or the wanted one that waited longest."""
+        for name, claim in self.claims.items():
+            if claim.vm == vm:
+                claim.address, claim.host = address, host
+                return name
+        if instance in self.leaving or not self.wanted:
+            return None
+        name = min(self.wanted, key=lambda each: (self.wanted[each], _number(each)))
+        del self.wanted[name]
+        self.unnamed.pop(instance, None)
+        self.troubles.pop(instance, None)
+        self.claims[name] = Claim(instance, vm, address, time.time(), host=host)
+        return name
+
+    def fail_host(self, host: str, reason: str) -> None:
+        """Notes that the hardware of a host failed; from when on stays as it was noted first."""
+        if host:
+            since = self.hosts.get(host, ("", time.time()))[1]
+            self.hosts[host] = (reason, since)
+
+    def refusal(self, vm: str, host: str, longest: float) -> str:
+        """Why a VM on that host becomes no node; empty where it may, or is one already."""
+        before = time.time() - longest
+        self.hosts = {name: bad for name, bad in self.hosts.items() if bad[1] > before}
+        if host not in self.hosts or any(claim.vm == vm for claim in self.claims.values()):
+            return ""
+        reason, since = self.hosts[host]
+        day = time.strftime("%Y-%m-%d", time.gmtime(since))
+        why = reason.removeprefix("fairway: ").removeprefix(HARDWARE)
+        return f"host {host} failed on {day}: {why}"
+
+    def trouble_of(self, node_or_instance: str) -> str:
+        """The lack that the instance, or that of the node, tells of; empty where it is well."""
+        claim = self.claims.get(node_or_instance)
+        return self.troubles.get(claim.instance if claim else node_or_instance, "")
+
+    def waiting_for(self, before: float) -> list[str]:
+        """Wanted nodes whose instances lack something, or were silent since before that time."""
+        lacking = sum(each in self.troubles for each in self.unnamed)
+        silent = sum(s < before for each, s in self.unnamed.items() if each not in self.troubles)
+        oldest = sorted(self.wanted, key=lambda each: (self.wanted[each], _number(each)))
+        for_long = [each for each in oldest if self.wanted[each] < before]
+        return oldest[: max(lacking, min(lacking + silent, len(for_long)))]
+
+    def see(self, nameless: list[str]) -> None:
+        """These are the instances without a name; one that was seen before keeps its time."""
+        now = time.time()
+        self.unnamed = {each: self.unnamed.get(each, now) for each in nameless}
+
+    def dismiss(self, instance: str) -> None:
+        """An instance without a name is to be deleted, and gets none any more."""
+        self.unnamed.pop(instance, None)
+        self.leaving[instance] = time.time()
+
+    def give_up(self, count: int) -> list[str]:
+        """Takes that many names off the wanted ones, those that were asked for last first."""
+        last = sorted(self.wanted, key=lambda each: (self.wanted[each], _number(each)))
+        given_up = last[len(last) - count :]
+        for name in given_up:
+            del self.wanted[name]
+        return given_up
+
+
+@contextmanager
+def opened(settings: Settings, scale_set: str) -> Iterator[NodeRegistry]:
+    """The registry of that scale set, for one program at a time; saved when it is done with it."""
+    with locked(settings, f"{scale_set}.registry"):
+        file = settings.state_folder / f"{scale_set}.json"
+        registry = _read(file)
+        before = asdict(registry)
+        yield registry
+        if asdict(registry) != before:
+            # On the disk before anybody hears of it.
+            files.write_json(file, asdict(registry), durable=True)
+
+
+@contextmanager
+def locked(settings: Settings, name: str) -> Iterator[None]:
+    """Waits until no other program of the scheduler's is in here."""
+    settings.state_folder.mkdir(parents=True, exist_ok=True)
+    with files.alone(settings.state_folder / name):
+        yield
+
+
+def _read(file: Path) -> NodeRegistry:
+    data = files.read_json(file)
+    if not data:
+        return NodeRegistry()
+    claims = {name: Claim(**claim) for name, claim in data.pop("claims").items()}
+    hold = Hold(**data.pop("hold", {}))
+    hosts = {name: (str(bad[0]), float(bad[1])) for name, bad in data.pop("hosts", {}).items()}
+    return NodeRegistry(claims=claims, hold=hold, hosts=hosts, **data)
+
+
+def _number(name: str) -> int:
+    return int(name.rpartition("-")[2])

@@ -1,0 +1,197 @@
+"""Starts and deletes nodes as slurmctld asks, and puts right each minute what went wrong.
+
+    power resume|suspend|resume-fail HOSTLIST
+    power reconcile
+
+The first are slurm.conf's ResumeProgram, SuspendProgram and ResumeFailProgram. `reconcile` holds
+together what Slurm thinks, what the registry says and what Azure has: Azure takes Spot nodes away,
+programs are cut off, and the scheduler restarts. Whatever was left undone is done there: so a node
+that is gone is cloud again, and no instance stays that nobody needs.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from fairway_boot.http import Failure
+from fairway_boot.slurm import commands, holds
+from fairway_boot.slurm.capacity import Capacity, lost, nameless
+from fairway_boot.slurm.node_registry import locked, opened
+from fairway_boot.slurm.settings import begin
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fairway_boot.imds import Metadata
+    from fairway_boot.slurm.holds import Hold
+    from fairway_boot.slurm.node_registry import NodeRegistry
+    from fairway_boot.slurm.scale_set import Instance
+    from fairway_boot.slurm.settings import Settings
+
+_log = logging.getLogger(__name__)
+# Long enough for a resume program, which does the same, to be done with it.
+_OVERDUE = 120.0
+# Any of these says that a node's slurmd has not answered yet, or does so no more.
+_NOT_THERE = frozenset(
+    {"POWERING_UP", "POWERED_DOWN", "POWERING_DOWN", "NOT_RESPONDING", "DOWN", "UNKNOWN"}
+)
+
+
+def main(arguments: list[str]) -> int:
+    """Answers with 0, or with 1 where a scale set could not be dealt with; why is logged."""
+    if arguments == ["reconcile"]:
+        return reconcile_all(*begin())
+    if len(arguments) != 2 or arguments[0] not in _WORK:
+        sys.stderr.write(f"usage: {'|'.join(_WORK)} HOSTLIST, or reconcile\n")
+        return 2
+    what, host_list = arguments
+    return answer(what, host_list, *begin())
+
+
+def answer(what: str, host_list: str, settings: Settings, metadata: Metadata) -> int:
+    """Does what slurmctld asks for nodes of a host list, side by side for each scale set."""
+    _log.info("%s %s", what, host_list)
+    groups = commands.by_partition(commands.expand(host_list))
+    known = {name: nodes for name, nodes in groups.items() if name in settings.scale_sets}
+    for name in groups.keys() - known.keys():
+        _log.error("no scale set is called %s", name)
+
+    def one(name: str) -> bool:
+        try:
+            _WORK[what](Capacity(settings, metadata, name), known[name], settings)
+        except (Failure, commands.CommandFailed) as error:
+            _log.error("%s: %s", name, error)
+            return False
+        return True
+
+    with ThreadPoolExecutor(max_workers=8) as pool:
+        done = list(pool.map(one, known))
+    return 0 if all(done) and len(known) == len(groups) else 1
+
+
+def resume(capacity: Capacity, names: list[str], _: Settings) -> None:
+    """Has Azure make instances for the nodes that Slurm is going to use."""
+    capacity.grow(names)
+
+
+def suspend(capacity: Capacity, names: list[str], settings: Settings) -> None:
+    """Deletes the instances of nodes that nobody needs."""
+    unwanted = still_unwanted(settings, names)
+    try:
+        capacity.keep_out(unwanted)
+    except commands.CommandFailed as error:
+        _log.warning("%s", error)
+    capacity.release(unwanted)
+
+
+def resume_fail(capacity: Capacity, names: list[str], _: Settings) -> None:
+    """Nodes that did not come up in time are cloud again, and rest for a while."""
+    try:
+        capacity.give_up_on(names)
+    finally:
+        capacity.put_back(names)
+
+
+_WORK = {"resume": resume, "suspend": suspend, "resume-fail": resume_fail}
+
+
+def still_unwanted(settings: Settings, names: list[str]) -> list[str]:
+    """The nodes that Slurm has not asked for again in the meantime.
+
+    slurmctld may call for a node's end and for its start at once, and the two programs then
+    run side by side: what it says of the node itself is what holds.
+    """
+    try:
+        states = commands.states(settings)
+    except commands.CommandFailed as error:
+        _log.warning("%s; deleting as told", error)
+        return names
+    return [name for name in names if "POWERING_UP" not in states.get(name, ())]
+
+
+def reconcile_all(settings: Settings, metadata: Metadata) -> int:
+    """One round over all scale sets; 1 where one of them could not be dealt with."""
+    failed = False
+    with locked(settings, "reconcile"):
+        for name in settings.scale_sets:
+            try:
+                reconcile(settings, Capacity(settings, metadata, name), name)
+            except (Failure, commands.CommandFailed) as error:
+                _log.error("%s: %s", name, error)
+                failed = True
+    return int(failed)
+
+
+def reconcile(settings: Settings, capacity: Capacity, name: str) -> None:
+    """One round over one scale set."""
+    instances = capacity.instances()
+    with opened(settings, name) as registry:
+        gone = lost(instances, registry, among=list(registry.claims))
+        _mark_orphans(registry, instances, settings.orphan_after)
+        leaving = sorted(registry.leaving)
+        overdue = any(time.time() - since > _OVERDUE for since in registry.wanted.values())
+    commands.update_nodes(settings, gone, "power_down_force", "Azure: the instance is gone")
+    if overdue:
+        capacity.make_do("the instance was not made in time")
+    capacity.give_up_on_silent()
+    capacity.delete(leaving)
+    nodes = commands.nodes(settings)
+    states = {each: node.state for each, node in nodes.items()}
+    _remember_bad_hosts(settings, name, nodes)
+    hold = _look_after_hold(settings, name, states)
+    commands.update_nodes(settings, holds.releasable(settings, name, hold), "resume")
+    kept = [f"{name}-{number}" for number in range(settings.scale_sets[name].kept)]
+    commands.update_nodes(settings, _asleep(states, kept), "power_up")
+
+
+def _remember_bad_hosts(settings: Settings, name: str, nodes: Mapping[str, commands.Node]) -> None:
+    """Notes the hosts of nodes that the health check drained for their hardware."""
+    with opened(settings, name) as registry:
+        for node, claim in registry.claims.items():
+            found = nodes.get(node)
+            if found and found.has_bad_hardware:
+                if claim.host and claim.host not in registry.hosts:
+                    _log.warning("%s: host %s of %s: %s", name, claim.host, node, found.reason)
+                registry.fail_host(claim.host, found.reason)
+
+
+def _look_after_hold(settings: Settings, name: str, states: Mapping[str, frozenset[str]]) -> Hold:
+    """Notes which instances became nodes, and whether somebody opened the partition again."""
+    with opened(settings, name) as registry:
+        for node, claim in registry.claims.items():
+            if not claim.joined and states.get(node, _NOT_THERE).isdisjoint(_NOT_THERE):
+                claim.joined = True
+                registry.hold.joined()
+        if holds.reopened(settings, name, registry.hold):
+            _log.info("%s: the partition was opened again", name)
+            registry.hold.open()
+        return registry.hold
+
+
+def _asleep(states: Mapping[str, frozenset[str]], names: list[str]) -> list[str]:
+    """Picks the nodes that are in the cloud and not on their way, nor out of use."""
+    return [
+        name
+        for name in names
+        if "POWERED_DOWN" in states.get(name, ())
+        and not states[name] & {"POWERING_UP", "POWER_UP", "POWERING_DOWN", "DOWN", "DRAIN"}
+    ]
+
+
+def _mark_orphans(registry: NodeRegistry, instances: list[Instance], after: float) -> None:
+    """Instances that were there for long and have no name go, except those that are wanted."""
+    now, candidates = time.time(), nameless(instances, registry)
+    registry.see([each.id for each in candidates])
+    old = [each for each in candidates if now - registry.unnamed[each.id] >= after]
+    old.sort(key=lambda each: (not each.failed, registry.unnamed[each.id]))
+    for each in old[: max(0, len(candidates) - len(registry.wanted))]:
+        _log.warning("nobody needs instance %s", each.id)
+        registry.dismiss(each.id)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

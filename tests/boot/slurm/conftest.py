@@ -1,0 +1,407 @@
+"""Shared by the tests of Slurm: Azure on a loopback port, stand-ins for Slurm's commands, munge."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import stat
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_core.slurm import install
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+SCALE_SET = (
+    "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/virtualMachineScaleSets/v"
+)
+
+
+@dataclass
+class Azure:
+    """One scale set, the metadata of one VM, one vault; `room` is how many instances it can make.
+
+    `faults` are answered once each, in order, to requests that start with their first item:
+    ("PATCH /subscriptions", 429, {"Retry-After": "0"}); `message` among the headers is the
+    error's. Operations end with the error `ends_with`, if there is one, and go on while `hold`
+    is set.
+    """
+
+    url: str = ""
+    capacity: int = 0
+    room: int = 100
+    broken: int = 0
+    instances: dict[str, str] = field(default_factory=dict)
+    faults: list[tuple[str, int, dict[str, str]]] = field(default_factory=list)
+    operations: dict[str, dict[str, Any]] = field(default_factory=dict)
+    readable: bool = True
+    ends_with: str = ""
+    hold: threading.Event = field(default_factory=threading.Event)
+    secret: str | None = None
+    events: list[dict[str, Any]] = field(default_factory=list)
+    acknowledged: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+    on_start: Callable[[str], None] | None = None
+    on_delete: Callable[[str], None] | None = None
+    number: int = 0
+    lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def evict(self, instance: str) -> None:
+        """Takes an instance away; the capacity stays what it was asked to be."""
+        with self.lock:
+            del self.instances[instance]
+
+    def change(self, capacity: int) -> dict[str, Any]:
+        """What a PATCH of the capacity starts: its operation."""
+        with self.lock:
+            made = []
+            wanted, self.capacity = capacity - len(self.instances), capacity
+            for _ in range(max(0, wanted)):
+                if len(self.instances) >= self.room:
+                    break
+                made.append(self._make())
+            error = None if len(self.instances) >= capacity else "AllocationFailed"
+            error = self.ends_with or error
+        for instance in made:
+            if self.on_start and self.instances[instance] != "Failed":
+                self.on_start(instance)
+        return self._operation(error)
+
+    def delete(self, ids: list[str]) -> dict[str, Any]:
+        """What a delete action starts: its operation."""
+        with self.lock:
+            for instance in ids:
+                del self.instances[instance]
+                self.capacity -= 1
+        for instance in ids:
+            if self.on_delete:
+                self.on_delete(instance)
+        return self._operation(None)
+
+    def _make(self) -> str:
+        instance = str(self.number)
+        self.number += 1
+        self.instances[instance] = "Failed" if self.broken else "Succeeded"
+        self.broken = max(0, self.broken - 1)
+        return instance
+
+    def _operation(self, error: str | None) -> dict[str, Any]:
+        inner = {"code": error, "message": "no room\nfor it"}
+        name = f"op{len(self.operations)}"
+        self.operations[name] = (
+            {"status": "Failed", "error": {"code": "VMFailure", "details": [inner]}}
+            if error
+            else {"status": "Succeeded"}
+        )
+        return {"name": name}
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    asks = "7"
+    azure: Azure
+
+    def _handle(self) -> None:
+        length = int(self.headers.get("Content-Length") or 0)
+        body = json.loads(self.rfile.read(length)) if length else {}
+        asks = re.match(r"/as/(\d+)", self.path)
+        self.asks, self.path = (asks[1] if asks else "7"), self.path[asks.end() if asks else 0 :]
+        line = f"{self.command} {self.path}"
+        azure = self.azure
+        azure.requests.append(line)
+        for index, (start, status, headers) in enumerate(azure.faults):
+            if line.startswith(start):
+                del azure.faults[index]
+                message = headers.pop("message", "a fault")
+                self._answer(status, {"error": {"code": "Fault", "message": message}}, headers)
+                return
+        wants_token = not self.path.startswith("/metadata")
+        if wants_token and self.headers.get("Authorization") != "Bearer token":
+            self._answer(401, {"error": {"code": "InvalidAuthenticationToken"}})
+            return
+        if not wants_token and self.headers.get("Metadata") != "true":
+            self._answer(400, {"error": "Bad request"})
+            return
+        self._answer(*self._result(body))
+
+    do_GET = do_PATCH = do_POST = do_PUT = _handle  # noqa: N815
+
+    def _result(self, body: dict[str, Any]) -> tuple[int, Any, dict[str, str]]:
+        azure, path = self.azure, self.path.partition("?")[0]
+        busy = azure.hold.is_set()
+        match self.command, path.removeprefix(SCALE_SET):
+            case "GET", "":
+                sku = {"name": "Standard_HB176rs_v4", "tier": "Standard"}
+                state = "Updating" if busy else "Succeeded"
+                with azure.lock:
+                    sku_now = {**sku, "capacity": azure.capacity}
+                return 200, {"sku": sku_now, "properties": {"provisioningState": state}}, {}
+            case "GET", "/virtualMachines":
+                return 200, self._page(), {}
+            case "PATCH", "":
+                return self._started(azure.change(body["sku"]["capacity"]))
+            case "POST", "/delete":
+                if set(body["instanceIds"]) - set(azure.instances):
+                    return 404, {"error": {"code": "NotFound", "message": "no such"}}, {}
+                return self._started(azure.delete(body["instanceIds"]))
+        if found := re.fullmatch(r"/operations/(\w+)", path):
+            if not azure.readable:
+                return 403, {"error": {"code": "AuthorizationFailed", "message": "no"}}, {}
+            return 200, {"status": "InProgress"} if busy else azure.operations[found[1]], {}
+        return self._others(path, body)
+
+    def _others(self, path: str, body: dict[str, Any]) -> tuple[int, Any, dict[str, str]]:
+        azure = self.azure
+        match self.command, path:
+            case "GET", "/metadata/identity/oauth2/token":
+                until = str(int(time.time()) + 3600)
+                return 200, {"access_token": "token", "expires_on": until}, {}
+            case "GET", "/metadata/instance/compute":
+                return self._instance()
+            case "GET", "/metadata/scheduledevents":
+                return 200, {"DocumentIncarnation": 1, "Events": azure.events}, {}
+            case "POST", "/metadata/scheduledevents":
+                azure.acknowledged += [each["EventId"] for each in body["StartRequests"]]
+                return 200, {}, {}
+            case "PUT", "/secrets/munge-key":
+                azure.secret = body["value"]
+                return 200, {"value": azure.secret}, {}
+            case "GET", "/secrets/munge-key":
+                if azure.secret is None:
+                    return 404, {"error": {"code": "SecretNotFound", "message": "none"}}, {}
+                return 200, {"value": azure.secret}, {}
+        return 404, {"error": {"code": "NoSuchPath", "message": path}}, {}
+
+    def _instance(self) -> tuple[int, Any, dict[str, str]]:
+        """Who asks: the test's VM, or the instance in whose name `/as/NUMBER` stands before."""
+        number = self.asks
+        body = {
+            "name": f"v_{number}",
+            "vmId": f"AAAA-{number}",
+            "resourceId": f"{SCALE_SET}/virtualMachines/{number}",
+        }
+        return 200, body, {}
+
+    def _page(self) -> dict[str, Any]:
+        """Two instances at a time, as Azure gives long lists in pages."""
+        azure = self.azure
+        start = int(self.path.partition("after=")[2] or 0)
+        with azure.lock:
+            rows = list(azure.instances.items())
+        value = [
+            {"instanceId": id, "properties": {"vmId": f"VM-{id}", "provisioningState": state}}
+            for id, state in rows[start : start + 2]  # noqa: A001
+        ]
+        page: dict[str, Any] = {"value": value}
+        if start + 2 < len(rows):
+            page["nextLink"] = f"{azure.url}{SCALE_SET}/virtualMachines?after={start + 2}"
+        return page
+
+    def _started(self, operation: dict[str, Any]) -> tuple[int, Any, dict[str, str]]:
+        return 202, {}, {"Azure-AsyncOperation": f"{self.azure.url}/operations/{operation['name']}"}
+
+    def _answer(self, status: int, body: Any, headers: dict[str, str] | None = None) -> None:
+        data = json.dumps(body).encode()
+        self.send_response(status)
+        for name, value in {**(headers or {}), "Content-Length": str(len(data))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        """Says nothing."""
+
+
+@pytest.fixture
+def azure() -> Iterator[Azure]:
+    """Azure, as far as the programs see it."""
+    azure = Azure()
+    handler = type("Handler", (_Handler,), {"azure": azure})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.daemon_threads = True
+    azure.url = f"http://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    yield azure
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@dataclass
+class Lab:
+    """The programs as a VM has them, with their settings; `slurm` keeps what Slurm was told."""
+
+    folder: Path
+    azure: Azure
+    programs: dict[str, Path]
+    variables: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def told(self) -> list[str]:
+        """The commands of Slurm that were run, without those that only look."""
+        log = self.folder / "told"
+        lines = log.read_text().splitlines() if log.exists() else []
+        return [line for line in lines if " show " not in line]
+
+    def states(self, **states: str) -> None:
+        """What scontrol says of nodes; underscores in a name are hyphens."""
+        (self.folder / "nodes").write_text(
+            "".join(
+                f"NodeName={name.replace('_', '-')} Arch=x86_64 State={state} Weight=1\n"
+                for name, state in states.items()
+            )
+        )
+
+    def partition(self, state: str) -> None:
+        """What scontrol says of the partition."""
+        (self.folder / "partition").write_text(f"PartitionName=nd AllowGroups=ALL State={state}\n")
+
+    def run(self, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Runs one of slurmctld's programs, or a module of the package, as a process."""
+        path = self.programs.get(program)
+        module = f"fairway_boot.slurm.{program}"
+        command = [str(path)] if path else [sys.executable, "-B", "-m", module]
+        return subprocess.run(
+            [*command, *arguments],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+            env=self.environment,
+        )
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """By which a module finds the package and its settings."""
+        return {
+            **os.environ,
+            **self.variables,
+            "FAIRWAY_SLURM_SETTINGS": str(self.folder / "settings.json"),
+            "PYTHONPATH": str(self.folder / "lib"),
+        }
+
+    def set(self, **values: Any) -> None:
+        """Changes settings."""
+        file = self.folder / "settings.json"
+        file.write_text(json.dumps({**json.loads(file.read_text()), **values}))
+
+    def registry(self) -> dict[str, Any]:
+        """What the scheduler remembers of the nodes."""
+        found: dict[str, Any] = json.loads((self.folder / "state" / "nd.json").read_text())
+        return found
+
+    @property
+    def log(self) -> str:
+        """What the programs said."""
+        file = self.folder / "log"
+        return file.read_text() if file.exists() else ""
+
+
+_COMMAND = """#!/bin/sh
+echo "$(basename "$0") $*" >>{folder}/told
+case "$(basename "$0") $*" in
+*"show node"*) cat {folder}/nodes ;;
+*"show partition"*) cat {folder}/partition ;;
+squeue*)
+    cat {folder}/jobs 2>/dev/null
+    [ ! -e {folder}/jobs.next ] || mv {folder}/jobs.next {folder}/jobs
+    ;;
+esac
+if [ -e {folder}/refuse ] && grep -qxF "$(basename "$0") $1" {folder}/refuse; then exit 1; fi
+"""
+
+
+@pytest.fixture
+def lab(tmp_path: Path, azure: Azure) -> Lab:
+    """The programs in a folder, with commands that write down how they are called."""
+    settings = tmp_path / "settings.json"
+    programs = install(tmp_path / "lib", settings=str(settings), python=sys.executable)
+    commands = tmp_path / "bin"
+    commands.mkdir()
+    for name in ("scontrol", "squeue"):
+        file = commands / name
+        file.write_text(_COMMAND.format(folder=tmp_path))
+        file.chmod(file.stat().st_mode | stat.S_IXUSR)
+    (tmp_path / "nodes").write_text("")
+    settings.write_text(
+        json.dumps(
+            {
+                "scale_sets": {"nd": {"id": SCALE_SET}},
+                "state": str(tmp_path / "state"),
+                "arm": azure.url,
+                "metadata": azure.url,
+                "vault": azure.url,
+                "bin": str(commands),
+                "log": str(tmp_path / "log"),
+                "poll": 0.01,
+                "patience": 10,
+                "user": "root",
+            }
+        )
+    )
+    return Lab(tmp_path, azure, programs)
+
+
+SLURM_TOOLS = ("slurmctld", "slurmd", "scontrol", "sbatch", "munged", "munge")
+
+
+@pytest.fixture
+def real_slurm() -> None:
+    """Slurm and munge themselves; without them the test is skipped."""
+    missing = [name for name in SLURM_TOOLS if shutil.which(name) is None]
+    if not missing and os.geteuid() != 0:
+        pytest.skip("slurmctld and slurmd are started as root here")
+    if missing:
+        pytest.skip(
+            f"{missing[0]} is missing: apt-get install -y slurmctld slurmd slurm-client munge"
+        )
+
+
+@pytest.fixture
+def munge(real_slurm: None) -> Iterator[Path]:
+    """The socket of a munged of the test's own, which every user of the machine reaches."""
+    with TemporaryDirectory(prefix="fairway-munge-") as folder:
+        Path(folder).chmod(0o755)
+        yield from _munged(Path(folder))
+
+
+def _munged(folder: Path) -> Iterator[Path]:
+    key = folder / "key"
+    key.write_bytes(os.urandom(64))
+    key.chmod(0o400)
+    socket = folder / "socket"
+    process = subprocess.Popen(
+        [
+            "munged",
+            "--foreground",
+            "--force",
+            f"--socket={socket}",
+            f"--key-file={key}",
+            f"--pid-file={folder / 'pid'}",
+            f"--log-file={folder / 'log'}",
+            f"--seed-file={folder / 'seed'}",
+        ],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    command = ["munge", f"--socket={socket}", "--no-input"]
+    deadline = time.monotonic() + 300
+    while subprocess.run(command, capture_output=True, check=False).returncode:
+        assert time.monotonic() < deadline, "munged does not start"
+        time.sleep(0.05)
+    yield socket
+    process.terminate()
+    process.wait(timeout=300)

@@ -1,0 +1,188 @@
+"""Secrets of the environment's vault for people's jobs on Slurm: each for whom it names."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shutil
+import socket
+import struct
+import subprocess
+import threading
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fairway_agent import job_secrets
+from fairway_boot.faults import Fault
+from fairway_boot.http import Failure
+from fairway_boot.keyvault import KeyVault, Secret
+from fairway_boot.slurm import people
+from fairway_boot.slurm.people import Refused, secret_for, secret_server
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PEOPLE = {30_001: "ada", 30_002: "bob"}
+SECRETS = {
+    "hers": Secret("for ada's eyes", {"fairway-users": "ada"}),
+    "both": Secret("for two", {"fairway-users": "ada, bob"}),
+    "all": Secret("for everybody", {"fairway-users": "*"}),
+    "none": Secret("for nobody", {}),
+    "like": Secret("for adam", {"fairway-users": "adam,*bob"}),
+    "long": Secret("\x01" * 25_000, {"fairway-users": "*"}),
+}
+
+
+class FakeVault(KeyVault):
+    """A vault that holds these."""
+
+    def __init__(self) -> None:
+        super().__init__("https://lab.vault.azure.net", metadata=None)  # type: ignore[arg-type]
+
+    def look(self, name: str) -> Secret:
+        if name not in SECRETS:
+            raise Failure(404, "SecretNotFound", f"{name} is not there")
+        return SECRETS[name]
+
+
+@pytest.mark.parametrize(
+    ("person", "allowed"), [("ada", ["hers", "both", "all"]), ("bob", ["both", "all"])]
+)
+def test_each_is_for_those_whom_it_names(person: str, allowed: list[str]) -> None:
+    vault = FakeVault()
+    for name in ("hers", "both", "all", "none", "like"):
+        if name in allowed:
+            assert secret_for(person, name, vault) == SECRETS[name].value
+            continue
+        with pytest.raises(Refused, match=f"it is not for {person}: its tag `fairway-users`"):
+            secret_for(person, name, vault)
+
+
+@pytest.mark.parametrize("name", ["", "../munge-key", "a/b", "a?x=1", "a b", "x" * 128, "é"])
+def test_only_names_of_secrets_are_asked_for(name: str) -> None:
+    with pytest.raises(Refused, match="not the name of a secret"):
+        secret_for("ada", name, FakeVault())
+
+
+@pytest.fixture
+def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The service, to which this process is the user `uid`."""
+    path = tmp_path / "socket"
+    with secret_server(path, FakeVault(), lambda uid: PEOPLE[uid]) as found:
+        thread = threading.Thread(target=found.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        monkeypatch.setattr(job_secrets, "_SERVICE", path)
+        yield path
+        found.shutdown()
+        thread.join()
+
+
+def _be(monkeypatch: pytest.MonkeyPatch, uid: int) -> None:
+    """Makes the kernel's answer, and this process's own, that of another user."""
+    monkeypatch.setattr(os, "getuid", lambda: uid)
+    packed = struct.pack("3i", os.getpid(), uid, uid)
+    monkeypatch.setattr(people, "_credentials", lambda _: packed)
+
+
+def test_a_job_gets_what_is_its_persons(service: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _be(monkeypatch, 30_001)
+    sources = {"A": "keyvault:hers", "B": "keyvault:both", "C": "keyvault:long"}
+    found = job_secrets.values(sources, "https://lab.vault.azure.net/")
+    assert found == {"A": "for ada's eyes", "B": "for two", "C": "\x01" * 25_000}
+
+
+@pytest.mark.parametrize(
+    ("uid", "name", "said"),
+    [
+        (30_002, "hers", "it is not for bob"),
+        (30_001, "none", "it is not for ada"),
+        (30_001, "missing", "missing is not there"),
+        (30_009, "all", "30009"),
+    ],
+)
+def test_a_job_of_somebody_else_gets_none_and_says_why(
+    service: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    uid: int,
+    name: str,
+    said: str,
+) -> None:
+    _be(monkeypatch, uid)
+    caplog.set_level(logging.INFO)
+    with pytest.raises(Fault, match=f"the secret {name} in https://lab") as fault:
+        job_secrets.values({"A": f"keyvault:{name}"}, "https://lab.vault.azure.net/")
+    assert said in str(fault.value)
+    told = caplog.text + str(fault.value)
+    assert not any(secret.value in told for secret in SECRETS.values())
+
+
+_ASK = """
+import socket, sys
+with socket.socket(socket.AF_UNIX) as service:
+    service.connect(sys.argv[1])
+    service.sendall(b"hers\\n")
+    print(service.makefile().readline(), end="")
+"""
+
+
+def test_the_kernel_says_who_asks() -> None:
+    """And nobody else: there is nothing in a question but a name."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can be somebody else")
+    python = shutil.which("python3", path="/usr/bin:/usr/local/bin")
+    assert python, "one that everybody may run"
+    with TemporaryDirectory(prefix="fairway-secrets-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        with secret_server(folder / "socket", FakeVault(), PEOPLE.__getitem__) as found:
+            thread = threading.Thread(target=found.serve_forever, kwargs={"poll_interval": 0.02})
+            thread.start()
+            words = [python, "-I", "-S", "-c", _ASK, str(folder / "socket")]
+            said = {
+                uid: json.loads(
+                    subprocess.run(
+                        words, user=uid, group=uid, capture_output=True, check=True, cwd="/"
+                    ).stdout
+                )
+                for uid in PEOPLE
+            }
+            found.shutdown()
+            thread.join()
+    assert said[30_001] == {"value": "for ada's eyes"}
+    assert set(said[30_002]) == {"error"}
+
+
+def test_who_may_ask_azure_asks_azure(service: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The login user, and root."""
+    monkeypatch.setattr(os, "getuid", lambda: 1000)
+    monkeypatch.setattr(KeyVault, "read", lambda _, name: f"{name} of the vault")
+    assert job_secrets.values({"A": "keyvault:none"}, "https://v") == {"A": "none of the vault"}
+
+
+@pytest.mark.parametrize("answer", [b"", b"{", b"[]\n", b'{"value": 1}\n', b'{"error": 1}\n'])
+def test_what_is_no_answer_is_no_value(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: bytes
+) -> None:
+    path = tmp_path / "socket"
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(path))
+        listening.listen()
+
+        def serve() -> None:
+            connection, _ = listening.accept()
+            with connection:
+                connection.recv(100)
+                connection.sendall(answer)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        monkeypatch.setattr(job_secrets, "_SERVICE", path)
+        monkeypatch.setattr(os, "getuid", lambda: 30_001)
+        with pytest.raises(Fault, match="the secret all in https://v cannot be read"):
+            job_secrets.values({"A": "keyvault:all"}, "https://v")
+        thread.join()

@@ -1,0 +1,307 @@
+"""Nodes that are held, drained, renamed and reconciled with what Azure has."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_boot.slurm.node_registry import Claim, opened
+from fairway_boot.slurm.settings import load
+
+if TYPE_CHECKING:
+    Azure = Any
+    Lab = Any
+
+GONE = "state=power_down_force reason=Azure: the instance is gone"
+
+
+def _claimed(lab: Lab, *names: str) -> None:
+    """Lets each instance that has no name yet be one of these nodes."""
+    with opened(load(str(lab.folder / "settings.json")), "nd") as registry:
+        taken = {claim.instance for claim in registry.claims.values()}
+        free = [each for each in lab.azure.instances if each not in taken]
+        for name, instance in zip(names, free, strict=True):
+            registry.wanted.pop(name, None)
+            registry.claims[name] = Claim(instance, f"vm-{instance}")
+
+
+MINE = " Reason=keep out [ann@2026-01-01T10:00:00]"
+OURS = " Reason=Azure: no room [slurm@2026-01-01T10:00:00]"
+SLURMS = " Reason=Not responding [slurm@2026-01-01T10:00:00]"
+
+
+class TestHold:
+    """Nodes that cannot be had are not asked for every few minutes."""
+
+    @pytest.fixture
+    def short(self, lab: Lab, azure: Azure) -> Lab:
+        """Azure had room for one of two nodes; nd-2 and nd-3 are not there either."""
+        azure.room = 1
+        lab.states(
+            nd_0="MIXED+CLOUD+POWERING_UP",
+            nd_1="MIXED+CLOUD+POWERING_UP",
+            nd_2="IDLE+CLOUD+POWERED_DOWN",
+            nd_3="IDLE+CLOUD+DRAIN+POWERED_DOWN" + MINE,
+        )
+        lab.run("resume", "nd-[0-1]")
+        return lab
+
+    def test_nodes_that_sleep_are_down_until_it_is_over(self, short: Lab) -> None:
+        refused, down = short.told
+        assert refused.startswith("scontrol update nodename=nd-1 state=power_down_force reason=")
+        assert down.startswith(
+            "scontrol update nodename=nd-2 state=down reason=Azure: nodes missing: 1"
+        )
+        assert "next try " in down
+
+    def test_the_node_that_could_not_be_had_is_down_as_soon_as_slurm_lets_it_go(
+        self, short: Lab
+    ) -> None:
+        """slurmctld forgets that a node is down when it calls SuspendProgram for it."""
+        short.states(nd_1="IDLE+CLOUD+POWERING_DOWN" + OURS, nd_2="DOWN+CLOUD+POWERED_DOWN" + OURS)
+        short.run("suspend", "nd-1")
+        assert short.told[2].startswith("scontrol update nodename=nd-1 state=down reason=Azure: ")
+
+    def test_reconcile_ends_it_when_its_time_is_over_and_no_sooner(self, short: Lab) -> None:
+        short.states(
+            nd_1="DOWN+CLOUD+POWERED_DOWN" + OURS,
+            nd_2="DOWN+CLOUD+POWERED_DOWN" + SLURMS,
+            nd_3="IDLE+CLOUD+DRAIN+POWERED_DOWN" + MINE,
+        )
+        assert short.run("power", "reconcile").returncode == 0
+        assert len(short.told) == 2
+        with opened(load(str(short.folder / "settings.json")), "nd") as registry:
+            registry.hold.until = 0
+        short.run("power", "reconcile")
+        assert short.told[2:] == ["scontrol update nodename=nd-1,nd-2 state=resume"]
+
+    def test_each_round_waits_for_twice_as_long_until_azure_has_room(
+        self, lab: Lab, azure: Azure
+    ) -> None:
+        waits = []
+        for room in (0, 0, 1, 0):
+            azure.room = room
+            started = time.time()
+            lab.run("resume", f"nd-{len(waits)}")
+            waits.append(lab.registry()["hold"]["until"] - started)
+        assert 0 < waits[0] < 0.75 * waits[1]
+        assert lab.registry()["hold"]["shortages"] == 1
+
+    def test_instances_that_boot_do_not_end_the_row_of_shortages(
+        self, short: Lab, azure: Azure
+    ) -> None:
+        self._age(short, wanted=True)
+        assert short.run("power", "reconcile").returncode == 0
+        assert short.registry()["hold"]["shortages"] == 1
+        assert len(azure.instances) == 1
+
+    @staticmethod
+    def _age(lab: Lab, *, wanted: bool = False, unnamed: bool = False) -> None:
+        """Lets half an hour pass for nodes that are wanted, or instances without a name."""
+        with opened(load(str(lab.folder / "settings.json")), "nd") as registry:
+            for times in (*((registry.wanted,) * wanted), *((registry.unnamed,) * unnamed)):
+                times.update(dict.fromkeys(times, time.time() - 1800))
+
+    def test_instances_that_never_say_a_word_go_before_slurm_gives_their_nodes_up(
+        self, lab: Lab, azure: Azure
+    ) -> None:
+        lab.states(nd_0="MIXED+CLOUD+POWERING_UP", nd_1="IDLE+CLOUD+POWERED_DOWN")
+        lab.run("resume", "nd-0")
+        lab.run("power", "reconcile")
+        self._age(lab, unnamed=True)
+        lab.run("power", "reconcile")
+        assert (len(azure.instances), lab.told) == (1, []), "it was hardly asked for"
+        self._age(lab, wanted=True)
+        assert lab.run("power", "reconcile").returncode == 0
+        gone, rest = lab.told
+        assert gone.startswith(
+            "scontrol update nodename=nd-0 state=power_down_force reason=fairway"
+        )
+        assert rest.startswith("scontrol update nodename=nd-1 state=down reason=fairway: instances")
+        assert azure.instances == {}
+        assert lab.registry()["hold"]["misses"] == 1
+
+    def test_an_instance_that_lacks_something_goes_at_once_and_others_stay(
+        self, lab: Lab, azure: Azure
+    ) -> None:
+        lab.run("resume", "nd-[0-2]")
+        with opened(load(str(lab.folder / "settings.json")), "nd") as registry:
+            registry.troubles["1"] = "slurmd not installed"
+        assert lab.run("power", "reconcile").returncode == 0
+        assert sorted(azure.instances) == ["0", "2"]
+        assert "nodename=nd-0 state=power_down_force" in lab.told[0]
+        assert "never joined: 1 (slurmd not installed), round 1 of 3" in lab.told[0]
+        assert sorted(lab.registry()["wanted"]) == ["nd-1", "nd-2"]
+
+    def test_after_three_rounds_of_nodes_that_never_join_the_partition_is_down(
+        self, lab: Lab, azure: Azure
+    ) -> None:
+        lab.states(
+            nd_0="DOWN+CLOUD+POWERED_DOWN Reason=ResumeTimeout reached [slurm@now]",
+            nd_1="IDLE+CLOUD+POWERED_DOWN",
+        )
+        for _ in range(3):
+            lab.run("resume", "nd-0")
+            _claimed(lab, "nd-0")
+            assert "partitionname=nd" not in " ".join(lab.told)
+            assert lab.run("resume-fail", "nd-0").returncode == 0
+        assert azure.instances == {}
+        assert lab.told[0].startswith("scontrol update nodename=nd-0 state=down reason=fairway: ")
+        assert lab.told[-1] == "scontrol update partitionname=nd state=down"
+        assert "never joined: 1, round 3 of 3: the partition is down" in lab.told[-2]
+
+    def test_a_partition_that_is_down_stays_so_until_somebody_opens_it(self, lab: Lab) -> None:
+        with opened(load(str(lab.folder / "settings.json")), "nd") as registry:
+            registry.hold.misses, registry.hold.closed = 3, True
+        lab.states(nd_0="DOWN+CLOUD+POWERED_DOWN Reason=fairway: 1 instances [slurm@now]")
+        lab.partition("DOWN")
+        lab.run("power", "reconcile")
+        assert lab.told == []
+        lab.partition("UP")
+        lab.run("power", "reconcile")
+        assert lab.told == ["scontrol update nodename=nd-0 state=resume"]
+        assert lab.registry()["hold"]["misses"] == 0
+
+    def test_a_node_that_joins_ends_the_row(self, lab: Lab) -> None:
+        lab.run("resume", "nd-[0-1]")
+        _claimed(lab, "nd-0", "nd-1")
+        lab.run("resume-fail", "nd-1")
+        assert lab.registry()["hold"]["misses"] == 1
+        lab.states(nd_0="MIXED+CLOUD+NOT_RESPONDING+POWERING_UP")
+        lab.run("power", "reconcile")
+        assert lab.registry()["hold"]["misses"] == 1
+        lab.states(nd_0="ALLOCATED+CLOUD")
+        lab.run("power", "reconcile")
+        assert lab.registry()["hold"]["misses"] == 0
+
+
+class TestDrain:
+    """What a person takes out of use stays out of use."""
+
+    def test_a_node_that_a_person_drained_while_it_slept_stays_drained(self, lab: Lab) -> None:
+        lab.states(
+            nd_0="IDLE+CLOUD+DRAIN+POWERED_DOWN" + MINE,
+            nd_1="IDLE+CLOUD+DRAIN+POWERED_DOWN Reason=fairway: 7 of 8 GPUs [root@now]",
+            nd_2="DOWN+CLOUD+POWERED_DOWN" + SLURMS,
+            nd_3="DOWN+CLOUD+POWERED_DOWN Reason=new words [slurm@now]",
+        )
+        lab.set(user="slurm")
+        lab.run("power", "reconcile")
+        assert lab.told == ["scontrol update nodename=nd-1,nd-2,nd-3 state=resume"]
+
+    def test_a_node_that_a_person_drained_is_drained_when_it_was_deleted(self, lab: Lab) -> None:
+        """slurmctld clears the flag when it lets a node go, and keeps the reason."""
+        lab.states(
+            nd_0="IDLE+CLOUD+POWERING_DOWN" + MINE,
+            nd_1="IDLE+CLOUD+POWERING_DOWN" + OURS,
+            nd_2="IDLE+CLOUD+POWERING_DOWN",
+        )
+        lab.run("suspend", "nd-[0-2]")
+        assert lab.told == ["scontrol update nodename=nd-0 state=drain reason=keep out"]
+
+
+class TestHosts:
+    """Physical hosts whose hardware failed."""
+
+    @pytest.mark.parametrize(
+        ("reason", "remembered"),
+        [
+            ("fairway: hardware: XID 79 on 0001:00:00", True),
+            ("fairway: hardware: 7 of 8 InfiniBand adapters are up", True),
+            ("fairway: /data/GPU is not mounted", False),
+            ("by hand", False),
+        ],
+    )
+    def test_that_of_a_node_that_was_drained_for_its_hardware_is_remembered(
+        self, lab: Lab, azure: Azure, reason: str, remembered: bool
+    ) -> None:
+        azure.change(1)
+        _claimed(lab, "nd-0")
+        settings = load(str(lab.folder / "settings.json"))
+        with opened(settings, "nd") as registry:
+            registry.claims["nd-0"].host = "DSM01XYZ"
+        lab.states(nd_0=f"IDLE+CLOUD+DRAIN Reason={reason} [root@2026-11-21T05:00:00]")
+        lab.run("power", "reconcile")
+        with opened(settings, "nd") as registry:
+            assert ("DSM01XYZ" in registry.hosts) is remembered
+
+
+class TestReconcile:
+    """What was lost, left over, or is to stay."""
+
+    def test_a_node_whose_instance_was_taken_away_is_cloud_again(
+        self, lab: Lab, azure: Azure
+    ) -> None:
+        lab.run("resume", "nd-[0-1]")
+        _claimed(lab, "nd-0", "nd-1")
+        azure.evict("1")
+        assert lab.run("power", "reconcile").returncode == 0
+        assert lab.told == [
+            f"scontrol update nodename=nd-1 {GONE}",
+        ]
+        assert list(lab.registry()["claims"]) == ["nd-0"]
+        lab.run("power", "reconcile")
+        assert len(lab.told) == 1, "told once"
+
+    def test_an_instance_that_nobody_needs_goes_after_a_while(self, lab: Lab, azure: Azure) -> None:
+        azure.change(2)
+        lab.run("power", "reconcile")
+        assert len(azure.instances) == 2
+        lab.set(orphan_after=0)
+        lab.run("power", "reconcile")
+        assert azure.instances == {}
+
+    def test_an_instance_that_boots_for_a_wanted_node_stays(self, lab: Lab, azure: Azure) -> None:
+        lab.set(orphan_after=0)
+        lab.run("resume", "nd-0")
+        azure.change(2)
+        lab.run("power", "reconcile")
+        assert len(azure.instances) == 1
+
+    def test_nodes_that_are_to_stay_are_started(self, lab: Lab) -> None:
+        lab.set(scale_sets={"nd": {"id": _id(lab), "kept": 3}})
+        lab.states(
+            nd_0="IDLE+CLOUD+POWERED_DOWN",
+            nd_1="IDLE+CLOUD",
+            nd_2="MIXED+CLOUD+POWERING_UP+POWERED_DOWN",
+            nd_3="IDLE+CLOUD+POWERED_DOWN",
+        )
+        lab.run("power", "reconcile")
+        assert lab.told == ["scontrol update nodename=nd-0 state=power_up"]
+
+    def test_a_node_that_is_gone_is_neither_down_nor_drained(self, lab: Lab) -> None:
+        lab.states(
+            nd_0="DOWN+CLOUD+POWERED_DOWN",
+            nd_1="IDLE+CLOUD+DRAIN+POWERED_DOWN",
+            nd_2="IDLE+CLOUD+DRAIN",
+            other_0="DOWN+CLOUD+POWERED_DOWN",
+        )
+        lab.run("power", "reconcile")
+        assert lab.told == ["scontrol update nodename=nd-0,nd-1 state=resume"]
+
+    def test_what_a_program_left_undone_that_was_cut_off(self, lab: Lab, azure: Azure) -> None:
+        lab.run("resume", "nd-0")
+        _claimed(lab, "nd-0")
+        with opened(load(str(lab.folder / "settings.json")), "nd") as registry:
+            registry.release(["nd-0"])
+            registry.wanted["nd-1"] = time.time() - 1000
+        assert lab.run("power", "reconcile").returncode == 0
+        assert azure.instances == {}
+        assert lab.told[0].startswith("scontrol update nodename=nd-1 state=power_down_force")
+
+    def test_without_azure_it_says_so_and_the_next_minute_tries_again(
+        self, lab: Lab, azure: Azure
+    ) -> None:
+        azure.faults.append(("GET /subscriptions", 403, {}))
+        assert lab.run("power", "reconcile").returncode == 1
+        assert "Fault: a fault" in lab.log
+        assert lab.run("power", "reconcile").returncode == 0
+
+
+def _id(lab: Lab) -> str:
+    import json
+
+    settings = json.loads((lab.folder / "settings.json").read_text())
+    return str(settings["scale_sets"]["nd"]["id"])

@@ -1,0 +1,467 @@
+"""What makes an instance a node, with a real munge; and how a node leaves before its eviction."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+import socket
+import stat
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_boot.imds import Event, Machine
+from fairway_boot.slurm import eviction, munge, node
+from fairway_boot.slurm.claim_service import ClaimServer, claim
+from fairway_boot.slurm.node_registry import opened
+from fairway_boot.slurm.settings import Settings, load, metadata_service
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    Azure = Any
+    Lab = Any
+
+ME = Machine("v_7", "aaaa-7", "/subscriptions/s/…/virtualMachines/7")
+
+
+@pytest.fixture
+def settings(lab: Lab) -> Settings:
+    """As a program reads them; a test that changes some asks again."""
+    return load(str(lab.folder / "settings.json"))
+
+
+@pytest.fixture
+def service(lab: Lab, munge: Path) -> Iterator[Settings]:
+    """The scheduler's service, and the settings with which a node finds it."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    lab.set(
+        bin="",
+        munge_socket=str(munge),
+        claim_port=port,
+        partition="nd",
+        scheduler="127.0.0.1:6817",
+        name_file=str(lab.folder / "name"),
+        first_file=str(lab.folder / "first"),
+        munge_key=str(lab.folder / "munge.key"),
+        restart_munge=["touch", str(lab.folder / "munge-restarted")],
+        # The name is appended, as to hostnamectl.
+        set_host_name=["sh", "-c", 'echo "$1" >"$0"', str(lab.folder / "host")],
+        start=["touch", str(lab.folder / "slurmd-started")],
+    )
+    settings = load(str(lab.folder / "settings.json"))
+    server = ClaimServer(settings)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    yield settings
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def tell_host(lab: Lab, name: str) -> None:
+    """As Hyper-V tells a VM: records of a key and a value, filled up with zeros."""
+    pairs = {
+        "HostName": "x",
+        "PhysicalHostNameFullyQualified": f"{name}.net",
+        "PhysicalHostName": name,
+    }
+    records = [
+        k.encode().ljust(512, b"\0") + v.encode().ljust(2048, b"\0") for k, v in pairs.items()
+    ]
+    (lab.folder / "kvp").write_bytes(b"".join(records))
+    lab.set(key_values=str(lab.folder / "kvp"))
+
+
+class TestClaims:
+    """An instance asks the scheduler which node it is."""
+
+    def test_an_instance_gets_the_name_that_is_wanted_and_keeps_it(self, service: Settings) -> None:
+        assert node.ask_for_name(service, ME) is None
+        with opened(service, "nd") as registry:
+            registry.want(["nd-3", "nd-4"])
+        assert node.ask_for_name(service, ME) == "nd-3"
+        assert node.ask_for_name(service, ME) == "nd-3"
+        with opened(service, "nd") as registry:
+            assert registry.claims["nd-3"].instance == "7"
+            assert registry.claims["nd-3"].address == "127.0.0.1"
+            assert list(registry.wanted) == ["nd-4"]
+
+    def test_a_question_that_was_written_without_the_key_is_refused(
+        self, service: Settings
+    ) -> None:
+        with pytest.raises(munge.Refused, match="unmunge"):
+            claim(service, "MUNGE:AwQFAAB0ZXN0:", "10.0.0.9")
+
+    def test_a_question_that_was_heard_is_refused_when_it_comes_again(
+        self, service: Settings
+    ) -> None:
+        question = munge.encode(service, {"scale_set": "nd", "vm": "a", "id": "7"})
+        claim(service, question, "10.0.0.9")
+        with pytest.raises(munge.Refused, match=r"[Rr]eplay"):
+            claim(service, question, "10.0.0.9")
+
+    @pytest.mark.parametrize(
+        "question",
+        [
+            {"scale_set": "other", "vm": "a", "id": "7"},
+            {"scale_set": "nd", "vm": "", "id": "7"},
+            {"scale_set": "nd", "vm": "a", "id": "../7"},
+            {"scale_set": "nd", "vm": "a", "id": "\u00b2"},
+            {"scale_set": "nd", "vm": "a,host=other", "id": "7"},
+            {"scale_set": "nd", "vm": "a\n\x1b[2J", "id": "7"},
+            {},
+        ],
+    )
+    def test_what_is_no_instance_of_ours_is_refused(
+        self, service: Settings, question: dict[str, str]
+    ) -> None:
+        with pytest.raises(munge.Refused, match="no instance"):
+            claim(service, munge.encode(service, question), "10.0.0.9")
+
+    def test_what_an_instance_lacks_moves_no_cursor(self, service: Settings) -> None:
+        question = {"scale_set": "nd", "vm": "a", "id": "7", "trouble": "no\x1b[2J\nGPU"}
+        assert claim(service, munge.encode(service, question), "10.0.0.9") is None
+        with opened(service, "nd") as registry:
+            assert registry.troubles == {"7": "no?[2J GPU"}
+
+    def test_users_of_a_node_are_not_asked_for(self, service: Settings) -> None:
+        question = json.dumps({"scale_set": "nd", "vm": "a", "id": "7"})
+        done = subprocess.run(
+            ["setpriv", "--reuid=65534", "--clear-groups", "munge", "-S", service.munge_socket],
+            input=question,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        with pytest.raises(munge.Refused, match="not root"):
+            claim(service, done.stdout.strip(), "10.0.0.9")
+
+    def test_an_answer_of_somebody_without_the_key_is_not_taken(
+        self, service: Settings, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with opened(service, "nd") as registry:
+            registry.want(["nd-3"])
+        monkeypatch.setattr(
+            "fairway_boot.slurm.claim_service.munge.encode",
+            lambda _, message: json.dumps(message),
+        )
+        question = munge.encode(service, {"scale_set": "nd", "vm": "a", "id": "7"})
+        assert json.loads(question)["vm"] == "a", "the stand-in is in place on both sides"
+        assert node.ask_for_name(service, ME) is None
+
+    def test_nobody_there_is_no_name(self, lab: Lab, munge: Path) -> None:
+        lab.set(bin="", munge_socket=str(munge), claim_port=1, scheduler="127.0.0.1:6817")
+        assert node.ask_for_name(load(str(lab.folder / "settings.json")), ME) is None
+
+    def test_a_node_starts_with_key_and_name(
+        self, service: Settings, lab: Lab, azure: Azure
+    ) -> None:
+        azure.secret = base64.b64encode(b"k" * 128).decode()
+        with opened(service, "nd") as registry:
+            registry.want(["nd-0"])
+        done = lab.run("node")
+        assert done.returncode == 0, done.stderr
+        assert (lab.folder / "munge.key").read_bytes() == b"k" * 128
+        assert stat.S_IMODE((lab.folder / "munge.key").stat().st_mode) == 0o400
+        options = (lab.folder / "name").read_text()
+        assert options == 'SLURMD_OPTIONS="-N nd-0 --conf-server 127.0.0.1:6817"\n'
+        assert (lab.folder / "first").read_text() == 'SLURMD_FIRST="-b"\n'
+        assert (lab.folder / "host").read_text() == "nd-0\n"
+        for happened in ("munge-restarted", "slurmd-started"):
+            assert (lab.folder / happened).exists()
+        (lab.folder / "munge-restarted").unlink()
+        assert lab.run("node").returncode == 0
+        assert not (lab.folder / "munge-restarted").exists(), "the key is the same"
+
+    def test_a_node_waits_for_the_key_and_for_its_name(
+        self, service: Settings, lab: Lab, azure: Azure
+    ) -> None:
+        command = [sys.executable, "-B", "-m", "fairway_boot.slurm.node"]
+        process = subprocess.Popen(command, env=lab.environment)
+        try:
+            _until(lambda: "GET /secrets" in " ".join(azure.requests))
+            azure.secret = base64.b64encode(b"k" * 128).decode()
+            _until(lambda: "GET /metadata/instance" in " ".join(azure.requests))
+            assert process.poll() is None
+            assert not (lab.folder / "slurmd-started").exists()
+            with opened(service, "nd") as registry:
+                registry.want(["nd-0"])
+            assert process.wait(timeout=300) == 0
+        finally:
+            process.kill()
+        assert (lab.folder / "slurmd-started").exists()
+
+    def test_a_node_without_slurmd_tells_the_scheduler_which_tells_why_it_never_joined(
+        self, service: Settings, lab: Lab, azure: Azure
+    ) -> None:
+        azure.secret = base64.b64encode(b"k" * 128).decode()
+        commands = lab.folder / "commands"
+        commands.mkdir()
+        for name in ("munge", "munged", "unmunge"):
+            (commands / name).symlink_to(shutil.which(name) or "")
+        lab.set(bin=str(commands))
+        azure.change(1)
+        with opened(service, "nd") as registry:
+            registry.want(["nd-0"])
+            registry.see(["7"])
+        done = lab.run("node")
+        assert done.returncode == 1
+        why = "slurmd not installed: see /var/log/cloud-init-output.log"
+        assert why in lab.log
+        lab.set(bin=str(lab.folder / "bin"))
+        lab.run("resume-fail", "nd-0")
+        assert f"reason=fairway: instances that never joined: 1 ({why}), round 1" in lab.told[0]
+
+    def test_a_host_whose_hardware_failed_is_refused_to_the_next_instance_on_it(
+        self, service: Settings, lab: Lab, azure: Azure
+    ) -> None:
+        azure.secret = base64.b64encode(b"k" * 128).decode()
+        tell_host(lab, "DSM01XYZ")
+        lab.set(check=["sh", "-c", "echo 'hardware: 7 of 8 GPUs; '; exit 1"], settle=0)
+        with opened(service, "nd") as registry:
+            registry.want(["nd-0"])
+            registry.see(["7"])
+        assert lab.run("node").returncode == 1
+        assert not (lab.folder / "slurmd-started").exists(), "no job sees it"
+        with opened(service, "nd") as registry:
+            assert registry.troubles["7"] == "hardware: 7 of 8 GPUs;"
+            assert registry.claims == {}
+        # Another instance, which looks well itself, and stands on the same host.
+        lab.set(check=["true"])
+        settings = load(str(lab.folder / "settings.json"))
+        other = Machine("v_8", "bbbb-8", "/subscriptions/s/virtualMachines/8")
+        assert node.ask_for_name(settings, other) is None
+        with opened(service, "nd") as registry:
+            assert registry.troubles["8"].startswith("host DSM01XYZ failed on 20")
+            assert registry.troubles["8"].endswith(": 7 of 8 GPUs;")
+        tell_host(lab, "DSM02ABC")
+        assert node.ask_for_name(settings, other) == "nd-0"
+
+    def test_a_host_is_not_blamed_for_a_file_system_that_is_away(
+        self, service: Settings, lab: Lab, azure: Azure
+    ) -> None:
+        azure.secret = base64.b64encode(b"k" * 128).decode()
+        tell_host(lab, "DSM01XYZ")
+        lab.set(check=["sh", "-c", "echo '/data is not mounted; '; exit 1"], settle=0)
+        with opened(service, "nd") as registry:
+            registry.want(["nd-0"])
+            registry.see(["7"])
+        assert lab.run("node").returncode == 1
+        with opened(service, "nd") as registry:
+            assert registry.troubles["7"] == "/data is not mounted;"
+            assert registry.hosts == {}
+        lab.set(check=["true"])
+        settings = load(str(lab.folder / "settings.json"))
+        other = Machine("v_8", "bbbb-8", "/subscriptions/s/virtualMachines/8")
+        assert node.ask_for_name(settings, other) == "nd-0"
+
+    def test_hosts_are_refused_for_some_days_and_working_nodes_never(
+        self, service: Settings, lab: Lab
+    ) -> None:
+        tell_host(lab, "DSM01XYZ")
+        settings = load(str(lab.folder / "settings.json"))
+        with opened(service, "nd") as registry:
+            registry.want(["nd-0", "nd-1"])
+        assert node.ask_for_name(settings, ME) == "nd-0"
+        with opened(service, "nd") as registry:
+            assert registry.claims["nd-0"].host == "DSM01XYZ"
+            registry.fail_host("DSM01XYZ", "fairway: hardware: 7 of 8 GPUs")
+        assert node.ask_for_name(settings, ME) == "nd-0", "it is Slurm's to drain"
+        other = replace(ME, vm="bbbb-8")
+        assert node.ask_for_name(settings, other) is None
+        with opened(service, "nd") as registry:
+            registry.hosts["DSM01XYZ"] = (
+                "fairway: hardware: 7 of 8 GPUs",
+                time.time() - 8 * 86_400,
+            )
+        assert node.ask_for_name(settings, other) == "nd-1"
+
+    def test_slurm_knows_which_machine_a_node_is(self, service: Settings, lab: Lab) -> None:
+        tell_host(lab, "DSM01XYZ")
+        lab.set(bin=str(lab.folder / "bin"))
+        for name in ("munge", "unmunge"):
+            (lab.folder / "bin" / name).symlink_to(shutil.which(name) or "")
+        settings = load(str(lab.folder / "settings.json"))
+        with opened(service, "nd") as registry:
+            registry.want(["nd-0"])
+        me = replace(ME, id="/subscriptions/s/resourceGroups/g/virtualMachines/7")
+        question = {"scale_set": "nd", "vm": me.vm, "id": "7", "host": "DSM01XYZ"}
+        signed = munge.encode(settings, {**question, "resource": me.id})
+        assert claim(settings, signed, "10.0.0.9") == "nd-0"
+        comment = f"host=DSM01XYZ,vm=aaaa-7,resource={me.id}"
+        assert f"scontrol update nodename=nd-0 comment={comment}" in lab.told
+
+    def test_a_node_without_munge_says_so(self, lab: Lab) -> None:
+        assert lab.run("node").returncode == 1
+        assert "munged, unmunge not installed: see /var/log/cloud-init-output.log" in lab.log
+
+
+class TestKey:
+    """The munge key is made once, on the scheduler, and is in the vault from then on."""
+
+    @pytest.fixture
+    def scheduler(self, lab: Lab) -> Lab:
+        """A scheduler with a key of the package's."""
+        (lab.folder / "etc").mkdir()
+        (lab.folder / "etc" / "munge.key").write_bytes(b"p" * 32)
+        restarted = str(lab.folder / "restarted")
+        lab.set(munge_key=str(lab.folder / "etc" / "munge.key"), restart_munge=["touch", restarted])
+        return lab
+
+    def test_the_first_scheduler_makes_it(self, scheduler: Lab, azure: Azure) -> None:
+        assert scheduler.run("munge").returncode == 0
+        key = (scheduler.folder / "etc" / "munge.key").read_bytes()
+        assert len(key) == 128
+        assert base64.b64decode(azure.secret or "") == key
+        assert (scheduler.folder / "restarted").exists()
+        assert key.hex() not in scheduler.log
+
+    def test_another_takes_the_one_that_is_there(self, scheduler: Lab, azure: Azure) -> None:
+        azure.secret = base64.b64encode(b"k" * 64).decode()
+        assert scheduler.run("munge").returncode == 0
+        assert (scheduler.folder / "etc" / "munge.key").read_bytes() == b"k" * 64
+        (scheduler.folder / "restarted").unlink()
+        assert scheduler.run("munge").returncode == 0
+        assert not (scheduler.folder / "restarted").exists()
+
+    def test_a_login_node_makes_none_and_waits_for_it(self, scheduler: Lab, azure: Azure) -> None:
+        assert scheduler.run("munge", "--read").returncode == 1
+        assert azure.secret is None
+        assert "no key into the vault yet" in scheduler.log
+        azure.secret = base64.b64encode(b"k" * 64).decode()
+        assert scheduler.run("munge", "--read").returncode == 0
+        assert (scheduler.folder / "etc" / "munge.key").read_bytes() == b"k" * 64
+
+    @pytest.mark.parametrize("secret", ["", "short", "!!!", base64.b64encode(b"a").decode()])
+    def test_a_secret_that_is_no_key_is_never_used(
+        self, scheduler: Lab, azure: Azure, secret: str
+    ) -> None:
+        azure.secret = secret
+        assert scheduler.run("munge").returncode == 1
+        assert "holds no munge key" in scheduler.log
+        assert (scheduler.folder / "etc" / "munge.key").read_bytes() == b"p" * 32
+
+    def test_a_vault_that_refuses_is_tried_again_later(self, scheduler: Lab, azure: Azure) -> None:
+        azure.faults.append(("GET /secrets", 403, {}))
+        assert scheduler.run("munge").returncode == 1
+        assert azure.secret is None
+
+    def test_a_node_may_read_before_there_is_one(self, settings: Settings) -> None:
+        assert munge.read_key(settings, metadata_service(settings)) is None
+
+
+class TestEviction:
+    """Azure takes the VM `v_7` away, on which the node nd-0 is."""
+
+    @pytest.fixture
+    def on_node(self, lab: Lab) -> Lab:
+        """The node, with two jobs that end when they were sent back."""
+        (lab.folder / "name").write_text('SLURMD_OPTIONS="-N nd-0 --conf-server 10.0.0.4:6817"\n')
+        (lab.folder / "jobs").write_text("12\n13\n12\n")
+        (lab.folder / "jobs.next").write_text("")
+        lab.states(nd_0="ALLOCATED+CLOUD")
+        lab.set(name_file=str(lab.folder / "name"))
+        return lab
+
+    def _watch(self, lab: Lab, done: set[str]) -> None:
+        settings = load(str(lab.folder / "settings.json"))
+        eviction.watch(settings, metadata_service(settings), "v_7", done)
+
+    def _event(self, kind: str, **values: Any) -> dict[str, Any]:
+        soon = format_datetime(datetime.now(UTC) + timedelta(seconds=30), usegmt=True)
+        event = {"EventId": "e1", "EventType": kind, "Resources": ["v_7"], "NotBefore": soon}
+        return {**event, "EventStatus": "Scheduled", **values}
+
+    @pytest.mark.parametrize("kind", ["Preempt", "Terminate", "Reboot", "Redeploy"])
+    def test_the_node_is_drained_its_jobs_go_back_and_azure_hears_of_it(
+        self, on_node: Lab, azure: Azure, kind: str
+    ) -> None:
+        azure.events = [self._event(kind)]
+        done: set[str] = set()
+        self._watch(on_node, done)
+        told = [line for line in on_node.told if line.startswith("scontrol")]
+        assert told == [
+            f"scontrol update nodename=nd-0 state=drain reason=Azure: {kind}",
+            "scontrol requeue 12",
+            "scontrol requeue 13",
+        ]
+        assert azure.acknowledged == ["e1"]
+        self._watch(on_node, done)
+        assert azure.acknowledged == ["e1"], "once"
+
+    @pytest.mark.parametrize(
+        "values", [{"Resources": ["v_8"]}, {"Resources": []}, {"EventType": "Freeze"}]
+    )
+    def test_what_happens_to_others_or_does_no_harm_is_let_be(
+        self, on_node: Lab, azure: Azure, values: dict[str, Any]
+    ) -> None:
+        azure.events = [self._event("Preempt", **values)]
+        self._watch(on_node, set())
+        assert on_node.told == []
+        assert azure.acknowledged == []
+
+    def test_a_node_that_slurm_itself_deletes_is_not_drained(
+        self, on_node: Lab, azure: Azure
+    ) -> None:
+        on_node.states(nd_0="IDLE+CLOUD+POWERING_DOWN")
+        azure.events = [self._event("Terminate")]
+        self._watch(on_node, set())
+        assert on_node.told == []
+        assert azure.acknowledged == ["e1"]
+
+    def test_a_job_that_cannot_go_back_keeps_nobody_waiting(
+        self, on_node: Lab, azure: Azure
+    ) -> None:
+        (on_node.folder / "refuse").write_text("scontrol requeue\n")
+        azure.events = [self._event("Preempt")]
+        self._watch(on_node, set())
+        assert "scontrol requeue 13" in on_node.told
+        assert azure.acknowledged == ["e1"]
+
+    def test_a_job_that_does_not_end_is_waited_for_until_shortly_before(
+        self, on_node: Lab, azure: Azure
+    ) -> None:
+        (on_node.folder / "jobs.next").unlink()
+        soon = format_datetime(datetime.now(UTC) + timedelta(seconds=4), usegmt=True)
+        azure.events = [self._event("Preempt", NotBefore=soon)]
+        self._watch(on_node, set())
+        assert azure.acknowledged == ["e1"]
+
+    @pytest.mark.parametrize("when", ["", "nonsense"])
+    def test_a_notice_without_a_time_is_taken_for_half_a_minute(self, when: str) -> None:
+        left = eviction._deadline(Event("e1", "Preempt", when)) - datetime.now(UTC)
+        assert timedelta(seconds=25) < left <= timedelta(seconds=30)
+
+    def test_without_slurm_azure_is_told_all_the_same(self, on_node: Lab, azure: Azure) -> None:
+        (on_node.folder / "refuse").write_text("scontrol -o\n")
+        azure.events = [self._event("Preempt")]
+        self._watch(on_node, set())
+        assert azure.acknowledged == ["e1"]
+
+    def test_without_an_answer_it_goes_on_watching(self, on_node: Lab, azure: Azure) -> None:
+        azure.faults.append(("GET /metadata/scheduledevents", 403, {}))
+        azure.events = [self._event("Preempt")]
+        done: set[str] = set()
+        self._watch(on_node, done)
+        assert azure.acknowledged == []
+        self._watch(on_node, done)
+        assert azure.acknowledged == ["e1"]
+
+
+def _until(condition: Callable[[], bool], seconds: float = 300) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)

@@ -1,0 +1,358 @@
+"""When machines stop themselves that nobody uses, by a clock and programs of the test's."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_agent import record
+from fairway_agent.allocators.queue import Queue
+from fairway_boot import cluster, gpus, http, idle_stop
+from fairway_boot.idle_stop import Settings, Watch
+from fairway_boot.imds import Machine
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+VM = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/virtualMachines/box"
+SETS = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/virtualMachineScaleSets"
+HOUR = 3600.0
+SESSION = {"Name": "ada", "Class": "user", "State": "active"}
+
+
+@dataclass
+class FakeMetadata:
+    """A machine with an identity."""
+
+    id: str = VM
+
+    def machine(self) -> Machine:
+        return Machine("box", "", self.id)
+
+    def bearer(self, resource: str) -> dict[str, str]:
+        return {"Authorization": f"Bearer for {resource}"}
+
+
+@dataclass
+class World:
+    """A machine and what is on it; `broken` is the program that fails, and `asked` what Azure was
+    asked to do."""
+
+    folder: Path
+    now: float = 100.0
+    sessions: dict[str, dict[str, str]] = field(default_factory=dict)
+    who: str = ""
+    broken: str = ""
+    gpus: dict[int, float | None] | None = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+    others: bool = False
+    mount: str = ""
+    id: str = VM
+
+    @property
+    def shared(self) -> Path:
+        return self.folder / "shared"
+
+    def look(self, later: float = 0.0) -> str:
+        """What the program says some seconds later."""
+        self.now += later
+        settings = Settings(2 * HOUR, "box", str(self.shared), self.mount, others=self.others)
+        watch = Watch(settings, self.folder, FakeMetadata(self.id), lambda: self.now)  # type: ignore[arg-type]
+        return watch.look()
+
+    def run(self, words: list[str], **how: Any) -> subprocess.CompletedProcess[str]:
+        if words[0] == self.broken and how["check"]:
+            raise subprocess.CalledProcessError(1, words)
+        if words[0] == "who":
+            text = self.who
+        elif words[1] == "list-sessions":
+            text = "".join(f"{each:>7} 1000 ada seat0\n" for each in self.sessions)
+        else:
+            facts = self.sessions.get(words[-1], {})
+            text = "".join(f"{name}={value}\n" for name, value in facts.items())
+        return subprocess.CompletedProcess(words, 0, text)
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    """A machine on which nothing is."""
+    found = World(tmp_path)
+    found.shared.mkdir()
+    monkeypatch.setattr(idle_stop.subprocess, "run", found.run)
+    monkeypatch.setattr(idle_stop.shutil, "which", lambda _: "/bin/loginctl")
+    monkeypatch.setattr(gpus, "use_now", lambda: found.gpus)
+
+    def send(method: str, url: str, *, headers: dict[str, str]) -> None:
+        assert headers["Authorization"] == "Bearer for https://management.azure.com/"
+        found.asked.append(f"{method} {url.removeprefix('https://management.azure.com')}")
+
+    monkeypatch.setattr(http, "send", send)
+    return found
+
+
+def test_it_stops_after_so_long_without_use_and_a_boot_counts_as_use(world: World) -> None:
+    assert world.look() == "idle for 0 of 120 minutes"
+    assert world.look(2 * HOUR - 1) == "idle for 120 of 120 minutes"
+    assert world.asked == []
+    assert world.look(1) == "idle for 120 of 120 minutes: it stops"
+    assert world.asked == [f"POST {VM}/deallocate?api-version=2024-07-01"]
+
+
+def test_a_clock_that_is_set_back_stops_nothing(world: World) -> None:
+    world.look(3 * HOUR)
+    assert world.look(-3 * HOUR) == "idle for 0 of 120 minutes"
+    assert world.asked == []
+
+
+def test_each_use_begins_the_time_anew(world: World) -> None:
+    world.look()
+    for use in ("run", "waits", "login", "gpu"):
+        queue = Queue(world.shared, "box", "train")
+        if use == "run":
+            held = queue.take(1)
+            queue.rest()
+            said = "the run "
+        elif use == "waits":
+            other = Queue(world.shared, "box", "other")
+            held = other.take(1)
+            other.rest()
+            assert queue.take(1) == []
+            other.give_back(held)
+            said = "the run train"
+        elif use == "login":
+            world.sessions["7"] = SESSION
+            said = "ada is logged in"
+        else:
+            world.gpus = {0: 0.0, 1: 0.05}
+            said = "GPU 1 is 5% busy"
+        assert world.look(2 * HOUR).startswith(f"in use: {said}"), use
+        if use == "run":
+            queue.give_back(held)
+        queue.rest()
+        world.sessions.clear()
+        world.gpus = {0: 0.0, 1: 0.04}
+        assert world.look(HOUR) == "idle for 60 of 120 minutes"
+    assert world.asked == []
+    world.look(HOUR)
+    assert len(world.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("facts", "counts"),
+    [
+        ({"State": "online"}, True),
+        ({"Class": "user-early"}, True),
+        ({"State": "closing"}, False),  # programs that somebody has left behind
+        ({"Class": "manager"}, False),
+        ({"Class": "greeter"}, False),
+        ({"Class": "background"}, False),  # cron
+    ],
+)
+def test_who_counts_as_logged_in(world: World, facts: dict[str, str], counts: bool) -> None:
+    world.sessions = {"1": {}, "c2": {**SESSION, **facts}}  # the first has just ended
+    assert (world.look() == "in use: ada is logged in") is counts
+
+
+def test_without_logind_there_is_who(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(idle_stop.shutil, "which", lambda _: None)
+    assert world.look().startswith("idle")
+    world.who = "bob      pts/0        2026-11-23 11:52 (10.40.0.9)\n"
+    assert world.look() == "in use: bob is logged in"
+
+
+def test_what_cannot_be_told_counts_as_use(world: World) -> None:
+    world.gpus = None
+    assert world.look(9 * HOUR) == "in use: nobody knows what its GPUs do, as nvidia-smi fails"
+    world.gpus = {0: 0.0, 3: None}
+    assert world.look(9 * HOUR) == "in use: GPU 3 does not tell how busy it is"
+    world.gpus, world.mount = {}, str(world.shared)
+    said = f"in use: {world.shared} is not mounted, so that nobody knows of runs"
+    assert world.look(9 * HOUR) == said
+    assert world.asked == []
+
+
+@pytest.mark.parametrize("program", ["loginctl", "who"])
+def test_a_program_that_fails_counts_as_use_too(
+    world: World, monkeypatch: pytest.MonkeyPatch, program: str
+) -> None:
+    """As loginctl does where it gets no answer: it prints nothing, as where nobody is there."""
+    monkeypatch.setattr(idle_stop.shutil, "which", lambda _: program == "loginctl" or None)
+    world.look()
+    world.broken = program
+    with pytest.raises(subprocess.CalledProcessError):
+        world.look(9 * HOUR)
+    world.broken = ""
+    assert world.look(60) == "idle for 1 of 120 minutes"
+    assert world.asked == []
+
+
+def test_no_node_takes_the_look_of_another_for_a_run(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of them holds the locks of all nodes for a moment, every minute."""
+    queue = Queue(world.shared, "box", "train")
+    queue.give_back(queue.take(1))
+    queue.rest()
+    looks, user_of = [], cluster.user_of
+
+    def look(node: Path) -> str | None:
+        looks.append(node)
+        assert record.try_lock(queue.folder / "queue.lock") is None, "another could look as well"
+        return user_of(node)
+
+    monkeypatch.setattr(cluster, "user_of", look)
+    assert world.look().startswith("idle")
+    assert len(looks) == 1
+
+
+def _announce(world: World, *names: str) -> Path:
+    folder = world.shared / "clusters" / "box"
+    (folder / "hosts").mkdir(parents=True, exist_ok=True)
+    for name in names:
+        (folder / "hosts" / name).write_text(f"{name}\n")
+    return folder
+
+
+def test_of_several_nodes_the_first_stops_all_once_all_are_idle(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.others, world.id = True, f"{SETS}/lab-vmss-pair/virtualMachines/1"
+    folder = _announce(world, "node-2", "node-10")
+    monkeypatch.setattr(cluster, "own_name", lambda: "node-2")
+    world.look()
+    assert world.look(2 * HOUR).endswith("; node-10 has not been idle for so long")
+    (folder / "idle" / "node-10").write_text("7199")
+    assert world.look(60).endswith("; node-10 has not been idle for so long")
+    (folder / "idle" / "node-10").write_text("7200")
+    old = time.time() - cluster.FRESH - 1
+    os.utime(folder / "idle" / "node-10", (old, old))
+    assert world.look(60).endswith("; node-10 has not been idle for so long"), "nobody knows now"
+    for junk in ("", "{", "null", "[" * 100_000, '"idle"'):
+        (folder / "idle" / "node-10").write_text(junk)
+        assert world.look().endswith("; node-10 has not been idle for so long")
+    (folder / "idle" / "node-10").write_text("7200")
+    monkeypatch.setattr(cluster, "own_name", lambda: "node-10")
+    assert world.look().endswith("; node-2 stops all nodes")
+    assert world.asked == []
+    monkeypatch.setattr(cluster, "own_name", lambda: "node-2")
+    assert world.look().endswith(": it stops")
+    assert world.asked == [f"POST {SETS}/lab-vmss-pair/deallocate?api-version=2024-07-01"]
+
+
+def test_a_node_that_is_gone_keeps_none_from_stopping(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.others, world.id = True, f"{SETS}/pair/virtualMachines/0"
+    folder = _announce(world, "node-1", "node-2")
+    monkeypatch.setattr(cluster, "own_name", lambda: "node-2")
+    old = time.time() - cluster.FRESH - 1
+    os.utime(folder / "hosts" / "node-1", (old, old))
+    world.look()
+    assert world.look(2 * HOUR).endswith(": it stops")
+
+
+def test_where_no_node_announces_itself_none_stops_the_others(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.others = True
+    monkeypatch.setattr(cluster, "own_name", lambda: "node-1")
+    world.look()
+    said = "; it does not announce itself, so that nobody knows of the other nodes"
+    assert world.look(2 * HOUR).endswith(said)
+    folder = _announce(world, "node-1", "node-2")
+    old = time.time() - cluster.FRESH - 1
+    for name in ("node-1", "node-2"):
+        os.utime(folder / "hosts" / name, (old, old))
+    assert world.look(60).endswith(said)
+    assert world.asked == []
+
+
+def test_a_run_on_another_node_is_use_of_this_one(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.others = True
+    _announce(world, "node-1", "node-2")
+    queue = Queue(world.shared, "box", "train")
+    assert len(queue.take(2)) == 2
+    monkeypatch.setattr(cluster, "own_name", lambda: "node-2")
+    assert world.look(9 * HOUR).startswith("in use: the run")
+
+
+class TestProgram:
+    @pytest.fixture
+    def words(self, world: World) -> list[str]:
+        (world.folder / "idle.json").write_text(
+            json.dumps({"after": 7200.0, "cluster": "box", "folder": str(world.shared)})
+        )
+        return ["idle_stop", str(world.folder / "idle.json"), str(world.folder)]
+
+    def test_it_says_what_it_found(
+        self,
+        words: list[str],
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        monkeypatch.setattr(idle_stop.sys, "argv", words)
+        idle_stop.main()
+        assert capsys.readouterr().out == "fairway-idle: idle for 0 of 120 minutes\n"
+
+    def test_what_fails_is_one_line(
+        self, words: list[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(idle_stop.sys, "argv", words)
+
+        def hangs(*_: object, **__: object) -> None:
+            raise subprocess.TimeoutExpired("loginctl", 30)
+
+        monkeypatch.setattr(idle_stop.subprocess, "run", hangs)
+        with pytest.raises(SystemExit, match=r"nobody knows whether it is in use: .*loginctl"):
+            idle_stop.main()
+
+    def test_where_azure_refuses_it_says_so(
+        self, words: list[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(idle_stop.sys, "argv", words)
+
+        def refuse(_: Watch) -> str:
+            raise http.Failure(403, "AuthorizationFailed", "no role")
+
+        monkeypatch.setattr(Watch, "look", refuse)
+        with pytest.raises(SystemExit, match="Azure does not stop this machine: AuthorizationF"):
+            idle_stop.main()
+
+
+class TestGpus:
+    """How busy GPUs are at one moment, by a program in the place of nvidia-smi."""
+
+    def smi(self, folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        (folder / "nvidia-smi").write_text(f"#!/bin/sh\n{script}\n")
+        (folder / "nvidia-smi").chmod(0o755)
+        monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+
+    def test_each_is_told(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        lines = "echo '0, 97, 70123, 81559, 643.21'; echo '1, [N/A], 10, 81559, 60.1'; echo junk"
+        self.smi(tmp_path, lines, monkeypatch)
+        assert gpus.use_now() == {0: 0.97, 1: None}
+
+    def test_a_program_that_fails_tells_nothing(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        self.smi(tmp_path, "echo '0, 0, 1, 2, 3'; exit 9", monkeypatch)
+        assert gpus.use_now() is None
+
+    def test_without_it_the_driver_of_amd_is_asked(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(shutil, "which", lambda _: None)
+        assert gpus.use_now(tmp_path) == {}
+        device = tmp_path / "class" / "drm" / "card0" / "device"
+        device.mkdir(parents=True)
+        (device / "gpu_busy_percent").write_text("42\n")
+        assert gpus.use_now(tmp_path) == {0: 0.42}
