@@ -82,12 +82,6 @@ class TestWatching:
         told = [line.rpartition(" ")[0] for line in run.stdout.splitlines() if line[0] == "["]
         assert sorted(told) == ["[0] succeeded x=1", "[1] succeeded y=2"]
 
-    @pytest.mark.nightly
-    def test_the_log_of_one_task_with_what_surrounds_it(self, fairway: Fairway) -> None:
-        around = {"setup": "echo before", "finally": {"command": "echo after"}}
-        run = fairway("submit", fairway.job("echo up", **PLAIN, **around), "--watch")
-        assert run.stdout.splitlines()[1:-1] == ["[setup] before", "[0] up", "[finally] after"]
-
     def test_quiet_says_no_more_than_the_id_or_the_end(self, fairway: Fairway) -> None:
         job = fairway.job("echo {{ params.x }}", **sweep(1, 2))
         run = fairway("submit", job, "--quiet")
@@ -194,36 +188,6 @@ class TestLogs:
         missing = fairway.within("logs", run, "--task", "2")
         assert missing.returncode == 2
         assert "its tasks are 0 to 1" in missing.stderr
-
-    @pytest.mark.nightly
-    def test_ranks_and_nodes_where_the_log_names_them(self, fairway: Fairway) -> None:
-        job = fairway.job(
-            "echo loss=$OMPI_COMM_WORLD_RANK; echo error $OMPI_COMM_WORLD_RANK >&2",
-            nodes=2,
-            processes_per_node=2,
-            metrics={"loss": "^loss=([0-9])"},
-        )
-        run = ended(fairway, job, "-s", "options={}")  # by itself
-        assert sorted(fairway.within("logs", run, "--rank", "3").stdout.splitlines()) == [
-            "error 3",
-            "loss=3",
-        ]
-        lines = fairway.within("logs", run, "--node", "1").stdout.splitlines()
-        assert sorted(lines) == ["error 2", "error 3", "loss=2", "loss=3"]
-        assert fairway.within("logs", run, "--node", "0", "--rank", "3").stdout == ""
-        assert "[3] loss=3" in fairway.within("logs", run).stdout.splitlines()
-        assert set(fairway.show(run)["task_list"][0]["metrics"]) == {"loss"}
-        for option, says in (("--rank=4", "its ranks are 0 to 3"), ("--node=2", "0 to 1")):
-            refused = fairway.within("logs", run, option)
-            assert (refused.returncode, says in refused.stderr) == (2, True)
-
-    @pytest.mark.nightly
-    def test_ranks_where_the_log_does_not_name_them(self, fairway: Fairway) -> None:
-        run = ended(fairway, fairway.job("echo up", processes_per_node=2))
-        refused = fairway.within("logs", run, "--rank", "1")
-        assert refused.returncode == 2
-        assert "does not say which rank" in refused.stderr
-        assert "-s options.label_ranks=true" in refused.stderr
 
 
 # Fails in its first attempt only; its checkpoint says how often it was begun.
@@ -394,15 +358,6 @@ class TestSecrets:
         assert "job.yaml:1:" in run.stderr
         assert not (fairway.folder / ".fairway" / "runs").exists()
 
-    @pytest.mark.nightly
-    def test_a_job_whose_supervisor_is_killed_ends(self, fairway: Fairway, pipe: Pipe) -> None:
-        command = f"exec 9>{pipe.path}; echo up >&9; while :; do sleep 60; done"
-        job = fairway.job(command, secrets={"TOKEN": "env:MINE"}, **PLAIN)
-        run = fairway("submit", job, "--json", MINE="long enough")
-        pipe.lines(1)
-        os.kill(fairway.record(json.loads(run.stdout)["run_id"])["supervisor"], signal.SIGKILL)
-        assert pipe.rest() == "up\n"
-
 
 def test_fetch_report_and_clean(fairway: Fairway) -> None:
     command = 'echo {{ params.x }} >"$FAIRWAY_OUTPUT_MODEL/x"; echo loss={{ params.x }}'
@@ -420,28 +375,6 @@ def test_fetch_report_and_clean(fairway: Fairway) -> None:
 
 
 @pytest.mark.nightly
-def test_the_example(fairway: Fairway, repository: Path) -> None:
-    """The sweep in examples/, cut short."""
-    job = repository / "examples" / "digits" / "sweep.yaml"
-    run = ended(
-        fairway,
-        job,
-        "-s",
-        "params.epochs=2",
-        "-s",
-        "sweep.points=[{zip: {lr: [0.1, 1.0], momentum: [0.9, 0.0], ranks: [1, 2]}}]",
-    )
-    shown = fairway.show(run)
-    assert shown["state"] == "succeeded", fairway.within("logs", run).stdout
-    for task in shown["task_list"]:
-        assert set(task["metrics"]) == {"accuracy", "loss", "images_per_second"}
-    best = fairway.within("best", run, "--metric", "loss", "--min", "--json")
-    assert json.loads(best.stdout)["params"]["lr"] in (0.1, 1.0)
-    points = json.loads(fairway.within("sweep", job, "--json").stdout)
-    assert len(points) >= 12
-
-
-@pytest.mark.nightly
 def test_the_example_whose_networks_vote(fairway: Fairway, repository: Path) -> None:
     """A network that was never trained has kept no model, and does not vote."""
     job = repository / "examples" / "digits" / "ensemble.yaml"
@@ -456,29 +389,3 @@ def test_the_example_whose_networks_vote(fairway: Fairway, repository: Path) -> 
     best = 0 if first >= second else 1
     store = fairway.folder / ".fairway/runs" / run / "tasks"
     assert kept == (store / str(best) / "outputs/model/model.npz").read_bytes()
-
-
-@pytest.mark.nightly
-def test_the_page_on_merging(fairway: Fairway, repository: Path) -> None:
-    page = (repository / "docs/howto/merge-a-sweep.md").read_text()
-    title, job = re.findall(r'^```yaml title="(.*?)"\n(.*?)^```$', page, re.M | re.S)[0]
-    (fairway.folder / title).write_text(job)
-    [console] = re.findall(r"^```console\n(.*?)^```$", page, re.M | re.S)
-    for line in re.findall(r"^\$ fairway (.*)$", console, re.M):
-        done = fairway(*shlex.split(line))
-        assert done.returncode == 0, done.stderr
-    [kept] = re.findall(r"^\$ cat (.*)$", console, re.M)
-    assert (fairway.folder / kept).read_text() == console.partition(f"cat {kept}\n")[2]
-
-
-def test_the_agent_imports_nothing_else(repository: Path) -> None:
-    """A supervisor begins with it, and may have nothing but Python's own library."""
-    script = (
-        "import sys, fairway_agent.supervisor\n"
-        "tops = {name.partition('.')[0] for name in sys.modules}\n"
-        "print(sorted(tops - set(sys.stdlib_module_names) - {'__main__', 'fairway_agent'}))"
-    )
-    here = f"import sys; sys.path.insert(0, {str(repository / 'runner')!r})\n"
-    command = [sys.executable, "-I", "-S", "-c", here + script]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.stdout == "[]\n", done.stderr

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.integration
+
 _WHERE = "import constructs, sys; sys.stdout.write(str(constructs.__file__))"
 
 
@@ -37,34 +39,6 @@ def test_the_folder_constructs_does_not_shadow_the_package_under_pytest(
 @pytest.mark.parametrize("root", ["constructs", "stacks", "runner", "simulators"])
 def test_source_roots_are_no_packages(repository: Path, root: str) -> None:
     assert not (repository / root / "__init__.py").exists()
-
-
-@pytest.mark.parametrize("module", ["fairway_core", "fairway_core.documents", "fairway_cli.main"])
-def test_light_modules_load_neither_cdktf_nor_azure(repository: Path, module: str) -> None:
-    code = f"import {module}, sys; sys.stdout.write(' '.join(sys.modules))"
-    loaded = _run("-c", code, cwd=repository).split()
-    heavy = [name for name in loaded if name.split(".")[0] in ("cdktf", "jsii", "azure")]
-    assert heavy == []
-
-
-def test_no_command_pays_for_the_stacks_before_it_runs(repository: Path) -> None:
-    code = (
-        "import importlib, sys; from fairway_cli.main import Commands\n"
-        "for name in Commands.COMMANDS: Commands.imported(name)\n"
-        "sys.stdout.write(' '.join(sys.modules))"
-    )
-    loaded = {name.split(".")[0] for name in _run("-c", code, cwd=repository).split()}
-    assert not loaded & {"cdktf", "jsii", "azure", "fairway_constructs", "fairway_stacks"}
-
-
-def test_the_public_names_come_without_cdktf_and_azure(repository: Path) -> None:
-    code = (
-        "import fairway_hpc, sys\n"
-        "for name in fairway_hpc.__all__: assert getattr(fairway_hpc, name), name\n"
-        "sys.stdout.write(' '.join(sys.modules))"
-    )
-    loaded = {name.split(".")[0] for name in _run("-c", code, cwd=repository).split()}
-    assert not loaded & {"cdktf", "jsii", "azure", "fairway_constructs", "fairway_stacks", "typer"}
 
 
 @pytest.mark.parametrize("name", ["VIRTUAL_ENV", "CONDA_PREFIX"])

@@ -1,4 +1,4 @@
-"""What the commands that are typed most often import: that is most of the time they take."""
+"""What programs and packages import: of what is typed often that is most of the time it takes."""
 
 from __future__ import annotations
 
@@ -13,71 +13,101 @@ if TYPE_CHECKING:
 
     from conftest import MakeRun
 
-_SCRIPT = """
-import sys
-from fairway_cli.entry import main
-sys.argv = ["fairway", *sys.argv[1:]]
-try:
-    main()
-finally:
-    print(*sys.modules, sep="\\n", file=sys.stderr)
-"""
-_HEAVY = {"cdktf", "constructs", "jsii", "azure", "numpy", "rich"}
+pytestmark = pytest.mark.integration
+
+CLOUD = {"cdktf", "constructs", "jsii", "azure"}
+STACKS = CLOUD | {"fairway_constructs", "fairway_stacks"}
+HEAVY = CLOUD | {"jinja2", "ruamel.yaml", "numpy"}
+MODELS = HEAVY | {"pydantic", "rich"}
+# Not the models of steps, nor what plans, moves and resumes runs, nor the sizes of VMs, nor what
+# looks for plugins of pydantic in all packages that are installed.
+UNSENT = CLOUD | {"numpy", "rich", "logging", "jinja2.meta", "pty", "tomllib", "fairway_agent.plan"}
+UNSENT |= {"fairway_runner.jobs.steps", "fairway_runner.runs.moving", "fairway_core.catalog"}
+UNSENT |= {"fairway_core.validation", "importlib.metadata", "email", "zipfile"}
+
+JOB = "name: a\ntemplate: plain\ncommand: echo {{ params.lr }}\nparams: {lr: 0.1}\n"
+SWEEP = JOB + "sweep: {points: {grid: {lr: [1, 2]}}}\n"
+RUN = "from fairway_cli.entry import main\ntry:\n    main()\nfinally:\n    {}"
+EVERY_MODULE = """import importlib, pkgutil, fairway_core
+for module in pkgutil.walk_packages(fairway_core.__path__, "fairway_core."):
+    importlib.import_module(module.name)"""
+EVERY_COMMAND = """from fairway_cli.main import Commands
+for name in Commands.COMMANDS: Commands.imported(name)"""
+EVERY_NAME = """import fairway_hpc
+for name in fairway_hpc.__all__: getattr(fairway_hpc, name)"""
 
 
-def _imported(folder: Path, *command: str) -> set[str]:
-    run = subprocess.run(
-        [sys.executable, "-c", _SCRIPT, *command],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=True,
+def printed(folder: Path, code: str, *arguments: str) -> list[str]:
+    """The last lines that a program writes to its standard error."""
+    argv = f"import sys; sys.argv = ['fairway', *{arguments!r}]\n"
+    done = subprocess.run(
+        [sys.executable, "-c", argv + code], cwd=folder, capture_output=True, text=True, check=True
     )
-    return set(run.stderr.splitlines())
+    return done.stderr.splitlines()
 
 
-def _of_ours(modules: set[str]) -> list[str]:
-    return sorted(name for name in modules if name.startswith("fairway_"))
+ALL = "print(*sys.modules, sep='\\n', file=sys.stderr)"
 
 
 # How many modules of ours there may be: each takes about half a millisecond. Before one more is
 # let in: does the command need it, or only another branch of it?
-@pytest.mark.parametrize(("command", "most"), [(["list"], 47), (["show", "job-a"], 67)])
-def test_what_is_read_of_runs_takes_no_models(
-    command: list[str], most: int, make_run: MakeRun, tmp_path: Path
+@pytest.mark.parametrize(
+    ("command", "lacks", "most"),
+    [
+        ("--version", HEAVY, None),
+        ("--help", HEAVY, None),
+        ("submit --help", HEAVY, None),
+        ("list", MODELS, 46),
+        ("show job-a", MODELS, 66),
+        ("submit job.yaml --dry-run", UNSENT, 113),
+        ("submit sweep.yaml --dry-run", UNSENT, 116),
+    ],
+)
+def test_command_imports_little(
+    tmp_path: Path, make_run: MakeRun, command: str, lacks: set[str], most: int | None
 ) -> None:
-    """Nor does Typer need pydantic for the words of the command line."""
     make_run("job-a", [{"log": "loss=1"}])
-    imported = _imported(tmp_path, *command)
-    assert "fairway_runner.runs.store" in imported
-    assert not imported & (_HEAVY | {"pydantic", "jinja2", "ruamel.yaml"})
-    assert len(_of_ours(imported)) <= most, _of_ours(imported)
+    (tmp_path / "job.yaml").write_text(JOB)
+    (tmp_path / "sweep.yaml").write_text(SWEEP)
+    imported = set(printed(tmp_path, RUN.format(ALL), *command.split()))
+    assert "fairway_cli.main" in imported
+    assert not imported & lacks
+    ours = sorted(name for name in imported if name.startswith("fairway_"))
+    assert most is None or len(ours) <= most, ours
 
 
 @pytest.mark.parametrize(
-    ("sweep", "most"), [("", 114), ("sweep: {points: {grid: {lr: [1, 2]}}}\n", 117)]
+    ("code", "has", "lacks"),
+    [
+        (EVERY_MODULE, "fairway_core.documents", CLOUD),
+        (EVERY_COMMAND, "fairway_cli.main", STACKS),
+        (EVERY_NAME, "fairway_hpc", STACKS | {"typer"}),
+        # Asked once a second by each that follows a run.
+        *(
+            (f"import {module}", module, {"fairway_agent.task", "urllib.request"})
+            for module in ("fairway_agent.kubernetes.states", "fairway_agent.slurm.states")
+        ),
+    ],
 )
-def test_a_submission_that_is_looked_at_takes_what_it_needs(
-    tmp_path: Path, sweep: str, most: int
+def test_package_imports_nothing_heavy(
+    tmp_path: Path, code: str, has: str, lacks: set[str]
 ) -> None:
-    """Not the models of steps, nor what plans, moves and resumes runs, nor the sizes of VMs, nor
-    what looks for plugins of pydantic in all packages that are installed."""
-    job = "name: a\ntemplate: plain\ncommand: echo {{ params.lr }}\nparams: {lr: 0.1}\n"
-    (tmp_path / "job.yaml").write_text(job + sweep)
-    imported = _imported(tmp_path, "submit", "job.yaml", "--dry-run")
-    assert "fairway_runner.submit.submission" in imported
-    others = {"fairway_runner.jobs.steps", "fairway_runner.runs.moving", "fairway_agent.plan"}
-    others |= {"fairway_core.catalog", "fairway_core.validation", "pty", "tomllib"}
-    others |= {"importlib.metadata", "email", "zipfile"}
-    assert not imported & (_HEAVY | others | {"logging", "jinja2.meta"})
-    assert len(_of_ours(imported)) <= most, _of_ours(imported)
+    imported = set(printed(tmp_path, f"{code}\n{ALL}"))
+    assert has in imported
+    assert not imported & lacks
 
 
-def test_the_end_of_the_program_looks_for_no_garbage(tmp_path: Path) -> None:
+def test_supervisor_imports_the_standard_library_alone(repository: Path) -> None:
+    script = f"import sys; sys.path.insert(0, {str(repository / 'runner')!r})\n"
+    script += "import fairway_agent.supervisor\n"
+    script += "tops = {name.partition('.')[0] for name in sys.modules}\n"
+    script += "print(sorted(tops - set(sys.stdlib_module_names) - {'__main__', 'fairway_agent'}))"
+    command = [sys.executable, "-I", "-S", "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.stdout == "[]\n", done.stderr
+
+
+def test_end_of_the_program_looks_for_no_garbage(tmp_path: Path) -> None:
     """Else Python goes through all that was imported once more, and then ends anyway."""
-    script = _SCRIPT.replace("*sys.modules", "gc.get_freeze_count()").replace(
-        "sys\n", "gc, sys\n", 1
-    )
-    command = [sys.executable, "-c", script, "list"]
-    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert int(run.stderr.splitlines()[-1]) > 10_000
+    count = "import gc; print(gc.get_freeze_count(), file=sys.stderr)"
+    assert int(printed(tmp_path, RUN.format(count), "list")[-1]) > 10_000

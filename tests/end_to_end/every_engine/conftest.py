@@ -1,4 +1,7 @@
-"""The targets over which the tests of every engine run."""
+"""The targets over which the tests of every engine run.
+
+With `programs`, a folder whose `nvidia-smi` has eight GPUs, a target has one node that has them.
+"""
 
 from __future__ import annotations
 
@@ -41,35 +44,49 @@ class Place:
 
 
 @contextmanager
-def local(folder: Path) -> Iterator[Place]:
+def local(folder: Path, programs: Path | None = None) -> Iterator[Place]:
     """This machine."""
-    yield Place("local", "local", nodes=1)
+    environment = {}
+    if programs:  # a folder for temporary files of its own, whatever else runs here
+        environment = {"PATH": f"{programs}:{os.environ['PATH']}", "TMPDIR": str(programs)}
+    yield Place("local", "local", 1, environment=environment)
 
 
 @contextmanager
-def ssh(folder: Path) -> Iterator[Place]:
+def ssh(folder: Path, programs: Path | None = None) -> Iterator[Place]:
     """Three hosts, each with a real sshd."""
     from fairway_simulator.ssh.cluster import SshCluster, missing
 
     _require(missing())
-    with SshCluster(folder, ["n1", "n2", "n3"], name="pair") as cluster:
+    names = ["n1", "n2", "n3"]
+    more: dict[str, str] = {}
+    if programs:
+        names, more = ["n1"], {"path": f"{programs}:{Path(sys.executable).parent}"}
+    with SshCluster(folder, names, name="pair", **more) as cluster:
         project = json.dumps({"targets": [cluster.target()]})
-        yield Place("pair", "ssh", 3, project, cluster.environment)
+        yield Place("pair", "ssh", len(names), project, cluster.environment)
 
 
 @contextmanager
-def slurm(folder: Path) -> Iterator[Place]:
+def slurm(folder: Path, programs: Path | None = None) -> Iterator[Place]:
     """A real Slurm of three nodes, behind a real sshd."""
     from fairway_simulator.slurm import SlurmCluster, missing
 
     _require(missing())
-    with SlurmCluster(nodes=3, shared=folder / "shared") as cluster:
+    nodes, gpus = (1, 8) if programs else (3, 0)
+    with SlurmCluster(nodes=nodes, gpus=gpus, shared=folder / "shared") as cluster:
+        for program in programs.iterdir() if programs else ():
+            # Its nodes, too, have what is in this folder in their PATH.
+            found = cluster.folder / "home" / "bin" / program.name
+            found.parent.mkdir(parents=True, exist_ok=True)
+            found.write_text(f'#!/bin/sh\nexec {program} "$@"\n')
+            found.chmod(0o755)
         project = json.dumps({"targets": [cluster.target]})
-        yield Place("slurm-sim", "slurm", 3, project, cluster.environment)
+        yield Place("slurm-sim", "slurm", nodes, project, cluster.environment)
 
 
 @contextmanager
-def batch(folder: Path) -> Iterator[Place]:
+def batch(folder: Path, programs: Path | None = None) -> Iterator[Place]:
     """A pool of the stand-in for Azure Batch, with Azurite beside it."""
     from fairway_simulator.batch import BatchSimulator
     from fairway_simulator.batch.azurite import AzuriteMissing
@@ -78,12 +95,9 @@ def batch(folder: Path) -> Iterator[Place]:
     data = folder.with_name(f"{folder.name}-data")
     data.mkdir()
     data.chmod(0o1777)
-    service = BatchSimulator(folder, nodes=3, storage=True)
-    try:
-        service.start()
-    except AzuriteMissing as missing:
-        _require(f"no Azurite: {missing}")
-    target = {
+    nodes = 1 if programs else 3
+    slots: dict[str, Any] = {}
+    target: dict[str, Any] = {
         "name": "pool",
         "engine": "batch",
         "nodes": {"min": 0, "max": 4},
@@ -91,41 +105,56 @@ def batch(folder: Path) -> Iterator[Place]:
         "storage": {"containers": ["datasets", "outputs", "code"]},
         "batch": {"pool": "sim", "identity": IDENTITY},
     }
-    try:
-        project = json.dumps({"targets": [target]})
-        yield Place(
-            "pool",
-            "batch",
-            3,
-            project,
-            service.environment(),
-            has_mpi=os.geteuid() == 0,
-            lead_to=service.lead_nodes_to,
-        )
-    finally:
-        service.stop()
+    if programs:
+        slots = {"slots": 8, "inter_node": False}
+        target |= {"vm_size": "Standard_ND96isr_H100_v5", "nodes": {"min": 0, "max": 1}}
+        target["batch"] |= {"mpi": False, "task_slots": 8}
+    with pytest.MonkeyPatch.context() as patch:
+        if programs:  # nodes that boot later find them too
+            patch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+        service = BatchSimulator(folder, nodes=nodes, storage=True, **slots)
+        try:
+            service.start()
+        except AzuriteMissing as missing:
+            _require(f"no Azurite: {missing}")
+        try:
+            yield Place(
+                "pool",
+                "batch",
+                nodes,
+                json.dumps({"targets": [target]}),
+                service.environment(),
+                has_mpi=os.geteuid() == 0,
+                lead_to=service.lead_nodes_to,
+            )
+        finally:
+            service.stop()
 
 
 @contextmanager
-def kubernetes(folder: Path) -> Iterator[Place]:
+def kubernetes(folder: Path, programs: Path | None = None) -> Iterator[Place]:
     """A cluster of three nodes whose API server is a stand-in, and whose pods are processes; or
     that which FAIRWAY_KUBECONFIG names, with its own nodes, in a namespace of its own there."""
-    from fairway_simulator.kubernetes import KubernetesCluster, missing
+    from fairway_simulator.kubernetes import KubernetesCluster, NodeSpec, missing
 
-    if named := os.environ.get("FAIRWAY_KUBECONFIG"):
+    if programs is None and (named := os.environ.get("FAIRWAY_KUBECONFIG")):
         with _prepared(folder, Path(named), f"fairway-tests-{secrets.token_hex(4)}") as place:
             yield place
         return
     _require(missing())
+    more: dict[str, Any] = {"nodes": 3, "private": False}
+    if programs:
+        held = {"cpu": "25", "memory": "136Gi", "nvidia.com/gpu": "8"}
+        more = {"nodes": [NodeSpec("sim-0", held)], "path": str(programs)}
     with (
-        KubernetesCluster(folder / "cluster", nodes=3, private=False) as cluster,
-        _prepared(folder, cluster.kubeconfig, cluster.namespace) as place,
+        KubernetesCluster(folder / "cluster", **more) as cluster,
+        _prepared(folder, cluster.kubeconfig, cluster.namespace, 1 if programs else 3) as place,
     ):
         yield place
 
 
 @contextmanager
-def _prepared(folder: Path, kubeconfig: Path, namespace: str) -> Iterator[Place]:
+def _prepared(folder: Path, kubeconfig: Path, namespace: str, nodes: int = 3) -> Iterator[Place]:
     """A namespace with a head pod, whose pods see the tests' own folders at the same paths."""
     from fairway_core.kubernetes import documents, head
     from fairway_core.target import Target
@@ -150,7 +179,7 @@ def _prepared(folder: Path, kubeconfig: Path, namespace: str) -> Iterator[Place]
     target = {
         "name": "k8s",
         "engine": "kubernetes",
-        "nodes": {"min": 3, "max": 3},
+        "nodes": {"min": nodes, "max": nodes},
         "mounts": {"tests": str(tests)},
         "kubernetes": {
             "context": kubectl("config", "current-context").strip(),
@@ -189,7 +218,7 @@ def _prepared(folder: Path, kubeconfig: Path, namespace: str) -> Iterator[Place]
     kubectl("rollout", "status", "deployment/fairway-head", "--namespace", namespace)
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     project = json.dumps({"targets": [target]})
-    yield Place("k8s", "kubernetes", 3, project, {**environment, "PATH": path})
+    yield Place("k8s", "kubernetes", nodes, project, {**environment, "PATH": path})
     if namespace != "default":  # with the stand-in all goes
         kubectl(
             "delete", "--wait=false", "--ignore-not-found", "-f", "-", stdin=documents.text(made)
@@ -217,8 +246,55 @@ def running(
 @pytest.fixture
 def place(running: Place, fairway: Fairway, monkeypatch: pytest.MonkeyPatch) -> Place:
     """The target, declared in the test's folder."""
-    if running.project:
-        (fairway.folder / "fairway.yaml").write_text(running.project)
-    for name, value in running.environment.items():
-        monkeypatch.setenv(name, value)
+    declare(running, fairway, monkeypatch)
     return running
+
+
+def declare(place: Place, fairway: Fairway, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Writes the project file of a target, and sets its variables."""
+    if place.project:
+        (fairway.folder / "fairway.yaml").write_text(place.project)
+    for name, value in place.environment.items():
+        monkeypatch.setenv(name, value)
+
+
+# All GPUs but the first are busy, unless there is a file `idle` beside the program. In a container
+# that has files of some devices these are all, and are counted anew.
+SMI = """#!/bin/sh
+index=0
+for n in 0 1 2 3 4 5 6 7; do
+    if ls /dev/nvidia[0-9] >/dev/null 2>&1 && ! [ -e /dev/nvidia$n ]; then continue; fi
+    case "$*" in
+    *index,pci.bus_id*) echo "$index, 0000ff0$n:00:00.0" ;;
+    *index,utilization.gpu,*)
+        test $n = 0 && busy=0 || busy=97
+        test $n != 0 && test -e "${0%/*}/idle" && busy=4
+        echo "$index, $busy, 10, 80000, 60.5" ;;
+    *) exit 9 ;;
+    esac
+    index=$((index + 1))
+done
+case "$*" in *index,utilization.gpu,*) exec sleep 600 ;; esac
+"""
+
+
+@pytest.fixture
+def smi(tmp_path: Path) -> Path:
+    """The folder of the program."""
+    folder = tmp_path / "smi"
+    folder.mkdir()
+    (folder / "nvidia-smi").write_text(SMI)
+    (folder / "nvidia-smi").chmod(0o755)
+    return folder
+
+
+@pytest.fixture(params=PLACES)
+def node(
+    request: pytest.FixtureRequest, fairway: Fairway, smi: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Place]:
+    """A target with one node, which has eight GPUs."""
+    # Beside the project, whose code is copied while files come and go there.
+    folder = fairway.folder.with_name(f"{fairway.folder.name}-{request.param}")
+    with PLACES[request.param](folder, smi) as place:
+        declare(place, fairway, monkeypatch)
+        yield place

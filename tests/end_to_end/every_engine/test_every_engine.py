@@ -175,18 +175,23 @@ class TestOneTask:
 
     def test_the_setup_runs_before(self, fairway: Fairway, place: Place) -> None:
         code, run, log = watched(
-            fairway, place, template="plain", setup="echo made > made.txt", command="cat made.txt"
+            *(fairway, place),
+            template="plain",
+            setup="echo set up; echo made > made.txt",
+            command="cat made.txt",
         )
         assert code == 0, log
+        assert fairway.within("logs", run).stdout.startswith("[setup] set up\n")
         assert fairway.within("logs", run, "--task", "0").stdout == "made\n"
 
     def test_a_failing_setup_ends_the_run(self, fairway: Fairway, place: Place) -> None:
         code, run, _ = watched(
             fairway, place, template="plain", setup="echo no >&2; exit 5", command="echo never"
         )
-        assert code != 0
+        assert code == 5
         assert "never" not in fairway.within("logs", run).stdout
-        assert facts_of(fairway, run)["state"] == "failed"
+        facts = facts_of(fairway, run)
+        assert (facts["state"], facts["reason"]) == ("failed", "the setup failed with exit code 5")
 
     def test_a_timeout_ends_it_with_124(self, fairway: Fairway, place: Place) -> None:
         code, run, _ = watched(

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import signal
 import socket
 import subprocess
 import time
 import urllib.request
-import uuid
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent import processes
-
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from conftest import Fairway, Gate, Receiver, Signs
 
     from fairway_simulator.slurm import SlurmCluster
@@ -133,28 +130,6 @@ class TestAgain:
 class TestOrder:
     """Runs that come after one another."""
 
-    def test_after_a_run_that_succeeds(self, fairway: Fairway, gate: Gate) -> None:
-        first = fairway.submit(fairway.job(f"read <{gate.path}", template="plain"), *TARGET)
-        job = fairway.job("true", "second.yaml", template="plain", after=[first])
-        second = fairway.submit(job, *TARGET)
-        facts = fairway.show_waiting(second)
-        assert (facts["state"], facts["reason"]) == ("queued", "waiting for other jobs")
-        gate.open()
-        outcome(fairway, second)
-        assert fairway.show(first)["ended"] <= fairway.show(second)["started"]
-
-    def test_after_a_run_that_fails(self, fairway: Fairway, gate: Gate) -> None:
-        command = f"read <{gate.path}; exit 3"
-        first = fairway.submit(fairway.job(command, template="plain"), *TARGET)
-        job = fairway.job("true", "second.yaml", template="plain", after=[first])
-        second = fairway.submit(job, *TARGET)
-        gate.open()
-        facts = outcome(fairway, second, 130)
-        assert facts["reason"] == f"not started: {first} failed"
-        late = fairway("submit", job, *TARGET)
-        assert late.returncode == 2
-        assert f"{first} failed" in late.stderr
-
     def test_word_is_sent_of_what_waits_and_of_the_end_of_the_last_task(
         self, fairway: Fairway, gate: Gate, receiver: Receiver
     ) -> None:
@@ -176,46 +151,6 @@ class TestOrder:
         assert (said["event"], said["tasks"]) == ("failed", {"succeeded": 3, "failed": 1})
         outcome(fairway, second, 3)
         assert (receiver.seen, receiver.taken.empty()) == (2, True)
-
-    def test_finally_runs_after_all_tasks(self, fairway: Fairway) -> None:
-        job = fairway.job(
-            "echo {{ params.x }} >>$FAIRWAY_SHARED_DIR/seen; exit {{ params.x }}",
-            template="plain",
-            sweep={"points": [{"grid": {"x": [0, 1, 0, 0]}}], "max_parallel": 2},
-            **{"finally": {"command": "wc -l <$FAIRWAY_SHARED_DIR/seen"}},
-        )
-        run = fairway.submit(job, *TARGET)
-        outcome(fairway, run, 1)
-        assert fairway.within("logs", run, "--task", "finally").stdout.strip() == "4"
-
-
-@pytest.mark.usefixtures("slurm")
-@pytest.mark.nightly
-class TestSetUp:
-    """The job's setup: once a node."""
-
-    def test_runs_once_on_each_node(self, fairway: Fairway, slurm: SlurmCluster) -> None:
-        job = fairway.job(
-            "true",
-            template="every-node",
-            nodes=3,
-            setup="echo set up on $(hostname)",
-            sweep={"points": [{"repeat": 2}]},
-        )
-        run = fairway.submit(job, *TARGET)
-        facts = outcome(fairway, run)
-        assert facts["setup"]["state"] == "succeeded"
-        assert fairway.within("logs", run).returncode == 0
-        log = Path(facts["folder"], "setup", "log.txt").read_text().splitlines()
-        assert sorted(log) == [f"set up on {node}" for node in slurm.node_names()]
-
-    def test_that_fails_ends_the_run(self, fairway: Fairway) -> None:
-        points = [{"repeat": 4}]
-        job = fairway.job("true", template="plain", setup="exit 5", sweep={"points": points})
-        run = fairway.submit(job, *TARGET)
-        facts = outcome(fairway, run, 5)
-        assert facts["reason"] == "the setup failed with exit code 5"
-        assert facts["state"] == "failed"
 
 
 class TestNodes:
@@ -265,22 +200,6 @@ server.serve_forever()
         tunnel.communicate(timeout=_PATIENCE)
         assert tunnel.returncode == 130
         assert fairway("cancel", run).returncode == 0
-
-    @pytest.mark.usefixtures("slurm")
-    @pytest.mark.nightly
-    def test_another_folder_sees_the_run(self, fairway: Fairway, tmp_path: Path) -> None:
-        command = "echo kept >$FAIRWAY_OUTPUT_MODEL/it; echo said"
-        job = fairway.job(command, template="plain", outputs={"model": {}})
-        run = fairway.submit(job, *TARGET)
-        other = tmp_path / "other"
-        other.mkdir()
-        (other / "fairway.yaml").write_text((tmp_path / "fairway.yaml").read_text())
-        listed = json.loads(fairway("list", *TARGET, "--json", cwd=other).stdout)
-        assert [each["run_id"] for each in listed] == [run]
-        assert fairway("wait", run, cwd=other).returncode == 0
-        assert fairway("logs", run, cwd=other).stdout == "said\n"
-        assert fairway("fetch", run, "--to", "kept", cwd=other).returncode == 0
-        assert [path.read_text() for path in (other / "kept").rglob("it")] == ["kept\n"]
 
     def test_a_drained_node(self, fairway: Fairway, slurm: SlurmCluster) -> None:
         slurm.drain("sim-1", "a bad GPU")
@@ -422,101 +341,3 @@ def _is_at(folder: Path, stage: str) -> bool:
     except FileNotFoundError:
         return False
     return stage == "noted" or bool(orders["parts"][0]["job"])
-
-
-@pytest.mark.usefixtures("slurm")
-@pytest.mark.nightly
-class TestRefusals:
-    """What can never run is refused, and nothing of it is left."""
-
-    def test_more_nodes_than_there_are(self, fairway: Fairway) -> None:
-        refused = fairway("submit", fairway.job("true", nodes=4), *TARGET)
-        assert refused.returncode == 2
-        assert "needs 4 nodes, and `slurm-sim` has 3" in refused.stderr
-
-    def test_what_slurm_refuses(self, fairway: Fairway, slurm: SlurmCluster) -> None:
-        target = {**slurm.target, "nodes": {"min": 3, "max": 9}}
-        (fairway.folder / "fairway.yaml").write_text(json.dumps({"targets": [target]}))
-        refused = fairway("submit", fairway.job("true", nodes=4), *TARGET)
-        assert refused.returncode == 2, refused.stderr
-        assert "Slurm refuses the job" in refused.stderr
-        assert json.loads(fairway.within("list", "--json").stdout) == []
-        assert slurm.shared is not None
-        assert list((slurm.shared / "runs").iterdir()) == []
-
-    def test_a_partition_that_is_not_there(self, fairway: Fairway, slurm: SlurmCluster) -> None:
-        target = slurm.target
-        target["slurm"]["partition"] = "sims"
-        (fairway.folder / "fairway.yaml").write_text(json.dumps({"targets": [target]}))
-        refused = fairway("submit", fairway.job("true"), *TARGET)
-        assert refused.returncode == 2
-        assert "no partition `sims`" in refused.stderr
-        assert "sim" in refused.stderr
-
-
-class TestLeftovers:
-    """Where Slurm tracks processes by their parents, as here, and not by cgroups."""
-
-    def test_what_a_killed_job_left_is_ended_before_the_next_task(
-        self, fairway: Fairway, slurm: SlurmCluster, signs: Signs
-    ) -> None:
-        name = f"left-{uuid.uuid4().hex}"
-        daemon = f"echo begun >>{signs}; exec -a {name} sleep 600"
-        command = f"setsid bash -c '{daemon}' >/dev/null 2>&1 & sleep 600"
-        run = fairway.submit(fairway.job(command, template="plain"), *TARGET)
-        signs.lines(1)
-        while not any(name in _words(pid) for pid in _family(run)):
-            time.sleep(0.05)  # the shell becomes it
-        # Slurm's own step first, then what watches the task: they would end the others.
-        for pid in _family(run):
-            if name not in _words(pid):
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-        job = job_of(slurm, run)
-        slurm.run("scancel", job)
-        while slurm.run("squeue", "-h", "-o", "%A").strip():
-            time.sleep(0.1)
-        assert any(name in _words(pid) for pid in _family(run)), "Slurm has left it alive"
-        # On every node: one of them has it.
-        looks = (
-            f"grep -qz '[l]{name[1:]}' /proc/[0-9]*/cmdline 2>/dev/null && echo alive || echo gone"
-        )
-        again = fairway.submit(fairway.job(looks, template="every-node", nodes=3), *TARGET)
-        outcome(fairway, again)
-        assert fairway.within("logs", again).stdout.count("gone\n") == 3
-        assert not any(name in _words(pid) for pid in _family(run))
-
-
-def _words(pid: int) -> list[str]:
-    """The command line of a process; empty where there is none any more."""
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_text().split("\0")
-    except OSError:
-        return []
-
-
-def _family(run: str) -> list[int]:
-    """The processes of a run, and before them all that Slurm's own step has started for it."""
-    mine = [pid for pid, variables in processes.environments() if f"FAIRWAY_RUN={run}" in variables]
-    above: list[int] = []
-    for each in mine:
-        found, pid = [], each
-        while (pid := _parent(pid)) not in (0, 1, os.getpid()) and "slurmd" not in _name(pid):
-            found.append(pid)
-        above += [pid for pid in reversed(found) if pid not in above]
-    return [*above, *mine]
-
-
-def _parent(pid: int) -> int:
-    return int(_status(pid).partition("PPid:")[2].split()[0])
-
-
-def _name(pid: int) -> str:
-    return _status(pid).partition("\n")[0]
-
-
-def _status(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/status").read_text()
-    except OSError:
-        return "PPid: 0"

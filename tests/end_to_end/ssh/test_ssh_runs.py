@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
-import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -53,29 +51,6 @@ def leftovers(cluster: SshCluster) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("nodes", [1, 3])
-@pytest.mark.nightly
-def test_the_example_learns_on_one_host_and_on_three(
-    fairway: Any, cluster: SshCluster, repository: Path, nodes: int
-) -> None:
-    shutil.copytree(repository / "examples" / "digits", fairway.folder / "digits")
-    job = fairway.folder / "digits" / "job.yaml"
-    sizes = ["-s", f"nodes={nodes}", "-s", f"processes_per_node={2 if nodes == 1 else 1}"]
-    printed = fairway.watch(job, "-t", "pair", *sizes)
-    found = re.search(r"done: accuracy=([0-9.]+).* nodes=(\d)", printed)
-    assert found, printed
-    assert float(found[1]) >= 0.95
-    assert int(found[2]) == nodes
-    # What it kept comes here when it is wanted, and is the same.
-    (run,) = [each.name for each in remote(cluster, "").iterdir() if each.name[0] != "."]
-    fetched = fairway.within("fetch", run)
-    assert fetched.returncode == 0, fetched.stderr
-    kept = fairway.folder / run / "0" / "model" / "model.npz"
-    there = remote(cluster, run) / "tasks" / "0" / "outputs" / "model" / "model.npz"
-    assert kept.read_bytes() == there.read_bytes()
-    assert leftovers(cluster) == []
-
-
 def test_each_node_gets_the_command_as_it_stands(fairway: Any, cluster: SshCluster) -> None:
     """Arguments, folder, contract and variables are the same on every node; exit code 0."""
     words = "'a b' \"it's\" '$HOME' '*' ''"
@@ -99,15 +74,6 @@ def test_each_node_gets_the_command_as_it_stands(fairway: Any, cluster: SshClust
             "FAIRWAY_WORLD_SIZE": "3",
             "TOLD": "yes",
         }
-
-
-@pytest.mark.nightly
-def test_a_rank_that_fails_ends_the_others(fairway: Any, cluster: SshCluster) -> None:
-    """The exit code is its own, and nothing is left on any host."""
-    job = fairway.job("test $FAIRWAY_NODE_RANK != 1 || exit 7; sleep 600", template=EACH, nodes=3)
-    run = fairway("submit", job, "-t", "pair", "--watch")
-    assert run.returncode == 7, run.stderr
-    assert leftovers(cluster) == []
 
 
 @pytest.mark.nightly
@@ -254,68 +220,6 @@ def test_the_queue_outlives_a_supervisor_that_is_killed(
     assert leftovers(cluster) == []
 
 
-@pytest.mark.nightly
-def test_a_sweep_uses_all_nodes_and_its_failures_are_retried(
-    fairway: Any, cluster: SshCluster
-) -> None:
-    """Tasks run beside each other, each on a node; retry runs those that failed, in place."""
-    command = f"hostname; {ALL_UP}; test {{{{ params.x }}}} != 2 || test $FAIRWAY_ATTEMPT = 1"
-    points = [{"grid": {"x": {"start": 0, "stop": 4, "step": 1}}}]
-    job = fairway.job(command, template="plain", sweep={"points": points}, params={"x": 0})
-    run = fairway("submit", job, "-t", "pair", "--watch")
-    assert run.returncode == 1, run.stderr
-    (name,) = [each.name for each in remote(cluster, "").iterdir() if each.name[0] != "."]
-    tasks = fairway.show(name)["task_list"]
-    assert [task["state"] for task in tasks] == ["succeeded", "succeeded", "failed", "succeeded"]
-    hosts = {fairway("logs", name, "--task", str(each)).stdout.strip() for each in range(4)}
-    assert hosts == {"n1", "n2", "n3"}
-    again = fairway("retry", name)
-    assert again.returncode == 0, again.stderr
-    assert fairway.within("wait", name).returncode == 0
-    assert [task["attempts"] for task in fairway.show(name)["task_list"]] == [1, 1, 2, 1]
-
-
-@pytest.mark.nightly
-def test_after_waits_for_a_run_of_the_cluster(fairway: Any, cluster: SshCluster, gate: Any) -> None:
-    slow = fairway.job(f"read -r _ <{gate.path}", "slow.yaml", template="plain")
-    first = fairway.submit(slow, "-t", "pair")
-    quick = fairway.job("echo after", "quick.yaml", template="plain", after=[first])
-    second = fairway.submit(quick, "-t", "pair")
-    assert fairway.show(second)["state"] == "queued"
-    gate.open()
-    assert fairway.within("wait", first, second).returncode == 0
-    local = fairway.submit(fairway.job("true", "here.yaml", template="plain"))
-    other = fairway.job("true", "other.yaml", template="plain", after=[local])
-    refused = fairway("submit", other, "-t", "pair")
-    assert refused.returncode == 2
-    assert f"{local} runs on `local`" in refused.stderr
-
-
-@pytest.mark.nightly
-def test_a_timeout_ends_the_task_everywhere(fairway: Any, cluster: SshCluster) -> None:
-    job = fairway.job("sleep 600", template=EACH, nodes=3, timeout="1s")
-    run = fairway("submit", job, "-t", "pair", "--watch")
-    assert run.returncode == 124, run.stderr
-    assert leftovers(cluster) == []
-
-
-@pytest.mark.nightly
-def test_the_setup_runs_once_on_each_node(fairway: Any, cluster: SshCluster) -> None:
-    """And never again for the run's later tasks; one that fails ends the run."""
-    points = [{"grid": {"x": {"start": 0, "stop": 6, "step": 1}}}]
-    job = fairway.job(
-        ALL_UP, template="plain", setup="hostname", sweep={"points": points}, params={"x": 0}
-    )
-    assert fairway("submit", job, "-t", "pair", "--watch").returncode == 0
-    (run,) = [each.name for each in remote(cluster, "").iterdir() if each.name[0] != "."]
-    log = (remote(cluster, run) / "setup" / "log.txt").read_text().split()
-    assert sorted(log) == ["n1", "n2", "n3"]
-    broken = fairway.job("echo never", "broken.yaml", template="plain", setup="exit 9")
-    failed = fairway("submit", broken, "-t", "pair", "--watch")
-    assert failed.returncode == 9
-    assert "never" not in failed.stdout
-
-
 def test_what_the_cluster_cannot_do_is_refused(fairway: Any, cluster: SshCluster) -> None:
     wide = fairway.within("submit", fairway.job("true", nodes=4), "-t", "pair")
     assert (wide.returncode, "`pair` has 3" in wide.stderr) == (2, True)
@@ -339,28 +243,3 @@ def test_shell_commands_reach_the_main_host_and_the_others(
             check=False,
         )
         assert (ran.returncode, ran.stdout.strip()) == (0, expected), ran.stderr
-
-
-@pytest.mark.nightly
-def test_a_cancelled_training_goes_on_from_its_checkpoint(
-    fairway: Any, cluster: SshCluster, repository: Path
-) -> None:
-    """The ranks are told on every host, save, and the next attempt begins where they were."""
-    shutil.copytree(repository / "examples" / "digits", fairway.folder / "digits")
-    job = fairway.folder / "digits" / "job.yaml"
-    words = ["nodes=2", "processes_per_node=1", "params.epochs=10000", "checkpoint.directory=mine"]
-    run = fairway.submit(job, "-t", "pair", *[word for each in words for word in ("-s", each)])
-    following = fairway.start("logs", "-f", run)
-    while "epoch=3 " not in following.stdout.readline():
-        assert following.poll() is None, following.stderr.read()
-    assert fairway("cancel", run).returncode == 0
-    following.communicate(timeout=300)
-    assert list((cluster.shared / "checkpoints" / "mine").iterdir())
-    assert fairway("retry", run).returncode == 0
-    again = fairway.start("logs", "-f", run, "--rank", "0")
-    while not (line := again.stdout.readline()).startswith("resumed"):
-        assert again.poll() is None, again.stderr.read()
-    assert int(re.findall(r"[0-9]+", line)[0]) >= 3
-    assert fairway("cancel", run).returncode == 0
-    again.communicate(timeout=300)
-    assert leftovers(cluster) == []

@@ -125,6 +125,63 @@ def test_a_job_that_cannot_run_is_refused_with_what_to_type(
     assert hint in found.hint
 
 
+START = {"id": "tvm-1", "state": "starttaskfailed"}
+OURS = "maxNodes = 2;\n$TargetDedicatedNodes = min(maxNodes, 0);"
+
+
+@pytest.mark.parametrize(
+    ("pool", "fields", "found"),
+    [
+        ({"enableInterNodeCommunication": False}, {"nodes": 2}, "no-mpi"),
+        ({"taskSlotsPerNode": 2}, {"nodes": 2}, "too-many-slots"),
+        ({}, {"nodes": 3}, "too-few-nodes: fairway pool resize spot 3"),
+        ({"enableAutoScale": True, "autoScaleFormula": OURS}, {"nodes": 3}, "too-many-nodes"),
+        (
+            {"targetDedicatedNodes": 3, "resizeErrors": [{"code": "AccountCoreQuotaReached"}]},
+            {"nodes": 3},
+            "resize-error",
+        ),
+        ({}, {"container": {"image": "train:1"}}, "no-containers"),
+        (
+            {"virtualMachineConfiguration": {"containerConfiguration": {"type": "x"}}},
+            {},
+            "no-container-image",
+        ),
+    ],
+)
+def test_pool_that_cannot_run_a_job_refuses_it(
+    pool: dict[str, Any], fields: dict[str, Any], found: str
+) -> None:
+    one = Job(name="x", command="true", **fields)
+    finding = refused(lambda: preconditions.require(account({**POOL, **pool}, **HELD), one))
+    assert f"{finding.id}: {finding.hint}".startswith(found)
+
+
+def test_pool_with_other_slots_than_the_target_says_refuses_the_job() -> None:
+    there = account(**HELD, batch={**RECORD["batch"], "mpi": False, "task_slots": 8})
+    assert refused(lambda: preconditions.require(there, job())).id == "other-slots"
+
+
+def test_pool_that_is_not_there_is_named() -> None:
+    there = account(**HELD)
+
+    def missing() -> None:
+        raise ServiceError(Finding("service", "no"), status=404, code="PoolNotFound")
+
+    there.pool_facts = missing
+    assert refused(lambda: preconditions.require(there, job())).id == "no-pool"
+    assert [each.id for each in examination._of_account(there)] == ["no-pool"]
+
+
+def test_start_task_that_failed_is_quoted() -> None:
+    there = account(nodes=(START,), **HELD)
+    there.node_file = lambda *_: b"the disk is broken\n"
+    finding = refused(lambda: preconditions.require(there, job()))
+    assert (finding.id, "the disk is broken" in finding.message) == ("unfit-nodes", True)
+    [finding] = examination._of_account(there)
+    assert (finding.id, "the disk is broken" in finding.message) == ("unfit-node", True)
+
+
 def test_a_pool_without_nodes_lets_nobody_in() -> None:
     found = refused(lambda: login._any_node(account(nodes=(BROKEN,))))
     assert found.message == "the pool `pool` has no nodes now"

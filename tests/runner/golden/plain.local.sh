@@ -1,5 +1,0 @@
-#!/usr/bin/env bash
-# The command runs once, on the main host.
-set -euo pipefail
-
-exec bash -c 'python train.py'
