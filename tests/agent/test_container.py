@@ -21,6 +21,8 @@ from fairway_boot.faults import Fault
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+pytestmark = pytest.mark.integration
+
 # Notes each call a line, and runs what stands behind the image, or behind enroot's file.
 RUNTIME = """#!{python}
 import json, os, pathlib, subprocess, sys

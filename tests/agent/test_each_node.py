@@ -22,6 +22,8 @@ from fairway_core import archives
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.integration
+
 # The other host is this machine, but no signal to the task's sessions goes there. A pool's server
 # starts what serves, whatever it is asked for.
 _SSH = """#!/bin/sh

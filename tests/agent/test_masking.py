@@ -48,6 +48,7 @@ def test_lines_of_a_secret_and_other_line_ends() -> None:
     assert masked([secret], b"first line\r\nsecond line\r\n}") == b"***\r\n***\r\n}"
 
 
+@pytest.mark.integration
 def test_a_stream_that_is_one_secret_after_the_other_goes_on() -> None:
     mask = Mask(["aaaa"])
     out = b"".join(mask.feed(b"a" * 65536) for _ in range(16))

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
     from conftest import MailServer, Receiver
 
+pytestmark = pytest.mark.integration
+
 PLAN = RunPlan("job-a", "/code", secrets=("TOKEN",))
 FAILED = RunState("failed", "hunter2 & <b>", started=10.0, ended=22.5)
 

@@ -12,6 +12,8 @@ from fairway_agent import ports
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.integration
+
 
 def test_it_is_none_that_an_outgoing_connection_may_get() -> None:
     first = int(ports._RANGE.read_text().split()[0])

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+pytestmark = pytest.mark.integration
+
 UP = "import signal, sys; {how}; print('up', flush=True); [signal.pause() for _ in iter(int, 1)]"
 POLITE = UP.format(how="signal.signal(15, lambda *_: sys.exit(3))")
 DEAF = UP.format(how="signal.signal(15, signal.SIG_IGN)")

@@ -17,6 +17,8 @@ from fairway_agent.fanout import channel
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.integration
+
 # It looks often how long it has heard nothing, on a clock that only the tests move.
 _SILENCE = 0.3
 _PROGRAM = f"""

@@ -22,6 +22,8 @@ from fairway_core import archives
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.integration
+
 
 def sources() -> dict[str, bytes]:
     """The Python files of the bundle."""

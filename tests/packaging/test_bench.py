@@ -11,6 +11,8 @@ import pytest
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.integration
+
 PROGRAM = """
 import sys
 sys.path.insert(0, {folder!r})

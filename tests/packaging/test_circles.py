@@ -9,6 +9,8 @@ import grimp
 import pytest
 from changed import CHOSEN
 
+pytestmark = pytest.mark.integration
+
 REPOSITORY = Path(__file__).parents[2]
 
 PACKAGES = (

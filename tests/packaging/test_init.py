@@ -6,6 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.integration
+
 
 def _run(fairway: Path, folder: Path, *arguments: str) -> str:
     """What the program prints, in an environment like that of a person who has activated it."""

@@ -11,6 +11,8 @@ import pytest
 import fairway_core
 from fairway_core import archives
 
+pytestmark = pytest.mark.integration
+
 VERSION = fairway_core.__version__
 
 

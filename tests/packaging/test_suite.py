@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 from changed import ROOT, touched_tests
 
+pytestmark = pytest.mark.integration
+
 pytest_plugins = ["pytester"]
 
 MODULES = {

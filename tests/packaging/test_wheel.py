@@ -3,6 +3,10 @@
 import subprocess
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.integration
+
 
 def test_a_job_is_rendered_by_the_wheel_alone(fairway: Path, tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_text(

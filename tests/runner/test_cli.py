@@ -13,6 +13,8 @@ from typer.testing import CliRunner
 from fairway_cli.main import Commands, app
 from fairway_core.findings import UserError
 
+pytestmark = pytest.mark.integration
+
 
 @pytest.mark.parametrize("name", Commands.COMMANDS)
 def test_the_help_in_the_table_is_the_commands_own(name: str) -> None:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from conftest import MakeRun
 
+pytestmark = pytest.mark.integration
+
 COMMANDS = [
     *(["list"], ["list", "--json"], ["list", "--state", "failed"], ["targets"]),
     *(["show", "RUN"], ["show", "RUN", "--json"], ["logs", "RUN"], ["wait", "RUN"]),

@@ -21,6 +21,8 @@ from fairway_runner.jobs.rendering import render_launcher
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.integration
+
 
 def target(size: str) -> Target:
     """A Slurm cluster with nodes of that size."""

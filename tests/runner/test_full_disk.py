@@ -15,6 +15,8 @@ import pytest
 from fairway_agent import record, state_files
 from fairway_agent.task_state import TaskState
 
+pytestmark = pytest.mark.integration
+
 PROGRAM = (
     Path(__file__).with_name("full_disk.py").read_text()
     + """

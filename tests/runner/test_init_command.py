@@ -32,6 +32,8 @@ from fairway_runner.starter.project import name_from, project_files
 if TYPE_CHECKING:
     from typer.testing import Result
 
+pytestmark = pytest.mark.integration
+
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu"
 
 

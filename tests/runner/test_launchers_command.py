@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.integration
+
 OWN = """{#
 description: "Mine, and nobody else's."
 needs: [make]

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.integration
+
 
 def need(there: bool, command: str) -> None:
     """Skips the test where something is not installed."""

@@ -20,6 +20,8 @@ from fairway_runner.jobs.rendering import render_launcher
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.integration
+
 HPCX = "hpcx-v2.25.1-gcc-doca_ofed-ubuntu24.04-cuda13-x86_64"
 
 # As NVIDIA's: it finds its own folder, exports, and reads variables that nobody has set.

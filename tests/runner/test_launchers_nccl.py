@@ -16,6 +16,8 @@ from fairway_runner.jobs.rendering import render_launcher
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.integration
+
 # As all_reduce_perf of nccl-tests 2.16 prints: out of place in columns 6 to 9, in place behind.
 ROW = (
     "{:>12} {:>12}     float     sum      -1  {:>8}  245.42  {:>6}      0  35000.0  245.4  999.9  0"

@@ -19,6 +19,8 @@ from fairway_runner.jobs.templates import front_matter
 if TYPE_CHECKING:
     from fairway_runner.jobs.params import Scalar
 
+pytestmark = pytest.mark.integration
+
 FRONT = """{#
 description: Mine.
 options:

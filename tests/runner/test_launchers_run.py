@@ -21,6 +21,8 @@ from fairway_core.target import NodeRange, SlurmAccess, Target
 from fairway_runner.jobs.job_file import load_job
 from fairway_runner.jobs.rendering import render_launcher
 
+pytestmark = pytest.mark.integration
+
 # Text that a shell, a here-document or JSON could trip over.
 HOSTILE = "it's \"$HOME\" `id` \\n $(id)\nEOF\n  'x' é"
 

@@ -365,6 +365,7 @@ class TestLeaving:
         assert refresh_all([found]) == []
         assert found.state == "queued"
 
+    @pytest.mark.integration
     def test_a_person_who_cancels_it_ends_it(
         self, world: World, make: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -523,6 +524,7 @@ def _killed_at_a_step(run: Run) -> bool:
     return False
 
 
+@pytest.mark.integration
 def test_killed_anywhere_it_starts_once_on_each_target(
     world: World, make: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+pytestmark = pytest.mark.integration
+
 H100 = "Standard_ND96isr_H100_v5"
 HOSTS = ["10.0.0.4", "10.0.0.5", "10.0.0.6", "10.0.0.7"]
 

@@ -17,6 +17,8 @@ from fairway_agent.log_marks import split_label
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+pytestmark = pytest.mark.integration
+
 PROGRAM = Path(__file__).parents[2] / "job_templates" / "_label_ranks.py.j2"
 
 # A rank as the templates begin it: `join N RANK` opens the pipe N of its node.

@@ -15,6 +15,8 @@ from fairway_core.yaml_text import parse_yaml
 from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.schema import job_schema
 
+pytestmark = pytest.mark.integration
+
 DIRECTORIES = (
     *("FAIRWAY_INPUT_<ID>", "FAIRWAY_OUTPUT_<ID>", "FAIRWAY_CHECKPOINT_DIR"),
     *("FAIRWAY_SHARED_DIR", "FAIRWAY_SCRATCH_DIR"),

@@ -161,6 +161,7 @@ def test_where_else_it_was_tried(make_run: MakeRun) -> None:
     assert EVIL not in text
 
 
+@pytest.mark.integration
 def test_very_many_tasks(make_run: MakeRun) -> None:
     tasks = [{"params": {"n": n}, "log": f"loss={n}\n"} for n in range(1500)]
     run = make_run("many-a", tasks, metrics=METRICS)
@@ -213,6 +214,7 @@ def test_svg_escapes() -> None:
     )
 
 
+@pytest.mark.integration
 def test_a_browser_shows_it(sweep: Run, tmp_path: Path) -> None:
     browser = next(
         filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None

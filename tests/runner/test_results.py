@@ -165,6 +165,7 @@ def test_a_state_that_is_none(fairway: RunFairway, many: Path) -> None:
     assert "did you mean `failed`?" in err
 
 
+@pytest.mark.integration
 def test_show_of_ten_thousand_tasks(
     fairway: RunFairway, make_run: MakeRun, store: RunStore
 ) -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.integration
+
 TEMPLATES = ["openmpi", "torchrun"]
 NASTY = (
     'it\'s "quoted"\n$(touch pwned) `touch pwned` ${HOME} \\ * ~ # ; & | {{ name }} é🚀 \x1b[31m'

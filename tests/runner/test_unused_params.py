@@ -173,6 +173,7 @@ def test_from_python_too() -> None:
     assert [finding.id for finding in refused.value.findings] == ["unused-param"]
 
 
+@pytest.mark.integration
 def test_every_example_sets_what_is_read(tmp_path: Path, fairway: RunFairway) -> None:
     jobs = [*HERE.glob("examples/*/*.yaml")]
     assert len(jobs) > 8

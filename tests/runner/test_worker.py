@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+pytestmark = pytest.mark.integration
+
 
 @pytest.fixture(autouse=True)
 def ended() -> Iterator[None]:

@@ -20,6 +20,8 @@ from ruamel.yaml import YAML
 
 from fairway_runner.engines.capabilities import ENGINES
 
+pytestmark = pytest.mark.integration
+
 FOLDER = Path(__file__).parents[2] / ".github" / "workflows"
 WORKFLOWS = sorted(FOLDER.glob("*.yml"))
 _PINNED = re.compile(r"[\w.-]+/[\w.-]+@[0-9a-f]{40}")

@@ -18,6 +18,8 @@ from fairway_agent.task_spec import Output, TaskSpec
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.integration
+
 # What the disk refuses is named by the arguments: a module's function, and a part of the path.
 PROGRAM = """
 import errno, os, sys

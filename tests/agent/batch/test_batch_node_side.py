@@ -32,6 +32,8 @@ from fairway_boot.imds import Metadata
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.integration
+
 
 class Azure(ThreadingHTTPServer):
     """The metadata service and a vault on loopback; `asked` is what they were asked."""

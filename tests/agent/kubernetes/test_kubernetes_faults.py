@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
     from conftest import Cluster
 
+pytestmark = pytest.mark.integration
+
 TARGET = Target.model_validate(
     {
         "name": "nd",

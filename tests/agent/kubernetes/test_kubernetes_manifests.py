@@ -22,6 +22,8 @@ from fairway_simulator.kubernetes.api.schemas import newest
 if TYPE_CHECKING:
     from conftest import Cluster, Server
 
+pytestmark = pytest.mark.integration
+
 VERSIONS = ("1.33", "1.37")
 RUN = "digits-7k2m9p"
 PLAN = RunPlan(RUN, "/data/fairway/runs/x/code", tasks=4, grace=20.0)

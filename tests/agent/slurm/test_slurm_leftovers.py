@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+pytestmark = pytest.mark.integration
+
 _PATIENCE = 300.0  # seconds; only a hang takes so long
 DAEMON = "trap 'exit 3' TERM; echo ready; while :; do sleep 0.05; done"
 # As squeue does: without `-a` those of a hidden partition are left out, and those that are

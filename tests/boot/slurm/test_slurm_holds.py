@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     Azure = Any
     Lab = Any
 
+pytestmark = pytest.mark.integration
+
 GONE = "state=power_down_force reason=Azure: the instance is gone"
 
 

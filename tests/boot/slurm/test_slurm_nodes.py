@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     Azure = Any
     Lab = Any
 
+pytestmark = pytest.mark.integration
+
 ME = Machine("v_7", "aaaa-7", "/subscriptions/s/…/virtualMachines/7")
 
 

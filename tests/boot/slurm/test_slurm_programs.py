@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     Azure = Any
     Lab = Any
 
+pytestmark = pytest.mark.integration
+
 
 def _claimed(lab: Lab, *names: str) -> None:
     """Lets each instance that has no name yet be one of these nodes."""

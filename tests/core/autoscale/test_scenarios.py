@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from itertools import product
 from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
@@ -75,8 +76,7 @@ def evaluate(interpreter: ModuleType, request: pytest.FixtureRequest) -> Evaluat
     return once
 
 
-@pytest.mark.parametrize("scenario", get_args(ScenarioName))
-@pytest.mark.parametrize("option", OPTIONS)
+@pytest.mark.parametrize(("scenario", "option"), list(product(get_args(ScenarioName), OPTIONS)))
 def test_each_scenario_is_a_formula_that_batch_takes(
     interpreter: ModuleType, scenario: str, option: str
 ) -> None:
@@ -163,28 +163,25 @@ def test_a_pool_for_mpi_does_not_shrink_under_a_running_job(evaluate: Evaluate) 
     assert one_each["spot"] == 1
 
 
-@pytest.mark.parametrize("spot", [True, False])
-@pytest.mark.parametrize("since", range(20))
-def test_a_second_job_gets_nodes_beside_the_first_and_once(
-    evaluate: Evaluate, spot: bool, since: int
-) -> None:
+def test_a_second_job_gets_nodes_beside_the_first_and_once(evaluate: Evaluate) -> None:
     """The first runs on four nodes, the second waits for four for a number of samples: until it
     runs the pool is evaluated again and again, each ten samples."""
-    sizes, current = [], 4
-    for evaluation in range(4):
-        waiting = min(60, since + 1 + 10 * evaluation)
-        found = evaluate(
-            {"scenario": "pending_tasks"},
-            spot=spot,
-            nodes=(0, 16),
-            current=current,
-            ActiveTasks=[0.0] * (60 - waiting) + [4.0] * waiting,
-            RunningTasks=1,
-        )
-        current = int(found["spot" if spot else "dedicated"])
-        sizes.append(current)
-    # What came before the last evaluation was counted by that.
-    assert sizes == ([8] * 4 if since < 10 else [5] * 4)
+    for spot, since in product((True, False), range(20)):
+        sizes, current = [], 4
+        for evaluation in range(4):
+            waiting = min(60, since + 1 + 10 * evaluation)
+            found = evaluate(
+                {"scenario": "pending_tasks"},
+                spot=spot,
+                nodes=(0, 16),
+                current=current,
+                ActiveTasks=[0.0] * (60 - waiting) + [4.0] * waiting,
+                RunningTasks=1,
+            )
+            current = int(found["spot" if spot else "dedicated"])
+            sizes.append(current)
+        # What came before the last evaluation was counted by that.
+        assert sizes == ([8] * 4 if since < 10 else [5] * 4), (spot, since)
 
 
 def test_a_job_that_lost_a_node_is_not_taken_for_another(evaluate: Evaluate) -> None:
@@ -222,22 +219,20 @@ def test_a_short_eviction_is_no_reason_to_rebalance(evaluate: Evaluate) -> None:
     assert (found["dedicated"], found["spot"]) == (0, 8)
 
 
-@pytest.mark.parametrize("day", range(7))
-@pytest.mark.parametrize("sunday", [0, 7])
-@pytest.mark.parametrize("hour", [0, 7, 8, 17, 18, 23])
-def test_times_of_the_week(evaluate: Evaluate, day: int, sunday: int, hour: int) -> None:
-    now = MONDAY.replace(hour=hour) + timedelta(days=day)
-    weekday, working = day < 5, day < 5 and 8 <= hour < 18
-    given = {"now": now, "sunday": sunday, "nodes": (1, 6)}
-
-    def nodes(scenario: str) -> int:
-        return int(evaluate({"scenario": scenario}, **given)["spot"])
-
-    assert nodes("weekday") == (6 if weekday else 1)
-    assert nodes("weekend") == (1 if weekday else 6)
-    assert nodes("workday") == (6 if working else 1)
-    mixed = evaluate({"scenario": "workday_with_offpeak_max_spot"}, mpi=False, **given)
-    assert (mixed["dedicated"], mixed["spot"]) == ((6, 0) if working else (1, 5))
+def test_times_of_the_week(evaluate: Evaluate) -> None:
+    for day, sunday, hour in product(range(7), (0, 7), (0, 7, 8, 17, 18, 23)):
+        weekday, working = day < 5, day < 5 and 8 <= hour < 18
+        given: dict[str, Any] = {"now": MONDAY.replace(hour=hour) + timedelta(days=day)}
+        given |= {"sunday": sunday, "nodes": (1, 6)}
+        spot = [
+            evaluate({"scenario": scenario}, **given)["spot"]
+            for scenario in ("weekday", "weekend", "workday")
+        ]
+        wanted = [6 if weekday else 1, 1 if weekday else 6, 6 if working else 1]
+        assert spot == wanted, (day, sunday, hour)
+        mixed = evaluate({"scenario": "workday_with_offpeak_max_spot"}, mpi=False, **given)
+        both = (6, 0) if working else (1, 5)
+        assert (mixed["dedicated"], mixed["spot"]) == both, (day, sunday, hour)
 
 
 @pytest.mark.parametrize(

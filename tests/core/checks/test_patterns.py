@@ -83,6 +83,7 @@ def _run(code: str, **given: Any) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("pattern", _patterns())
+@pytest.mark.integration
 def test_a_pattern_over_a_long_text_reads_it_once(pattern: re.Pattern[str]) -> None:
     pieces = _pieces(pattern.pattern)
     done = _run(
@@ -91,6 +92,7 @@ def test_a_pattern_over_a_long_text_reads_it_once(pattern: re.Pattern[str]) -> N
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.integration
 def test_checks_of_a_job_with_long_texts_read_them_once() -> None:
     done = _run(_CHECK, pieces=_PLAIN, size=100_000)
     assert (done.returncode, done.stderr) == (0, "")

@@ -16,6 +16,8 @@ from fairway_core.cost.meters import meter
 from fairway_core.cost.service import PriceService
 from fairway_core.findings import UserError
 
+pytestmark = pytest.mark.integration
+
 SIZE = "Standard_ND96isr_H100_v5"
 VM, SPOT = meter(f"vm/{SIZE}"), meter(f"spot/{SIZE}")
 DAY = datetime.date(2026, 11, 21)

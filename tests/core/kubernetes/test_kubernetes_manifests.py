@@ -106,6 +106,7 @@ def one(found: Objects, kind: str, name: str = "") -> dict[str, Any]:
     ],
     ids=["fast", "one-gpu", "no-queue", "three"],
 )
+@pytest.mark.integration
 def test_the_server_takes_every_object(
     targets: list[Target], shared: list[Volume], faults: Callable[[dict[str, Any]], list[str]]
 ) -> None:

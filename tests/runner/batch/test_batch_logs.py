@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+pytestmark = pytest.mark.integration
+
 
 def error(status: int) -> ServiceError:
     return ServiceError(Finding("refused", f"{status}"), status=status, code="")

@@ -19,6 +19,8 @@ from fairway_runner.engines.azure.storage import Storage
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.integration
+
 RunFairway = Callable[..., tuple[int, str, str]]
 
 

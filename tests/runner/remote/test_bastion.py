@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from conftest import RunFairway
 
+pytestmark = pytest.mark.integration
+
 _PATIENCE = 300.0  # seconds; only a hang takes so long
 ADDRESS = "10.231.77.4"
 

@@ -28,6 +28,8 @@ from fairway_runner.runs.store import Run, RunStore
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.integration
+
 
 @pytest.fixture
 def mirror(tmp_path: Path) -> Mirror:

@@ -18,6 +18,8 @@ from fairway_runner.engines.remote.ssh import Ssh
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.integration
+
 # Stands in for ssh and rsync: notes its words, and makes the socket as a master connection does.
 _PROGRAM = """#!{python}
 import json, pathlib, sys

@@ -20,6 +20,8 @@ from fairway_agent.slurm.others import processes_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.integration
+
 _PATIENCE = 300.0  # seconds; only a hang takes so long
 
 JOB = (

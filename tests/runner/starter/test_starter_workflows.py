@@ -16,6 +16,8 @@ from ruamel.yaml import YAML
 
 from fairway_runner.starter import Settings, write_project
 
+pytestmark = pytest.mark.integration
+
 OWN = Path(__file__).resolve().parents[3] / ".github/workflows"
 NAMES = ["comment", "deploy", "drift", "plan"]
 

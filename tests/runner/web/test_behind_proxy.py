@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
     SignIn = Callable[..., TestClient]
 
+pytestmark = pytest.mark.integration
+
 _DOCS = Path(__file__).parents[3] / "docs" / "serve.md"
 ANN = {"name": "ann@example.org", "id": "id-ann"}
 BOB = {"name": "bob@example.org", "id": "id-bob"}

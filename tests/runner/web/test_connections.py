@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from conftest import MakeRun
 
+pytestmark = pytest.mark.integration
+
 HALF = b"GET /healthz HTTP/1.1\r\nHost: "
 
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from fairway_runner.runs.store import RunStore
 
+pytestmark = pytest.mark.integration
+
 WRONG = "name: mine\nlocation: southcentralus\nclustrs: {}\n"
 
 

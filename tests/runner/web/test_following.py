@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from fairway_runner.runs.store import RunStore
     from fairway_web.following import Follower
 
+pytestmark = pytest.mark.integration
+
 # What `data` keeps is read after the end of `train` alone, so that no target waits with `score`.
 _STEPS: dict[str, dict[str, Any]] = {
     "data": {"command": "touch $FAIRWAY_OUTPUT_D/d", "outputs": {"d": {}}},

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from fairway_runner.runs.store import RunStore
     from fairway_web.calls import Call
 
+pytestmark = pytest.mark.integration
+
 _TOKEN = "t" * 43
 _HOST = "testserver"
 _EXAMPLES = 10

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     SignIn = Callable[..., TestClient]
 
+pytestmark = pytest.mark.integration
+
 JOB = "name: a\ncommand: 'true'\n"
 OURS = {"Origin": "https://runs.example.org"}
 _GIT = {"commit": None, "dirty": False, "untracked": []}

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from conftest import MakeRun, RunFairway
 
+pytestmark = pytest.mark.integration
+
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     Ask = Callable[..., tuple[int, str, str]]
 
+pytestmark = pytest.mark.integration
+
 _LOG = "step 1\nloss=0.5\n\x1b[1mbold\x1b[0m \xff\n"
 
 

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
     from conftest import Entra, MakeRun
 
+pytestmark = pytest.mark.integration
+
 TENANT = "11111111-2222-3333-4444-555555555555"
 AUDIENCE = "66666666-7777-8888-9999-000000000000"
 SECRET = "the~secret.of_the-application"

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     Ask = Callable[..., tuple[int, str, str]]
 
+pytestmark = pytest.mark.integration
+
 JOB = "name: hello\ncommand: cat word.txt\n"
 
 
