@@ -14,11 +14,12 @@ import threading
 from collections.abc import Generator, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from serving import Handler, serving
+from waiting import PATIENCE
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -55,7 +56,7 @@ def chromium() -> "Iterator[Browser]":
     program = next(filter(None, map(shutil.which, ("chromium", "google-chrome"))), None)
     if program is None:
         pytest.skip("no chromium; on Debian: sudo apt-get install --no-install-recommends chromium")
-    patience = 300_000  # milliseconds: only what never comes takes so long
+    patience = PATIENCE * 1000  # milliseconds
     expect.set_options(timeout=patience)
     options = ["--disable-gpu", "--disable-quic", "--no-first-run"]
     options += ["--disable-background-networking"]
@@ -89,9 +90,6 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
-_PATIENCE = 300.0  # seconds; only a hang takes so long
-
-
 @dataclass
 class Receiver:
     """What was posted, and how the next posts are answered: with a status, 0 for no answer at
@@ -109,7 +107,7 @@ class Receiver:
 
     def next(self) -> dict[str, Any]:
         """The next message that was taken."""
-        return self.taken.get(timeout=_PATIENCE)
+        return self.taken.get(timeout=PATIENCE)
 
 
 @pytest.fixture
@@ -117,32 +115,20 @@ def receiver() -> Iterator[Receiver]:
     """A receiver of webhooks on loopback."""
     got = Receiver()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Hook(Handler):
         def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
+            body = self.body()
             got.seen += 1
             status = got.answers.pop(0) if got.answers else 200
             if status == 0:
                 return  # the connection is closed
-            self.send_response(status)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
+            self.answer(status=status)
             if status == 200:
                 got.taken.put(json.loads(body))
 
-        def log_message(self, *_: object) -> None:
-            """Says nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    got.url = f"http://127.0.0.1:{server.server_port}/hook"
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    try:
+    with serving(Hook) as url:
+        got.url = f"{url}/hook"
         yield got
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 @dataclass
@@ -160,7 +146,7 @@ class MailServer:
 
     def next(self) -> str:
         """The next mail, as it came."""
-        return self.taken.get(timeout=_PATIENCE)
+        return self.taken.get(timeout=PATIENCE)
 
 
 _REPLIES = {"QUIT": "221 bye", "AUTH": "235 welcome"}
@@ -171,7 +157,7 @@ def mail_server() -> Iterator[MailServer]:
     """A mail server on loopback."""
     got = MailServer()
 
-    class Handler(socketserver.StreamRequestHandler):
+    class Mail(socketserver.StreamRequestHandler):
         def handle(self) -> None:
             with suppress(OSError):  # the other side does not trust it
                 self.answer("220 here")
@@ -205,7 +191,7 @@ def mail_server() -> Iterator[MailServer]:
         def answer(self, *lines: str) -> None:
             self.wfile.write("".join(f"{line}\r\n" for line in lines).encode())
 
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Mail) as server:
         got.address = f"127.0.0.1:{server.server_address[1]}"
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
 
 import pytest
+from serving import Handler, serving
 
 from fairway_agent.azure.registry import exchanged
 from fairway_boot.http import Failure
@@ -19,45 +18,27 @@ if TYPE_CHECKING:
 SERVER = "lab.azurecr.io"
 
 
-class Registry(ThreadingHTTPServer):
+class Registry:
     """Gives each answer once: a status, and JSON."""
 
     def __init__(self) -> None:
         self.answers: list[tuple[int, object]] = []
         self.asked: list[tuple[str, dict[str, list[str]]]] = []
-        super().__init__(("127.0.0.1", 0), _Handler)
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}"
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: Registry
-
-    def do_POST(self) -> None:
-        form = self.rfile.read(int(self.headers["Content-Length"])).decode()
-        self.server.asked.append((self.path, parse_qs(form)))
-        status, body = self.server.answers.pop(0)
-        text = json.dumps(body).encode()
-        self.send_response(status)
-        self.send_header("Retry-After", "0")
-        self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text)
-
-    def log_message(self, *_: Any) -> None:
-        """Nothing is printed."""
+        self.url = ""
 
 
 @pytest.fixture
 def registry() -> Iterator[Registry]:
-    with Registry() as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-        thread.start()
-        yield server
-        server.shutdown()
-        thread.join()
+    known = Registry()
+
+    class Answers(Handler):
+        def do_POST(self) -> None:
+            known.asked.append((self.path, parse_qs(self.body().decode())))
+            status, body = known.answers.pop(0)
+            self.answer(json.dumps(body).encode(), status, Retry_After=0)
+
+    with serving(Answers) as known.url:
+        yield known
 
 
 def test_one_that_is_busy_for_a_moment_is_asked_again(registry: Registry) -> None:

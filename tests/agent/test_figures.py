@@ -12,6 +12,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+from waiting import PATIENCE
 
 from fairway_agent.figures.machine import Machine
 from fairway_agent.figures.sampling import Sampling, sampler
@@ -20,7 +21,6 @@ from fairway_boot.gpus import Gpus, dcgm_line, nvidia_line
 if TYPE_CHECKING:
     from pathlib import Path
 
-PATIENCE = 300.0
 
 # As a node of two adapters for Ethernet, one of them behind the other, has them.
 NET = """\

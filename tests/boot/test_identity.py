@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from serving import Handler, serving
 
 from fairway_agent import job_secrets
 from fairway_boot import http, identity
@@ -172,23 +171,13 @@ def test_a_file_that_holds_no_token(services: Services, file: Path, text: str) -
 def answering(text: bytes) -> Iterator[str]:
     """Says the same to everybody."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Same(Handler):
         def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(text)))
-            self.end_headers()
-            self.wfile.write(text)
+            self.body()
+            self.answer(text)
 
-        def log_message(self, *_: Any) -> None:
-            """Nothing is printed."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
+    with serving(Same) as url:
+        yield url
 
 
 GOOD = {"token_type": "Bearer", "expires_in": 3599, "access_token": "abc"}

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from waiting import PATIENCE
 
 from fairway_agent import processes
 from fairway_agent.task import Task
@@ -26,9 +27,6 @@ from fairway_runner.runs.store import Run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-# Only a hang takes so long: everything waits for events, and fails when they do not come.
-PATIENCE = 300.0
 
 
 LABELLING = ("openmpi", "horovod", "torchrun", "deepspeed", "tensorflow", "every-node")

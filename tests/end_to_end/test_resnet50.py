@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from waiting import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +25,6 @@ pytestmark = pytest.mark.nightly
 # Small enough for a CPU; one thread, since two processes and other tests share the cores.
 TOY = ("--depth=18", "--width=8", "--image-size=32", "--classes=10", "--batch-size=4")
 ONE_THREAD = {"OMP_NUM_THREADS": "1"}
-PATIENCE = 300.0
 
 
 @pytest.fixture(autouse=True)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import socket
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from serving import Handler, serving
 
 from fairway_runner.engines.silence import Silence
 
@@ -31,7 +30,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """The filters that a service on this machine was asked for; every price in it is 10."""
     filters: list[str] = []
 
-    class Handler(BaseHTTPRequestHandler):
+    class Prices(Handler):
         def do_GET(self) -> None:
             (filter_,) = parse_qs(urlsplit(self.path).query)["$filter"]
             filters.append(filter_)
@@ -41,22 +40,11 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
             item = {**row, "retailPrice": 10.0, "productName": row.get("productName", "")}
             items = [item, {**item, "skuName": "x Spot"}]
             body = json.dumps({"Items": items, "NextPageLink": None}).encode()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            self.answer(body)
 
-        def log_message(self, *_: object) -> None:
-            """Says nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    monkeypatch.setenv("FAIRWAY_PRICES_URL", f"http://127.0.0.1:{server.server_port}/")
-    yield filters
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving(Prices) as url:
+        monkeypatch.setenv("FAIRWAY_PRICES_URL", f"{url}/")
+        yield filters
 
 
 def _facts(fairway: Any, folder: Path, *arguments: str) -> dict[str, Any]:

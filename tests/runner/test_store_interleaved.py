@@ -17,6 +17,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from waiting import PATIENCE
 
 from fairway_agent.record import FINAL_STATES
 from fairway_agent.run_state import RunState
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 SEEDS = 400
 RUN = "job-aaaaaa"
-_PATIENCE = 60.0  # seconds; only a hang takes so long
 _WRITES = {"open": "w", "mkdir": "", "rename": "", "replace": ""}
 
 
@@ -63,7 +63,7 @@ class Actor(threading.Thread):
     def step(self) -> None:
         """Lets it go on to its next call, or to its end."""
         self.turn.release()
-        assert self.yielded.acquire(timeout=_PATIENCE), f"{self.name} hangs"
+        assert self.yielded.acquire(timeout=PATIENCE), f"{self.name} hangs"
 
     def pause(self) -> None:
         """Within the thread: waits for the next turn."""
@@ -113,7 +113,7 @@ class World:
         for actor in self.actors:
             actor.killed = True
             actor.turn.release()
-            actor.join(_PATIENCE)
+            actor.join(PATIENCE)
 
     def _kill(self, actor: Actor) -> None:
         actor.killed = True

@@ -138,7 +138,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(data)
 
-    do_GET = do_POST = _answer  # noqa: N815
+    do_GET = do_POST = _answer
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         """Says nothing."""

@@ -7,12 +7,12 @@ import os
 import signal
 import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from serving import Handler, serving
 
 from fairway_agent.allocators import batch, ledger
 from fairway_agent.allocators.hosts import Host
@@ -35,23 +35,22 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.integration
 
 
-class Azure(ThreadingHTTPServer):
+class Azure:
     """The metadata service and a vault on loopback; `asked` is what they were asked."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, str]] = []
         self.failures = 0
-        super().__init__(("127.0.0.1", 0), Answers)
-        self.url = f"http://127.0.0.1:{self.server_port}"
+        self.url = ""
 
 
-class Answers(BaseHTTPRequestHandler):
-    server: Azure
+class Answers(Handler):
+    azure: Azure
 
     def do_GET(self) -> None:
-        self.server.asked.append((self.path, self.headers.get("Authorization", "")))
-        if self.server.failures:
-            self.server.failures -= 1
+        self.azure.asked.append((self.path, self.headers.get("Authorization", "")))
+        if self.azure.failures:
+            self.azure.failures -= 1
             self.send_error(503)
             return
         answer: dict[str, Any] = {}
@@ -62,26 +61,16 @@ class Answers(BaseHTTPRequestHandler):
         else:
             self.send_error(404)
             return
-        body = json.dumps(answer).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: Any) -> None:
-        return
+        self.answer(json.dumps(answer).encode())
 
 
 @pytest.fixture
 def azure(monkeypatch: pytest.MonkeyPatch) -> Iterator[Azure]:
-    with Azure() as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        monkeypatch.setenv("FAIRWAY_METADATA_URL", server.url)
+    known = Azure()
+    with serving(type("Own", (Answers,), {"azure": known})) as known.url:
+        monkeypatch.setenv("FAIRWAY_METADATA_URL", known.url)
         monkeypatch.setattr("time.sleep", lambda _: None)
-        yield server
-        server.shutdown()
-        thread.join()
+        yield known
 
 
 def secret_values(azure: Azure, **secrets: str) -> dict[str, str]:

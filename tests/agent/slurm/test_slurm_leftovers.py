@@ -9,6 +9,7 @@ import uuid
 from typing import TYPE_CHECKING
 
 import pytest
+from waiting import PATIENCE
 
 from fairway_agent.allocators.hosts import Host
 from fairway_agent.plan import RunPlan
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.integration
 
-_PATIENCE = 300.0  # seconds; only a hang takes so long
 DAEMON = "trap 'exit 3' TERM; echo ready; while :; do sleep 0.05; done"
 # As squeue does: without `-a` those of a hidden partition are left out, and those that are
 # suspended without their state.
@@ -84,7 +84,7 @@ def squeue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], N
 
 def _ended(process: subprocess.Popen[str]) -> int | None:
     """Its exit code, if it was told to end."""
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + PATIENCE
     while process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.02)
     return process.returncode

@@ -12,12 +12,13 @@ import sys
 import threading
 import time
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from serving import Handler, serving
+from waiting import until
 
 from fairway_core.slurm import install
 
@@ -108,7 +109,7 @@ class Azure:
         return {"name": name}
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(Handler):
     protocol_version = "HTTP/1.1"
     asks = "7"
     azure: Azure
@@ -213,15 +214,7 @@ class _Handler(BaseHTTPRequestHandler):
         return 202, {}, {"Azure-AsyncOperation": f"{self.azure.url}/operations/{operation['name']}"}
 
     def _answer(self, status: int, body: Any, headers: dict[str, str] | None = None) -> None:
-        data = json.dumps(body).encode()
-        self.send_response(status)
-        for name, value in {**(headers or {}), "Content-Length": str(len(data))}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Says nothing."""
+        self.answer(json.dumps(body).encode(), status, **(headers or {}))
 
 
 @pytest.fixture
@@ -229,15 +222,8 @@ def azure() -> Iterator[Azure]:
     """Azure, as far as the programs see it."""
     azure = Azure()
     handler = type("Handler", (_Handler,), {"azure": azure})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    server.daemon_threads = True
-    azure.url = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    yield azure
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving(handler) as azure.url:
+        yield azure
 
 
 @dataclass
@@ -398,10 +384,7 @@ def _munged(folder: Path) -> Iterator[Path]:
         stderr=subprocess.DEVNULL,
     )
     command = ["munge", f"--socket={socket}", "--no-input"]
-    deadline = time.monotonic() + 300
-    while subprocess.run(command, capture_output=True, check=False).returncode:
-        assert time.monotonic() < deadline, "munged does not start"
-        time.sleep(0.05)
+    until(lambda: not subprocess.run(command, capture_output=True, check=False).returncode)
     yield socket
     process.terminate()
     process.wait(timeout=300)

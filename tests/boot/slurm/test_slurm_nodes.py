@@ -17,6 +17,7 @@ from email.utils import format_datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from waiting import until
 
 from fairway_boot.imds import Event, Machine
 from fairway_boot.slurm import eviction, munge, node
@@ -25,7 +26,7 @@ from fairway_boot.slurm.node_registry import opened
 from fairway_boot.slurm.settings import Settings, load, metadata_service
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     Azure = Any
@@ -193,9 +194,9 @@ class TestClaims:
         command = [sys.executable, "-B", "-m", "fairway_boot.slurm.node"]
         process = subprocess.Popen(command, env=lab.environment)
         try:
-            _until(lambda: "GET /secrets" in " ".join(azure.requests))
+            until(lambda: "GET /secrets" in " ".join(azure.requests))
             azure.secret = base64.b64encode(b"k" * 128).decode()
-            _until(lambda: "GET /metadata/instance" in " ".join(azure.requests))
+            until(lambda: "GET /metadata/instance" in " ".join(azure.requests))
             assert process.poll() is None
             assert not (lab.folder / "slurmd-started").exists()
             with opened(service, "nd") as registry:
@@ -460,10 +461,3 @@ class TestEviction:
         assert azure.acknowledged == []
         self._watch(on_node, done)
         assert azure.acknowledged == ["e1"]
-
-
-def _until(condition: Callable[[], bool], seconds: float = 300) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from waiting import until
 
 from fairway_boot.http import Answer, Failure
 from fairway_boot.slurm.commands import by_partition, expand
@@ -15,8 +16,6 @@ from fairway_boot.slurm.scale_set import ScaleSetClient
 from fairway_boot.slurm.settings import load, metadata_service
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     Azure = Any
     Lab = Any
 
@@ -191,7 +190,7 @@ class TestResume:
         ]
         for call in calls:
             call.start()
-        _until(lambda: azure.capacity == 5)
+        until(lambda: azure.capacity == 5)
         azure.hold.clear()
         for call in calls:
             call.join()
@@ -328,10 +327,3 @@ class TestResumeFail:
         azure.faults.append(("GET /subscriptions", 403, {}))
         assert lab.run("resume-fail", "nd-0").returncode == 1
         assert lab.told[0].startswith("scontrol update nodename=nd-0 state=down reason=fairway: ")
-
-
-def _until(condition: Callable[[], bool], seconds: float = 300) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)

@@ -2,14 +2,13 @@
 
 import json
 import re
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
+from serving import Handler, serving
 
 _PAGE = 2
 _TERM = re.compile(r"(\w+) eq '((?:[^']|'')*)'")
@@ -65,7 +64,7 @@ def price_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[PriceServer]:
     """The server, whose address stands in FAIRWAY_PRICES_URL."""
     state = PriceServer()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Prices(Handler):
         def do_GET(self) -> None:
             state.queries.append(self.path)
             code = state.refusals.pop(0) if state.refusals else 200
@@ -78,15 +77,7 @@ def price_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[PriceServer]:
             self.end_headers()
             self.wfile.write(body[: len(body) // 2] if cut else body)
 
-        def log_message(self, *_: object) -> None:
-            """Says nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    state.url = f"http://127.0.0.1:{server.server_port}/api/retail/prices"
-    monkeypatch.setenv("FAIRWAY_PRICES_URL", state.url)
-    yield state
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving(Prices) as url:
+        state.url = f"{url}/api/retail/prices"
+        monkeypatch.setenv("FAIRWAY_PRICES_URL", state.url)
+        yield state

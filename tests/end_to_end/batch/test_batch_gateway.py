@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import pytest
+from waiting import PATIENCE
 
 from fairway_runner.engines.azure import gateway
 from fairway_runner.engines.azure.storage import Storage
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.nightly
 
-_PATIENCE = 300.0  # seconds; only a hang takes so long
 ADDRESS = "10.231.77.5"
 NAME = "storage-of-the-lab"
 
@@ -76,7 +76,7 @@ class Inside:
         """Ends it, once the host is gone."""
         for relay in self._relays:
             relay.close()
-            assert relay.join(_PATIENCE)
+            assert relay.join(PATIENCE)
 
 
 @pytest.fixture
@@ -163,7 +163,7 @@ def test_the_way_is_opened_again_after_it_was_cut(
     named = storage.connection_string.replace("127.0.0.1", NAME)
     monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", named)
     monkeypatch.chdir(inside.bastion.folder.parent)
-    account = Storage(find_target("batch-sim"), _PATIENCE)
+    account = Storage(find_target("batch-sim"), PATIENCE)
     assert not account.exists("datasets", "nothing")
     (session,) = inside.bastion.sessions
     os.kill(int(session), signal.SIGKILL)

@@ -8,16 +8,15 @@ import re
 import signal
 import socket
 import sys
-import time
 import urllib.request
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from waiting import until
 
 from fairway_simulator.batch.simulator import IDENTITY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from conftest import Batch, Gate, Pipe
@@ -43,13 +42,6 @@ with open(sys.argv[1], "w") as pipe:
     pipe.write("up\\n")
 time.sleep(300)
 """
-
-
-def _until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 300
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.1)
 
 
 def _listens(port: int) -> bool:
@@ -194,9 +186,9 @@ class TestNodes:
         assert text == b"from the node\n"
         if number == signal.SIGTERM:
             assert not node.users
-        _until(lambda: not node.users)
-        _until(lambda: not list(private.glob("fairway-login-*")))
-        _until(lambda: not _listens(here))
+        until(lambda: not node.users)
+        until(lambda: not list(private.glob("fairway-login-*")))
+        until(lambda: not _listens(here))
         batch.ok("cancel", run.id)
 
     @pytest.mark.nightly
@@ -215,7 +207,7 @@ class TestNodes:
         assert "cannot be evaluated (now): no such function: nodes" in none.stdout
         waiting.service.add_pool("fixed", targetDedicatedNodes=1)
         waiting.target(batch={"pool": "fixed", "identity": IDENTITY})
-        _until(lambda: len(waiting.service.node_ids("fixed")) == 1)
+        until(lambda: len(waiting.service.node_ids("fixed")) == 1)
         [node] = waiting.service.node_ids("fixed")
         [found] = json.loads(waiting.ok("nodes", "logs", "batch-sim", node, "--json"))
         assert (found["node"], found["files"]) == (node, 1)

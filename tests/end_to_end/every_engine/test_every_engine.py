@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
+from waiting import PATIENCE
 
 from fairway_runner.engines.capabilities import capabilities
 from fairway_runner.runs.store import FINAL_STATES
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from conftest import Fairway, Gate, Pipe, Place, Receiver
 
 
-PATIENCE = 300.0  # seconds for what takes a moment
 HOSTILE = "-a b'\"$(touch owned) `x` \\ é\n; exit 9"
 
 

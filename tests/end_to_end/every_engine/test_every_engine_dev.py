@@ -9,6 +9,7 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
+from waiting import PATIENCE
 
 from fairway_runner.engines.capabilities import capabilities
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
     Process = subprocess.Popen[str]
 
-PATIENCE = 300.0
 HOSTILE = "-a b'\"$(touch owned) `x` \\ é\n;"
 
 

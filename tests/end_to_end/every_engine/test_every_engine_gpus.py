@@ -13,6 +13,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from waiting import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
     from conftest import Fairway, Gate, Pipe, Place
 
-PATIENCE = 300.0
 # What a task says: `up` with all that it has, and `down` before it ends.
 PROGRAM = """
 import json, os, sys

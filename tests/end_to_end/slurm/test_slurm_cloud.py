@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+from waiting import PATIENCE
 
 from fairway_simulator.slurm import SlurmCluster
 
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from conftest import Fairway
-
-_PATIENCE = 300.0  # seconds; Slurm looks after nodes that boot twice a minute
 
 
 @pytest.fixture
@@ -42,7 +41,7 @@ def test_nodes_come_for_a_run_and_go_after_it(fairway: Fairway, cluster: SlurmCl
     job = fairway.job("hostname", template="every-node", nodes=2)
     run = fairway.submit(job, "--target", "slurm-sim-cloud")
     said = set()
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + PATIENCE
     facts = fairway.show(run)
     while facts["state"] in ("queued", "running"):
         assert time.monotonic() < deadline, facts
@@ -52,7 +51,7 @@ def test_nodes_come_for_a_run_and_go_after_it(fairway: Fairway, cluster: SlurmCl
     assert "its nodes are starting" in said
     assert sorted(fairway.within("logs", run).stdout.split()) == ["cloud-0", "cloud-1"]
     assert cluster.nodes_of_cloud is not None
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + PATIENCE
     while states(cluster) != {"idle~"} or cluster.nodes_of_cloud.scale_set.instances:
         assert time.monotonic() < deadline, states(cluster)
         time.sleep(0.2)

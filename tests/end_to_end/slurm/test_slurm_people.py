@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import pytest
+from waiting import PATIENCE
 
 from fairway_boot.keyvault import KeyVault, Secret
 from fairway_boot.slurm.people import secret_server
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from conftest import Fairway
 
 NAMES = ("ada", "bob")
-_PATIENCE = 300.0  # seconds; only a hang takes so long
 # What the setup script writes outside of /etc goes to a folder of the test's.
 _SPACE = """
 mount --bind "$1/etc" /etc
@@ -70,7 +70,7 @@ class Team:
     def ssh(self, name: str, command: str) -> subprocess.CompletedProcess[str]:
         """Runs a command on the login host as that person."""
         words = ["ssh", "-F", str(self.config(name)), f"{name}@{self.cluster.login.alias}", command]
-        return subprocess.run(words, capture_output=True, text=True, check=False, timeout=_PATIENCE)
+        return subprocess.run(words, capture_output=True, text=True, check=False, timeout=PATIENCE)
 
     def project(self, name: str, folder: Path, **fields: str) -> Path:
         """A folder from which the person submits, as after `targets sync --user NAME`."""
@@ -139,7 +139,7 @@ def secrets_service() -> Iterator[None]:
 
 
 def _wait_until_it_runs(fairway: Fairway, run: str, **environment: str) -> None:
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + PATIENCE
     while True:
         facts = json.loads(fairway("show", run, "--json", **environment).stdout)
         if facts["state"] == "running":

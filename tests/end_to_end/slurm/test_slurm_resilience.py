@@ -12,6 +12,7 @@ import urllib.request
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from waiting import PATIENCE, until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from fairway_simulator.slurm import SlurmCluster
 
 TARGET = ("--target", "slurm-sim")
-_PATIENCE = 300.0  # seconds; only a hang takes so long
 
 # Counts in its checkpoint, and ends when it has counted to 2: it takes two attempts at least. One
 # that is told to end does so with 0.
@@ -190,14 +190,14 @@ server.serve_forever()
         tunnel = fairway.start("tunnel", run, port, "--local-port", str(here))
         assert tunnel.stdout is not None
         assert f"localhost:{here}" in tunnel.stdout.readline()
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + PATIENCE
         said = b""
         while said != b"hello":
             assert time.monotonic() < deadline
             with contextlib.suppress(OSError):
                 said = urllib.request.urlopen(f"http://localhost:{here}", timeout=5).read()
         tunnel.send_signal(signal.SIGINT)
-        tunnel.communicate(timeout=_PATIENCE)
+        tunnel.communicate(timeout=PATIENCE)
         assert tunnel.returncode == 130
         assert fairway("cancel", run).returncode == 0
 
@@ -229,9 +229,7 @@ class TestCutOff:
         assert slurm.shared is not None
         folder = slurm.shared / "runs" / "mine"
         process = fairway.start("submit", job, *TARGET, "--run-id", "mine")
-        deadline = time.monotonic() + _PATIENCE
-        while not _is_at(folder, stage):
-            assert time.monotonic() < deadline
+        until(lambda: _is_at(folder, stage))
         process.send_signal(signal.SIGKILL)
         process.wait()
         again = fairway("submit", "--resume", "mine")
@@ -259,7 +257,7 @@ class TestCutOff:
                 subprocess.Popen(words, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
             )
         for process in started:
-            _, errors = process.communicate(timeout=_PATIENCE)
+            _, errors = process.communicate(timeout=PATIENCE)
             assert process.returncode == 0, errors
         listed = slurm.run("squeue", "-h", "-t", "all", "--name", "mine", "-o", "%i")
         assert len(listed.split()) == 1
@@ -296,7 +294,7 @@ class TestCutOff:
         gate.open()
         slurm.login.start()
         assert following.stdout.read() == "two\n"
-        assert following.wait(_PATIENCE) == 0
+        assert following.wait(PATIENCE) == 0
 
     def test_a_scheduler_that_restarts_is_waited_for(
         self, fairway: Fairway, slurm: SlurmCluster, gate: Gate
@@ -310,7 +308,7 @@ class TestCutOff:
         gate.open()
         slurm.start_scheduler()
         assert following.stdout.read() == "two\n"
-        assert following.wait(_PATIENCE) == 0
+        assert following.wait(PATIENCE) == 0
         outcome(fairway, run)
 
     def test_a_scheduler_that_is_down_is_said(

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import pytest
+from waiting import PATIENCE, until
 
 from fairway_core.target import Target
 from fairway_runner.data.transfer import BLOCK
@@ -27,10 +28,9 @@ from fairway_simulator.ssh.bastion import Bastion
 from fairway_simulator.ssh.cluster import SshCluster, missing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
-_PATIENCE = 300.0  # seconds; only a hang takes so long
 ADDRESS = "10.231.77.4"
 STORAGE = "storage-of-the-box"
 
@@ -54,7 +54,7 @@ def bastion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bastion
 
 def _await_end(bastion: Bastion) -> None:
     """Until no az of this test runs; none may have been killed with its session open."""
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + PATIENCE
     while True:
         listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
         if str(bastion.folder) not in listed.stdout:
@@ -108,16 +108,16 @@ with socket.create_server(("127.0.0.1", 0)) as server:
 """
     (fairway.folder / "serve.py").write_text(program)
     run = fairway.submit(fairway.job("exec python serve.py", template="plain"), "-t", "box")
-    _until(ready.exists)
+    until(ready.exists)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         here = probe.getsockname()[1]
     tunnel = fairway.start("tunnel", run, ready.read_text(), "--local-port", str(here))
-    _until(lambda: _greeting(here) == b"hello")
+    until(lambda: _greeting(here) == b"hello")
     tunnel.send_signal(signal.SIGINT)
-    tunnel.communicate(timeout=_PATIENCE)
+    tunnel.communicate(timeout=PATIENCE)
     assert tunnel.returncode == 130
-    _until(lambda: _greeting(here) is None)
+    until(lambda: _greeting(here) is None)
     _await_end(bastion)
 
 
@@ -130,22 +130,15 @@ def _greeting(port: int) -> bytes | None:
         return None
 
 
-def _until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + _PATIENCE
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
 def test_a_tunnel_that_is_cut_is_opened_again(fairway: Any, bastion: Bastion) -> None:
     (record,) = json.loads((fairway.folder / "fairway.yaml").read_text())["targets"]
-    engine = engine_for(Target.model_validate(record), _PATIENCE)
+    engine = engine_for(Target.model_validate(record), PATIENCE)
     assert isinstance(engine, RemoteEngine)
     connection = engine.remote_host.connection
-    assert connection.run(["hostname"], deadline=_PATIENCE).out == b"n1\n"
+    assert connection.run(["hostname"], deadline=PATIENCE).out == b"n1\n"
     (session,) = bastion.sessions
     os.kill(int(session), signal.SIGKILL)
-    assert connection.run(["hostname"], deadline=_PATIENCE).out == b"n1\n"
+    assert connection.run(["hostname"], deadline=PATIENCE).out == b"n1\n"
     assert len(bastion.calls) == 2
     connection.close()  # type: ignore[attr-defined]
 
@@ -177,9 +170,9 @@ def test_plain_ssh_scp_and_rsync_use_the_block(fairway: Any, bastion: Bastion) -
 
 def test_jump_hosts_are_gone_through(cluster: SshCluster) -> None:
     record = cluster.target(reach={"jump": ["root@n2", "n3"]})
-    engine = engine_for(Target.model_validate(record), _PATIENCE)
+    engine = engine_for(Target.model_validate(record), PATIENCE)
     assert isinstance(engine, RemoteEngine)
-    assert engine.remote_host.connection.run(["hostname"], deadline=_PATIENCE).out == b"n1\n"
+    assert engine.remote_host.connection.run(["hostname"], deadline=PATIENCE).out == b"n1\n"
     for name in ("n2", "n3"):
         log = (cluster.folder / "hosts.d" / name / "sshd.log").read_text()
         assert "Accepted publickey" in log, name
@@ -201,9 +194,9 @@ def test_a_run_is_followed_over_a_tunnel_that_is_cut(
     before = len(bastion.calls)
     for session in bastion.sessions:
         os.kill(int(session), signal.SIGKILL)
-    _until(lambda: len(bastion.calls) > before)
+    until(lambda: len(bastion.calls) > before)
     go.touch()
-    out, errors = follow.communicate(timeout=_PATIENCE)
+    out, errors = follow.communicate(timeout=PATIENCE)
     assert (follow.returncode, out) == (0, "after\n"), errors
     assert fairway.within("show", run).returncode == 0
 
@@ -273,7 +266,7 @@ def account(bastion: Bastion, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     _declare(tmp_path, storage=storage, gateway={"host": ADDRESS, "user": "root"})
     yield account
     relay.close()
-    assert relay.join(_PATIENCE)
+    assert relay.join(PATIENCE)
     azurite.stop()
     os.close(network)
 

@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from waiting import PATIENCE
 
 from fairway_constructs.cloud_init.people import Accounts
 from fairway_core.environment import Person
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from conftest import Fairway
 
 NAMES = ("ada", "bob")
-_PATIENCE = 300.0  # seconds; only a hang takes so long
 # What the setup script writes outside of /etc goes to a folder of the test's; each node does it.
 _SPACE = """
 mount --bind "$1/etc" /etc
@@ -62,7 +62,7 @@ class Team:
     def ssh(self, name: str, command: str, host: str = "n1") -> subprocess.CompletedProcess[str]:
         """Runs a command on a node as that person."""
         words = ["ssh", "-F", str(self.config(name)), f"{name}@{host}", command]
-        return subprocess.run(words, capture_output=True, text=True, check=False, timeout=_PATIENCE)
+        return subprocess.run(words, capture_output=True, text=True, check=False, timeout=PATIENCE)
 
     def project(self, name: str, folder: Path) -> Path:
         """A folder from which the person submits, as after `targets sync --user NAME`."""

@@ -8,10 +8,11 @@ import socket
 import urllib.request
 from typing import TYPE_CHECKING, Any
 
+from waiting import PATIENCE
+
 if TYPE_CHECKING:
     from pathlib import Path
 
-_PATIENCE = 300.0  # seconds; only a hang takes so long
 
 # A network that takes the first ten pixels for how probable the digits are.
 _MODEL = """
@@ -42,9 +43,9 @@ def test_a_model_on_a_node_answers_requests_from_here(
     images = [[float(pixel == digit) for pixel in range(64)] for digit in (3, 9, 0)]
     body = json.dumps({"images": images}).encode()
     request = urllib.request.Request(f"http://127.0.0.1:{here}", body)
-    with urllib.request.urlopen(request, timeout=_PATIENCE) as answer:
+    with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
         assert json.loads(answer.read())["digits"] == [3, 9, 0]
     tunnel.send_signal(signal.SIGINT)
-    tunnel.communicate(timeout=_PATIENCE)
+    tunnel.communicate(timeout=PATIENCE)
     assert fairway("cancel", serve).returncode == 0
-    log.communicate(timeout=_PATIENCE)
+    log.communicate(timeout=PATIENCE)

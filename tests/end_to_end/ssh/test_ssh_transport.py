@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from waiting import PATIENCE
 
 from fairway_agent.ssh.reports import NodesReport, NodesRequest
 from fairway_core.findings import UserError
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from fairway_simulator.ssh.cluster import SshCluster
 
 _DEADLINE = 20.0
-_PATIENCE = 300.0  # seconds; only a hang takes so long
 
 
 @pytest.fixture
@@ -328,7 +328,7 @@ server.serve_forever()
 
 def _get(port: int) -> bytes:
     """Asks until the way is there."""
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + PATIENCE
     while True:
         url = f"http://127.0.0.1:{port}"
         with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=5) as answer:

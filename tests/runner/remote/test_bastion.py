@@ -10,23 +10,22 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from waiting import PATIENCE, until
 
 from fairway_runner.engines.remote import bastion as program
 from fairway_simulator.ssh.bastion import Bastion
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from conftest import RunFairway
 
 pytestmark = pytest.mark.integration
 
-_PATIENCE = 300.0  # seconds; only a hang takes so long
 ADDRESS = "10.231.77.4"
 
 
@@ -76,13 +75,6 @@ def _start(bastion: Bastion, **options: Any) -> subprocess.Popen[bytes]:
     return subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=pipe, **options)
 
 
-def _await(what: Callable[[], object]) -> None:
-    deadline = time.monotonic() + _PATIENCE
-    while not what():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 def _is_over(bastion: Bastion) -> bool:
     """Whether no az of this test runs, and none was killed with its session open."""
     listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
@@ -100,15 +92,15 @@ def test_all_that_is_said_goes_both_ways(bastion: Bastion, echo: None) -> None:
         reader.start()
         process.stdin.write(much)
         process.stdin.flush()
-        reader.join(_PATIENCE)
+        reader.join(PATIENCE)
         assert said == [much]
         process.stdin.close()
-        assert process.wait(_PATIENCE) == 0
+        assert process.wait(PATIENCE) == 0
         assert process.stderr is not None
         assert process.stderr.read() == b""
     (words,) = bastion.calls
     assert words[words.index("--target-ip-address") + 1] == ADDRESS
-    _await(lambda: _is_over(bastion))
+    until(lambda: _is_over(bastion))
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGHUP, signal.SIGTERM])
@@ -121,8 +113,8 @@ def test_az_ends_with_it_however_it_ends(
         assert process.stdout.readline() == b"hello\n"
         assert bastion.sessions
         process.send_signal(number)
-        process.wait(_PATIENCE)
-        _await(lambda: _is_over(bastion))
+        process.wait(PATIENCE)
+        until(lambda: _is_over(bastion))
 
 
 def test_ctrl_c_is_not_meant_for_it(bastion: Bastion, echo: None) -> None:
@@ -140,9 +132,9 @@ def test_ctrl_c_is_not_meant_for_it(bastion: Bastion, echo: None) -> None:
 
 def test_it_ends_before_az_listens_where_ssh_has_gone(bastion: Bastion, echo: None) -> None:
     with _start(bastion) as process:
-        out, err = process.communicate(timeout=_PATIENCE)
+        out, err = process.communicate(timeout=PATIENCE)
         assert (out, err) == (b"", b"")
-    _await(lambda: _is_over(bastion))
+    until(lambda: _is_over(bastion))
 
 
 FAULTS: dict[str, tuple[dict[str, Any], int, str, str]] = {
@@ -196,7 +188,7 @@ def test_it_says_why_and_what_to_type(tmp_path: Path, name: str) -> None:
         assert process.stderr is not None
         said = process.stderr.read().decode()
         process.stdin.close()
-        assert process.wait(_PATIENCE) == code
+        assert process.wait(PATIENCE) == code
     assert message in said
     assert hint in said
 

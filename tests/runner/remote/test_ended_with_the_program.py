@@ -10,11 +10,11 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+from waiting import PATIENCE
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-_PATIENCE = 300.0
 ON_TERMINAL = """
 import sys
 from fairway_runner.engines.remote.connection import on_terminal
@@ -35,7 +35,7 @@ def test_what_runs_on_the_terminal_ends(number: signal.Signals) -> None:
         assert process.stdout.readline() == b"up\n"
         process.send_signal(number)
         # The pipe ends when nobody writes to it any more.
-        assert process.communicate(timeout=_PATIENCE) == (b"", None)
+        assert process.communicate(timeout=PATIENCE) == (b"", None)
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_what_runs_on_the_terminal_ends(number: signal.Signals) -> None:
 )
 def test_its_exit_code_is_that_of_what_runs(words: list[str], code: int) -> None:
     line = [sys.executable, "-c", ON_TERMINAL, *words]
-    done = subprocess.run(line, capture_output=True, text=True, timeout=_PATIENCE, check=False)
+    done = subprocess.run(line, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == code
     assert done.stderr == ("" if code == 7 else "/nowhere/at-all: No such file or directory\n")
 
@@ -51,7 +51,7 @@ def test_its_exit_code_is_that_of_what_runs(words: list[str], code: int) -> None
 def test_no_signal_is_ignored_by_what_runs() -> None:
     """As the first part of a pipe would be told otherwise, whose reader has ended."""
     line = [sys.executable, "-c", ON_TERMINAL, "grep", "SigIgn", "/proc/self/status"]
-    done = subprocess.run(line, capture_output=True, text=True, timeout=_PATIENCE, check=True)
+    done = subprocess.run(line, capture_output=True, text=True, timeout=PATIENCE, check=True)
     ignored = int(done.stdout.split()[1], 16)
     assert not ignored >> signal.SIGPIPE - 1 & 1
     assert not ignored >> signal.SIGXFSZ - 1 & 1
@@ -61,14 +61,14 @@ def test_a_relay_takes_its_connections_along(tmp_path: Path) -> None:
     """Also one whose server waits for more."""
     path = tmp_path / "relay" / "s"
     with socket.create_server(("localhost", 0)) as server:
-        server.settimeout(_PATIENCE)
+        server.settimeout(PATIENCE)
         words = [sys.executable, "-c", RELAY, str(path), str(server.getsockname()[1])]
         with subprocess.Popen(words) as process, socket.socket(socket.AF_UNIX) as here:
             while here.connect_ex(str(path)) != 0:
                 assert process.poll() is None
                 time.sleep(0.02)
             there, _ = server.accept()
-            there.settimeout(_PATIENCE)
+            there.settimeout(PATIENCE)
             here.sendall(b"hello")
             assert there.recv(5) == b"hello"
             process.terminate()

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from waiting import PATIENCE
 
 from fairway_agent.shared import submissions
 from fairway_agent.slurm import others
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.integration
 
-_PATIENCE = 300.0  # seconds; only a hang takes so long
 
 JOB = (
     Path(__file__).parents[1].joinpath("full_disk.py").read_text()
@@ -94,7 +94,7 @@ def run_job(
     submissions.write_index(run)
     words = [sys.executable, "-P", "-c", program, str(run), "tasks", "0", "0", "0"]
     environment = {**os.environ, "SLURM_JOB_NODELIST": nodes}
-    return subprocess.run(words, env=environment, capture_output=True, text=True, timeout=_PATIENCE)
+    return subprocess.run(words, env=environment, capture_output=True, text=True, timeout=PATIENCE)
 
 
 def state(folder: Path) -> dict[str, Any]:
@@ -204,7 +204,7 @@ def test_a_daemon_on_another_node_is_ended(daemon: subprocess.Popen[str]) -> Non
     others.end_all(RUN, "8", 0.0)
     assert daemon.poll() is None
     others.end_all(RUN, "7", 0.0)
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + PATIENCE
     while daemon.poll() is None and time.monotonic() < deadline:
         time.sleep(0.02)
     assert daemon.returncode == -9

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from waiting import PATIENCE
 
 from fairway_simulator.kubernetes import Kubelet, KubernetesCluster, default_nodes, missing
 from fairway_simulator.kubernetes.client import Client
@@ -23,8 +24,6 @@ from fairway_simulator.kubernetes.kubelet.network import network
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-_PATIENCE = 300  # seconds; only a hang takes so long
 
 
 @dataclass
@@ -46,7 +45,7 @@ class Space:
             env={**os.environ, "KUBECONFIG": str(self.kubeconfig)},
             input=b"" if data is None else data,
             capture_output=True,
-            timeout=_PATIENCE,
+            timeout=PATIENCE,
         )
 
     def do(self, *words: str, stdin: str | bytes | None = None) -> str:
@@ -79,7 +78,7 @@ class Space:
         """Until a condition of an object holds, `jsonpath=…`, or `delete`."""
         plain = "=" in condition or condition in ("create", "delete")
         form = condition if plain else f"condition={condition}"
-        self.do("wait", f"--for={form}", what, f"--timeout={_PATIENCE - 10}s")
+        self.do("wait", f"--for={form}", what, f"--timeout={PATIENCE - 10}s")
 
     def pod_of(self, job: str, index: int) -> str:
         """The newest pod of an index, when it is made."""

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from waiting import PATIENCE
 
 from fairway_core.documents import read
 from fairway_core.project import Project
@@ -19,7 +20,6 @@ from fairway_simulator.kubernetes import KubernetesCluster, __main__, missing, p
 from fairway_simulator.kubernetes.cluster import kubectl_program
 
 _COMMAND = [sys.executable, "-m", "fairway_simulator.kubernetes"]
-_PATIENCE = 200.0  # seconds; only a hang takes so long
 
 
 @pytest.fixture(autouse=True)
@@ -81,7 +81,7 @@ def test_it_runs_until_interrupted(tmp_path: Path) -> None:
         queue = _kubectl(kubeconfig, "get", "clusterqueue", "sim", "-o", "yaml")
         assert 'nominalQuota: "8"' in queue
         process.send_signal(signal.SIGINT)
-        assert process.wait(_PATIENCE) == 0
+        assert process.wait(PATIENCE) == 0
     assert not env.exists()
     assert not published.exists()
     assert not Path(kubeconfig).exists()
@@ -90,7 +90,7 @@ def test_it_runs_until_interrupted(tmp_path: Path) -> None:
 def test_in_the_background_it_returns_when_it_is_ready(tmp_path: Path) -> None:
     words = [*_COMMAND, "--nodes", "1", "--background"]
     done = subprocess.run(
-        words, cwd=tmp_path, capture_output=True, text=True, timeout=_PATIENCE, check=True
+        words, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=True
     )
     assert " --target kubernetes-sim --watch; and to end it: kill " in done.stdout
     pid = int(done.stdout.split()[-1])

@@ -10,12 +10,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from waiting import PATIENCE
 
 from fairway_core.documents import read
 from fairway_core.project import Project
 from fairway_simulator.slurm import SlurmCluster, __main__, missing
-
-_PATIENCE = 300.0  # seconds; only a hang takes so long
 
 
 @pytest.fixture
@@ -42,7 +41,7 @@ def test_it_runs_until_interrupted(tmp_path: Path) -> None:
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stderr is not None
-    assert select.select([process.stderr], [], [], _PATIENCE)[0]
+    assert select.select([process.stderr], [], [], PATIENCE)[0]
     assert process.stderr.readline().startswith("ready: sim-0, sim-1;")
     assert env.stat().st_mode & 0o777 == 0o600
     listed = subprocess.run(
@@ -54,7 +53,7 @@ def test_it_runs_until_interrupted(tmp_path: Path) -> None:
     assert sorted(listed.stdout.split()) == ["sim-0", "sim-1"]
     folder = Path(env.read_text().partition("FAIRWAY_SSH_CONFIG=")[2].split()[0]).parents[1]
     process.send_signal(signal.SIGINT)
-    assert process.wait(_PATIENCE) == 0
+    assert process.wait(PATIENCE) == 0
     process.stdout.close()
     process.stderr.close()
     assert not env.exists()
@@ -65,7 +64,7 @@ def test_it_runs_until_interrupted(tmp_path: Path) -> None:
 def test_in_the_background_it_returns_when_it_is_ready(tmp_path: Path) -> None:
     words = [sys.executable, "-m", "fairway_simulator.slurm", "--nodes", "1", "--background"]
     done = subprocess.run(
-        words, cwd=tmp_path, capture_output=True, text=True, timeout=_PATIENCE, check=True
+        words, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=True
     )
     assert done.stdout.startswith("next: source ./sim.env && fairway submit ")
     process = int(done.stdout.split()[-1])
@@ -81,7 +80,7 @@ def test_in_the_background_it_returns_when_it_is_ready(tmp_path: Path) -> None:
         assert listed.stdout == "sim-0\n"
     finally:
         os.kill(process, signal.SIGTERM)
-    assert select.select([ended], [], [], _PATIENCE)[0]
+    assert select.select([ended], [], [], PATIENCE)[0]
     os.close(ended)
     assert not (tmp_path / "sim.env").exists()
 

@@ -1,0 +1,26 @@
+"""How long tests wait for what comes by itself: only a hang takes so long.
+
+`FAIRWAY_TEST_PATIENCE=3` waits three times as long, on a machine that is very busy.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PATIENCE = 300.0 * float(os.environ.get("FAIRWAY_TEST_PATIENCE", "1"))
+
+Found = TypeVar("Found")
+
+
+def until(condition: Callable[[], Found], why: Callable[[], object] = lambda: None) -> Found:
+    """What a condition returns, once that is true; `why` says what there is where it never is."""
+    deadline = time.monotonic() + PATIENCE
+    while not (found := condition()):
+        assert time.monotonic() < deadline, why()
+        time.sleep(0.02)
+    return found
