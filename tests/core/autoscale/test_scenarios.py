@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from itertools import product
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 import pytest
 
@@ -18,9 +18,7 @@ from fairway_core.autoscale import (
     scale_formula,
 )
 from fairway_core.documents import FieldError
-
-if TYPE_CHECKING:
-    from types import ModuleType
+from fairway_simulator.batch.scheduling import formula as interpreter
 
 MONDAY = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
 OPTIONS = ["requeue", "terminate", "taskcompletion", "retaineddata"]
@@ -40,7 +38,7 @@ def _samples(now: datetime, counts: dict[str, float | list[float]]) -> dict[str,
 
 
 @pytest.fixture(params=[False, True], ids=["lazy", "eager"])
-def evaluate(interpreter: ModuleType, request: pytest.FixtureRequest) -> Evaluate:
+def evaluate(request: pytest.FixtureRequest) -> Evaluate:
     """What one evaluation makes of a pool; one that fails changes nothing, as in Batch."""
 
     def once(
@@ -70,16 +68,14 @@ def evaluate(interpreter: ModuleType, request: pytest.FixtureRequest) -> Evaluat
         )
         try:
             return dict(pool.evaluate(formula))
-        except interpreter.EvaluationFailed:
+        except interpreter.FormulaError:
             return before
 
     return once
 
 
 @pytest.mark.parametrize(("scenario", "option"), list(product(get_args(ScenarioName), OPTIONS)))
-def test_each_scenario_is_a_formula_that_batch_takes(
-    interpreter: ModuleType, scenario: str, option: str
-) -> None:
+def test_each_scenario_is_a_formula_that_batch_takes(scenario: str, option: str) -> None:
     mpi = scenario != "workday_with_offpeak_max_spot"
     settings = {"scenario": scenario, "deallocation": option, "maximum_increment": 3}
     shape = PoolShape(minimum=1, maximum=7, spot=True, mpi=mpi)

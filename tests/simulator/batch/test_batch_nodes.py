@@ -311,7 +311,7 @@ def test_autoscale_follows_a_formula(service: Any, client: Any) -> None:
     )
     result = client.evaluate_pool_auto_scale("auto", {"autoScaleFormula": formula})
     assert "$TargetDedicatedNodes=3" in result.results
-    wrong = client.evaluate_pool_auto_scale("auto", {"autoScaleFormula": "$X = nothing(1);"})
+    wrong = client.evaluate_pool_auto_scale("auto", {"autoScaleFormula": "x = nothing(1);"})
     assert "no such function: nothing" in wrong.error.message
     client.enable_pool_auto_scale("auto", {"autoScaleFormula": formula})
     assert client.get_pool("auto").current_dedicated_nodes == 3

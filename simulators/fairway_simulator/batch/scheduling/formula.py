@@ -1,45 +1,52 @@
-"""Autoscale formulas as far as a simulated pool can follow them.
+"""Evaluates formulas of Azure Batch's automatic scaling over samples of a pool.
 
-Assignments of arithmetic over the current values of the service's variables: `min`, `max`,
-`+ - * /`, comparisons, `? :`, numbers, `GetSample` and `GetSamplePercent` of a variable
-(every sample is the current value, and none is missing), and the node deallocation options.
-What else the service's language has is refused by name.
+The part of the language that formulas use in practice, as documented in "automatic scaling
+formula for Batch": doubles, vectors, intervals and timestamps; assignment, arithmetic,
+comparison, `&&`, `||`, `!`, `?:`; min, max, avg, sum, len, val and time(); GetSample and
+GetSamplePercent. A sample stands for 30 seconds and can be read about a minute later.
 """
 
 from __future__ import annotations
 
+import operator
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
+    from fairway_simulator.batch.model import pool as model
     from fairway_simulator.batch.model.account import Account
-    from fairway_simulator.batch.model.pool import Pool
+
+PERIOD = timedelta(seconds=30)
+DELAY = timedelta(seconds=60)
 
 _TOKEN = re.compile(
-    r"\s*(?:(?P<number>\d+(?:\.\d+)?)|(?P<name>\$?[A-Za-z_][\w.]*)"
-    r"|(?P<sign>==|!=|<=|>=|&&|\|\||[-+*/<>?:=(),;!]))"
+    r"\s*(?:(?P<skip>//[^\n]*|/\*.*?\*/)|(?P<number>\d+(?:\.\d+)?)|(?P<text>\"[^\"]*\")"
+    r"|(?P<name>\$?[A-Za-z_]\w*)|(?P<sign>&&|\|\||[<>=!]=|[-+*/<>=!?:;,.()]))",
+    re.DOTALL,
 )
-_OPTIONS = {"requeue", "terminate", "taskcompletion", "retaineddata"}
-_LEVELS: list[dict[str, Callable[[Any, Any], Any]]] = [
+_UNITS = {
+    "Zero": timedelta(0),
+    "Second": timedelta(seconds=1),
+    "Minute": timedelta(minutes=1),
+    "Hour": timedelta(hours=1),
+    "Day": timedelta(days=1),
+}
+_OPTIONS = ("requeue", "terminate", "taskcompletion", "retaineddata")
+_BINARY: list[dict[str, Callable[[Any, Any], Any]]] = [
     {"||": lambda a, b: float(bool(a) or bool(b))},
     {"&&": lambda a, b: float(bool(a) and bool(b))},
-    {"==": lambda a, b: float(a == b), "!=": lambda a, b: float(a != b)},
-    {
-        "<": lambda a, b: float(a < b),
-        "<=": lambda a, b: float(a <= b),
-        ">": lambda a, b: float(a > b),
-        ">=": lambda a, b: float(a >= b),
-    },
-    {"+": lambda a, b: a + b, "-": lambda a, b: a - b},
-    {"*": lambda a, b: a * b, "/": lambda a, b: a / b},
+    {"==": operator.eq, "!=": operator.ne},
+    {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge},
+    {"+": operator.add, "-": operator.sub},
+    {"*": operator.mul, "/": operator.truediv},
 ]
-
-
-class FormulaError(Exception):
-    """A formula that cannot be evaluated."""
+_WRITABLE = ("$TargetDedicatedNodes", "$TargetLowPriorityNodes", "$NodeDeallocationOption")
+_REMEMBERED = timedelta(hours=4)
+"""Of a pool that is simulated: each sample is what is so now, as if it had been so all along."""
 
 
 @dataclass(frozen=True)
@@ -52,160 +59,287 @@ class Result:
 
     def text(self) -> str:
         """As the service writes it: every variable with its value."""
-        return ";".join(f"{name}={_number(value)}" for name, value in self.variables.items())
+        return ";".join(f"{name}={_written(value)}" for name, value in self.variables.items())
 
 
-def evaluate(text: str, account: Account, pool: Pool) -> Result:
+def evaluate(text: str, account: Account, pool: model.Pool) -> Result:
     """Evaluates a formula for a pool; FormulaError says what is not understood."""
-    current: dict[str, Any] = {
-        "$TargetDedicatedNodes": float(pool.target_dedicated),
-        "$TargetLowPriorityNodes": float(pool.target_spot),
-        "$NodeDeallocationOption": "requeue",
-    }
-    parser = _Parser(_tokens(text), current | _readable(account, pool))
-    assigned = current | parser.statements()
-    dedicated = max(0, round(assigned["$TargetDedicatedNodes"]))
-    return Result(dedicated, max(0, round(assigned["$TargetLowPriorityNodes"])), assigned)
-
-
-def _readable(account: Account, pool: Pool) -> dict[str, float]:
     jobs = [job for job in account.jobs.values() if job.pool_id.lower() == pool.key]
     active = sum(job.counts["active"] for job in jobs)
     running = sum(job.counts["running"] for job in jobs)
     preempted = sum(node.state == "preempted" for node in pool.nodes.values())
-    return {
-        "$ActiveTasks": float(active),
-        "$RunningTasks": float(running),
-        "$PendingTasks": float(active + running),
-        "$CurrentDedicatedNodes": float(len(pool.members(dedicated=True))),
-        "$CurrentLowPriorityNodes": float(len(pool.members(dedicated=False))),
-        "$PreemptedNodeCount": float(preempted),
-        "$TaskSlotsPerNode": float(pool.slots),
-    }
+    counts = {"Active": active, "Running": running, "Pending": active + running}
+    values = {f"${name}Tasks": float(count) for name, count in counts.items()}
+    values["$PreemptedNodeCount"] = float(preempted)
+    now = datetime.now(UTC)
+    times = [now - PERIOD * back for back in range(_REMEMBERED // PERIOD)][::-1]
+    seen = Pool(
+        now=now,
+        history={name: [(when, value) for when in times] for name, value in values.items()},
+        dedicated=float(pool.target_dedicated),
+        spot=float(pool.target_spot),
+        delay=timedelta(0),
+        current=(len(pool.members(dedicated=True)), len(pool.members(dedicated=False))),
+        slots=pool.slots,
+    )
+    targets = seen.evaluate(text)
+    named = {"$TargetDedicatedNodes": float(pool.target_dedicated)}
+    named |= {"$TargetLowPriorityNodes": float(pool.target_spot)}
+    variables = {**named, "$NodeDeallocationOption": "requeue", **seen.assigned}
+    return Result(max(0, targets["dedicated"]), max(0, targets["spot"]), variables)
 
 
-def _tokens(text: str) -> list[tuple[str, str]]:
-    text = re.sub(r"//[^\n]*|/\*.*?\*/", " ", text, flags=re.DOTALL).rstrip()
-    tokens: list[tuple[str, str]] = []
-    position = 0
-    while position < len(text):
-        match = _TOKEN.match(text, position)
-        if match is None:
-            raise FormulaError(f"not understood: {text[position : position + 20].strip()!r}")
-        tokens.append((str(match.lastgroup), match[str(match.lastgroup)]))
-        position = match.end()
-    return tokens
-
-
-def _number(value: Any) -> str:
+def _written(value: Any) -> str:
+    value = _bare(value)
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-class _Parser:
-    def __init__(self, tokens: list[tuple[str, str]], variables: dict[str, Any]) -> None:
-        self._tokens = tokens
-        self._variables = variables
-        self._position = 0
+class FormulaError(Exception):
+    """The service gives up on such a formula, and leaves the pool as it is."""
 
-    def statements(self) -> dict[str, Any]:
+
+@dataclass
+class Metric:
+    """A variable with a history: (when, value), in order; used bare it is its last value."""
+
+    samples: Sequence[tuple[datetime, float]]
+    now: datetime
+    delay: timedelta = DELAY
+
+    def known(self) -> list[tuple[datetime, float]]:
+        """The samples that a formula can read yet."""
+        return [one for one in self.samples if one[0] <= self.now - self.delay]
+
+    def between(self, start: timedelta, end: timedelta | None) -> list[float]:
+        """Samples from `start` ago until `end` ago, whichever is given first."""
+        oldest, newest = max(start, end or timedelta(0)), min(start, end or timedelta(0))
+        limits = (self.now - oldest, self.now - newest)
+        return [value for when, value in self.known() if limits[0] < when <= limits[1]]
+
+    def call(self, method: str, arguments: list[Any]) -> Any:
+        """GetSample or GetSamplePercent."""
+        if method == "GetSample" and arguments and isinstance(arguments[0], float):
+            return [value for _, value in self.known()[-int(arguments[0]) :]]
+        spans = [one for one in arguments if isinstance(one, timedelta)]
+        if not spans or method not in ("GetSample", "GetSamplePercent"):
+            raise FormulaError(f"{method}{arguments}")
+        start, end = spans[0], spans[1] if len(spans) > 1 else None
+        found = self.between(start, end)
+        possible = abs(start - (end or timedelta(0))) / PERIOD
+        percent = 100.0 * len(found) / possible
+        if method == "GetSamplePercent":
+            return percent
+        wanted = [one for one in arguments if isinstance(one, float)]
+        if wanted and percent < wanted[0]:
+            raise FormulaError(f"{percent:.0f} % of the samples are there, not {wanted[0]}")
+        return found
+
+
+@dataclass
+class Pool:
+    """What the formula sees and sets; `weekday_of_sunday` is 0 or 7, the documents do not say."""
+
+    now: datetime
+    history: Mapping[str, Sequence[tuple[datetime, float]]] = field(default_factory=dict)
+    dedicated: float = 0.0
+    spot: float = 0.0
+    current: tuple[float, float] | None = None
+    slots: int = 1
+    delay: timedelta = DELAY
+    weekday_of_sunday: int = 7
+    eager: bool = False
+    assigned: dict[str, Any] = field(default_factory=dict)
+
+    def evaluate(self, formula: str) -> dict[str, Any]:
+        """The targets and the option as the formula sets them; fractions are cut off."""
+        variables = self.assigned = _Evaluation(formula, self).run()
+        return {
+            "dedicated": int(variables.get("$TargetDedicatedNodes", self.dedicated)),
+            "spot": int(variables.get("$TargetLowPriorityNodes", self.spot)),
+            "option": variables.get("$NodeDeallocationOption"),
+        }
+
+
+class _Evaluation:
+    """One run over the text: each rule of the grammar is a method that reads and computes.
+
+    With `live` false it reads on without computing, as in the branch that is not taken.
+    """
+
+    def __init__(self, formula: str, pool: Pool) -> None:
+        self._pool = pool
+        self._tokens = _tokens(formula)
+        self._at = 0
+        self._variables: dict[str, Any] = {
+            "$TargetDedicatedNodes": float(pool.dedicated),
+            "$TargetLowPriorityNodes": float(pool.spot),
+            **{name: name for name in _OPTIONS},
+            **{f"TimeInterval_{name}": span for name, span in _UNITS.items()},
+        }
+        dedicated, spot = pool.current or (pool.dedicated, pool.spot)
+        counts = {"$CurrentDedicatedNodes": float(dedicated)}
+        counts |= {"$CurrentLowPriorityNodes": float(spot), "$TaskSlotsPerNode": float(pool.slots)}
+        for name in ("$ActiveTasks", "$RunningTasks", "$PendingTasks", "$PreemptedNodeCount"):
+            self._variables[name] = Metric(pool.history.get(name, ()), pool.now, pool.delay)
+        self._variables.update(counts)
+
+    def run(self) -> dict[str, Any]:
+        """Each variable that is assigned, with its value."""
         assigned: dict[str, Any] = {}
-        while self._position < len(self._tokens):
-            name = self._take("name")
+        while self._peek():
+            name = self._next()
+            if name.startswith("$Current") or not re.match(r"\$?[A-Za-z_]", name):
+                raise FormulaError(f"cannot assign to {name}")
+            if name.startswith("$") and name[1].isupper() and name not in _WRITABLE:
+                raise FormulaError(f"cannot assign to {name}")
             self._expect("=")
-            value = self._conditional()
-            assigned[name] = self._variables[name] = value
-            if self._position < len(self._tokens):
-                self._expect(";")
+            assigned[name] = self._variables[name] = self._ternary(True)
+            self._expect(";")
         return assigned
 
-    def _conditional(self) -> Any:
-        value = self._binary(0)
-        if not self._accept("?"):
-            return value
-        yes = self._conditional()
-        self._expect(":")
-        no = self._conditional()
-        return yes if value else no
+    def _peek(self) -> str:
+        return self._tokens[self._at] if self._at < len(self._tokens) else ""
 
-    def _binary(self, level: int) -> Any:
-        if level == len(_LEVELS):
-            return self._unary()
-        left = self._binary(level + 1)
-        while (sign := self._peek()) in _LEVELS[level]:
-            self._position += 1
-            right = self._binary(level + 1)
-            try:
-                left = _LEVELS[level][str(sign)](left, right)
-            except (TypeError, ZeroDivisionError) as error:
-                raise FormulaError(str(error)) from None
-        return left
-
-    def _unary(self) -> Any:
-        if self._accept("-"):
-            return -self._unary()
-        if self._accept("!"):
-            return float(not self._unary())
-        if self._accept("("):
-            value = self._conditional()
-            self._expect(")")
-            return value
-        kind, text = self._next()
-        if kind == "number":
-            return float(text)
-        if kind != "name":
-            raise FormulaError(f"not expected: {text}")
-        return self._call(text) if self._accept("(") else self._value(text)
-
-    def _value(self, name: str) -> Any:
-        if name in self._variables:
-            return self._variables[name]
-        if name.lower() in _OPTIONS:
-            return name.lower()
-        if name.startswith("TimeInterval_"):
-            return 1.0
-        raise FormulaError(f"no such variable: {name}")
-
-    def _call(self, name: str) -> Any:
-        arguments = []
-        while not self._accept(")"):
-            arguments.append(self._conditional())
-            self._accept(",")
-        variable, _, method = name.rpartition(".")
-        if method == "GetSamplePercent":
-            return 100.0
-        if method in {"GetSample", "GetSamples"} and variable:
-            return self._value(variable)
-        functions: dict[str, Callable[..., Any]] = {
-            "min": min,
-            "max": max,
-            "avg": lambda *v: sum(v) / len(v),
-            "round": round,
-        }
-        if name in functions and arguments:
-            return float(functions[name](*arguments))
-        raise FormulaError(f"no such function: {name}")
-
-    def _peek(self) -> str | None:
-        return self._tokens[self._position][1] if self._position < len(self._tokens) else None
-
-    def _next(self) -> tuple[str, str]:
-        if self._position >= len(self._tokens):
-            raise FormulaError("it ends too early")
-        self._position += 1
-        return self._tokens[self._position - 1]
-
-    def _take(self, kind: str) -> str:
-        found, text = self._next()
-        if found != kind:
-            raise FormulaError(f"not expected: {text}")
-        return text
-
-    def _accept(self, sign: str) -> bool:
-        if self._peek() == sign:
-            self._position += 1
-            return True
-        return False
+    def _next(self) -> str:
+        token = self._peek()
+        self._at += 1
+        return token
 
     def _expect(self, sign: str) -> None:
-        if not self._accept(sign):
-            raise FormulaError(f"{sign} expected, not {self._peek() or 'the end'}")
+        if self._next() != sign:
+            raise FormulaError(f"expected {sign} before {self._tokens[self._at - 1 :][:3]}")
+
+    def _ternary(self, live: bool) -> Any:
+        condition = self._binary(0, live)
+        if self._peek() != "?":
+            return condition
+        self._next()
+        both = live and self._pool.eager
+        taken = live and bool(condition)
+        first = self._ternary(taken or both)
+        self._expect(":")
+        second = self._ternary((live and not condition) or both)
+        return first if taken else second
+
+    def _binary(self, level: int, live: bool) -> Any:
+        if level == len(_BINARY):
+            return self._unary(live)
+        value = self._binary(level + 1, live)
+        while self._peek() in _BINARY[level]:
+            operation = _BINARY[level][self._next()]
+            other = self._binary(level + 1, live)
+            if live:
+                try:
+                    value = _as_double(operation(_bare(value), _bare(other)))
+                except (TypeError, ZeroDivisionError) as error:
+                    raise FormulaError(str(error)) from None
+        return value
+
+    def _unary(self, live: bool) -> Any:
+        if self._peek() in ("-", "!"):
+            sign = self._next()
+            value = _bare(self._unary(live))
+            if not live:
+                return None
+            return -value if sign == "-" else float(not value)
+        return self._member(self._primary(live), live)
+
+    def _primary(self, live: bool) -> Any:
+        word = self._next()
+        if word == "(":
+            value = self._ternary(live)
+            self._expect(")")
+            return value
+        if word[:1].isdigit():
+            return float(word)
+        if self._peek() == "(":
+            return self._function(word, self._arguments(live), live)
+        if live and word not in self._variables:
+            raise FormulaError(f"no such variable: {word}")
+        return self._variables.get(word)
+
+    def _member(self, value: Any, live: bool) -> Any:
+        while self._peek() == ".":
+            self._next()
+            name = self._next()
+            if self._peek() == "(":
+                arguments = self._arguments(live)
+                if live and not isinstance(value, Metric):
+                    raise FormulaError(f"{name} of a value without samples")
+                value = value.call(name, arguments) if live else None
+            elif live:
+                value = self._part_of_time(value, name)
+        return value
+
+    def _part_of_time(self, when: Any, name: str) -> float:
+        if not isinstance(when, datetime):
+            raise FormulaError(f"{name} of a value that is no time")
+        if name == "weekday":
+            day = when.isoweekday()
+            return float(self._pool.weekday_of_sunday if day == 7 else day)
+        if name not in ("year", "month", "day", "hour", "minute", "second"):
+            raise FormulaError(f"a time has no {name}")
+        return float(getattr(when, name))
+
+    def _arguments(self, live: bool) -> list[Any]:
+        self._expect("(")
+        arguments = []
+        while self._peek() != ")":
+            arguments.append(self._ternary(live))
+            if self._peek() == ",":
+                self._next()
+        self._expect(")")
+        return arguments
+
+    def _function(self, name: str, arguments: list[Any], live: bool) -> Any:
+        if not live:
+            return None
+        if name == "time" and not arguments:
+            return self._pool.now
+        if name == "val":
+            vector, index = arguments
+            if not 0 <= int(index) < len(vector):
+                raise FormulaError(f"no element {index:g} in {vector}")
+            return vector[int(index)]
+        numbers: list[float] = []
+        for argument in arguments:
+            numbers += argument if isinstance(argument, list) else [_bare(argument)]
+        functions: dict[str, Callable[[list[float]], float]] = {
+            "min": min,
+            "max": max,
+            "sum": sum,
+            "len": lambda them: float(len(them)),
+            "avg": lambda them: sum(them) / len(them),
+        }
+        if name not in functions:
+            raise FormulaError(f"no such function: {name}")
+        if not numbers and name != "len":
+            raise FormulaError(f"{name} of nothing")
+        return functions[name](numbers)
+
+
+def _tokens(formula: str) -> list[str]:
+    tokens, at = [], 0
+    text = formula.rstrip()
+    while at < len(text):
+        match = _TOKEN.match(text, at)
+        if match is None:
+            raise FormulaError(f"cannot read {text[at : at + 20]!r}")
+        at = match.end()
+        if match.lastgroup != "skip":
+            tokens.append(match[match.lastgroup or 0])
+    return tokens
+
+
+def _as_double(value: Any) -> Any:
+    return float(value) if isinstance(value, bool | int) else value
+
+
+def _bare(value: Any) -> Any:
+    """A metric in the middle of arithmetic is its last known value."""
+    if isinstance(value, Metric):
+        known = value.known()
+        if not known:
+            raise FormulaError("no sample yet")
+        return known[-1][1]
+    return value
