@@ -1,0 +1,56 @@
+"""Golden pages of messages: what is typed, what must hold of the answer, and its words.
+
+A page `golden/messages/AREA.txt` is a list of cases:
+
+    > gpus: 0
+    = 2 job.yaml:4:7 [bad-value]
+    job.yaml:4:7: error: `gpus`: …
+
+Lines with `>` are given, and those with `=` must hold: the exit code, and of each finding where it
+is and its id. The words below are compared too, and written anew by
+
+    FAIRWAY_GOLDEN=write bin/test -k messages
+
+which fills in a case's `=` where it has none, and changes none that is there.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PAGES = Path(__file__).resolve().parents[1] / "golden" / "messages"
+_FINDING = re.compile(r"^(?:(\S+?:\d+:\d+): )?(?:error|warning): .*?(\[[a-z-]+\])$", re.M | re.S)
+
+
+def facts_of(code: int, printed: str) -> str:
+    """The exit code, and each finding's place and id."""
+    found = _FINDING.findall(printed)
+    return " ".join([str(code), *(f"{place} {name}".strip() for place, name in found)])
+
+
+def hold(area: str, answer: Callable[[str], tuple[int, str]]) -> None:
+    """Holds a page to what is answered to each of its cases: an exit code, and what is printed."""
+    page = PAGES / f"{area}.txt"
+    written = page.read_text("utf-8")
+    shown, wrong = [], []
+    for case in re.split(r"\n\n(?=> )", written.strip()):
+        lines = case.splitlines()
+        given = [line[2:] for line in lines if line.startswith("> ")]
+        known = [line[2:] for line in lines if line.startswith("= ")]
+        code, printed = answer("\n".join(given))
+        facts = facts_of(code, printed)
+        if known not in ([], [facts]):
+            wrong.append((given, known, facts))
+        body = re.sub(r"[ \t]+$", "", printed.strip("\n"), flags=re.M)
+        shown.append("\n".join([*(f"> {line}" for line in given), f"= {facts}", body]))
+    assert not wrong
+    new = "\n\n".join(shown) + "\n"
+    if os.environ.get("FAIRWAY_GOLDEN") == "write":
+        page.write_text(new, "utf-8")
+    assert new == page.read_text("utf-8")
