@@ -4,7 +4,7 @@
 >>> stack = Stack(App(), "lab")  # doctest: +SKIP
 >>> place = place_in_group(stack, environment="lab", role="net", location="westeurope")
 ... # doctest: +SKIP
->>> Network(stack, place=place, address_space="10.40.0.0/16")  # doctest: +SKIP
+>>> Network(stack, address_space="10.40.0.0/16")  # doctest: +SKIP
 """
 
 # Each name is imported when it is first used: an environment is read and checked before cdktf
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from fairway_constructs.cloud_init.slurm import SlurmNode
     from fairway_constructs.egress import FirewallEgress, NatEgress
     from fairway_constructs.encryption import CustomerKey, customer_key
+    from fairway_constructs.environment_stack import EnvironmentStack
     from fairway_constructs.existing_group import ExistingGroup
     from fairway_constructs.existing_network import ExistingNetwork
     from fairway_constructs.existing_storage import ExistingStorage
@@ -49,9 +50,10 @@ if TYPE_CHECKING:
     from fairway_constructs.nfs_server import NfsServer
     from fairway_constructs.nodes import NodeSpec
     from fairway_constructs.peering import Peering
-    from fairway_constructs.placement import Placement, place_in_group
+    from fairway_constructs.placement import Placement
     from fairway_constructs.private_endpoint import PrivateEndpoints
     from fairway_constructs.registry import Registry
+    from fairway_constructs.scope import place_in_group
     from fairway_constructs.single_vm import SingleVm
     from fairway_constructs.slurm.login import SlurmLoginNode
     from fairway_constructs.slurm.scheduler import SlurmScheduler
@@ -78,6 +80,7 @@ __all__ = [
     "Construct",
     "Containers",
     "CustomerKey",
+    "EnvironmentStack",
     "ExistingGroup",
     "ExistingNetwork",
     "ExistingStorage",
@@ -135,6 +138,7 @@ _NAMES = {
     "cloud_init.slurm": "SlurmNode",
     "egress": "FirewallEgress NatEgress",
     "encryption": "CustomerKey customer_key",
+    "environment_stack": "EnvironmentStack",
     "existing_group": "ExistingGroup",
     "existing_network": "ExistingNetwork",
     "existing_storage": "ExistingStorage",
@@ -153,9 +157,10 @@ _NAMES = {
     "nfs_server": "NfsServer",
     "nodes": "NodeSpec",
     "peering": "Peering",
-    "placement": "Placement place_in_group",
+    "placement": "Placement",
     "private_endpoint": "PrivateEndpoints",
     "registry": "Registry",
+    "scope": "place_in_group",
     "single_vm": "SingleVm",
     "slurm.shared_resources": "SlurmFoundation",
     "slurm.login": "SlurmLoginNode",

@@ -1,9 +1,8 @@
-"""Short Terraform addresses in a tree of constructs, and never two resources of one address.
+"""The Terraform addresses in a stack, of which no two are alike.
 
-cdktf makes an address from a resource's whole path and a hash. Here the first construct of its
-kind in a stack gives its resources short ones, `azurerm_subnet.compute`, wherever it stands in
-the tree; those of a further one get cdktf's. cdktf writes two resources of one address over each
-other without a word, so a second one is refused when it is made.
+cdktf makes an address from a resource's whole path and a hash. A stack may ask for short ones,
+`azurerm_subnet.compute`, made from the id alone. cdktf writes two resources of one address over
+each other without a word, so a second one is refused when it is made.
 """
 
 from __future__ import annotations
@@ -23,11 +22,9 @@ _DISALLOWED = re.compile(r"[^A-Za-z0-9_-]")
 
 
 class Addresses:
-    """The addresses of one stack: who has which, and which constructs were the first.
+    """The addresses of one stack and who has which, and what the stack has once.
 
     >>> addresses = Addresses()
-    >>> addresses.is_first("Network", ""), addresses.is_first("Network", "")
-    (True, False)
     >>> addresses.take("azurerm_subnet.compute", "network/compute")
     >>> addresses.take("azurerm_subnet.compute", "other/compute")
     Traceback (most recent call last):
@@ -37,14 +34,7 @@ class Addresses:
 
     def __init__(self) -> None:
         self._owners: dict[str, str] = {}
-        self._first: set[tuple[Hashable, str]] = set()
         self._shared: dict[Hashable, object] = {}
-
-    def is_first(self, kind: Hashable, name: str) -> bool:
-        """Whether this was not asked before for a construct of that kind with that name."""
-        known = (kind, name) in self._first
-        self._first.add((kind, name))
-        return not known
 
     def take(self, address: str, path: str) -> None:
         """Records the address of the resource at that path; UserError where it is taken."""
@@ -52,7 +42,7 @@ class Addresses:
             raise UserError.of(
                 "address-taken",
                 f"two resources have the address {address}: {self._owners[address]} and {path}",
-                "give one of them another id",
+                "give one of them another name, or make the stack without `short_addresses`",
             )
         self._owners[address] = path
 

@@ -16,7 +16,6 @@ from fairway_constructs.cdk import Component
 if TYPE_CHECKING:
     from fairway_constructs.cdk import Construct
     from fairway_constructs.monitoring import Monitoring
-    from fairway_constructs.placement import Placement
 
 # Azure's severities: 0 critical, 1 error, 2 warning, 3 informational.
 _ERROR, _WARNING, _INFORMATIONAL = 1, 2, 3
@@ -86,7 +85,7 @@ _MACHINE_DOWN = _Metric(
 class Alerts(Component):
     """Alerts that go to the action group of `monitoring`, in any stack of its app.
 
-    >>> alerts = Alerts(stack, place=place, monitoring=monitoring)  # doctest: +SKIP
+    >>> alerts = Alerts(stack, monitoring=monitoring)  # doctest: +SKIP
     >>> alerts.batch_account(account.id)  # doctest: +SKIP
     """
 
@@ -95,11 +94,9 @@ class Alerts(Component):
         scope: Construct,
         id: str = "alerts",  # noqa: A002
         *,
-        place: Placement,
         monitoring: Monitoring,
     ) -> None:
         super().__init__(scope, id)
-        self._place = place
         self._action_group_id = monitoring.action_group_id
         self._workspace_id = monitoring.workspace_id
 
@@ -156,7 +153,7 @@ Syslog
         namespace: str,
         resource_id: str,
     ) -> None:
-        place = self._place
+        place = self.place
         metric_alert.MonitorMetricAlert(
             self,
             f"{name}-alert",
@@ -191,13 +188,12 @@ Syslog
         dimensions: tuple[str, ...],
         window: str,
     ) -> None:
-        place = self._place
+        place = self.place
         query_alert.MonitorScheduledQueryRulesAlertV2(
             self,
             f"{name}-alert",
             name=place.name("monitor_alert", name),
-            resource_group_name=place.resource_group,
-            location=place.location,
+            **place.common,
             description=says,
             scopes=[self._workspace_id],
             severity=_WARNING,
@@ -221,5 +217,4 @@ Syslog
             action=query_alert.Action(action_groups=[self._action_group_id]),
             # Nothing was sent yet when the rule is made: the tables may not exist.
             skip_query_validation=True,
-            tags=place.tags,
         )

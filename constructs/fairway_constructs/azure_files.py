@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fairway_constructs.cdk import Construct
-    from fairway_constructs.placement import Placement
     from fairway_core.environment import AzureFiles as AzureFilesSpec
 
 # Source: Azure documentation, mount an NFS Azure file share on Linux.
@@ -30,7 +29,7 @@ class AzureFiles(Component):
     endpoint (of service `file` to `account.id`), or from `subnet_ids`, and by nobody else.
     With `protect` neither Terraform nor Azure deletes it. `throughput_mbps` is in MB/s.
 
-    >>> files = AzureFiles(stack, "home", place=place, spec=spec)  # doctest: +SKIP
+    >>> files = AzureFiles(stack, "home", spec=spec)  # doctest: +SKIP
     >>> files.mount, files.throughput_mbps  # doctest: +SKIP
     """
 
@@ -39,14 +38,14 @@ class AzureFiles(Component):
         scope: Construct,
         name: str,
         *,
-        place: Placement,
         spec: AzureFilesSpec,
         subnet_ids: Sequence[str] = (),
         protect: bool = True,
     ) -> None:
-        super().__init__(scope, f"files-{name}", name=name)
+        super().__init__(scope, f"files-{name}")
+        place = self.place
         id = f"files-{name}-account"  # noqa: A001
-        self.account = self._account(id, place, spec, subnet_ids, protect)
+        self.account = self._account(id, spec, subnet_ids, protect)
         account_id = self.account.id
         self.share = StorageShare(
             self,
@@ -58,7 +57,7 @@ class AzureFiles(Component):
             lifecycle=kept(protect),
         )
         if protect:
-            lock(self, place=place, id=id, on=self.account)
+            lock(self, id=id, on=self.account)
         self.throughput_mbps = spec.throughput_mbps
         self.limited_by = spec.limited_by
         self.mount = Mount(
@@ -73,18 +72,17 @@ class AzureFiles(Component):
     def _account(
         self,
         id: str,  # noqa: A002
-        place: Placement,
         spec: AzureFilesSpec,
         subnet_ids: Sequence[str],
         protect: bool,
     ) -> StorageAccount:
+        place = self.place
         suffix = unique_suffix(client_config(self).subscription_id, f"{place.environment}-{id}")
         return StorageAccount(
             self,
             id,
             name=place.name("file_storage_account", suffix=suffix),
-            resource_group_name=place.resource_group,
-            location=place.location,
+            **place.common,
             account_kind="FileStorage",
             account_tier="Premium",
             account_replication_type=spec.copies(place.zone),
@@ -101,6 +99,5 @@ class AzureFiles(Component):
                 bypass=["AzureServices"],
                 virtual_network_subnet_ids=list(subnet_ids) or None,
             ),
-            tags=place.tags,
             lifecycle=kept(protect),
         )

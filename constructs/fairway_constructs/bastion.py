@@ -16,6 +16,7 @@ from fairway_constructs.azurerm.subnet_network_security_group_association import
 from fairway_constructs.cdk import Component
 from fairway_constructs.network_access import public_ranges
 from fairway_constructs.network_rules import DENY_THE_REST, numbered
+from fairway_constructs.scope import place_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
     from fairway_constructs.cdk import Construct
     from fairway_constructs.network_rules import Unnumbered
-    from fairway_constructs.placement import Placement
 
 # Azure looks for the subnet by this name.
 _SUBNET = "AzureBastionSubnet"
@@ -42,7 +42,7 @@ class Bastion(Component):
             --target-ip-address 10.40.0.4 --auth-type ssh-key --username azureuser \\
             --ssh-key ~/.ssh/id_ed25519
 
-    >>> bastion = Bastion(stack, place=place, virtual_network_name=network.virtual_network.name,
+    >>> bastion = Bastion(stack, virtual_network_name=network.virtual_network.name,
     ...                   addresses=plan["bastion"], admins=["<object id>"])  # doctest: +SKIP
     >>> bastion.id  # doctest: +SKIP
     """
@@ -52,13 +52,13 @@ class Bastion(Component):
         scope: Construct,
         id: str = "bastion",  # noqa: A002
         *,
-        place: Placement,
         virtual_network_name: str,
         addresses: IPv4Network,
         allowed: Sequence[IPv4Network | str] = (),
         admins: Sequence[str] = (),
     ) -> None:
         super().__init__(scope, id)
+        place = self.place
         subnet = Subnet(
             self,
             "bastion",
@@ -71,32 +71,28 @@ class Bastion(Component):
             self,
             "bastion-has-rules",
             subnet_id=subnet.id,
-            network_security_group_id=_rules(self, place, allowed).id,
+            network_security_group_id=_rules(self, allowed).id,
         )
-        self.host = self._host(place, subnet.id, rules)
+        self.host = self._host(subnet.id, rules)
         self.id = self.host.id
         for admin in admins:
             let_in(self, "bastion", admin, resource_id=self.id, what="the bastion")
 
-    def _host(
-        self, place: Placement, subnet_id: str, rules: SubnetNetworkSecurityGroupAssociation
-    ) -> BastionHost:
+    def _host(self, subnet_id: str, rules: SubnetNetworkSecurityGroupAssociation) -> BastionHost:
+        place = self.place
         address = PublicIp(
             self,
             "bastion-address",
             name=place.name("public_ip", "bastion"),
-            resource_group_name=place.resource_group,
-            location=place.location,
+            **place.common,
             allocation_method="Static",
             sku="Standard",
-            tags=place.tags,
         )
         return BastionHost(
             self,
             "bastion-host",
             name=place.name("bastion_host"),
-            resource_group_name=place.resource_group,
-            location=place.location,
+            **place.common,
             # The smallest with tunnels; addresses because nodes of scale sets come and go.
             sku="Standard",
             tunneling_enabled=True,
@@ -105,7 +101,6 @@ class Bastion(Component):
             ip_configuration=IpConfiguration(
                 name="primary", subnet_id=subnet_id, public_ip_address_id=address.id
             ),
-            tags=place.tags,
             # Azure refuses a bastion in a subnet whose rules lack one that it needs.
             depends_on=[rules],
         )
@@ -123,13 +118,12 @@ def let_in(scope: Construct, name: str, admin: str, *, resource_id: str, what: s
     )
 
 
-def _rules(
-    scope: Construct, place: Placement, allowed: Sequence[IPv4Network | str]
-) -> NetworkSecurityGroup:
+def _rules(scope: Construct, allowed: Sequence[IPv4Network | str]) -> NetworkSecurityGroup:
     """All rules that Azure asks of this subnet, in both directions; nothing else comes in.
 
     Source: Azure documentation, configure NSG rules for Azure Bastion.
     """
+    place = place_of(scope)
     people = public_ranges(allowed) or ["Internet"]
     inbound = [
         _rule("HttpsFromPeople", "Inbound", people, ["*"], ["443"]),
@@ -148,10 +142,8 @@ def _rules(
         scope,
         "bastion-rules",
         name=place.name("network_security_group", "bastion"),
-        resource_group_name=place.resource_group,
-        location=place.location,
+        **place.common,
         security_rule=[*numbered(inbound), *numbered(outbound), DENY_THE_REST],
-        tags=place.tags,
     )
 
 

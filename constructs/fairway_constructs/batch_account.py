@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from fairway_constructs.batch_user_subscription import BatchUserSubscription
     from fairway_constructs.cdk import Construct
-    from fairway_constructs.placement import Placement
 
 Mode = Literal["BatchService", "UserSubscription"]
 
@@ -59,7 +58,7 @@ class BatchAccount(Component):
     not destroy it: its quota was granted to the account, and goes with it. It carries no
     lock, as a lock would keep its pools too.
 
-    >>> account = BatchAccount(stack, place=place,
+    >>> account = BatchAccount(stack,
     ...                        allowed=[IPv4Network("203.0.113.0/24")])  # doctest: +SKIP
     >>> account.endpoint  # doctest: +SKIP
     """
@@ -69,7 +68,6 @@ class BatchAccount(Component):
         scope: Construct,
         id: str = "batch",  # noqa: A002
         *,
-        place: Placement,
         allowed: Sequence[IPv4Network | str] = (),
         egress_address: str = "",
         user_subscription: BatchUserSubscription | None = None,
@@ -77,14 +75,14 @@ class BatchAccount(Component):
         protect: bool = True,
     ) -> None:
         super().__init__(scope, id)
+        place = self.place
         self.mode: Mode = "UserSubscription" if user_subscription else "BatchService"
         profile = _network_profile(public_addresses(allowed), egress_address)
         self.account = BatchAccountResource(
             self,
             "batch",
-            name=unique_name(self, "batch_account", place),
-            resource_group_name=place.resource_group,
-            location=place.location,
+            name=unique_name(self, "batch_account"),
+            **place.common,
             pool_allocation_mode=self.mode,
             key_vault_reference=_vault(user_subscription),
             allowed_authentication_modes=["AAD"],
@@ -100,7 +98,6 @@ class BatchAccount(Component):
                 "BatchAccountManagedIdentity" if auto_storage else None
             ),
             storage_account_node_identity=auto_storage.node_identity if auto_storage else None,
-            tags=place.tags,
             lifecycle=kept(protect),
             depends_on=user_subscription.ready if user_subscription else (),
         )

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from fairway_constructs.cdk import Construct
     from fairway_constructs.cloud_init.proxy import MachineProxy
     from fairway_constructs.network_access import PlacedSubnet
-    from fairway_constructs.placement import Placement
     from fairway_core.autoscale import Autoscale
     from fairway_core.catalog import Image, VmSize
 
@@ -81,7 +80,7 @@ class BatchPool(Component):
     Raises UserError for more nodes than such a pool holds, for an image without drivers for that
     size, and where `mpi` excludes the slots or the formula.
 
-    >>> BatchPool(stack, "spot", place=place, account=account, subnet=subnet,
+    >>> BatchPool(stack, "spot", account=account, subnet=subnet,
     ...           identity_id=identity.id, size=vm_size("Standard_ND96asr_v4"),
     ...           image=image("ubuntu-hpc-2404"), minimum=0, maximum=8, spot=True,
     ...           autoscale=Autoscale(scenario="pending_tasks"))  # doctest: +SKIP
@@ -92,7 +91,6 @@ class BatchPool(Component):
         scope: Construct,
         name: str,
         *,
-        place: Placement,
         account: BatchAccount,
         subnet: PlacedSubnet,
         identity_id: str,
@@ -109,7 +107,8 @@ class BatchPool(Component):
         mounts: Sequence[Mount] = (),
         containers: Containers | None = None,
     ) -> None:
-        super().__init__(scope, f"cluster-{name}", name=name)
+        super().__init__(scope, f"cluster-{name}")
+        place = self.place
         shape = PoolShape(
             minimum=minimum, maximum=maximum, spot=spot, mpi=mpi, task_slots=task_slots
         )

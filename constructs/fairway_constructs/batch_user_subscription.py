@@ -13,7 +13,6 @@ from fairway_constructs.unique_name import client_config
 
 if TYPE_CHECKING:
     from fairway_constructs.cdk import Construct
-    from fairway_constructs.placement import Placement
 
 _KEPT_DAYS = 7
 
@@ -26,9 +25,9 @@ class BatchUserSubscription(Component):
     be reached by Azure's own services alone. With `protect` neither Terraform nor Azure
     deletes it.
 
-    >>> own = BatchUserSubscription(stack, place=place,
+    >>> own = BatchUserSubscription(stack,
     ...                             service_principal="00000000-0000-…")  # doctest: +SKIP
-    >>> BatchAccount(stack, place=place, user_subscription=own)  # doctest: +SKIP
+    >>> BatchAccount(stack, user_subscription=own)  # doctest: +SKIP
     """
 
     def __init__(
@@ -36,7 +35,6 @@ class BatchUserSubscription(Component):
         scope: Construct,
         id: str = "batch-subscription",  # noqa: A002
         *,
-        place: Placement,
         service_principal: str,
         protect: bool = True,
     ) -> None:
@@ -46,14 +44,13 @@ class BatchUserSubscription(Component):
             self,
             "batch-vault",
             kind="batch_key_vault",
-            place=place,
             kept_days=_KEPT_DAYS,
             protect=protect,
             bypass="AzureServices",
             for_machines=True,
         )
         if protect:
-            lock(self, place=place, id="batch-vault", on=vault)
+            lock(self, id="batch-vault", on=vault)
         self.vault_id = vault.id
         self.vault_url = vault.vault_uri
         give = partial(give_role, self, principal_id=service_principal, new=False)

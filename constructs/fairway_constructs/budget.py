@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from fairway_constructs.cdk import Construct
-    from fairway_constructs.placement import Placement
 
 # A budget must start in the month in which it is made, and may never start anew: so Terraform
 # takes the month when it makes it, and does not look at it again.
@@ -34,7 +33,7 @@ class Budget(Component):
     in the currency of the subscription's bill; `alerts` are percentages of it. A second budget of
     an environment has an `id` of its own, `budget-NAME`.
 
-    >>> Budget(stack, place=place, amount=50000, alerts=[50, 80, 100],
+    >>> Budget(stack, amount=50000, alerts=[50, 80, 100],
     ...        emails=["team@example.com"], resource_groups=["h100-rg-compute"])
     ... # doctest: +SKIP
     """
@@ -44,14 +43,14 @@ class Budget(Component):
         scope: Construct,
         id: str = "budget",  # noqa: A002
         *,
-        place: Placement,
         amount: float,
         alerts: Sequence[int],
         emails: Sequence[str],
         resource_groups: Sequence[str] = (),
         tags: Mapping[str, str] | None = None,
     ) -> None:
-        super().__init__(scope, id, name=id)
+        super().__init__(scope, id)
+        place = self.place
         subscription_id = client_config(self).subscription_id
         self.budget = ConsumptionBudgetSubscription(
             self,

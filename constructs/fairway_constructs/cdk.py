@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     from constructs import IConstruct, Node
 
+    from fairway_constructs.placement import Placement
+
 prepare_node(os.environ)
 
 import jsii  # noqa: E402
@@ -153,6 +155,18 @@ class Surroundings:
     short: bool
     ids: set[str] = field(default_factory=set)
 
+    @property
+    def placed(self) -> tuple[Construct, Placement]:
+        """The nearest scope that has a placement, with it; UserError where there is none."""
+        for scope in (*reversed(self.around), self.stack):
+            if place := vars(scope).get("_place"):
+                return scope, place  # type: ignore[return-value]  # an interface in cdktf's types
+        raise UserError.of(
+            "no-environment",
+            f"{'/'.join([self.stack.node.id, *self.path])} has no resource group to go to",
+            "make the stack an `EnvironmentStack`, or call `place_in_group(stack, …)` first",
+        )
+
 
 def surroundings(scope: Construct) -> Surroundings:
     """What is around a construct that is made in `scope`; asks cdktf only once for each scope."""
@@ -164,13 +178,15 @@ def surroundings(scope: Construct) -> Surroundings:
 
 
 def _foreign(scope: Construct) -> Surroundings:
-    """The same for a stack, and for a construct that is none of ours."""
+    """What is around a stack, or a construct of another class than ours."""
     if isinstance(scope, Stack):
-        return Surroundings(scope, Addresses(), (), (), short=True)
+        short = getattr(scope, "short_addresses", False)
+        return Surroundings(scope, Addresses(), (), (), short=short)
     stack, scopes = Stack.of(scope), scope.node.scopes
     around = tuple(scopes[scopes.index(stack) + 1 :])
     path = tuple(each.node.id for each in around)
-    return Surroundings(stack, surroundings(stack).addresses, path, around, short=True)
+    inside = surroundings(stack)
+    return Surroundings(stack, inside.addresses, path, around, short=inside.short)
 
 
 @contextmanager
@@ -194,8 +210,7 @@ def _own_id(scope: Construct, id: str) -> Iterator[None]:  # noqa: A002
 class Component(Construct):
     """The base of Fairway's constructs: a part of a stack, with its resources below it in the tree.
 
-    The first of its class with this `name` in a stack gives its resources short addresses, see
-    `addresses`. `name` is what the ids of its resources have in them, if they have.
+    What it is made in says where its resources go and what they are called, see `place`.
 
     >>> class Room(Component):
     ...     def __init__(self, scope, id):
@@ -204,23 +219,27 @@ class Component(Construct):
     >>> Room(stack, "here"), Room(stack, "there")  # doctest: +SKIP
     """
 
-    def __init__(self, scope: Construct, id: str, *, name: str = "") -> None:  # noqa: A002
+    def __init__(self, scope: Construct, id: str) -> None:  # noqa: A002
         with _own_id(scope, id):
             super().__init__(scope, id)
         outside = surroundings(scope)
-        kind = next(each for each in type(self).__mro__ if Component in each.__bases__)
         self._inside = Surroundings(
             outside.stack,
             outside.addresses,
             (*outside.path, id),
             (*outside.around, self),
-            short=outside.short and outside.addresses.is_first(kind, name),
+            outside.short,
         )
 
     @property
     def short_addresses(self) -> bool:
-        """Whether this and all constructs around it are the first of their kind in the stack."""
+        """Whether the stack has asked for short addresses."""
         return self._inside.short
+
+    @property
+    def place(self) -> Placement:
+        """The resource group and region of what is made in it, with names and tags."""
+        return self._inside.placed[1]
 
     @cached_property
     def node(self) -> Node:

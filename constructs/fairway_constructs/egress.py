@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from ipaddress import IPv4Address
 
     from fairway_constructs.cdk import Construct
-    from fairway_constructs.placement import Placement
 
 
 class NatEgress(Component):
@@ -18,7 +17,7 @@ class NatEgress(Component):
 
     It lets nothing in.
 
-    >>> egress = NatEgress(stack, place=place)  # doctest: +SKIP
+    >>> egress = NatEgress(stack)  # doctest: +SKIP
     >>> egress.attach("compute", subnet.id)  # doctest: +SKIP
     """
 
@@ -26,10 +25,9 @@ class NatEgress(Component):
         self,
         scope: Construct,
         id: str = "egress",  # noqa: A002
-        *,
-        place: Placement,
     ) -> None:
         super().__init__(scope, id)
+        place = self.place
         from fairway_constructs.azurerm.nat_gateway import NatGateway
         from fairway_constructs.azurerm.nat_gateway_public_ip_association import (
             NatGatewayPublicIpAssociation,
@@ -40,22 +38,18 @@ class NatEgress(Component):
             self,
             "nat-address",
             name=place.name("public_ip", "nat"),
-            resource_group_name=place.resource_group,
-            location=place.location,
+            **place.common,
             allocation_method="Static",
             sku="Standard",
             zones=place.zones,
-            tags=place.tags,
         )
         gateway = NatGateway(
             self,
             "nat",
             name=place.name("nat_gateway"),
-            resource_group_name=place.resource_group,
-            location=place.location,
+            **place.common,
             sku_name="Standard",
             zones=place.zones,
-            tags=place.tags,
         )
         self._gateway_id = gateway.id
         self.address = address.ip_address
@@ -85,7 +79,7 @@ class FirewallEgress(Component):
 
     How services on the internet then see the subnets is the firewall's matter.
 
-    >>> egress = FirewallEgress(stack, place=place, next_hop=IPv4Address("10.0.0.4"))
+    >>> egress = FirewallEgress(stack, next_hop=IPv4Address("10.0.0.4"))
     ... # doctest: +SKIP
     """
 
@@ -96,18 +90,17 @@ class FirewallEgress(Component):
         scope: Construct,
         id: str = "egress",  # noqa: A002
         *,
-        place: Placement,
         next_hop: IPv4Address,
     ) -> None:
         super().__init__(scope, id)
+        place = self.place
         from fairway_constructs.azurerm.route_table import Route, RouteTable
 
         self._table_id = RouteTable(
             self,
             "firewall-routes",
             name=place.name("route_table"),
-            resource_group_name=place.resource_group,
-            location=place.location,
+            **place.common,
             route=[
                 Route(
                     name="internet",
@@ -116,7 +109,6 @@ class FirewallEgress(Component):
                     next_hop_in_ip_address=str(next_hop),
                 )
             ],
-            tags=place.tags,
         ).id
 
     def attach(self, role: str, subnet_id: str) -> None:

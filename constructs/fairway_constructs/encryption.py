@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fairway_constructs.cdk import Construct, ITerraformDependable
-    from fairway_constructs.placement import Placement
     from fairway_constructs.vault import Vault
 
 
@@ -27,14 +26,14 @@ class CustomerKey:
     ready: Sequence[ITerraformDependable]
 
 
-def customer_key(scope: Construct, name: str, *, place: Placement, vault: Vault) -> CustomerKey:
+def customer_key(scope: Construct, name: str, *, vault: Vault) -> CustomerKey:
     """A key in the vault, and an identity that may wrap and unwrap with it and nothing else.
 
-    >>> key = customer_key(stack, "storage", place=place, vault=vault)  # doctest: +SKIP
-    >>> Storage(stack, place=place, containers=["outputs"], customer_key=key)  # doctest: +SKIP
+    >>> key = customer_key(stack, "storage", vault=vault)  # doctest: +SKIP
+    >>> Storage(stack, containers=["outputs"], customer_key=key)  # doctest: +SKIP
     """
     key = vault.key(name)
-    identity = Identity(scope, f"{name}-key", place=place, grants={"vault": key.encryption_grant})
+    identity = Identity(scope, f"{name}-key", grants={"vault": key.encryption_grant})
     return CustomerKey(
         url=key.url, identity_id=identity.id, ready=[key.ready, *identity.assignments]
     )

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from fairway_constructs.cdk import Construct
-    from fairway_constructs.placement import Placement
     from fairway_constructs.private_endpoint import PrivateEndpoints
     from fairway_core.environment import Dns, Existing
 
@@ -27,7 +26,7 @@ class ExistingNetwork(Component):
     Terraform stops where Azure says otherwise. With `private_endpoints` the endpoints are
     made in the subnet `endpoints`, and their DNS zones are linked to the network.
 
-    >>> network = ExistingNetwork(stack, place=place, spec=spec)  # doctest: +SKIP
+    >>> network = ExistingNetwork(stack, spec=spec)  # doctest: +SKIP
     >>> network.subnets["compute"].range  # doctest: +SKIP
     IPv4Network('10.1.0.0/20')
     """
@@ -42,14 +41,12 @@ class ExistingNetwork(Component):
         scope: Construct,
         id: str = "network",  # noqa: A002
         *,
-        place: Placement,
         spec: Existing,
         private_endpoints: bool = False,
         dns: Dns | None = None,
     ) -> None:
         super().__init__(scope, id)
         self._zones = dns.existing_zones if dns else None
-        self._place = place
         self._private_endpoints = private_endpoints
         self._virtual_network_id = network_of(spec.subnets.compute.id)
         by_role = spec.subnets.by_role
@@ -68,7 +65,6 @@ class ExistingNetwork(Component):
 
         return PrivateEndpoints(
             self,
-            place=self._place,
             subnet_id=self.subnets["endpoints"].id,
             virtual_network_id=self._virtual_network_id,
             existing_zones=self._zones,

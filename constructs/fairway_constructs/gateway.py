@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from fairway_constructs.cdk import Construct
     from fairway_constructs.cloud_init.people import Accounts
-    from fairway_constructs.placement import Placement
 
 # What the machine is called after the environment.
 _NAME = "gateway"
@@ -26,7 +25,7 @@ class Gateway(Component):
     It has no identity and no file system: who gets in may do there what their own sign-in lets
     them do, and no more. Its address stays where the VM is replaced.
 
-    >>> gateway = Gateway(stack, place=place, size="Standard_D2s_v6", subnet_id=subnet.id,
+    >>> gateway = Gateway(stack, size="Standard_D2s_v6", subnet_id=subnet.id,
     ...                   ssh_keys=["ssh-ed25519 AAAA…"])  # doctest: +SKIP
     >>> gateway.address  # doctest: +SKIP
     """
@@ -36,22 +35,21 @@ class Gateway(Component):
         scope: Construct,
         id: str = "gateway",  # noqa: A002
         *,
-        place: Placement,
         size: str,
         subnet_id: str,
         ssh_keys: Sequence[str],
         accounts: Accounts | None = None,
     ) -> None:
         super().__init__(scope, id)
+        place = self.place
         machine = vm_size(size)
         interface = private_interface(
-            self, "gateway-nic", place=place, name=_NAME, size=machine, subnet_id=subnet_id
+            self, "gateway-nic", name=_NAME, size=machine, subnet_id=subnet_id
         )
         self.address = interface.private_ip_address
         self.virtual_machine = server_vm(
             self,
             "gateway",
-            place=place,
             name=place.name("linux_virtual_machine", _NAME),
             size=machine,
             interface_id=interface.id,

@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from fairway_constructs.cdk import Construct
     from fairway_constructs.cloud_init.proxy import MachineProxy
     from fairway_constructs.cloud_init.slurm import SlurmNode
-    from fairway_constructs.placement import Placement
     from fairway_core.environment import Repair, Spot
 
 # The runner knows the addresses of this many nodes: Azure does not replace all of them at once.
@@ -76,7 +75,7 @@ class GpuCluster(Component):
     ...                  image=image("ubuntu-hpc-2404"), subnet=network.subnets["compute"],
     ...                  identity_id=identity.id, ssh_keys=["ssh-ed25519 AAAA…"],
     ...                  spot=Spot(restore="1h"))  # doctest: +SKIP
-    >>> GpuCluster(stack, "pair", place=place, spec=nodes, nodes=2)  # doctest: +SKIP
+    >>> GpuCluster(stack, "pair", spec=nodes, nodes=2)  # doctest: +SKIP
     """
 
     def __init__(
@@ -84,17 +83,17 @@ class GpuCluster(Component):
         scope: Construct,
         name: str,
         *,
-        place: Placement,
         spec: NodeSpec,
         nodes: int,
         repair: Repair | None = None,
         resized: bool = False,
         slurm: SlurmNode | None = None,
     ) -> None:
-        super().__init__(scope, f"cluster-{name}", name=name)
+        super().__init__(scope, f"cluster-{name}")
+        place = self.place
         _check_number(name, nodes, least=0 if resized else 1)
         check_image(name, spec)
-        self._name, self._place, self._spec = name, place, spec
+        self._name, self._spec = name, spec
         self.scale_set = self._scale_set(
             nodes,
             self._custom_data(watched=repair is not None, slurm=slurm),
@@ -113,7 +112,7 @@ class GpuCluster(Component):
 
     @property
     def _host_prefix(self) -> str:
-        return self._place.name("computer_name_prefix", self._name)
+        return self.place.name("computer_name_prefix", self._name)
 
     def _custom_data(self, *, watched: bool, slurm: SlurmNode | None) -> str:
         hosts = [f"{self._host_prefix}*", *([f"{self._name}-*"] if slurm else [])]
@@ -125,7 +124,7 @@ class GpuCluster(Component):
                 host_patterns=hosts,
                 watched=watched,
                 slurm=slurm,
-                proxy=self._place.proxy,
+                proxy=self.place.proxy,
             )
         )
 
@@ -138,13 +137,12 @@ class GpuCluster(Component):
         automatic_instance_repair: AutomaticInstanceRepair | None,
         lifecycle: Lifecycle | None,
     ) -> LinuxVirtualMachineScaleSet:
-        name, place, spec = self._name, self._place, self._spec
+        name, place, spec = self._name, self.place, self._spec
         return LinuxVirtualMachineScaleSet(
             self,
             f"cluster-{name}",
             name=place.name("linux_virtual_machine_scale_set", name),
-            resource_group_name=place.resource_group,
-            location=place.location,
+            **place.common,
             zones=place.zones,
             sku=spec.size.name,
             instances=nodes,
@@ -174,7 +172,6 @@ class GpuCluster(Component):
             spot_restore=_restore(spec.spot),
             extension=extension,
             automatic_instance_repair=automatic_instance_repair,
-            tags=place.tags,
             lifecycle=lifecycle,
             depends_on=terms(self, spec),
         )
@@ -189,7 +186,7 @@ class GpuCluster(Component):
             self,
             f"instances-{self._name}",
             name=self.scale_set.name,
-            resource_group_name=self._place.resource_group,
+            resource_group_name=self.place.resource_group,
         )
         found = (
             instances.reference(f"instances[{number}].private_ip_address")

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from fairway_constructs.cdk import Construct, ITerraformDependable
-    from fairway_constructs.placement import Placement
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,23 +34,20 @@ class Identity(Component):
     It stands beside the data that it opens and outlives the clusters that use it: a new
     cluster need not wait for role assignments to spread.
 
-    >>> identity = Identity(stack, "nodes", place=place, grants={"outputs": Grant(
+    >>> identity = Identity(stack, "nodes", grants={"outputs": Grant(
     ...     role="Storage Blob Data Contributor", scope=container.id,
     ...     reason="Jobs write their results there")})  # doctest: +SKIP
     >>> identity.id, identity.client_id  # doctest: +SKIP
     """
 
-    def __init__(
-        self, scope: Construct, name: str, *, place: Placement, grants: Mapping[str, Grant]
-    ) -> None:
-        super().__init__(scope, f"identity-{name}", name=name)
+    def __init__(self, scope: Construct, name: str, *, grants: Mapping[str, Grant]) -> None:
+        super().__init__(scope, f"identity-{name}")
+        place = self.place
         self.identity = UserAssignedIdentity(
             self,
             name,
             name=place.name("user_assigned_identity", name),
-            resource_group_name=place.resource_group,
-            location=place.location,
-            tags=place.tags,
+            **place.common,
         )
         principal_id = self.identity.principal_id
         # What needs a grant in order to be made depends on these.

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from fairway_constructs.cdk import Construct
-    from fairway_constructs.placement import Placement
 
 # Azure takes the same word for a VM and for all nodes of a scale set.
 _ACTIONS = tuple(
@@ -26,7 +25,7 @@ class IdleStop(Component):
     """Lets the identity of nodes stop clusters, given by name with the resource id of the VM or
     scale set, and nothing else there.
 
-    >>> IdleStop(stack, place=place, principal_id=identity.principal_id,
+    >>> IdleStop(stack, principal_id=identity.principal_id,
     ...          clusters={"box": box.id})  # doctest: +SKIP
     """
 
@@ -35,15 +34,15 @@ class IdleStop(Component):
         scope: Construct,
         id: str = "idle-stop",  # noqa: A002
         *,
-        place: Placement,
         principal_id: str,
         clusters: Mapping[str, str],
     ) -> None:
         super().__init__(scope, id)
+        place = self.place
         role_id = own_role(
             self,
             "idle-role",
-            name=unique_name(self, "role_definition", place, "idle"),
+            name=unique_name(self, "role_definition", "idle"),
             description=f"Machines of {place.environment} stop themselves",
             actions=_ACTIONS,
         )

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Literal
 
 from fairway_constructs.azurerm.key_vault import KeyVault, NetworkAcls
 from fairway_constructs.protection import kept
+from fairway_constructs.scope import place_of
 from fairway_constructs.unique_name import client_config, unique_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fairway_constructs.cdk import Construct
-    from fairway_constructs.placement import Placement
 
 
 def key_vault(
@@ -20,7 +20,6 @@ def key_vault(
     id: str,  # noqa: A002
     *,
     kind: str,
-    place: Placement,
     kept_days: int,
     protect: bool,
     ranges: Sequence[str] = (),
@@ -34,12 +33,12 @@ def key_vault(
     own services where `bypass` says so. With `for_machines` these put its secrets on VMs that they
     make, and need its public side for that.
     """
+    place = place_of(scope)
     return KeyVault(
         scope,
         id,
-        name=unique_name(scope, kind, place),
-        resource_group_name=place.resource_group,
-        location=place.location,
+        name=unique_name(scope, kind),
+        **place.common,
         tenant_id=client_config(scope).tenant_id,
         sku_name=sku,
         rbac_authorization_enabled=True,
@@ -51,6 +50,5 @@ def key_vault(
         network_acls=NetworkAcls(
             default_action="Deny", bypass=bypass, ip_rules=list(ranges) or None
         ),
-        tags=place.tags,
         lifecycle=kept(protect),
     )

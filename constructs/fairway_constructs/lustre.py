@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fairway_constructs.cdk import Construct, ITerraformDependable
-    from fairway_constructs.placement import Placement
     from fairway_core.environment import Lustre as LustreSpec
 
 _OPTIONS = "noatime,flock,_netdev"
@@ -58,7 +57,7 @@ class Lustre(Component):
 
     Raises UserError where `place` names no zone.
 
-    >>> lustre = Lustre(stack, "fast", place=place, spec=spec, subnet_id=subnet.id)
+    >>> lustre = Lustre(stack, "fast", spec=spec, subnet_id=subnet.id)
     ... # doctest: +SKIP
     >>> lustre.mount, lustre.throughput_mbps  # doctest: +SKIP
     """
@@ -68,13 +67,13 @@ class Lustre(Component):
         scope: Construct,
         name: str,
         *,
-        place: Placement,
         spec: LustreSpec,
         subnet_id: str,
         blob_import: BlobImport | None = None,
         protect: bool = True,
     ) -> None:
-        super().__init__(scope, f"lustre-{name}", name=name)
+        super().__init__(scope, f"lustre-{name}")
+        place = self.place
         if place.zones is None:
             raise UserError.of(
                 "no-zone",
@@ -87,8 +86,7 @@ class Lustre(Component):
             self,
             id,
             name=place.name("managed_lustre_file_system", name),
-            resource_group_name=place.resource_group,
-            location=place.location,
+            **place.common,
             zones=place.zones,
             sku_name=f"AMLFS-Durable-Premium-{spec.mbps_per_tib}",
             storage_capacity_in_tb=spec.tib,
@@ -97,13 +95,12 @@ class Lustre(Component):
                 day_of_week=spec.maintenance.day, time_of_day_in_utc=spec.maintenance.at
             ),
             hsm_setting=hsm,
-            tags=place.tags,
             timeouts=_LONG,
             lifecycle=kept(protect),
             depends_on=ready,
         )
         if protect:
-            lock(self, place=place, id=id, on=self.file_system)
+            lock(self, id=id, on=self.file_system)
         self.throughput_mbps = spec.throughput_mbps
         self.limited_by = spec.limited_by
         self.mount = Mount(

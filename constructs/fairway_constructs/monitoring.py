@@ -27,12 +27,12 @@ from fairway_constructs.azurerm.monitor_diagnostic_setting import (
     MonitorDiagnosticSetting,
 )
 from fairway_constructs.cdk import Component
+from fairway_constructs.scope import place_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fairway_constructs.cdk import Construct
-    from fairway_constructs.placement import Placement
 
 _SAMPLED_EVERY = 60  # seconds
 _DESTINATION = "workspace"
@@ -76,9 +76,9 @@ class Monitoring(Component):
     A machine sends once it is `watch`ed and has the agent, see `monitoring_agent`. A service
     sends its logs once it is `record`ed. Alerts are in `alerts`.
 
-    >>> monitoring = Monitoring(stack, place=place, emails=["team@example.com"])
+    >>> monitoring = Monitoring(stack, emails=["team@example.com"])
     ... # doctest: +SKIP
-    >>> monitoring.watch(stack, "pair", place=place, resource_id=scale_set.id)  # doctest: +SKIP
+    >>> monitoring.watch(stack, "pair", resource_id=scale_set.id)  # doctest: +SKIP
     """
 
     def __init__(
@@ -86,13 +86,13 @@ class Monitoring(Component):
         scope: Construct,
         id: str = "monitoring",  # noqa: A002
         *,
-        place: Placement,
         emails: Sequence[str],
         retention_days: int = 30,
         workspace_id: str | None = None,
     ) -> None:
         super().__init__(scope, id)
-        self.workspace_id = workspace_id or self._made(place, retention_days)
+        place = self.place
+        self.workspace_id = workspace_id or self._made(retention_days)
         self.action_group_id = MonitorActionGroup(
             self,
             "alerts",
@@ -107,13 +107,11 @@ class Monitoring(Component):
             self,
             "machines",
             name=place.name("monitor_data_collection_rule"),
-            resource_group_name=place.resource_group,
-            location=place.location,
+            **place.common,
             kind="Linux",
             data_sources=_sources(),
             destinations=self._to_workspace(),
             data_flow=[DataFlow(streams=_STREAMS, destinations=[_DESTINATION])],
-            tags=place.tags,
         ).id
 
     def _to_workspace(self) -> Destinations:
@@ -122,22 +120,22 @@ class Monitoring(Component):
         )
         return Destinations(log_analytics=[workspace])
 
-    def _made(self, place: Placement, retention_days: int) -> str:
+    def _made(self, retention_days: int) -> str:
+        place = self.place
         return LogAnalyticsWorkspace(
             self,
             "workspace",
             name=place.name("log_analytics_workspace"),
-            resource_group_name=place.resource_group,
-            location=place.location,
+            **place.common,
             sku="PerGB2018",
             retention_in_days=retention_days,
             # The agents and Azure's services sign in; nobody needs the workspace's keys.
             local_authentication_enabled=False,
-            tags=place.tags,
         ).id
 
-    def watch(self, scope: Construct, name: str, *, place: Placement, resource_id: str) -> None:
+    def watch(self, scope: Construct, name: str, *, resource_id: str) -> None:
         """Tells the agent on a VM, or on all VMs of a scale set, what to send and where."""
+        place = place_of(scope)
         MonitorDataCollectionRuleAssociation(
             scope,
             f"{name}-is-watched",
@@ -146,20 +144,19 @@ class Monitoring(Component):
             data_collection_rule_id=self._rule_id,
         )
 
-    def watch_kubernetes(self, scope: Construct, *, place: Placement, cluster_id: str) -> None:
+    def watch_kubernetes(self, scope: Construct, *, cluster_id: str) -> None:
         """Lets the agent on the nodes of a cluster, which its `oms_agent` brings, know what to send
         and where; and the control plane what to record."""
+        place = place_of(scope)
         rule = MonitorDataCollectionRule(
             scope,
             "kubernetes-sends",
             name=place.name("monitor_data_collection_rule", "kubernetes"),
-            resource_group_name=place.resource_group,
-            location=place.location,
+            **place.common,
             kind="Linux",
             data_sources=DataSources(extension=[_container_insights()]),
             destinations=self._to_workspace(),
             data_flow=[DataFlow(streams=_OF_KUBERNETES, destinations=[_DESTINATION])],
-            tags=place.tags,
         )
         MonitorDataCollectionRuleAssociation(
             scope,
@@ -169,21 +166,19 @@ class Monitoring(Component):
             target_resource_id=cluster_id,
             data_collection_rule_id=rule.id,
         )
-        self.record(
-            scope, "kubernetes", place=place, resource_id=cluster_id, categories=_CONTROL_PLANE
-        )
+        self.record(scope, "kubernetes", resource_id=cluster_id, categories=_CONTROL_PLANE)
 
     def record(
         self,
         scope: Construct,
         name: str,
         *,
-        place: Placement,
         resource_id: str,
         categories: Sequence[str] = (),
         metrics: bool = False,
     ) -> None:
         """Sends a service's logs to the workspace: all of them, or those of `categories`."""
+        place = place_of(scope)
         logs = [EnabledLog(category=category) for category in categories]
         MonitorDiagnosticSetting(
             scope,

@@ -9,15 +9,14 @@ from fairway_constructs.azurerm.netapp_pool import NetappPool
 from fairway_constructs.azurerm.netapp_volume import ExportPolicyRule, NetappVolume
 from fairway_constructs.cdk import Component
 from fairway_constructs.cloud_init.mounts import nfs_mount
-from fairway_constructs.placement import once
 from fairway_constructs.protection import kept, lock
+from fairway_constructs.scope import once, place_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from ipaddress import IPv4Network
 
     from fairway_constructs.cdk import Construct, Lifecycle
-    from fairway_constructs.placement import Placement
     from fairway_core.environment import NetApp as NetAppSpec
 
 
@@ -29,7 +28,7 @@ class NetApp(Component):
     it is first mounted. With `protect` neither Terraform nor Azure deletes the volume.
     `throughput_mbps` is in MB/s.
 
-    >>> volume = NetApp(stack, "data", place=place, spec=spec, subnet_id=netapp.id,
+    >>> volume = NetApp(stack, "data", spec=spec, subnet_id=netapp.id,
     ...                 clients=[compute.range])  # doctest: +SKIP
     >>> volume.mount, volume.throughput_mbps  # doctest: +SKIP
     """
@@ -39,17 +38,17 @@ class NetApp(Component):
         scope: Construct,
         name: str,
         *,
-        place: Placement,
         spec: NetAppSpec,
         subnet_id: str,
         clients: Sequence[IPv4Network],
         protect: bool = True,
     ) -> None:
-        super().__init__(scope, f"netapp-{name}", name=name)
+        super().__init__(scope, f"netapp-{name}")
+        place = self.place
         path = f"{place.environment}-{name}"
-        self.volume = self._volume(name, place, spec, path, subnet_id, clients, kept(protect))
+        self.volume = self._volume(name, spec, path, subnet_id, clients, kept(protect))
         if protect:
-            lock(self, place=place, id=f"netapp-{name}-volume", on=self.volume)
+            lock(self, id=f"netapp-{name}-volume", on=self.volume)
         self.throughput_mbps = spec.throughput_mbps
         self.limited_by = spec.limited_by
         self.mount = nfs_mount(
@@ -63,21 +62,20 @@ class NetApp(Component):
     def _volume(
         self,
         name: str,
-        place: Placement,
         spec: NetAppSpec,
         path: str,
         subnet_id: str,
         clients: Sequence[IPv4Network],
         lifecycle: Lifecycle | None,
     ) -> NetappVolume:
-        account_name = _account(self, place).name
-        pool = _pool(self, name, place, spec, account_name)
+        place = self.place
+        account_name = _account(self).name
+        pool = _pool(self, name, spec, account_name)
         return NetappVolume(
             self,
             f"netapp-{name}-volume",
             name=place.name("netapp_volume", name),
-            resource_group_name=place.resource_group,
-            location=place.location,
+            **place.common,
             zone=None if place.zone is None else str(place.zone),
             account_name=account_name,
             pool_name=pool.name,
@@ -100,40 +98,36 @@ class NetApp(Component):
                     root_access_enabled=True,
                 )
             ],
-            tags=place.tags,
             lifecycle=lifecycle,
         )
 
 
-def _account(scope: Construct, place: Placement) -> NetappAccount:
+def _account(scope: Construct) -> NetappAccount:
     """The account, made for the first volume: a region has room for few."""
+
+    place = place_of(scope)
 
     def make(stack: Construct, id: str) -> NetappAccount:  # noqa: A002
         return NetappAccount(
             stack,
             id,
             name=place.name("netapp_account"),
-            resource_group_name=place.resource_group,
-            location=place.location,
-            tags=place.tags,
+            **place.common,
         )
 
-    return once(scope, "netapp", place, make)
+    return once(scope, "netapp", make)
 
 
-def _pool(
-    scope: Construct, name: str, place: Placement, spec: NetAppSpec, account_name: str
-) -> NetappPool:
+def _pool(scope: Construct, name: str, spec: NetAppSpec, account_name: str) -> NetappPool:
+    place = place_of(scope)
     return NetappPool(
         scope,
         f"netapp-{name}-pool",
         name=place.name("netapp_pool", name),
-        resource_group_name=place.resource_group,
-        location=place.location,
+        **place.common,
         account_name=account_name,
         service_level=spec.service_level,
         size_in_tb=spec.tib,
         qos_type="Manual" if spec.mibps else "Auto",
         custom_throughput_mibps=spec.mibps,
-        tags=place.tags,
     )

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from fairway_constructs.bastion import Bastion
     from fairway_constructs.cdk import Construct
-    from fairway_constructs.placement import Placement
     from fairway_constructs.private_endpoint import PrivateEndpoints
     from fairway_core.environment import Dns, Firewall
 
@@ -64,7 +63,7 @@ class Network(Component):
     Raises UserError for an address space that cannot be cut into them, an unknown `egress`, and a
     file system without a subnet of its own; ValueError for what is no range of addresses.
 
-    >>> network = Network(stack, place=place, address_space="10.40.0.0/16",
+    >>> network = Network(stack, address_space="10.40.0.0/16",
     ...                   allowed=["203.0.113.0/24"])  # doctest: +SKIP
     >>> network.subnets["compute"].id  # doctest: +SKIP
     """
@@ -74,7 +73,6 @@ class Network(Component):
         scope: Construct,
         id: str = "network",  # noqa: A002
         *,
-        place: Placement,
         address_space: IPv4Network | str,
         allowed: Sequence[IPv4Network | str] = (),
         private_endpoints: bool = False,
@@ -89,13 +87,13 @@ class Network(Component):
         web: Sequence[IPv4Network] = (),
     ) -> None:
         super().__init__(scope, id)
+        place = self.place
         self._web = web
         self._zones = dns.existing_zones if dns else None
         address_space = _checked_space(address_space)
         ranges = [IPv4Network(each) for each in allowed]
         for each in filesystems:
             look_up(each, _OWN_SUBNETS, "file-system-with-a-subnet")
-        self._place = place
         self._filesystems = filesystems
         self._nfs_3 = nfs_3
         self._pods = pods
@@ -103,11 +101,9 @@ class Network(Component):
             self,
             "vnet",
             name=place.name("virtual_network"),
-            resource_group_name=place.resource_group,
-            location=place.location,
+            **place.common,
             address_space=[str(address_space)],
             dns_servers=[str(each) for each in dns.servers] or None if dns else None,
-            tags=place.tags,
         )
         self._service_endpoints = service_endpoints
         self._egress = self._way_out(egress)
@@ -128,7 +124,6 @@ class Network(Component):
 
         return PrivateEndpoints(
             self,
-            place=self._place,
             subnet_id=self.subnets["endpoints"].id,
             virtual_network_id=self.virtual_network.id,
             existing_zones=self._zones,
@@ -141,7 +136,6 @@ class Network(Component):
 
         return Bastion(
             self,
-            place=self._place,
             virtual_network_name=self.virtual_network.name,
             addresses=addresses,
             allowed=allowed,
@@ -154,14 +148,14 @@ class Network(Component):
         if egress == "none":
             return None
         if egress == "nat":
-            return NatEgress(self, place=self._place)
+            return NatEgress(self)
         if isinstance(egress, str):
             raise UserError.of(
                 "unknown-egress",
                 f"`{egress}` is no way out of a network",
                 'use "nat", "none", or a Firewall of fairway_core.environment',
             )
-        return FirewallEgress(self, place=self._place, next_hop=egress.next_hop)
+        return FirewallEgress(self, next_hop=egress.next_hop)
 
     def _subnet(
         self,
@@ -170,13 +164,12 @@ class Network(Component):
         allowed: Sequence[IPv4Network],
         vnet_name: str,
     ) -> PlacedSubnet:
-        place = self._place
+        place = self.place
         group = NetworkSecurityGroup(
             self,
             f"{role}-rules",
             name=place.name("network_security_group", role),
-            resource_group_name=place.resource_group,
-            location=place.location,
+            **place.common,
             security_rule=security_rules(
                 role,
                 plan,
@@ -187,7 +180,6 @@ class Network(Component):
                 pods=self._pods,
                 web=self._web,
             ),
-            tags=place.tags,
         )
         subnet = Subnet(
             self,

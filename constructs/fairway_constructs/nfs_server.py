@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from fairway_constructs.azurerm.linux_virtual_machine import LinuxVirtualMachine
     from fairway_constructs.cdk import Construct
-    from fairway_constructs.placement import Placement
     from fairway_core.environment import NfsServer as NfsServerSpec
 
 # Threads of the NFS server for each core. Source: Azure's NFS guidance for HPC.
@@ -40,7 +39,7 @@ class NfsServer(Component):
     Terraform nor Azure deletes a disk; with `monitored` the VM has the Azure Monitor agent.
     `throughput_mbps` is what it can reach, in MB/s, and `limited_by` what keeps it from more.
 
-    >>> server = NfsServer(stack, "data", place=place, spec=spec, subnet_id=storage.id,
+    >>> server = NfsServer(stack, "data", spec=spec, subnet_id=storage.id,
     ...                    clients=[compute.range], ssh_keys=["ssh-ed25519 AAAA…"])
     ... # doctest: +SKIP
     >>> server.mount, server.throughput_mbps  # doctest: +SKIP
@@ -51,7 +50,6 @@ class NfsServer(Component):
         scope: Construct,
         name: str,
         *,
-        place: Placement,
         spec: NfsServerSpec,
         subnet_id: str,
         clients: Sequence[IPv4Network],
@@ -59,14 +57,13 @@ class NfsServer(Component):
         protect: bool = True,
         monitored: bool = False,
     ) -> None:
-        super().__init__(scope, f"nfs-{name}", name=name)
+        super().__init__(scope, f"nfs-{name}")
+        place = self.place
         self._name = name
-        self._place = place
         self._spec = spec
         interface = private_interface(
             self,
             f"nfs-{name}-nic",
-            place=place,
             name=name,
             size=vm_size(spec.size),
             subnet_id=subnet_id,
@@ -91,7 +88,6 @@ class NfsServer(Component):
             back_up(
                 self,
                 f"nfs-{name}",
-                place=place,
                 machine_name=self._machine_name,
                 keep_days=spec.backup.keep,
                 at=spec.backup.at,
@@ -110,14 +106,14 @@ class NfsServer(Component):
 
     @property
     def _machine_name(self) -> str:
-        return self._place.name("linux_virtual_machine", self._name)
+        return self.place.name("linux_virtual_machine", self._name)
 
     def _agent_identity(self) -> str:
         """The id of an identity that may do nothing: the agent only signs in with it."""
         from fairway_constructs.identity import Identity as ManagedIdentity
 
         name = f"nfs-{self._name}-server"
-        return ManagedIdentity(self, f"{name}-id", place=self._place, grants={}).id
+        return ManagedIdentity(self, f"{name}-id", grants={}).id
 
     def _machine(
         self,
@@ -133,12 +129,11 @@ class NfsServer(Component):
             threads=_THREADS_A_CORE * size.cores,
             clients=clients,
             versions=self._spec.versions,
-            proxy=self._place.proxy,
+            proxy=self.place.proxy,
         )
         return server_vm(
             self,
             f"nfs-{self._name}-server",
-            place=self._place,
             name=self._machine_name,
             size=size,
             interface_id=interface_id,
@@ -170,19 +165,18 @@ class NfsServer(Component):
             )
             if protect:
                 id = f"nfs-{self._name}-disk-{lun}"  # noqa: A001
-                lock(self, place=self._place, id=id, on=disk)
+                lock(self, id=id, on=disk)
             disks.append(disk)
         return disks, attachments
 
     def _disk(self, lun: int, protect: bool) -> ManagedDisk:
-        place, spec = self._place, self._spec.disks
+        place, spec = self.place, self._spec.disks
         kind = disk_kind(spec.kind)
         return ManagedDisk(
             self,
             f"nfs-{self._name}-disk-{lun}",
             name=place.name("managed_disk", self._name, str(lun)),
-            resource_group_name=place.resource_group,
-            location=place.location,
+            **place.common,
             zone=None if place.zone is None else str(place.zone),
             storage_account_type=kind.sku,
             create_option="Empty",
@@ -191,6 +185,5 @@ class NfsServer(Component):
             disk_mbps_read_write=spec.disk_mbps if kind.provisioned else None,
             network_access_policy="DenyAll",
             public_network_access_enabled=False,
-            tags=place.tags,
             lifecycle=kept(protect),
         )

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from fairway_constructs.azurerm.provider import AzurermProvider
 from fairway_constructs.azurerm.virtual_network_peering import VirtualNetworkPeering
 from fairway_constructs.cdk import Component, surroundings
+from fairway_constructs.scope import place_of
 from fairway_core.resource_ids import parts_of
 
 if TYPE_CHECKING:
     from fairway_constructs.azurerm.virtual_network import VirtualNetwork
     from fairway_constructs.cdk import Construct
-    from fairway_constructs.placement import Placement
     from fairway_core.environment import Peering as PeeringSpec
 
 
@@ -22,7 +22,7 @@ class Peering(Component):
     With `both_ways: false` in `spec` its owner makes the other half; until then nothing
     passes. What may come in over it is for the security rules to say.
 
-    >>> Peering(stack, "hub", place=place, virtual_network=network.virtual_network, spec=spec)
+    >>> Peering(stack, "hub", virtual_network=network.virtual_network, spec=spec)
     ... # doctest: +SKIP
     """
 
@@ -31,13 +31,13 @@ class Peering(Component):
         scope: Construct,
         name: str,
         *,
-        place: Placement,
         virtual_network: VirtualNetwork,
         spec: PeeringSpec,
         forwarded: bool = False,
     ) -> None:
-        super().__init__(scope, f"peering-{name}", name=name)
-        back = _other_half(self, name, place, virtual_network, spec) if spec.both_ways else None
+        super().__init__(scope, f"peering-{name}")
+        place = self.place
+        back = _other_half(self, name, virtual_network, spec) if spec.both_ways else None
         VirtualNetworkPeering(
             self,
             f"peering-to-{name}",
@@ -58,10 +58,10 @@ class Peering(Component):
 def _other_half(
     scope: Component,
     name: str,
-    place: Placement,
     virtual_network: VirtualNetwork,
     spec: PeeringSpec,
 ) -> VirtualNetworkPeering:
+    place = place_of(scope)
     other = parts_of("virtual network", spec.network)
     # Aliases are names in the whole stack, as addresses are.
     alias = name if scope.short_addresses else "-".join(surroundings(scope).path)

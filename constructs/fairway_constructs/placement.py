@@ -1,23 +1,24 @@
-"""Where the resources of a stack go, and what they are called."""
+"""Where resources go, and what they are called."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypedDict
 
-from fairway_constructs.azurerm.resource_group import ResourceGroup
-from fairway_constructs.cdk import surroundings
-from fairway_constructs.existing_group import ExistingGroup
 from fairway_core.naming import resource_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
-    from fairway_constructs.cdk import Construct
     from fairway_constructs.cloud_init.proxy import MachineProxy
 
 
-T = TypeVar("T")
+class Common(TypedDict):
+    """The arguments that most resources of Azure have."""
+
+    resource_group_name: str
+    location: str
+    tags: Mapping[str, str] | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,64 +54,15 @@ class Placement:
         return f"{self.environment}-{name}" if self.shared else name
 
     @property
+    def common(self) -> Common:
+        """The resource group, the region and the tags, as arguments of a resource."""
+        return {
+            "resource_group_name": self.resource_group,
+            "location": self.location,
+            "tags": self.tags,
+        }
+
+    @property
     def zones(self) -> list[str] | None:
         """The zone as a list, for resources that could span several."""
         return None if self.zone is None else [str(self.zone)]
-
-
-def once(
-    scope: Construct,
-    id: str,  # noqa: A002
-    place: Placement,
-    make: Callable[[Construct, str], T],
-) -> T:
-    """What an environment has once in a stack; `make` gets the stack and the id that it has there.
-
-    >>> once(stack, "netapp", place, lambda scope, id: NetappAccount(scope, id, …))
-    ... # doctest: +SKIP
-    """
-    inside = surroundings(scope)
-
-    def named() -> T:
-        first = inside.addresses.is_first(once, id)
-        return make(inside.stack, id if first else f"{id}-{place.environment}")
-
-    return inside.addresses.shared((id, place.environment), named)
-
-
-def place_in_group(
-    scope: Construct,
-    id: str = "group",  # noqa: A002
-    *,
-    environment: str,
-    role: str,
-    location: str,
-    zone: int | None = None,
-    tags: Mapping[str, str] | None = None,
-    existing: str | None = None,
-    proxy: MachineProxy | None = None,
-) -> Placement:
-    """Creates a resource group for that role, and returns the placement in it.
-
-    With `existing`, the id of a group that is there already, none is made. A further group in a
-    stack has an `id` of its own, which is its address.
-
-    >>> place_in_group(stack, environment="h100", role="network",
-    ...                location="southcentralus")  # doctest: +SKIP
-    """
-    group: ExistingGroup | ResourceGroup
-    if existing:
-        group = ExistingGroup(scope, id, group_id=existing)
-    else:
-        name = resource_name("resource_group", environment, role)
-        group = ResourceGroup(scope, id, name=name, location=location, tags=tags)
-    return Placement(
-        environment=environment,
-        resource_group=group.name,
-        location=location,
-        zone=zone,
-        tags=tags,
-        group_id=group.id,
-        shared=existing is not None,
-        proxy=proxy,
-    )

@@ -14,13 +14,13 @@ from fairway_constructs.azurerm.private_endpoint import (
     PrivateServiceConnection,
 )
 from fairway_constructs.cdk import Component, Lifecycle
+from fairway_constructs.scope import place_of
 from fairway_core.catalog.private_links import private_link
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from fairway_constructs.cdk import Construct
-    from fairway_constructs.placement import Placement
 
 
 class PrivateEndpoints(Component):
@@ -33,9 +33,9 @@ class PrivateEndpoints(Component):
     `existing_zones` are the ids of zones by their names, which are used in the place of own ones
     and are linked by their owner. Where it is empty a policy of that owner enters the endpoints.
 
-    >>> endpoints = PrivateEndpoints(network_stack, place=place, subnet_id=subnet.id,
+    >>> endpoints = PrivateEndpoints(network_stack, subnet_id=subnet.id,
     ...                              virtual_network_id=vnet.id)  # doctest: +SKIP
-    >>> endpoints.connect(data_stack, "storage", place=data_place, service="blob",
+    >>> endpoints.connect(data_stack, "storage", service="blob",
     ...                   resource_id=account.id)  # doctest: +SKIP
     """
 
@@ -44,30 +44,28 @@ class PrivateEndpoints(Component):
         scope: Construct,
         id: str = "private-endpoints",  # noqa: A002
         *,
-        place: Placement,
         subnet_id: str,
         virtual_network_id: str,
         existing_zones: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(scope, id)
         self._existing_zones = existing_zones
-        self._place = place
         self._subnet_id = subnet_id
         self._virtual_network_id = virtual_network_id
         self.zones: dict[str, PrivateDnsZone] = {}
 
     def connect(
-        self, scope: Construct, name: str, *, place: Placement, service: str, resource_id: str
+        self, scope: Construct, name: str, *, service: str, resource_id: str
     ) -> PrivateEndpoint:
         """An endpoint to a resource; `service` is a row of private_links.toml, as "blob"."""
+        place = place_of(scope)
         link = private_link(service)
         zone = self._zone_id(link.zone)
         return PrivateEndpoint(
             scope,
             f"{name}-endpoint",
             name=place.name("private_endpoint", name),
-            resource_group_name=place.resource_group,
-            location=place.location,
+            **place.common,
             subnet_id=self._subnet_id,
             private_service_connection=PrivateServiceConnection(
                 name=name,
@@ -80,7 +78,6 @@ class PrivateEndpoints(Component):
             ),
             # What a policy has entered is no drift.
             lifecycle=None if zone else Lifecycle(ignore_changes=["private_dns_zone_group"]),
-            tags=place.tags,
         )
 
     def _zone_id(self, name: str) -> str | None:
@@ -91,7 +88,7 @@ class PrivateEndpoints(Component):
     def _zone(self, name: str) -> PrivateDnsZone:
         if name not in self.zones:
             id = name.replace(".", "-")  # noqa: A001
-            place = self._place
+            place = self.place
             zone = PrivateDnsZone(
                 self,
                 id,

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, TypeGuard
 
 from fairway_constructs.azurerm.management_lock import ManagementLock
 from fairway_constructs.cdk import Lifecycle, Resource, surroundings
+from fairway_constructs.scope import place_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from fairway_constructs.cdk import Construct
-    from fairway_constructs.placement import Placement
 
 # The arguments that name the resource in which another lies, by its id or by its name.
 _INSIDE = ("scope", "storage_account_id", "target_resource_id", "recovery_vault_name")
@@ -22,8 +22,9 @@ def kept(protect: bool) -> Lifecycle | None:
     return Lifecycle(prevent_destroy=True) if protect else None
 
 
-def lock(scope: Construct, *, place: Placement, id: str, on: Resource) -> ManagementLock:  # noqa: A002
+def lock(scope: Construct, *, id: str, on: Resource) -> ManagementLock:  # noqa: A002
     """A delete lock on a resource that holds data: Azure refuses to delete it for anyone."""
+    place = place_of(scope)
     made = _Lock(
         scope,
         f"{id}-lock",

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from ipaddress import IPv4Network
 
     from fairway_constructs.cdk import Construct
-    from fairway_constructs.placement import Placement
     from fairway_core.environment import Registry as RegistrySpec
 
 
@@ -32,7 +31,7 @@ class Registry(Component):
     the ranges `allowed`, and by `egress_address`, where nodes have no private endpoint. Basic
     and Standard registries have no network rules: every address reaches their sign-in.
 
-    >>> registry = Registry(stack, place=place, spec=RegistrySpec())  # doctest: +SKIP
+    >>> registry = Registry(stack, spec=RegistrySpec())  # doctest: +SKIP
     >>> registry.login_server, registry.pull_grant  # doctest: +SKIP
     """
 
@@ -41,21 +40,20 @@ class Registry(Component):
         scope: Construct,
         id: str = "registry",  # noqa: A002
         *,
-        place: Placement,
         spec: RegistrySpec,
         allowed: Sequence[IPv4Network | str] = (),
         egress_address: str = "",
         protect: bool = True,
     ) -> None:
         super().__init__(scope, id)
+        place = self.place
         premium = spec.sku == "Premium"
         ranges = public_ranges(allowed) + ([f"{egress_address}/32"] if egress_address else [])
         self.registry = ContainerRegistry(
             self,
             "registry",
-            name=unique_name(self, "container_registry", place),
-            resource_group_name=place.resource_group,
-            location=place.location,
+            name=unique_name(self, "container_registry"),
+            **place.common,
             sku=spec.sku,
             admin_enabled=False,
             anonymous_pull_enabled=False,
@@ -63,13 +61,12 @@ class Registry(Component):
             network_rule_set=[_rules(ranges)] if premium and ranges else None,
             retention_policy_in_days=spec.retention_days,
             zone_redundancy_enabled=True if premium and place.zone else None,
-            tags=place.tags,
             lifecycle=kept(protect),
         )
         self.id = self.registry.id
         self.login_server = self.registry.login_server
         if protect:
-            lock(self, place=place, id="registry", on=self.registry)
+            lock(self, id="registry", on=self.registry)
 
     @property
     def pull_grant(self) -> Grant:

@@ -16,13 +16,13 @@ from fairway_constructs.azurerm.linux_virtual_machine import (
 from fairway_constructs.azurerm.network_interface import IpConfiguration, NetworkInterface
 from fairway_constructs.cloud_init import ADMIN_USERNAME, custom_data
 from fairway_constructs.nodes import admin_keys
+from fairway_constructs.scope import place_of
 from fairway_core.catalog import image
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fairway_constructs.cdk import Construct
-    from fairway_constructs.placement import Placement
     from fairway_core.catalog import VmSize
 
 SERVER_IMAGE = "ubuntu-2404"
@@ -32,7 +32,6 @@ def private_interface(
     scope: Construct,
     id: str,  # noqa: A002
     *,
-    place: Placement,
     name: str,
     size: VmSize,
     subnet_id: str,
@@ -41,19 +40,18 @@ def private_interface(
 
     `name` is what the machine is called after the environment.
     """
+    place = place_of(scope)
     return NetworkInterface(
         scope,
         id,
         name=place.name("network_interface", name),
-        resource_group_name=place.resource_group,
-        location=place.location,
+        **place.common,
         accelerated_networking_enabled=size.accelerated_networking,
         ip_configuration=[
             IpConfiguration(
                 name="primary", subnet_id=subnet_id, private_ip_address_allocation="Dynamic"
             )
         ],
-        tags=place.tags,
     )
 
 
@@ -61,7 +59,6 @@ def server_vm(
     scope: Construct,
     id: str,  # noqa: A002
     *,
-    place: Placement,
     name: str,
     size: VmSize,
     interface_id: str,
@@ -76,14 +73,14 @@ def server_vm(
 
     `name` is the VM's whole name in Azure. With `ultra_disks` those can be attached to it.
     """
+    place = place_of(scope)
     system = image(SERVER_IMAGE)
     return LinuxVirtualMachine(
         scope,
         id,
         name=name,
         computer_name=host_name,
-        resource_group_name=place.resource_group,
-        location=place.location,
+        **place.common,
         zone=None if place.zone is None else str(place.zone),
         size=size.name,
         disk_controller_type=size.disk_controller or None,
@@ -114,5 +111,4 @@ def server_vm(
             if identity_id
             else None
         ),
-        tags=place.tags,
     )

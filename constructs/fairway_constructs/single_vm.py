@@ -33,7 +33,6 @@ from fairway_constructs.server_vm import private_interface
 
 if TYPE_CHECKING:
     from fairway_constructs.cdk import Construct
-    from fairway_constructs.placement import Placement
 
 
 class SingleVm(Component):
@@ -50,17 +49,17 @@ class SingleVm(Component):
     >>> spec = NodeSpec(size=vm_size("Standard_NC24ads_A100_v4"), image=image("ubuntu-hpc-2404"),
     ...                 subnet=network.subnets["compute"], identity_id=identity.id,
     ...                 ssh_keys=["ssh-ed25519 AAAA…"])  # doctest: +SKIP
-    >>> SingleVm(stack, "box", place=place, spec=spec).main_host  # doctest: +SKIP
+    >>> SingleVm(stack, "box", spec=spec).main_host  # doctest: +SKIP
     """
 
-    def __init__(self, scope: Construct, name: str, *, place: Placement, spec: NodeSpec) -> None:
-        super().__init__(scope, f"cluster-{name}", name=name)
+    def __init__(self, scope: Construct, name: str, *, spec: NodeSpec) -> None:
+        super().__init__(scope, f"cluster-{name}")
+        place = self.place
         check_image(name, spec)
-        self._name, self._place, self._spec = name, place, spec
+        self._name, self._spec = name, spec
         interface = private_interface(
             self,
             f"interface-{name}",
-            place=place,
             name=name,
             size=spec.size,
             subnet_id=spec.subnet.id,
@@ -93,15 +92,14 @@ class SingleVm(Component):
             )
 
     def _machine(self, interface_id: str) -> LinuxVirtualMachine:
-        name, place, spec = self._name, self._place, self._spec
+        name, place, spec = self._name, self.place, self._spec
         host_name = place.name("computer_name_prefix", name)
         return LinuxVirtualMachine(
             self,
             f"cluster-{name}",
             name=place.name("linux_virtual_machine", name),
             computer_name=host_name,
-            resource_group_name=place.resource_group,
-            location=place.location,
+            **place.common,
             zone=None if place.zone is None else str(place.zone),
             size=spec.size.name,
             network_interface_ids=[interface_id],
@@ -126,6 +124,5 @@ class SingleVm(Component):
                 cloud_init_of(name, spec, host_patterns=[host_name], single=True, proxy=place.proxy)
             ),
             **spot_arguments(spec.spot),
-            tags=place.tags,
             depends_on=terms(self, spec),
         )

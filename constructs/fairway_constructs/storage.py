@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from fairway_constructs.cdk import Construct
     from fairway_constructs.encryption import CustomerKey
-    from fairway_constructs.placement import Placement
     from fairway_core.environment.storage import Replication
 
 # Long enough to notice a deletion after a holiday.
@@ -50,7 +49,7 @@ class Storage(Component):
     Raises UserError for a name that Azure does not take, and for `expire_days` of a container that
     is not made.
 
-    >>> storage = Storage(stack, place=place, containers=["datasets"],
+    >>> storage = Storage(stack, containers=["datasets"],
     ...                   subnet_ids=[network.subnets["compute"].id])  # doctest: +SKIP
     >>> storage.account_url, storage.containers["datasets"].id  # doctest: +SKIP
     """
@@ -60,7 +59,6 @@ class Storage(Component):
         scope: Construct,
         id: str = "storage",  # noqa: A002
         *,
-        place: Placement,
         containers: Sequence[str],
         subnet_ids: Sequence[str] = (),
         allowed: Sequence[IPv4Network | str] = (),
@@ -77,13 +75,13 @@ class Storage(Component):
         for container in expire_days or ():
             look_up(container, {name: name for name in containers}, "container")
         super().__init__(scope, id)
+        place = self.place
         addresses = public_addresses(allowed)
         self.account = StorageAccount(
             self,
             "storage",
-            name=_account_name(self, place, account),
-            resource_group_name=place.resource_group,
-            location=place.location,
+            name=_account_name(self, account),
+            **place.common,
             account_tier="Standard",
             account_replication_type=replication or ("ZRS" if place.zone else "LRS"),
             shared_access_key_enabled=account_keys,
@@ -105,7 +103,6 @@ class Storage(Component):
             identity=_identity(customer_key),
             customer_managed_key=_customer_managed_key(customer_key),
             blob_properties=_what_is_kept(),
-            tags=place.tags,
             lifecycle=kept(protect),
             depends_on=customer_key.ready if customer_key else (),
         )
@@ -119,7 +116,7 @@ class Storage(Component):
             self, account_id=account_id, expire_days=expire_days or {}, version_days=_KEPT_DAYS
         )
         if protect:
-            lock(self, place=place, id="storage", on=self.account)
+            lock(self, id="storage", on=self.account)
 
     def _container(self, name: str, account_id: str, protect: bool) -> StorageContainer:
         return StorageContainer(
@@ -148,11 +145,11 @@ def _what_is_kept() -> BlobProperties:
     )
 
 
-def _account_name(scope: Construct, place: Placement, account: str | None) -> str:
+def _account_name(scope: Construct, account: str | None) -> str:
     if account is not None:
         check_name("storage_account", account)
         return account
-    return unique_name(scope, "storage_account", place)
+    return unique_name(scope, "storage_account")
 
 
 def _identity(key: CustomerKey | None) -> Identity | None:

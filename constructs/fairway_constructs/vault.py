@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from typing import Literal
 
     from fairway_constructs.cdk import Construct, ITerraformDependable
-    from fairway_constructs.placement import Placement
 
 # What is deleted can be brought back for as long, and by nobody be made to vanish sooner.
 _KEPT_DAYS = 90
@@ -57,7 +56,7 @@ class Vault(Component):
     It is reached by private endpoints, and from outside only by the public ones of the ranges
     `allowed`, and by `egress_address`, where nodes have no private endpoint.
 
-    >>> vault = Vault(stack, place=place)  # doctest: +SKIP
+    >>> vault = Vault(stack)  # doctest: +SKIP
     >>> key = vault.key("storage")  # doctest: +SKIP
     """
 
@@ -66,7 +65,6 @@ class Vault(Component):
         scope: Construct,
         id: str = "vault",  # noqa: A002
         *,
-        place: Placement,
         sku: Literal["standard", "premium"] = "standard",
         allowed: Sequence[IPv4Network | str] = (),
         egress_address: str = "",
@@ -74,13 +72,11 @@ class Vault(Component):
     ) -> None:
         super().__init__(scope, id)
         ranges = public_ranges(allowed) + ([f"{egress_address}/32"] if egress_address else [])
-        self._place = place
         self._key_type = "RSA-HSM" if sku == "premium" else "RSA"
         self.vault = key_vault(
             self,
             "vault",
             kind="key_vault",
-            place=place,
             kept_days=_KEPT_DAYS,
             protect=protect,
             ranges=ranges,
@@ -91,7 +87,7 @@ class Vault(Component):
         self.id = self.vault.id
         self.url = self.vault.vault_uri
         if protect:
-            lock(self, place=place, id="vault", on=self.vault)
+            lock(self, id="vault", on=self.vault)
 
     @property
     def read_grant(self) -> Grant:
@@ -112,14 +108,14 @@ class Vault(Component):
         deployment = ResourceGroupTemplateDeployment(
             self,
             f"{name}-key-deployment",
-            name=self._place.deployment_name(f"key-{name}"),
-            resource_group_name=self._place.resource_group,
+            name=self.place.deployment_name(f"key-{name}"),
+            resource_group_name=self.place.resource_group,
             deployment_mode="Incremental",
             template_content=json.dumps(_key_template(self._key_type), sort_keys=True),
             parameters_content=json.dumps(
                 {"vault": {"value": self.vault.name}, "key": {"value": name}}
             ),
-            tags=self._place.tags,
+            tags=self.place.tags,
         )
         return Key(url=f"{self.url}keys/{name}", id=f"{self.id}/keys/{name}", ready=deployment)
 

@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING
 from fairway_constructs.azurerm.backup_policy_vm import Backup, BackupPolicyVm, RetentionDaily
 from fairway_constructs.azurerm.backup_protected_vm import BackupProtectedVm
 from fairway_constructs.azurerm.recovery_services_vault import RecoveryServicesVault
-from fairway_constructs.placement import once
 from fairway_constructs.protection import kept, lock
+from fairway_constructs.scope import once, place_of
 from fairway_constructs.unique_name import client_config
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fairway_constructs.cdk import Construct, ITerraformDependable
-    from fairway_constructs.placement import Placement
 
 # How long a restore needs no copy from the vault; each day of it is a snapshot of every disk.
 _SNAPSHOT_DAYS = 2
@@ -25,7 +24,6 @@ def back_up(
     scope: Construct,
     name: str,
     *,
-    place: Placement,
     machine_name: str,
     keep_days: int,
     at: str,
@@ -38,10 +36,11 @@ def back_up(
     the only one that takes Premium SSD v2 and Ultra disks. With `protect` neither Terraform
     nor Azure deletes the backups.
 
-    >>> back_up(stack, "nfs-data", place=place, machine_name="h100-vm-data", keep_days=30,
+    >>> back_up(stack, "nfs-data", machine_name="h100-vm-data", keep_days=30,
     ...         at="02:00", depends_on=[machine, *attachments])  # doctest: +SKIP
     """
-    vault = _vault(scope, place, protect)
+    place = place_of(scope)
+    vault = _vault(scope, protect)
     policy = BackupPolicyVm(
         scope,
         f"{name}-backup-policy",
@@ -61,14 +60,15 @@ def back_up(
         recovery_vault_name=vault.name,
         # Not the VM's own reference: that is unknown while a VM is being replaced, and
         # Terraform would then give up the backups of the old one.
-        source_vm_id=_machine_id(scope, place, machine_name),
+        source_vm_id=_machine_id(scope, machine_name),
         backup_policy_id=policy.id,
         lifecycle=kept(protect),
         depends_on=depends_on,
     )
 
 
-def _machine_id(scope: Construct, place: Placement, machine_name: str) -> str:
+def _machine_id(scope: Construct, machine_name: str) -> str:
+    place = place_of(scope)
     subscription = client_config(scope).subscription_id
     return (
         f"/subscriptions/{subscription}/resourceGroups/{place.resource_group}"
@@ -76,25 +76,25 @@ def _machine_id(scope: Construct, place: Placement, machine_name: str) -> str:
     )
 
 
-def _vault(scope: Construct, place: Placement, protect: bool) -> RecoveryServicesVault:
+def _vault(scope: Construct, protect: bool) -> RecoveryServicesVault:
     """The vault, made for the first VM that needs it."""
+
+    place = place_of(scope)
 
     def make(stack: Construct, id: str) -> RecoveryServicesVault:  # noqa: A002
         vault = RecoveryServicesVault(
             stack,
             id,
             name=place.name("recovery_services_vault"),
-            resource_group_name=place.resource_group,
-            location=place.location,
+            **place.common,
             sku="Standard",
             storage_mode_type="ZoneRedundant" if place.zone else "LocallyRedundant",
             # VMs are backed up by the platform, and no client of ours calls it.
             public_network_access_enabled=False,
-            tags=place.tags,
             lifecycle=kept(protect),
         )
         if protect:
-            lock(stack, place=place, id=id, on=vault)
+            lock(stack, id=id, on=vault)
         return vault
 
-    return once(scope, "backup-vault", place, make)
+    return once(scope, "backup-vault", make)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from fairway_constructs.azurerm.virtual_machine_run_command import Source, VirtualMachineRunCommand
 from fairway_constructs.cloud_init import terraform_text
 from fairway_constructs.identity import Grant, Identity
+from fairway_constructs.scope import place_of
 from fairway_core.environment.researchers import data_roles
 
 if TYPE_CHECKING:
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
 
     from fairway_constructs.cdk import Construct
     from fairway_constructs.cloud_init.web import WebPage
-    from fairway_constructs.placement import Placement
     from fairway_core.environment import Web
 
 _NAME = "web"
@@ -24,7 +24,6 @@ _WHY = "the page submits for its people"
 def page_identity(
     scope: Construct,
     *,
-    place: Placement,
     web: Web,
     containers: Mapping[str, str],
     batch_account_id: str | None = None,
@@ -32,7 +31,7 @@ def page_identity(
     """Who the page's server is: it reads two secrets of the vault, and may do with data and pools
     what a person may who submits. `containers` are ids by name.
 
-    >>> page_identity(stack, place=place, web=web, containers={}).client_id  # doctest: +SKIP
+    >>> page_identity(stack, web=web, containers={}).client_id  # doctest: +SKIP
     """
     grants = {
         key: Grant(
@@ -48,16 +47,17 @@ def page_identity(
     for each in data_roles(containers, pools=batch_account_id is not None):
         resource = containers[each.container] if each.container else batch_account_id or ""
         grants[each.key] = Grant(role=each.role, scope=resource, reason=f"{each.reason}; {_WHY}")
-    return Identity(scope, _NAME, place=place, grants=grants)
+    return Identity(scope, _NAME, grants=grants)
 
 
 def serve_page(
-    scope: Construct, page: WebPage, *, place: Placement, virtual_machine_id: str
+    scope: Construct, page: WebPage, *, virtual_machine_id: str
 ) -> VirtualMachineRunCommand:
     """Has Azure run the script on the machine, and again when it changes: no VM is made anew.
 
     Source: Azure documentation, "Run scripts in your Linux VM by using managed Run Commands".
     """
+    place = place_of(scope)
     return VirtualMachineRunCommand(
         scope,
         "page",

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from fairway_constructs.azurerm.role_assignment import RoleAssignment
     from fairway_constructs.cdk import Construct
-    from fairway_constructs.placement import Placement
     from fairway_core.environment import Schedule
 
 # What is done to VMs and scale sets alike. No built-in role of both is as narrow.
@@ -52,7 +51,7 @@ class WorkingHours(Component):
 
     One identity does it all, and may do nothing else.
 
-    >>> WorkingHours(stack, place=place, clusters={"box": (schedule, box.id)})  # doctest: +SKIP
+    >>> WorkingHours(stack, clusters={"box": (schedule, box.id)})  # doctest: +SKIP
     """
 
     def __init__(
@@ -60,18 +59,15 @@ class WorkingHours(Component):
         scope: Construct,
         id: str = "working-hours",  # noqa: A002
         *,
-        place: Placement,
         clusters: Mapping[str, tuple[Schedule, str]],
     ) -> None:
         super().__init__(scope, id)
-        self._place = place
+        place = self.place
         self._identity = UserAssignedIdentity(
             self,
             "schedule-id",
             name=place.name("user_assigned_identity", "schedule"),
-            resource_group_name=place.resource_group,
-            location=place.location,
-            tags=place.tags,
+            **place.common,
         )
         role_id = self._role("schedule", "stop and start nodes", _ACTIONS)
         follows = self._assignment(
@@ -106,7 +102,7 @@ class WorkingHours(Component):
         machines: str,
         rights: Sequence[RoleAssignment],
     ) -> None:
-        place = self._place
+        place = self.place
         values = {
             "name": place.name("logic_app_workflow", cluster, what),
             "location": place.location,
@@ -127,11 +123,11 @@ class WorkingHours(Component):
         )
 
     def _role(self, name: str, what: str, actions: Sequence[str]) -> str:
-        place = self._place
+        place = self.place
         return own_role(
             self,
             f"{name}-role",
-            name=unique_name(self, "role_definition", place, name),
+            name=unique_name(self, "role_definition", name),
             description=f"Schedules of {place.environment} {what}",
             actions=actions,
         )

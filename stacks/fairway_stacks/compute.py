@@ -22,7 +22,7 @@ from fairway_core.target import (
 )
 from fairway_stacks.boot_data import node_spec
 from fairway_stacks.people import folders_of, queue_of
-from fairway_stacks.stack import EnvironmentStack
+from fairway_stacks.stack import RoleStack
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     AnyNetwork = Network | ExistingNetwork
 
 
-class ComputeStack(EnvironmentStack):
+class ComputeStack(RoleStack):
     """One scale set, VM or pool a cluster, and the output `targets`: a list of Target records."""
 
     def __init__(
@@ -81,13 +81,13 @@ class ComputeStack(EnvironmentStack):
         if self._scheduled:
             from fairway_constructs.working_hours import WorkingHours
 
-            WorkingHours(self, place=self.place, clusters=self._scheduled)
+            WorkingHours(self, clusters=self._scheduled)
         if self._stops_itself:
             from fairway_constructs.idle_stop import IdleStop
 
             assert data.identity is not None, "an environment with such clusters has one"
             principal_id = data.identity.principal_id
-            IdleStop(self, place=self.place, principal_id=principal_id, clusters=self._stops_itself)
+            IdleStop(self, principal_id=principal_id, clusters=self._stops_itself)
         # A Batch pool's machines are Azure's own: nothing of ours sends from them, nor from AKS'.
         own = [
             each
@@ -98,7 +98,7 @@ class ComputeStack(EnvironmentStack):
         if data.monitoring is not None and any(sends_gpu_metrics(size) for size in sizes):
             from fairway_stacks.monitoring import alert_on_idle_gpus
 
-            alert_on_idle_gpus(self, data.monitoring, place=self.place)
+            alert_on_idle_gpus(self, data.monitoring)
         if environment.access.admins:
             self._let_admins_in()
         Output(
@@ -159,7 +159,7 @@ class ComputeStack(EnvironmentStack):
             machines = {"slurm-scheduler": slurm.scheduler.id}
             machines |= {f"slurm-login-{n}": each.id for n, each in enumerate(slurm.login)}
             for name, resource_id in machines.items():
-                self._data.monitoring.watch(self, name, place=self.place, resource_id=resource_id)
+                self._data.monitoring.watch(self, name, resource_id=resource_id)
         return slurm
 
     def _cluster(self, name: str, spec: Cluster | SlurmNodes, network: AnyNetwork) -> Target:
@@ -170,7 +170,7 @@ class ComputeStack(EnvironmentStack):
         if spec.engine == "ssh" and spec.idle:
             self._stops_itself[name] = cluster.id
         if self._data.monitoring is not None:
-            self._data.monitoring.watch(self, name, place=self.place, resource_id=cluster.id)
+            self._data.monitoring.watch(self, name, resource_id=cluster.id)
         return Target(
             name=name,
             environment=self._environment.name,
@@ -239,12 +239,10 @@ class ComputeStack(EnvironmentStack):
             from fairway_constructs.single_vm import SingleVm
 
             reserved = replace(nodes, capacity_reservation_group_id=spec.capacity_reservation)
-            return SingleVm(self, name, place=self.place, spec=reserved)
+            return SingleVm(self, name, spec=reserved)
         from fairway_constructs.gpu_cluster import GpuCluster
 
-        return GpuCluster(
-            self, name, place=self.place, spec=nodes, nodes=spec.nodes, repair=spec.repair
-        )
+        return GpuCluster(self, name, spec=nodes, nodes=spec.nodes, repair=spec.repair)
 
     @property
     def _vault_url(self) -> str:
@@ -270,7 +268,6 @@ class ComputeStack(EnvironmentStack):
         pool = BatchPool(
             self,
             name,
-            place=self.place,
             account=account,
             subnet=network.subnets["compute"],
             identity_id=self._identity_id,

@@ -10,7 +10,7 @@ from fairway_constructs.identity import Grant, Identity
 from fairway_constructs.storage import Storage
 from fairway_core.naming import resource_name
 from fairway_stacks.filesystems import make_filesystem
-from fairway_stacks.stack import ROLES, EnvironmentStack
+from fairway_stacks.stack import ROLES, RoleStack
 
 if TYPE_CHECKING:
     from fairway_constructs.azurerm.private_endpoint import PrivateEndpoint
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from fairway_stacks.stack import Project
 
 
-class DataStack(EnvironmentStack):
+class DataStack(RoleStack):
     """Blob storage, file servers, vault and registry, and the identity by which nodes reach them.
 
     The Batch account is here and its pools are not: it holds the history of jobs, and its
@@ -90,7 +90,7 @@ class DataStack(EnvironmentStack):
         """Who nodes are; None where all are Slurm's, which have an identity of their own."""
         if all(cluster.engine == "slurm" for cluster in self._environment.clusters.values()):
             return None
-        return Identity(self, "nodes", place=self.place, grants=self._grants())
+        return Identity(self, "nodes", grants=self._grants())
 
     def _storage(self) -> Storage | ExistingStorage:
         spec = self._environment.storage
@@ -111,7 +111,6 @@ class DataStack(EnvironmentStack):
         spec = environment.storage
         return Storage(
             self,
-            place=self.place,
             containers=list(spec.containers),
             replication=spec.replication,
             account=spec.account,
@@ -142,7 +141,6 @@ class DataStack(EnvironmentStack):
 
         return KubernetesFoundation(
             self,
-            place=self.place,
             storage_account_id=self.storage.id,
             name=CONFIGURATION,
             grants={"pull_images": self.registry.pull_grant} if self.registry else {},
@@ -153,7 +151,7 @@ class DataStack(EnvironmentStack):
         from fairway_constructs.encryption import customer_key
 
         assert self.vault is not None
-        return customer_key(self, "storage", place=self.place, vault=self.vault)
+        return customer_key(self, "storage", vault=self.vault)
 
     def _vault(self) -> Vault:
         from fairway_constructs.vault import Vault
@@ -161,7 +159,6 @@ class DataStack(EnvironmentStack):
         environment = self._environment
         vault = Vault(
             self,
-            place=self.place,
             sku=environment.vault.sku if environment.vault else "standard",
             allowed=environment.access.allowed,
             egress_address=self._egress_address(),
@@ -188,7 +185,6 @@ class DataStack(EnvironmentStack):
         premium = spec.sku == "Premium"
         registry = Registry(
             self,
-            place=self.place,
             spec=spec,
             allowed=environment.access.allowed,
             egress_address=self._egress_address(),
@@ -213,13 +209,11 @@ class DataStack(EnvironmentStack):
         principal = environment.batch.service_principal if environment.batch else None
         account = BatchAccount(
             self,
-            place=self.place,
             allowed=environment.access.allowed,
             egress_address=self._egress_address(),
             user_subscription=(
                 BatchUserSubscription(
                     self,
-                    place=self.place,
                     service_principal=principal,
                     protect=environment.protect,
                 )
@@ -262,7 +256,6 @@ class DataStack(EnvironmentStack):
 
         foundation = SlurmFoundation(
             self,
-            place=self.place,
             disk_gib=spec.disk_gib,
             grants=self._grants(),
             egress_address=self._egress_address(),
@@ -276,7 +269,6 @@ class DataStack(EnvironmentStack):
 
         return page_identity(
             self,
-            place=self.place,
             web=web,
             containers={name: each.id for name, each in self.storage.containers.items()},
             batch_account_id=self.batch.id if self.batch else None,
@@ -316,7 +308,6 @@ class DataStack(EnvironmentStack):
         budget = partial(
             Budget,
             self,
-            place=self.place,
             amount=spec.monthly,
             alerts=spec.alerts,
             emails=budget_contacts(spec, environment.monitoring),
@@ -335,9 +326,7 @@ class DataStack(EnvironmentStack):
         """A private endpoint, where the environment has those."""
         if not self._network.endpoints:
             return None
-        return self._network.endpoints.connect(
-            self, name, place=self.place, service=service, resource_id=resource_id
-        )
+        return self._network.endpoints.connect(self, name, service=service, resource_id=resource_id)
 
     def _egress_address(self) -> str:
         """By which services know the nodes where there are no private endpoints."""

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from fairway_constructs.azure_files import AzureFiles
     from fairway_constructs.azurerm.private_endpoint import PrivateEndpoint
     from fairway_constructs.cloud_init import Mount
+    from fairway_constructs.environment_stack import EnvironmentStack
     from fairway_constructs.existing_network import ExistingNetwork
     from fairway_constructs.existing_storage import ExistingStorage
     from fairway_constructs.lustre import BlobImport, Lustre
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from fairway_core.environment import Lustre as LustreSpec
     from fairway_core.environment import NetApp as NetAppSpec
     from fairway_core.environment import NfsServer as NfsServerSpec
-    from fairway_stacks.stack import EnvironmentStack
 
 
 class SharedFileSystem(Protocol):
@@ -71,7 +71,6 @@ def _nfs_server(
     return NfsServer(
         stack,
         name,
-        place=stack.place,
         spec=spec,
         subnet_id=network.subnets["storage"].id,
         clients=_clients(environment, network),
@@ -93,7 +92,6 @@ def _azure_files(
     files = AzureFiles(
         stack,
         name,
-        place=stack.place,
         spec=spec,
         # Without an endpoint of its own the network gets access by its subnet.
         subnet_ids=[]
@@ -105,7 +103,6 @@ def _azure_files(
         network.endpoints.connect(
             stack,
             f"files-{name}",
-            place=stack.place,
             service="file",
             resource_id=files.account.id,
         )
@@ -124,7 +121,6 @@ def _netapp(
     return NetApp(
         stack,
         name,
-        place=stack.place,
         spec=spec,
         subnet_id=network.subnets["netapp"].id,
         clients=_clients(environment, network),
@@ -150,7 +146,6 @@ def _lustre(
     return Lustre(
         stack,
         name,
-        place=stack.place,
         spec=spec,
         subnet_id=network.subnets["lustre"].id,
         blob_import=blob_import,

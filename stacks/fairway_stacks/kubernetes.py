@@ -24,12 +24,12 @@ from fairway_stacks.references import referred_to
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from fairway_constructs.environment_stack import EnvironmentStack
     from fairway_constructs.existing_network import ExistingNetwork
     from fairway_constructs.network import Network
     from fairway_core.environment import AnyFileSystem, Environment, KubernetesNodes
     from fairway_core.target import StorageAccount
     from fairway_stacks.data import DataStack
-    from fairway_stacks.stack import EnvironmentStack
 
 # Who the pods of jobs are: a service account of Kubernetes', which Azure takes for the identity
 # of nodes.
@@ -53,7 +53,7 @@ class KubernetesStack:
         self.cluster = self._cluster(network)
         self._trust_tasks()
         if data.monitoring is not None:
-            data.monitoring.watch_kubernetes(stack, place=stack.place, cluster_id=self.cluster.id)
+            data.monitoring.watch_kubernetes(stack, cluster_id=self.cluster.id)
         for person in researchers_of(environment.access.researchers):
             self.cluster.let_in(person, namespace=self._spec.namespace)
         Output(
@@ -76,7 +76,6 @@ class KubernetesStack:
         routes = environment.network.existing or isinstance(environment.network.egress, Firewall)
         return KubernetesCluster(
             self._stack,
-            place=self._stack.place,
             spec=self._spec,
             subnet_id=self._subnet.id,
             kubelet=self._data.kubernetes.kubelet,
@@ -140,7 +139,6 @@ class KubernetesStack:
         KubernetesNodePool(
             self._stack,
             name,
-            place=self._stack.place,
             cluster=self.cluster,
             subnet_id=self._subnet.id,
             spec=spec,

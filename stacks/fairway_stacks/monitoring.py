@@ -14,13 +14,12 @@ if TYPE_CHECKING:
 
     from fairway_constructs.batch_account import BatchAccount
     from fairway_constructs.cdk import Construct
-    from fairway_constructs.placement import Placement
+    from fairway_constructs.environment_stack import EnvironmentStack
     from fairway_constructs.registry import Registry
     from fairway_constructs.storage import Storage
     from fairway_constructs.vault import Vault
     from fairway_core.environment import Monitoring as MonitoringSpec
     from fairway_stacks.filesystems import SharedFileSystem
-    from fairway_stacks.stack import EnvironmentStack
 
 # A training job reads millions of blobs: to record each would cost more than it tells.
 _RECORDED_OF_BLOBS = ("StorageWrite", "StorageDelete")
@@ -37,29 +36,26 @@ def watch_data(
     filesystems: Mapping[str, SharedFileSystem],
 ) -> Monitoring:
     """The workspace, what was done to the services, and how file servers and pools are."""
-    place = stack.place
     monitoring = Monitoring(
         stack,
-        place=place,
         emails=spec.emails,
         retention_days=spec.retention,
         workspace_id=spec.workspace,
     )
-    alerts = Alerts(stack, place=place, monitoring=monitoring)
+    alerts = Alerts(stack, monitoring=monitoring)
     if storage is not None:
         monitoring.record(
             stack,
             "storage",
-            place=place,
             resource_id=f"{storage.id}/blobServices/default",
             categories=_RECORDED_OF_BLOBS,
         )
     for name, service in (("vault", vault), ("registry", registry)):
         if service is not None:
-            monitoring.record(stack, name, place=place, resource_id=service.id)
+            monitoring.record(stack, name, resource_id=service.id)
     if batch is not None:
         account_id = batch.id
-        monitoring.record(stack, "batch", place=place, resource_id=account_id, metrics=True)
+        monitoring.record(stack, "batch", resource_id=account_id, metrics=True)
         alerts.batch_account(account_id)
     _watch_file_servers(stack, monitoring, alerts, filesystems)
     return monitoring
@@ -78,12 +74,12 @@ def _watch_file_servers(
     }
     for name, server in servers.items():
         machine_id = server.virtual_machine.id
-        monitoring.watch(stack, name, place=stack.place, resource_id=machine_id)
+        monitoring.watch(stack, name, resource_id=machine_id)
         alerts.file_server_down(name, machine_id)
     if servers:
         alerts.file_servers_full(export_path(""))
 
 
-def alert_on_idle_gpus(scope: Construct, monitoring: Monitoring, *, place: Placement) -> None:
+def alert_on_idle_gpus(scope: Construct, monitoring: Monitoring) -> None:
     """Nodes whose GPUs nobody uses; for clusters whose nodes send it, see `GpuCluster`."""
-    Alerts(scope, place=place, monitoring=monitoring).gpus_idle()
+    Alerts(scope, monitoring=monitoring).gpus_idle()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from fairway_constructs.cdk import Output
 from fairway_core.environment.filesystems import optional_roles, speaks_nfs_3
 from fairway_stacks.people import accounts_of
-from fairway_stacks.stack import EnvironmentStack
+from fairway_stacks.stack import RoleStack
 
 if TYPE_CHECKING:
     from fairway_constructs.existing_network import ExistingNetwork
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from fairway_stacks.stack import Project
 
 
-class NetworkStack(EnvironmentStack):
+class NetworkStack(RoleStack):
     """The virtual network with its subnets, rules, peerings and bastion, or one that is there."""
 
     def __init__(self, project: Project, environment: Environment) -> None:
@@ -38,7 +38,6 @@ class NetworkStack(EnvironmentStack):
         subnets = self.network.subnets
         return Gateway(
             self,
-            place=self.place,
             size=size,
             subnet_id=subnets["management" if "management" in subnets else "compute"].id,
             ssh_keys=environment.access.ssh_keys or (),
@@ -50,7 +49,6 @@ class NetworkStack(EnvironmentStack):
 
         return ExistingNetwork(
             self,
-            place=self.place,
             spec=spec,
             private_endpoints=environment.network.private_endpoints,
             dns=environment.network.dns,
@@ -62,7 +60,6 @@ class NetworkStack(EnvironmentStack):
         spec, access = environment.network, environment.access
         network = Network(
             self,
-            place=self.place,
             address_space=spec.address_space,
             allowed=access.allowed,
             private_endpoints=spec.private_endpoints,
@@ -96,7 +93,6 @@ class NetworkStack(EnvironmentStack):
             Peering(
                 self,
                 name,
-                place=self.place,
                 virtual_network=network.virtual_network,
                 spec=peering,
                 forwarded=not isinstance(spec.egress, str),

@@ -17,6 +17,7 @@ from fairway_stacks.people import accounts_of
 from fairway_stacks.references import referred_to
 
 if TYPE_CHECKING:
+    from fairway_constructs.environment_stack import EnvironmentStack
     from fairway_constructs.existing_network import ExistingNetwork
     from fairway_constructs.gpu_cluster import GpuCluster
     from fairway_constructs.identity import Identity
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from fairway_core.environment import Environment
     from fairway_core.target import Target
     from fairway_stacks.data import DataStack
-    from fairway_stacks.stack import EnvironmentStack
 
 # Whose targets the page can reach: by a person's account, and by its identity.
 _SERVED = ("slurm", "batch")
@@ -64,7 +64,6 @@ class SlurmStack:
         accounts = accounts_of(environment, list(filesystems), fenced=True)
         self.scheduler = SlurmScheduler(
             stack,
-            place=stack.place,
             spec=spec,
             partitions=self._partitions,
             scale_sets=self._ids(),
@@ -79,7 +78,6 @@ class SlurmStack:
             SlurmLoginNode(
                 stack,
                 f"slurm-login-{number}",
-                place=stack.place,
                 size=size,
                 scheduler=self.scheduler,
                 foundation=foundation,
@@ -120,7 +118,7 @@ class SlurmStack:
             package=web.package,
             targets=[each for each in targets if each.engine in _SERVED],
         )
-        serve_page(self._stack, spec, place=self._stack.place, virtual_machine_id=node.id)
+        serve_page(self._stack, spec, virtual_machine_id=node.id)
         Output(
             self._stack,
             "web",
@@ -143,7 +141,6 @@ class SlurmStack:
         cluster = GpuCluster(
             self._stack,
             name,
-            place=self._stack.place,
             spec=replace(nodes, identity_id=self._foundation.nodes.id),
             nodes=0,
             resized=True,
@@ -169,7 +166,6 @@ class SlurmStack:
 
         let_scale(
             self._stack,
-            place=self._stack.place,
             principal_id=self._foundation.scheduler.principal_id,
             scale_sets=self._scale_sets,
             subnet_id=self._subnet.id,

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fairway_constructs.azurerm.resource_group import ResourceGroup
 from fairway_constructs.azurerm.role_assignment import RoleAssignment
-from fairway_constructs.cdk import Lifecycle, Stack
+from fairway_constructs.cdk import Lifecycle
+from fairway_constructs.environment_stack import EnvironmentStack
 from fairway_constructs.network_access import public_ranges
-from fairway_constructs.placement import Placement
 from fairway_constructs.storage import Storage
 from fairway_constructs.unique_name import client_config
 from fairway_core.environment import AzurermState
 from fairway_core.findings import UserError
-from fairway_stacks.stack import add_provider, tags
 from fairway_stacks.state import local_state
 
 if TYPE_CHECKING:
@@ -43,30 +41,24 @@ def state_to_make(environment: Environment) -> AzurermState:
     return state
 
 
-class StateStack(Stack):
+class StateStack(EnvironmentStack):
     """A resource group with an account for state, and the right to use it for its maker."""
 
     def __init__(self, project: Project, environment: Environment, state: AzurermState) -> None:
         name = f"{environment.name}-state"
-        super().__init__(project.app, name)
-        local_state(self, name, project=project.folder, outdir=project.outdir)
-        add_provider(self)
-        group = ResourceGroup(
-            self,
-            "group",
-            name=state.resource_group,
+        super().__init__(
+            project.app,
+            name,
+            environment=environment.name,
+            group_name=state.resource_group,
             location=environment.location,
-            tags=tags(environment),
+            zone=environment.zone_number,
+            tags=environment.tags,
+            short_addresses=True,
         )
+        local_state(self, name, project=project.folder, outdir=project.outdir)
         storage = Storage(
             self,
-            place=Placement(
-                environment=environment.name,
-                resource_group=group.name,
-                location=environment.location,
-                zone=environment.zone_number,
-                tags=tags(environment),
-            ),
             containers=[state.container],
             account=state.storage_account,
             allowed=environment.access.allowed,

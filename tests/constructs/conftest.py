@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from fairway_constructs.azurerm.provider import AzurermProvider
 from fairway_constructs.bindings.validator import validate
 from fairway_constructs.cdk import App, Stack
 from fairway_constructs.placement import Placement
+from fairway_constructs.scope import put
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,13 +38,31 @@ def place() -> Placement:
     )
 
 
-@pytest.fixture
-def synthesize(tmp_path: Path) -> Callable[[Callable[[Stack], object]], dict[str, Any]]:
-    """Builds in a new stack and answers with its Terraform, which the provider would take."""
+class ShortStack(Stack):
+    """A stack whose resources have their ids for addresses."""
 
-    def synthesize(build: Callable[[Stack], object]) -> dict[str, Any]:
+    short_addresses = True
+
+
+@pytest.fixture
+def stack(place: Placement) -> Stack:
+    """A stack to build in, where nothing is to be written."""
+    made = ShortStack(App(), "lab-test")
+    put(made, place)
+    return made
+
+
+@pytest.fixture
+def synthesize(tmp_path: Path, place: Placement) -> Callable[..., dict[str, Any]]:
+    """Builds in a new stack and answers with its Terraform, which the provider would take.
+
+    The stack has `place`, with what is `different` there.
+    """
+
+    def synthesize(build: Callable[[Stack], object], **different: Any) -> dict[str, Any]:
         app = App(outdir=str(tmp_path / "cdktf.out"))
-        stack = Stack(app, "lab-test")
+        stack = ShortStack(app, "lab-test")
+        put(stack, replace(place, **different))
         AzurermProvider(stack)
         build(stack)
         app.synth()

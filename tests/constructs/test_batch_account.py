@@ -22,14 +22,14 @@ HOME = IPv4Network("203.0.113.0/24")
 VPN = IPv4Network("10.0.0.0/8")
 
 
-def _account(synthesize: Synthesize, place: Placement, **arguments: Any) -> dict[str, Any]:
-    document = synthesize(lambda stack: BatchAccount(stack, place=place, **arguments))
+def _account(synthesize: Synthesize, **arguments: Any) -> dict[str, Any]:
+    document = synthesize(lambda stack: BatchAccount(stack, **arguments))
     account: dict[str, Any] = document["resource"]["azurerm_batch_account"]["batch"]
     return account
 
 
 def test_nobody_gets_in_from_outside_by_default(synthesize: Synthesize, place: Placement) -> None:
-    account = _account(synthesize, place)
+    account = _account(synthesize)
     assert account["allowed_authentication_modes"] == ["AAD"]
     assert account["public_network_access_enabled"] is False
     assert "network_profile" not in account
@@ -41,10 +41,8 @@ def test_nobody_gets_in_from_outside_by_default(synthesize: Synthesize, place: P
     assert "identity" not in account
 
 
-def test_named_ranges_get_in_and_nodes_report_from_their_way_out(
-    synthesize: Synthesize, place: Placement
-) -> None:
-    account = _account(synthesize, place, allowed=[HOME, VPN], egress_address="198.51.100.7")
+def test_named_ranges_get_in_and_nodes_report_from_their_way_out(synthesize: Synthesize) -> None:
+    account = _account(synthesize, allowed=[HOME, VPN], egress_address="198.51.100.7")
     assert account["public_network_access_enabled"] is True
     assert account["network_profile"] == {
         "account_access": {
@@ -58,29 +56,23 @@ def test_named_ranges_get_in_and_nodes_report_from_their_way_out(
     }
 
 
-def test_small_ranges_are_written_address_by_address(
-    synthesize: Synthesize, place: Placement
-) -> None:
+def test_small_ranges_are_written_address_by_address(synthesize: Synthesize) -> None:
     allowed = [IPv4Network("8.8.8.8/32"), IPv4Network("8.8.4.4/31"), IPv4Network("9.9.9.8/30")]
-    profile = _account(synthesize, place, allowed=allowed)["network_profile"]
+    profile = _account(synthesize, allowed=allowed)["network_profile"]
     assert profile["account_access"]["ip_rule"] == [
         {"ip_range": each} for each in ("8.8.8.8", "8.8.4.4", "8.8.4.5", "9.9.9.8/30")
     ]
 
 
-def test_nodes_with_an_endpoint_need_no_way_in_from_outside(
-    synthesize: Synthesize, place: Placement
-) -> None:
-    profile = _account(synthesize, place, allowed=[HOME])["network_profile"]
+def test_nodes_with_an_endpoint_need_no_way_in_from_outside(synthesize: Synthesize) -> None:
+    profile = _account(synthesize, allowed=[HOME])["network_profile"]
     assert profile["node_management_access"] == {"default_action": "Deny"}
-    assert _account(synthesize, place, allowed=[VPN])["public_network_access_enabled"] is False
+    assert _account(synthesize, allowed=[VPN])["public_network_access_enabled"] is False
 
 
-def test_batchs_own_storage_is_reached_without_a_key(
-    synthesize: Synthesize, place: Placement
-) -> None:
+def test_batchs_own_storage_is_reached_without_a_key(synthesize: Synthesize) -> None:
     storage = AutoStorage(storage_account="/st", account_identity="/id/a", node_identity="/id/n")
-    account = _account(synthesize, place, auto_storage=storage, protect=False)
+    account = _account(synthesize, auto_storage=storage, protect=False)
     assert account["storage_account_authentication_mode"] == "BatchAccountManagedIdentity"
     assert account["storage_account_id"] == "/st"
     assert account["storage_account_node_identity"] == "/id/n"
@@ -89,14 +81,12 @@ def test_batchs_own_storage_is_reached_without_a_key(
 
 
 @pytest.fixture
-def own(synthesize: Synthesize, place: Placement) -> dict[str, Any]:
+def own(synthesize: Synthesize) -> dict[str, Any]:
     """An account that makes its VMs in the subscription."""
 
     def build(stack: Stack) -> None:
-        first = BatchUserSubscription(
-            stack, place=place, service_principal="batch-in-our-directory"
-        )
-        BatchAccount(stack, place=place, user_subscription=first)
+        first = BatchUserSubscription(stack, service_principal="batch-in-our-directory")
+        BatchAccount(stack, user_subscription=first)
 
     resources: dict[str, Any] = synthesize(build)["resource"]
     return resources

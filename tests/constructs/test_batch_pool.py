@@ -33,9 +33,7 @@ MOUNT = nfs_mount(name="data", server="10.40.128.4", export="/srv/fairway/data",
 WITH_INFINIBAND = [s.name for s in vm_sizes().values() if s.rdma and s.status != "retired"]
 
 
-def _resources(
-    synthesize: Synthesize, place: Placement, *, own: bool = False, **arguments: Any
-) -> dict[str, Any]:
+def _resources(synthesize: Synthesize, *, own: bool = False, **arguments: Any) -> dict[str, Any]:
     size = vm_size(arguments.pop("size", A100))
     values: dict[str, Any] = {
         "subnet": PlacedSubnet("/subnets/compute", IPv4Network("10.40.0.0/17")),
@@ -48,25 +46,25 @@ def _resources(
     }
 
     def build(stack: Stack) -> BatchPool:
-        first = BatchUserSubscription(stack, place=place, service_principal="p") if own else None
-        account = BatchAccount(stack, place=place, user_subscription=first)
-        return BatchPool(stack, "spot", place=place, account=account, **values)
+        first = BatchUserSubscription(stack, service_principal="p") if own else None
+        account = BatchAccount(stack, user_subscription=first)
+        return BatchPool(stack, "spot", account=account, **values)
 
     resources: dict[str, Any] = synthesize(build)["resource"]
     return resources
 
 
-def _pool(synthesize: Synthesize, place: Placement, **arguments: Any) -> dict[str, Any]:
-    pools = _resources(synthesize, place, **arguments)["azurerm_batch_pool"]
+def _pool(synthesize: Synthesize, **arguments: Any) -> dict[str, Any]:
+    pools = _resources(synthesize, **arguments)["azurerm_batch_pool"]
     pool: dict[str, Any] = pools["cluster-spot"]
     return pool
 
 
 @pytest.mark.parametrize("size", WITH_INFINIBAND)
 def test_multi_node_jobs_run_on_every_size_with_infiniband(
-    synthesize: Synthesize, place: Placement, size: str
+    synthesize: Synthesize, size: str
 ) -> None:
-    pool = _pool(synthesize, place, size=size)
+    pool = _pool(synthesize, size=size)
     assert pool["inter_node_communication"] == "Enabled"
     assert pool["max_tasks_per_node"] == 1
     assert pool["task_scheduling_policy"] == [{"node_fill_type": "Pack"}]
@@ -80,7 +78,7 @@ def test_multi_node_jobs_run_on_every_size_with_infiniband(
 def test_nodes_have_no_public_address_and_an_identity(
     synthesize: Synthesize, place: Placement
 ) -> None:
-    pool = _pool(synthesize, place)
+    pool = _pool(synthesize)
     assert pool["network_configuration"] == {
         "subnet_id": "/subnets/compute",
         "public_address_provisioning_type": "NoPublicIPAddresses",
@@ -96,7 +94,7 @@ def test_nodes_have_no_public_address_and_an_identity(
 
 def test_what_makes_it_work_is_no_argument() -> None:
     assert set(inspect.signature(BatchPool.__init__).parameters) == {
-        *("self", "scope", "name", "place", "account", "subnet", "identity_id", "size", "image"),
+        *("self", "scope", "name", "account", "subnet", "identity_id", "size", "image"),
         *("minimum", "maximum", "spot", "mpi", "autoscale", "resized_by_hand", "mounts"),
         *("containers", "image_id", "task_slots"),
     }
@@ -105,9 +103,9 @@ def test_what_makes_it_work_is_no_argument() -> None:
 @pytest.mark.parametrize("spot", [True, False])
 @pytest.mark.parametrize("by_hand", [True, False])
 def test_a_fixed_number_of_nodes_of_one_kind(
-    synthesize: Synthesize, place: Placement, spot: bool, by_hand: bool
+    synthesize: Synthesize, spot: bool, by_hand: bool
 ) -> None:
-    pool = _pool(synthesize, place, minimum=3, spot=spot, resized_by_hand=by_hand)
+    pool = _pool(synthesize, minimum=3, spot=spot, resized_by_hand=by_hand)
     scale = pool["fixed_scale"]
     assert scale["target_dedicated_nodes"] == (0 if spot else 3)
     assert scale["target_low_priority_nodes"] == (3 if spot else 0)
@@ -118,31 +116,23 @@ def test_a_fixed_number_of_nodes_of_one_kind(
 
 
 @pytest.mark.parametrize("scenario", get_args(ScenarioName))
-def test_a_scenario_becomes_a_formula(
-    synthesize: Synthesize, place: Placement, scenario: Any
-) -> None:
+def test_a_scenario_becomes_a_formula(synthesize: Synthesize, scenario: Any) -> None:
     autoscale = Autoscale(scenario=scenario, every="10m")  # type: ignore[arg-type]
     mpi = not autoscale.mixes
-    pool = _pool(
-        synthesize, place, size=A100 if mpi else CPU, autoscale=autoscale, spot=True, mpi=mpi
-    )
+    pool = _pool(synthesize, size=A100 if mpi else CPU, autoscale=autoscale, spot=True, mpi=mpi)
     assert pool["auto_scale"]["evaluation_interval"] == "PT10M"
     check_formula(pool["auto_scale"]["formula"], spot=True, mpi=mpi)
     assert "fixed_scale" not in pool
     assert "ignore_changes" not in pool["lifecycle"]
 
 
-def test_a_formula_of_ones_own_is_nothing_to_terraform(
-    synthesize: Synthesize, place: Placement
-) -> None:
+def test_a_formula_of_ones_own_is_nothing_to_terraform(synthesize: Synthesize) -> None:
     formula = "// ${x} and %{y}\n$TargetDedicatedNodes = 1;"
-    pool = _pool(synthesize, place, autoscale=Autoscale(formula=formula))
+    pool = _pool(synthesize, autoscale=Autoscale(formula=formula))
     assert pool["auto_scale"]["formula"] == "// $${x} and %%{y}\n$TargetDedicatedNodes = 1;"
 
 
-def test_what_the_provider_does_not_send_replaces_the_pool(
-    synthesize: Synthesize, place: Placement
-) -> None:
+def test_what_the_provider_does_not_send_replaces_the_pool(synthesize: Synthesize) -> None:
     """azurerm reads these when it makes a pool; without the trigger a change would be lost."""
     inputs = []
     for arguments in (
@@ -150,7 +140,7 @@ def test_what_the_provider_does_not_send_replaces_the_pool(
         {"size": CPU, "mpi": False},
         {"size": CPU, "containers": Containers(images=["ubuntu"])},
     ):
-        resources = _resources(synthesize, place, **arguments)
+        resources = _resources(synthesize, **arguments)
         pool = resources["azurerm_batch_pool"]["cluster-spot"]
         assert pool["lifecycle"]["replace_triggered_by"] == ["terraform_data.fixed-spot"]
         fixed = resources["terraform_data"]["fixed-spot"]["input"]
@@ -167,19 +157,17 @@ def test_what_the_provider_does_not_send_replaces_the_pool(
     assert not {"os_disk_placement", "license_type"} & pool.keys()
 
 
-def test_a_growing_pool_replaces_nothing(synthesize: Synthesize, place: Placement) -> None:
+def test_a_growing_pool_replaces_nothing(synthesize: Synthesize) -> None:
     def triggers(maximum: int) -> Any:
         autoscale = Autoscale(scenario="pending_tasks")
-        resources = _resources(synthesize, place, maximum=maximum, autoscale=autoscale)
+        resources = _resources(synthesize, maximum=maximum, autoscale=autoscale)
         return resources["terraform_data"]
 
     assert triggers(4) == triggers(8)
 
 
-def test_the_start_task_runs_as_root_and_holds_the_node_back(
-    synthesize: Synthesize, place: Placement
-) -> None:
-    task = _pool(synthesize, place, mounts=[MOUNT])["start_task"]
+def test_the_start_task_runs_as_root_and_holds_the_node_back(synthesize: Synthesize) -> None:
+    task = _pool(synthesize, mounts=[MOUNT])["start_task"]
     assert task["wait_for_success"] is True
     assert task["user_identity"] == {"auto_user": {"elevation_level": "Admin", "scope": "Pool"}}
     assert task["task_retry_maximum"] > 0
@@ -191,11 +179,9 @@ def test_the_start_task_runs_as_root_and_holds_the_node_back(
     assert "ssh-ed25519" not in script
 
 
-def test_containers_are_pulled_by_the_nodes_identity(
-    synthesize: Synthesize, place: Placement
-) -> None:
+def test_containers_are_pulled_by_the_nodes_identity(synthesize: Synthesize) -> None:
     containers = Containers(images=["team.azurecr.io/train:3"], registries=["team.azurecr.io"])
-    pool = _pool(synthesize, place, containers=containers)
+    pool = _pool(synthesize, containers=containers)
     assert pool["container_configuration"] == {
         "type": "DockerCompatible",
         "container_image_names": ["team.azurecr.io/train:3"],
@@ -228,31 +214,29 @@ def test_containers_are_pulled_by_the_nodes_identity(
     ],
 )
 def test_what_batch_would_refuse_is_refused_first(
-    synthesize: Synthesize, place: Placement, arguments: dict[str, Any], message: str
+    synthesize: Synthesize, arguments: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(UserError, match=message):
-        _pool(synthesize, place, **arguments)
+        _pool(synthesize, **arguments)
 
 
-def test_the_largest_pools_are_taken(synthesize: Synthesize, place: Placement) -> None:
+def test_the_largest_pools_are_taken(synthesize: Synthesize) -> None:
     assert limit("batch_pool_nodes_user_subscription") == 80
-    _pool(synthesize, place, own=True, maximum=80)
-    _pool(synthesize, place, maximum=100)
+    _pool(synthesize, own=True, maximum=80)
+    _pool(synthesize, maximum=100)
 
 
-def test_an_image_of_ones_own_takes_the_place_of_azures(
-    synthesize: Synthesize, place: Placement
-) -> None:
+def test_an_image_of_ones_own_takes_the_place_of_azures(synthesize: Synthesize) -> None:
     own = "/subscriptions/0/resourceGroups/lab/providers/Microsoft.Compute/galleries/lab/images/a"
-    pool = _pool(synthesize, place, size="Standard_NC4as_T4_v3", mpi=False, image_id=own)
+    pool = _pool(synthesize, size="Standard_NC4as_T4_v3", mpi=False, image_id=own)
     assert pool["storage_image_reference"] == {"id": own}
     assert pool["node_agent_sku_id"] == "batch.node.ubuntu 22.04"
 
 
-def test_the_slots_of_a_node(synthesize: Synthesize, place: Placement) -> None:
-    assert _pool(synthesize, place)["max_tasks_per_node"] == 1
-    pool = _pool(synthesize, place, mpi=False, task_slots=8)
+def test_the_slots_of_a_node(synthesize: Synthesize) -> None:
+    assert _pool(synthesize)["max_tasks_per_node"] == 1
+    pool = _pool(synthesize, mpi=False, task_slots=8)
     assert pool["max_tasks_per_node"] == 8
     assert pool["inter_node_communication"] == "Disabled"
     with pytest.raises(UserError, match="run only where a node has one task slot"):
-        _pool(synthesize, place, task_slots=8)
+        _pool(synthesize, task_slots=8)

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from fairway_constructs.cdk import Stack
-    from fairway_constructs.placement import Placement
 
     Synthesize = Callable[[Callable[[Stack], object]], dict[str, Any]]
 
@@ -46,11 +45,11 @@ def _rules(resources: dict[str, Any], role: str) -> dict[str, Any]:
 class TestAzureFiles:
     @pytest.mark.parametrize("subnet_ids", [[], ["/subnets/compute"]], ids=["endpoint", "subnet"])
     def test_nobody_but_the_network_reaches_it(
-        self, synthesize: Synthesize, place: Placement, subnet_ids: list[str]
+        self, synthesize: Synthesize, subnet_ids: list[str]
     ) -> None:
         resources = _resources(
             synthesize,
-            lambda stack: AzureFiles(stack, "home", place=place, spec=FILES, subnet_ids=subnet_ids),
+            lambda stack: AzureFiles(stack, "home", spec=FILES, subnet_ids=subnet_ids),
         )
         account = resources["azurerm_storage_account"]["files-home-account"]
         assert account["public_network_access_enabled"] is bool(subnet_ids)
@@ -62,21 +61,17 @@ class TestAzureFiles:
         share = resources["azurerm_storage_share"]["files-home-share"]
         assert (share["enabled_protocol"], share["quota"]) == ("NFS", 1024)
 
-    def test_two_shares_have_accounts_of_different_names(
-        self, synthesize: Synthesize, place: Placement
-    ) -> None:
+    def test_two_shares_have_accounts_of_different_names(self, synthesize: Synthesize) -> None:
         def build(stack: Stack) -> None:
             for name in ("home", "data"):
-                AzureFiles(stack, name, place=place, spec=FILES)
+                AzureFiles(stack, name, spec=FILES)
 
         accounts = _resources(synthesize, build)["azurerm_storage_account"].values()
         assert len({account["name"] for account in accounts}) == 2
 
-    def test_it_is_mounted_as_azure_asks_for(
-        self, synthesize: Synthesize, place: Placement
-    ) -> None:
+    def test_it_is_mounted_as_azure_asks_for(self, synthesize: Synthesize) -> None:
         made: list[AzureFiles] = []
-        synthesize(lambda s: made.append(AzureFiles(s, "home", place=place, spec=FILES)))
+        synthesize(lambda s: made.append(AzureFiles(s, "home", spec=FILES)))
         mount = made[0].mount
         assert mount.type == "nfs"
         assert mount.options.startswith("vers=4,minorversion=1,sec=sys,nconnect=4")
@@ -85,14 +80,10 @@ class TestAzureFiles:
 
 
 class TestNetApp:
-    def test_it_is_exported_to_the_nodes_alone(
-        self, synthesize: Synthesize, place: Placement
-    ) -> None:
+    def test_it_is_exported_to_the_nodes_alone(self, synthesize: Synthesize) -> None:
         resources = _resources(
             synthesize,
-            lambda s: NetApp(
-                s, "data", place=place, spec=NETAPP, subnet_id="/s", clients=[COMPUTE]
-            ),
+            lambda s: NetApp(s, "data", spec=NETAPP, subnet_id="/s", clients=[COMPUTE]),
         )
         volume = resources["azurerm_netapp_volume"]["netapp-data-volume"]
         (rule,) = volume["export_policy_rule"]
@@ -105,12 +96,12 @@ class TestNetApp:
         assert (pool["size_in_tb"], pool["qos_type"]) == (4, "Auto")
 
     def test_a_flexible_pool_has_the_throughput_that_was_asked_for(
-        self, synthesize: Synthesize, place: Placement
+        self, synthesize: Synthesize
     ) -> None:
         spec = NetAppSpec(kind="netapp", tib=4, path="/d", service_level="Flexible", mibps=1000)
         resources = _resources(
             synthesize,
-            lambda s: NetApp(s, "data", place=place, spec=spec, subnet_id="/s", clients=[COMPUTE]),
+            lambda s: NetApp(s, "data", spec=spec, subnet_id="/s", clients=[COMPUTE]),
         )
         pool = resources["azurerm_netapp_pool"]["netapp-data-pool"]
         assert (pool["qos_type"], pool["custom_throughput_mibps"]) == ("Manual", 1000)
@@ -118,10 +109,10 @@ class TestNetApp:
             resources["azurerm_netapp_volume"]["netapp-data-volume"]["throughput_in_mibps"] == 1000
         )
 
-    def test_volumes_share_one_account(self, synthesize: Synthesize, place: Placement) -> None:
+    def test_volumes_share_one_account(self, synthesize: Synthesize) -> None:
         def build(stack: Stack) -> None:
             for name in ("data", "more"):
-                NetApp(stack, name, place=place, spec=NETAPP, subnet_id="/s", clients=[COMPUTE])
+                NetApp(stack, name, spec=NETAPP, subnet_id="/s", clients=[COMPUTE])
 
         resources = _resources(synthesize, build)
         assert list(resources["azurerm_netapp_account"]) == ["netapp"]
@@ -134,10 +125,8 @@ class TestLustre:
             account_id="/account", container_id="/container", service_principal=PRINCIPAL
         )
 
-    def test_its_sku_is_what_was_asked_for(self, synthesize: Synthesize, place: Placement) -> None:
-        resources = _resources(
-            synthesize, lambda s: Lustre(s, "fast", place=place, spec=LUSTRE, subnet_id="/s")
-        )
+    def test_its_sku_is_what_was_asked_for(self, synthesize: Synthesize) -> None:
+        resources = _resources(synthesize, lambda s: Lustre(s, "fast", spec=LUSTRE, subnet_id="/s"))
         lustre = resources["azurerm_managed_lustre_file_system"]["lustre-fast-system"]
         assert lustre["sku_name"] == "AMLFS-Durable-Premium-250"
         assert (lustre["storage_capacity_in_tb"], lustre["zones"]) == (48, ["2"])
@@ -148,15 +137,12 @@ class TestLustre:
         assert "hsm_setting" not in lustre
         assert "azurerm_role_assignment" not in resources
 
-    def test_blobs_are_imported_once_it_may_read_them(
-        self, synthesize: Synthesize, place: Placement
-    ) -> None:
+    def test_blobs_are_imported_once_it_may_read_them(self, synthesize: Synthesize) -> None:
         resources = _resources(
             synthesize,
             lambda s: Lustre(
                 s,
                 "fast",
-                place=place,
                 spec=LUSTRE,
                 subnet_id="/s",
                 blob_import=self._import(),
@@ -176,13 +162,9 @@ class TestLustre:
         assert all(grant["description"] for grant in grants.values())
         assert {f"azurerm_role_assignment.{name}" for name in grants} <= set(lustre["depends_on"])
 
-    def test_its_mount_names_its_own_address(
-        self, synthesize: Synthesize, place: Placement
-    ) -> None:
+    def test_its_mount_names_its_own_address(self, synthesize: Synthesize) -> None:
         made: list[Lustre] = []
-        synthesize(
-            lambda s: made.append(Lustre(s, "fast", place=place, spec=LUSTRE, subnet_id="/s"))
-        )
+        synthesize(lambda s: made.append(Lustre(s, "fast", spec=LUSTRE, subnet_id="/s")))
         mount = made[0].mount
         assert (mount.type, mount.options) == ("lustre", "noatime,flock,_netdev")
         assert mount.source.endswith("@tcp0:/lustrefs")
@@ -190,19 +172,16 @@ class TestLustre:
 
 
 @pytest.mark.parametrize("protect", [True, False])
-def test_what_holds_data_is_protected(
-    synthesize: Synthesize, place: Placement, protect: bool
-) -> None:
+def test_what_holds_data_is_protected(synthesize: Synthesize, protect: bool) -> None:
     server = NfsServerSpec.model_validate({"kind": "nfs_server", "path": "/d", "backup": {}})
 
     def build(stack: Stack) -> None:
-        AzureFiles(stack, "a", place=place, spec=FILES, protect=protect)
-        NetApp(stack, "b", place=place, spec=NETAPP, subnet_id="/s", clients=[], protect=protect)
-        Lustre(stack, "c", place=place, spec=LUSTRE, subnet_id="/s", protect=protect)
+        AzureFiles(stack, "a", spec=FILES, protect=protect)
+        NetApp(stack, "b", spec=NETAPP, subnet_id="/s", clients=[], protect=protect)
+        Lustre(stack, "c", spec=LUSTRE, subnet_id="/s", protect=protect)
         NfsServer(
             stack,
             "d",
-            place=place,
             spec=server,
             subnet_id="/s",
             clients=[],
@@ -229,7 +208,7 @@ def test_what_holds_data_is_protected(
 
 class TestBackup:
     @pytest.fixture
-    def resources(self, synthesize: Synthesize, place: Placement) -> dict[str, Any]:
+    def resources(self, synthesize: Synthesize) -> dict[str, Any]:
         spec = NfsServerSpec.model_validate(
             {"kind": "nfs_server", "path": "/d", "backup": {"keep": 14, "at": "01:30"}}
         )
@@ -239,7 +218,6 @@ class TestBackup:
                 NfsServer(
                     stack,
                     name,
-                    place=place,
                     spec=spec,
                     subnet_id="/s",
                     clients=[],
@@ -286,7 +264,6 @@ class TestDisks:
     def test_each_kind_is_made_as_azure_takes_it(
         self,
         synthesize: Synthesize,
-        place: Placement,
         disks: dict[str, Any],
         sku: str,
         chosen: tuple[int, int] | None,
@@ -297,7 +274,6 @@ class TestDisks:
             lambda s: NfsServer(
                 s,
                 "d",
-                place=place,
                 spec=spec,
                 subnet_id="/s",
                 clients=[],
@@ -315,35 +291,29 @@ class TestDisks:
 class TestNetwork:
     SPACE = IPv4Network("10.40.0.0/16")
 
-    def _network(self, synthesize: Synthesize, place: Placement, **more: Any) -> dict[str, Any]:
+    def _network(self, synthesize: Synthesize, **more: Any) -> dict[str, Any]:
         return _resources(
             synthesize,
-            lambda s: Network(
-                s, place=place, address_space=self.SPACE, private_endpoints=True, **more
-            ),
+            lambda s: Network(s, address_space=self.SPACE, private_endpoints=True, **more),
         )
 
-    def test_subnets_for_them_move_no_other(self, synthesize: Synthesize, place: Placement) -> None:
-        before = self._network(synthesize, place)["azurerm_subnet"]
-        after = self._network(synthesize, place, filesystems={"netapp", "lustre"})
+    def test_subnets_for_them_move_no_other(self, synthesize: Synthesize) -> None:
+        before = self._network(synthesize)["azurerm_subnet"]
+        after = self._network(synthesize, filesystems={"netapp", "lustre"})
         assert {name: after["azurerm_subnet"][name] for name in before} == before
         assert set(after["azurerm_subnet"]) - set(before) == {"netapp", "lustre"}
 
-    def test_netapp_is_delegated_and_has_no_way_out(
-        self, synthesize: Synthesize, place: Placement
-    ) -> None:
-        resources = self._network(synthesize, place, filesystems={"netapp"})
+    def test_netapp_is_delegated_and_has_no_way_out(self, synthesize: Synthesize) -> None:
+        resources = self._network(synthesize, filesystems={"netapp"})
         (delegation,) = resources["azurerm_subnet"]["netapp"]["delegation"]
         assert delegation["service_delegation"] == {"name": "Microsoft.Netapp/volumes"}
         assert "netapp-has-nat" not in json.dumps(resources)
         rules = _rules(resources, "netapp")
         assert set(rules) == {"AllowNfsFromCompute", "DenyEverythingElse"}
 
-    def test_lustre_and_nodes_reach_each_other(
-        self, synthesize: Synthesize, place: Placement
-    ) -> None:
+    def test_lustre_and_nodes_reach_each_other(self, synthesize: Synthesize) -> None:
         resources = self._network(
-            synthesize, place, filesystems={"lustre"}, allowed=[IPv4Network("203.0.113.0/24")]
+            synthesize, filesystems={"lustre"}, allowed=[IPv4Network("203.0.113.0/24")]
         )
         rules = _rules(resources, "lustre")
         assert set(rules) == {
@@ -360,10 +330,8 @@ class TestNetwork:
         inside = _rules(resources, "endpoints")["AllowHttpsFromInside"]
         assert "10.40.168.0/21" in inside["source_address_prefixes"], "it reads Blob storage"
 
-    def test_nfs_3_opens_its_fixed_ports_and_no_others(
-        self, synthesize: Synthesize, place: Placement
-    ) -> None:
-        before, after = (self._network(synthesize, place, nfs_3=on) for on in (False, True))
+    def test_nfs_3_opens_its_fixed_ports_and_no_others(self, synthesize: Synthesize) -> None:
+        before, after = (self._network(synthesize, nfs_3=on) for on in (False, True))
         for role, rule, ports in (
             ("storage", "AllowNfs3FromCompute", ["111", "20048", "32765", "32803"]),
             ("compute", "AllowNfs3FromStorage", ["111", "32765", "32803"]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from functools import partial
 from ipaddress import IPv4Network
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from fairway_constructs.cdk import Stack
-    from fairway_constructs.placement import Placement
 
     Synthesize = Callable[[Callable[[Stack], object]], dict[str, Any]]
 
@@ -30,7 +30,7 @@ ON_OFFER = [size.name for size in vm_sizes().values() if size.rdma and size.stat
 
 
 def _cluster(
-    synthesize: Synthesize, place: Placement, size: str = H100, nodes: int = 2, **arguments: Any
+    synthesize: Synthesize, size: str = H100, nodes: int = 2, **arguments: Any
 ) -> dict[str, Any]:
     values: dict[str, Any] = {
         "size": vm_size(size),
@@ -43,7 +43,7 @@ def _cluster(
     }
 
     def build(stack: Stack) -> GpuCluster:
-        return GpuCluster(stack, "pair", place=place, nodes=nodes, spec=NodeSpec(**values))
+        return GpuCluster(stack, "pair", nodes=nodes, spec=NodeSpec(**values))
 
     document = synthesize(build)
     cluster: dict[str, Any] = document["resource"]["azurerm_linux_virtual_machine_scale_set"]
@@ -51,10 +51,8 @@ def _cluster(
 
 
 @pytest.mark.parametrize("size", ON_OFFER)
-def test_infiniband_is_kept_on_every_size_that_has_it(
-    synthesize: Synthesize, place: Placement, size: str
-) -> None:
-    cluster = _cluster(synthesize, place, size)
+def test_infiniband_is_kept_on_every_size_that_has_it(synthesize: Synthesize, size: str) -> None:
+    cluster = _cluster(synthesize, size)
     assert cluster["single_placement_group"] is True
     assert cluster["overprovision"] is False
     assert cluster["upgrade_mode"] == "Manual"
@@ -72,24 +70,20 @@ def test_there_is_no_argument_that_could_lose_it() -> None:
     assert not arguments & {"single_placement_group", "zones", "overprovision", "capacity"}
 
 
-def test_a_region_without_zones_gets_none(synthesize: Synthesize, place: Placement) -> None:
-    from dataclasses import replace
-
-    assert "zones" not in _cluster(synthesize, replace(place, zone=None))
+def test_a_region_without_zones_gets_none(synthesize: Callable[..., dict[str, Any]]) -> None:
+    assert "zones" not in _cluster(partial(synthesize, zone=None))
 
 
 @pytest.mark.parametrize("nodes", [0, 101])
-def test_a_cluster_fits_one_placement_group(
-    synthesize: Synthesize, place: Placement, nodes: int
-) -> None:
+def test_a_cluster_fits_one_placement_group(synthesize: Synthesize, nodes: int) -> None:
     with pytest.raises(UserError, match="placement group holds 1 to 100") as caught:
-        _cluster(synthesize, place, nodes=nodes)
+        _cluster(synthesize, nodes=nodes)
     assert "does not cross scale sets" in caught.value.findings[0].hint
 
 
-def test_an_image_that_does_not_fit_is_refused(synthesize: Synthesize, place: Placement) -> None:
+def test_an_image_that_does_not_fit_is_refused(synthesize: Synthesize) -> None:
     with pytest.raises(UserError, match="ubuntu-hpc-2404-rocm does not fit") as caught:
-        _cluster(synthesize, place, image=image("ubuntu-hpc-2404-rocm"))
+        _cluster(synthesize, image=image("ubuntu-hpc-2404-rocm"))
     assert caught.value.findings[0].hint == "take ubuntu-hpc-2404"
 
 
@@ -114,25 +108,23 @@ def test_an_image_that_does_not_fit_is_refused(synthesize: Synthesize, place: Pl
     ],
 )
 def test_a_system_disk_that_cannot_be_is_refused(
-    synthesize: Synthesize, place: Placement, arguments: dict[str, Any], said: str, hint: str
+    synthesize: Synthesize, arguments: dict[str, Any], said: str, hint: str
 ) -> None:
     with pytest.raises(UserError, match=said) as caught:
-        _cluster(synthesize, place, **arguments)
+        _cluster(synthesize, **arguments)
     assert hint in caught.value.findings[0].hint
 
 
 def test_more_file_systems_than_fit_the_boot_data_are_not_blamed_on_people(
-    synthesize: Synthesize, place: Placement
+    synthesize: Synthesize,
 ) -> None:
     with pytest.raises(UserError, match="cluster `pair`: its nodes boot with") as caught:
-        _cluster(synthesize, place, mounts=[MOUNT] * 1000)
+        _cluster(synthesize, mounts=[MOUNT] * 1000)
     assert caught.value.findings[0].hint == "mount fewer file systems"
 
 
-def test_nodes_have_no_public_address_and_let_only_keys_in(
-    synthesize: Synthesize, place: Placement
-) -> None:
-    cluster = _cluster(synthesize, place)
+def test_nodes_have_no_public_address_and_let_only_keys_in(synthesize: Synthesize) -> None:
+    cluster = _cluster(synthesize)
     (configuration,) = cluster["network_interface"][0]["ip_configuration"]
     assert "public_ip_address" not in configuration
     assert cluster["disable_password_authentication"] is True
@@ -141,40 +133,36 @@ def test_nodes_have_no_public_address_and_let_only_keys_in(
     assert cluster["boot_diagnostics"] == {}
 
 
-def test_the_image_is_pinned(synthesize: Synthesize, place: Placement) -> None:
-    reference = _cluster(synthesize, place)["source_image_reference"]
+def test_the_image_is_pinned(synthesize: Synthesize) -> None:
+    reference = _cluster(synthesize)["source_image_reference"]
     assert reference["version"] == image("ubuntu-hpc-2404").version != "latest"
 
 
-def test_an_image_with_a_plan_names_it(synthesize: Synthesize, place: Placement) -> None:
-    cluster = _cluster(synthesize, place, image=image("almalinux-hpc-8"))
+def test_an_image_with_a_plan_names_it(synthesize: Synthesize) -> None:
+    cluster = _cluster(synthesize, image=image("almalinux-hpc-8"))
     assert cluster["plan"] == {
         "name": "8_10-hpc-gen2",
         "product": "almalinux-hpc",
         "publisher": "almalinux",
     }
-    assert "plan" not in _cluster(synthesize, place)
+    assert "plan" not in _cluster(synthesize)
 
 
-def test_the_system_disk_is_local_where_it_has_room(
-    synthesize: Synthesize, place: Placement
-) -> None:
-    disk = _cluster(synthesize, place)["os_disk"]
+def test_the_system_disk_is_local_where_it_has_room(synthesize: Synthesize) -> None:
+    disk = _cluster(synthesize)["os_disk"]
     assert disk["diff_disk_settings"] == {"option": "Local", "placement": "ResourceDisk"}
     assert disk["caching"] == "ReadOnly"
 
 
 @pytest.mark.parametrize("size", ["Standard_NC24ads_A100_v4", "Standard_ND96is_H100_v5"])
-def test_the_system_disk_is_remote_where_it_has_not(
-    synthesize: Synthesize, place: Placement, size: str
-) -> None:
-    disk = _cluster(synthesize, place, size)["os_disk"]
+def test_the_system_disk_is_remote_where_it_has_not(synthesize: Synthesize, size: str) -> None:
+    disk = _cluster(synthesize, size)["os_disk"]
     assert "diff_disk_settings" not in disk
     assert disk["storage_account_type"] == "Premium_LRS"
 
 
-def test_the_main_host_is_read_from_the_scale_set(synthesize: Synthesize, place: Placement) -> None:
-    data = _cluster(synthesize, place)["document"]["data"]
+def test_the_main_host_is_read_from_the_scale_set(synthesize: Synthesize) -> None:
+    data = _cluster(synthesize)["document"]["data"]
     assert data["azurerm_virtual_machine_scale_set"]["instances-pair"]["name"] == (
         "${azurerm_linux_virtual_machine_scale_set.cluster-pair.name}"
     )
@@ -183,19 +171,18 @@ def test_the_main_host_is_read_from_the_scale_set(synthesize: Synthesize, place:
 @pytest.mark.parametrize("alias", ["ubuntu-hpc-2404", "almalinux-hpc-8"])
 def test_the_cloud_config_is_valid(
     synthesize: Synthesize,
-    place: Placement,
     alias: str,
     cloud_config: Callable[[str], dict[str, Any]],
     check_cloud_config: Callable[[str], None],
 ) -> None:
-    cluster = _cluster(synthesize, place, image=image(alias))
+    cluster = _cluster(synthesize, image=image(alias))
     check_cloud_config(cloud_config(cluster["custom_data"])["text"])
 
 
 def test_the_cloud_config_says_what_it_should(
-    synthesize: Synthesize, place: Placement, cloud_config: Callable[[str], dict[str, Any]]
+    synthesize: Synthesize, cloud_config: Callable[[str], dict[str, Any]]
 ) -> None:
-    config = cloud_config(_cluster(synthesize, place)["custom_data"])
+    config = cloud_config(_cluster(synthesize)["custom_data"])
     files = {entry["path"]: entry["content"] for entry in config["write_files"]}
     assert "10.40.128.4:/srv/fairway/data /data " in files["/etc/fairway/mounts"]
     assert "SHARED=/data/fairway\n" in files["/etc/fairway/settings"]
@@ -206,11 +193,10 @@ def test_the_cloud_config_says_what_it_should(
 
 def test_a_cluster_without_mounts_has_a_valid_cloud_config_too(
     synthesize: Synthesize,
-    place: Placement,
     cloud_config: Callable[[str], dict[str, Any]],
     check_cloud_config: Callable[[str], None],
 ) -> None:
-    config = cloud_config(_cluster(synthesize, place, nodes=1, mounts=[])["custom_data"])
+    config = cloud_config(_cluster(synthesize, nodes=1, mounts=[])["custom_data"])
     check_cloud_config(config["text"])
     files = {entry["path"]: entry["content"] for entry in config["write_files"]}
     assert files["/etc/fairway/mounts"].strip() == ""

@@ -23,30 +23,25 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from fairway_constructs.cdk import Stack
-    from fairway_constructs.placement import Placement
 
     Synthesize = Callable[[Callable[[Stack], object]], dict[str, Any]]
 
 
-def _monitoring(stack: Stack, place: Placement) -> Monitoring:
-    return Monitoring(
-        stack, place=place, emails=["team@example.com", "b.c@example.com"], retention_days=90
-    )
+def _monitoring(stack: Stack) -> Monitoring:
+    return Monitoring(stack, emails=["team@example.com", "b.c@example.com"], retention_days=90)
 
 
 @pytest.fixture
-def everything(synthesize: Synthesize, place: Placement) -> dict[str, Any]:
+def everything(synthesize: Synthesize) -> dict[str, Any]:
     """The resources of a stack in which everything is watched."""
 
     def build(stack: Stack) -> None:
-        monitoring = _monitoring(stack, place)
-        monitoring.watch(stack, "pair", place=place, resource_id="/scale-set")
-        monitoring.record(stack, "vault", place=place, resource_id="/vault")
-        monitoring.record(
-            stack, "storage", place=place, resource_id="/blobs", categories=["StorageDelete"]
-        )
-        monitoring.record(stack, "batch", place=place, resource_id="/batch", metrics=True)
-        alerts = Alerts(stack, place=place, monitoring=monitoring)
+        monitoring = _monitoring(stack)
+        monitoring.watch(stack, "pair", resource_id="/scale-set")
+        monitoring.record(stack, "vault", resource_id="/vault")
+        monitoring.record(stack, "storage", resource_id="/blobs", categories=["StorageDelete"])
+        monitoring.record(stack, "batch", resource_id="/batch", metrics=True)
+        alerts = Alerts(stack, monitoring=monitoring)
         alerts.batch_account("/batch")
         alerts.file_server_down("data", "/vm")
         alerts.file_servers_full("/srv/fairway/")
@@ -234,7 +229,6 @@ class TestGpuMetrics:
 @pytest.mark.parametrize("size", ["Standard_ND96isr_H100_v5", "Standard_HB176rs_v4"])
 def test_nodes_have_the_agent_from_their_first_boot(
     synthesize: Synthesize,
-    place: Placement,
     cloud_config: Callable[[str], dict[str, Any]],
     size: str,
 ) -> None:
@@ -244,7 +238,6 @@ def test_nodes_have_the_agent_from_their_first_boot(
         GpuCluster(
             stack,
             "pair",
-            place=place,
             nodes=2,
             spec=NodeSpec(
                 size=vm_size(size),
@@ -269,13 +262,10 @@ def test_nodes_have_the_agent_from_their_first_boot(
     assert "fairway-gpu-metrics" not in cloud_config(plain["custom_data"])["text"]
 
 
-def test_a_budget_counts_all_groups_together_from_this_month_on(
-    synthesize: Synthesize, place: Placement
-) -> None:
+def test_a_budget_counts_all_groups_together_from_this_month_on(synthesize: Synthesize) -> None:
     def build(stack: Stack) -> None:
         Budget(
             stack,
-            place=place,
             amount=50000,
             alerts=[50, 100],
             emails=["team@example.com"],

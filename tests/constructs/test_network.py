@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from fairway_constructs.cdk import Stack
-    from fairway_constructs.placement import Placement
 
     Synthesize = Callable[[Callable[[Stack], object]], dict[str, Any]]
 
@@ -21,13 +20,11 @@ SPACE = IPv4Network("10.40.0.0/16")
 ROLES = ("compute", "storage", "management")
 
 
-def _network(
-    synthesize: Synthesize, place: Placement, allowed: Sequence[str] = ()
-) -> dict[str, Any]:
+def _network(synthesize: Synthesize, allowed: Sequence[str] = ()) -> dict[str, Any]:
     ranges = [IPv4Network(text) for text in allowed]
 
     def build(stack: Stack) -> Network:
-        return Network(stack, place=place, address_space=SPACE, allowed=ranges)
+        return Network(stack, address_space=SPACE, allowed=ranges)
 
     resources: dict[str, Any] = synthesize(build)["resource"]
     return resources
@@ -38,10 +35,8 @@ def _rules(resources: dict[str, Any], role: str) -> dict[str, Any]:
     return {rule["name"]: rule for rule in group["security_rule"]}
 
 
-def test_each_role_has_a_closed_subnet_with_rules_and_a_way_out(
-    synthesize: Synthesize, place: Placement
-) -> None:
-    resources = _network(synthesize, place)
+def test_each_role_has_a_closed_subnet_with_rules_and_a_way_out(synthesize: Synthesize) -> None:
+    resources = _network(synthesize)
     assert set(resources["azurerm_subnet"]) == set(ROLES)
     for role in ROLES:
         subnet = resources["azurerm_subnet"][role]
@@ -57,18 +52,14 @@ def test_each_role_has_a_closed_subnet_with_rules_and_a_way_out(
         assert nat["subnet_id"] == subnet_id
 
 
-def test_only_compute_reaches_blob_storage_by_its_own_network(
-    synthesize: Synthesize, place: Placement
-) -> None:
-    subnets = _network(synthesize, place)["azurerm_subnet"]
+def test_only_compute_reaches_blob_storage_by_its_own_network(synthesize: Synthesize) -> None:
+    subnets = _network(synthesize)["azurerm_subnet"]
     assert subnets["compute"]["service_endpoint"] == [{"service": "Microsoft.Storage"}]
     assert "service_endpoint" not in subnets["storage"]
 
 
-def test_the_only_public_address_is_the_nat_gateways(
-    synthesize: Synthesize, place: Placement
-) -> None:
-    resources = _network(synthesize, place)
+def test_the_only_public_address_is_the_nat_gateways(synthesize: Synthesize) -> None:
+    resources = _network(synthesize)
     assert list(resources["azurerm_public_ip"]) == ["nat-address"]
     assert resources["azurerm_public_ip"]["nat-address"]["zones"] == ["2"]
     association = resources["azurerm_nat_gateway_public_ip_association"]
@@ -78,10 +69,8 @@ def test_the_only_public_address_is_the_nat_gateways(
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_the_last_rule_refuses_everything_else(
-    synthesize: Synthesize, place: Placement, role: str
-) -> None:
-    rules = _rules(_network(synthesize, place, ["203.0.113.0/24"]), role)
+def test_the_last_rule_refuses_everything_else(synthesize: Synthesize, role: str) -> None:
+    rules = _rules(_network(synthesize, ["203.0.113.0/24"]), role)
     last = max(rules.values(), key=lambda rule: rule["priority"])
     assert last["access"] == "Deny"
     assert last["source_address_prefix"] == "*"
@@ -90,17 +79,15 @@ def test_the_last_rule_refuses_everything_else(
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_nothing_is_open_to_the_internet(
-    synthesize: Synthesize, place: Placement, role: str
-) -> None:
-    for rule in _rules(_network(synthesize, place), role).values():
+def test_nothing_is_open_to_the_internet(synthesize: Synthesize, role: str) -> None:
+    for rule in _rules(_network(synthesize), role).values():
         if rule["access"] == "Allow":
             sources = rule["source_address_prefixes"]
             assert all(IPv4Network(source).subnet_of(SPACE) for source in sources)
 
 
-def test_nfs_is_open_to_compute_alone(synthesize: Synthesize, place: Placement) -> None:
-    rules = _rules(_network(synthesize, place), "storage")
+def test_nfs_is_open_to_compute_alone(synthesize: Synthesize) -> None:
+    rules = _rules(_network(synthesize), "storage")
     nfs = rules["AllowNfsFromCompute"]
     assert nfs["source_address_prefixes"] == ["10.40.0.0/17"]
     assert nfs["destination_address_prefixes"] == ["10.40.128.0/21"]
@@ -110,24 +97,20 @@ def test_nfs_is_open_to_compute_alone(synthesize: Synthesize, place: Placement) 
     assert ports == {"2049", "22"}
 
 
-def test_nodes_reach_each_other_on_every_port(synthesize: Synthesize, place: Placement) -> None:
-    rule = _rules(_network(synthesize, place), "compute")["AllowComputeToCompute"]
+def test_nodes_reach_each_other_on_every_port(synthesize: Synthesize) -> None:
+    rule = _rules(_network(synthesize), "compute")["AllowComputeToCompute"]
     assert rule["source_address_prefixes"] == rule["destination_address_prefixes"]
     assert rule["destination_port_range"] == "*"
     assert rule["protocol"] == "*"
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_ssh_is_open_to_named_ranges_and_only_then(
-    synthesize: Synthesize, place: Placement, role: str
-) -> None:
-    assert "AllowSshFromNamedRanges" not in _rules(_network(synthesize, place), role)
+def test_ssh_is_open_to_named_ranges_and_only_then(synthesize: Synthesize, role: str) -> None:
+    assert "AllowSshFromNamedRanges" not in _rules(_network(synthesize), role)
 
 
-def test_a_named_range_may_use_ssh_and_nothing_else(
-    synthesize: Synthesize, place: Placement
-) -> None:
-    resources = _network(synthesize, place, ["203.0.113.0/24", "198.51.100.7/32"])
+def test_a_named_range_may_use_ssh_and_nothing_else(synthesize: Synthesize) -> None:
+    resources = _network(synthesize, ["203.0.113.0/24", "198.51.100.7/32"])
     for role in ROLES:
         rule = _rules(resources, role)["AllowSshFromNamedRanges"]
         assert rule["source_address_prefixes"] == ["203.0.113.0/24", "198.51.100.7/32"]
@@ -135,13 +118,13 @@ def test_a_named_range_may_use_ssh_and_nothing_else(
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_priorities_are_all_different(synthesize: Synthesize, place: Placement, role: str) -> None:
-    rules = _rules(_network(synthesize, place, ["203.0.113.0/24"]), role)
+def test_priorities_are_all_different(synthesize: Synthesize, role: str) -> None:
+    rules = _rules(_network(synthesize, ["203.0.113.0/24"]), role)
     assert len({rule["priority"] for rule in rules.values()}) == len(rules)
 
 
-def test_everything_that_can_be_is_tagged(synthesize: Synthesize, place: Placement) -> None:
-    resources = _network(synthesize, place)
+def test_everything_that_can_be_is_tagged(synthesize: Synthesize) -> None:
+    resources = _network(synthesize)
     for kind in ("virtual_network", "network_security_group", "public_ip", "nat_gateway"):
         for resource in resources[f"azurerm_{kind}"].values():
             assert resource["tags"] == {"owner": "me", "environment": "lab"}

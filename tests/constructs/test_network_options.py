@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from fairway_constructs.cdk import Stack
-    from fairway_constructs.placement import Placement
 
     Synthesize = Callable[[Callable[[Stack], object]], dict[str, Any]]
 
@@ -47,9 +46,9 @@ REQUIRED = {
 }
 
 
-def _network(synthesize: Synthesize, place: Placement, **options: Any) -> dict[str, Any]:
+def _network(synthesize: Synthesize, **options: Any) -> dict[str, Any]:
     def build(stack: Stack) -> Network:
-        return Network(stack, place=place, address_space=SPACE, **options)
+        return Network(stack, address_space=SPACE, **options)
 
     return synthesize(build)
 
@@ -83,16 +82,14 @@ def _faults(stack: dict[str, Any], asked: Asked) -> set[str]:
 
 
 class TestBastion:
-    def test_there_is_none_unless_asked_for(self, synthesize: Synthesize, place: Placement) -> None:
-        resources = _network(synthesize, place)["resource"]
+    def test_there_is_none_unless_asked_for(self, synthesize: Synthesize) -> None:
+        resources = _network(synthesize)["resource"]
         assert "azurerm_bastion_host" not in resources
         assert "bastion" not in resources["azurerm_subnet"]
         assert list(resources["azurerm_public_ip"]) == ["nat-address"]
 
-    def test_it_stands_in_the_subnet_that_azure_looks_for(
-        self, synthesize: Synthesize, place: Placement
-    ) -> None:
-        resources = _network(synthesize, place, bastion=True)["resource"]
+    def test_it_stands_in_the_subnet_that_azure_looks_for(self, synthesize: Synthesize) -> None:
+        resources = _network(synthesize, bastion=True)["resource"]
         subnet = resources["azurerm_subnet"]["bastion"]
         assert subnet["name"] == "AzureBastionSubnet"
         assert subnet["address_prefixes"] == ["10.40.152.0/21"]
@@ -107,9 +104,9 @@ class TestBastion:
         assert "bastion-has-nat" not in resources["azurerm_subnet_nat_gateway_association"]
 
     def test_its_rules_are_all_that_azure_requires_and_no_other(
-        self, synthesize: Synthesize, place: Placement
+        self, synthesize: Synthesize
     ) -> None:
-        groups = _network(synthesize, place, bastion=True)["resource"]
+        groups = _network(synthesize, bastion=True)["resource"]
         rules = groups["azurerm_network_security_group"]["bastion-rules"]
         assert _openings(rules) == REQUIRED
         last = rules["security_rule"][-1]
@@ -119,10 +116,10 @@ class TestBastion:
             assert len(set(numbers)) == len(numbers)
 
     def test_it_answers_to_named_ranges_alone_where_they_are_public(
-        self, synthesize: Synthesize, place: Placement
+        self, synthesize: Synthesize
     ) -> None:
         ranges = [IPv4Network("203.0.113.0/24"), IPv4Network("10.1.0.0/16")]
-        document = _network(synthesize, place, bastion=True, allowed=ranges)
+        document = _network(synthesize, bastion=True, allowed=ranges)
         group = document["resource"]["azurerm_network_security_group"]["bastion-rules"]
         https = {line for line in _openings(group) if line[0] == "Inbound" and line[3] == "443"}
         assert {line[1] for line in https} == {
@@ -131,19 +128,15 @@ class TestBastion:
             "AzureLoadBalancer",
         }
 
-    def test_ssh_reaches_nodes_and_servers_from_it(
-        self, synthesize: Synthesize, place: Placement
-    ) -> None:
-        groups = _network(synthesize, place, bastion=True)["resource"]
+    def test_ssh_reaches_nodes_and_servers_from_it(self, synthesize: Synthesize) -> None:
+        groups = _network(synthesize, bastion=True)["resource"]
         for role in ("compute", "storage", "management"):
             opened = _openings(groups["azurerm_network_security_group"][f"{role}-rules"])
             assert {line[3] for line in opened if line[1] == "10.40.152.0/21"} == {"22"}
 
-    def test_it_changes_no_subnet_and_passes_the_checks(
-        self, synthesize: Synthesize, place: Placement
-    ) -> None:
-        before = _network(synthesize, place)["resource"]
-        after = _network(synthesize, place, bastion=True, admins=[ADMIN])["resource"]
+    def test_it_changes_no_subnet_and_passes_the_checks(self, synthesize: Synthesize) -> None:
+        before = _network(synthesize)["resource"]
+        after = _network(synthesize, bastion=True, admins=[ADMIN])["resource"]
         for kind, instances in before.items():
             if kind != "azurerm_network_security_group":
                 assert {name: after[kind][name] for name in instances} == instances
@@ -151,8 +144,8 @@ class TestBastion:
         assert not _faults(stack, Asked(bastion=True))
         assert _faults(stack, Asked(bastion=False)) == {"open-to-internet", "public-address"}
 
-    def test_admins_may_see_it_and_no_more(self, synthesize: Synthesize, place: Placement) -> None:
-        resources = _network(synthesize, place, bastion=True, admins=[ADMIN])["resource"]
+    def test_admins_may_see_it_and_no_more(self, synthesize: Synthesize) -> None:
+        resources = _network(synthesize, bastion=True, admins=[ADMIN])["resource"]
         (grant,) = resources["azurerm_role_assignment"].values()
         assert grant["role_definition_name"] == "Reader"
         assert grant["scope"] == "${azurerm_bastion_host.bastion-host.id}"
@@ -161,20 +154,16 @@ class TestBastion:
 
 
 class TestEgress:
-    def test_none_leaves_subnets_without_a_way_out(
-        self, synthesize: Synthesize, place: Placement
-    ) -> None:
-        resources = _network(synthesize, place, egress="none")["resource"]
+    def test_none_leaves_subnets_without_a_way_out(self, synthesize: Synthesize) -> None:
+        resources = _network(synthesize, egress="none")["resource"]
         assert not {kind for kind in resources if "nat" in kind or "public_ip" in kind}
         assert "azurerm_route_table" not in resources
         for subnet in resources["azurerm_subnet"].values():
             assert subnet["default_outbound_access_enabled"] is False
 
-    def test_a_firewall_gets_all_that_is_for_the_internet(
-        self, synthesize: Synthesize, place: Placement
-    ) -> None:
+    def test_a_firewall_gets_all_that_is_for_the_internet(self, synthesize: Synthesize) -> None:
         egress = Firewall(next_hop=IPv4Address("10.0.0.4"))
-        resources = _network(synthesize, place, egress=egress)["resource"]
+        resources = _network(synthesize, egress=egress)["resource"]
         assert "azurerm_public_ip" not in resources
         (route,) = resources["azurerm_route_table"]["firewall-routes"]["route"]
         assert route == {
@@ -186,25 +175,22 @@ class TestEgress:
         links = resources["azurerm_subnet_route_table_association"]
         assert set(links) == {f"{role}-has-routes" for role in resources["azurerm_subnet"]}
 
-    def test_service_endpoints_are_those_of_compute(
-        self, synthesize: Synthesize, place: Placement
-    ) -> None:
+    def test_service_endpoints_are_those_of_compute(self, synthesize: Synthesize) -> None:
         names = ["Microsoft.Storage", "Microsoft.KeyVault"]
-        subnets = _network(synthesize, place, service_endpoints=names)["resource"]["azurerm_subnet"]
+        subnets = _network(synthesize, service_endpoints=names)["resource"]["azurerm_subnet"]
         assert subnets["compute"]["service_endpoint"] == [{"service": name} for name in names]
-        none = _network(synthesize, place, service_endpoints=[])["resource"]["azurerm_subnet"]
+        none = _network(synthesize, service_endpoints=[])["resource"]["azurerm_subnet"]
         assert "service_endpoint" not in none["compute"]
 
 
-def _peered(synthesize: Synthesize, place: Placement, **values: Any) -> dict[str, Any]:
+def _peered(synthesize: Synthesize, **values: Any) -> dict[str, Any]:
     spec = PeeringSpec(network=HUB, **values)
 
     def build(stack: Stack) -> None:
-        network = Network(stack, place=place, address_space=SPACE)
+        network = Network(stack, address_space=SPACE)
         Peering(
             stack,
             "hub",
-            place=place,
             virtual_network=network.virtual_network,
             spec=spec,
             forwarded=True,
@@ -214,10 +200,8 @@ def _peered(synthesize: Synthesize, place: Placement, **values: Any) -> dict[str
 
 
 class TestPeering:
-    def test_both_halves_are_made_each_in_its_subscription(
-        self, synthesize: Synthesize, place: Placement
-    ) -> None:
-        document = _peered(synthesize, place)
+    def test_both_halves_are_made_each_in_its_subscription(self, synthesize: Synthesize) -> None:
+        document = _peered(synthesize)
         halves = document["resource"]["azurerm_virtual_network_peering"]
         near, far = halves["peering-to-hub"], halves["peering-from-hub"]
         assert near["remote_virtual_network_id"] == HUB
@@ -231,10 +215,8 @@ class TestPeering:
             "hub": SUBSCRIPTION,
         }
 
-    def test_a_gateway_is_offered_before_it_is_taken(
-        self, synthesize: Synthesize, place: Placement
-    ) -> None:
-        document = _peered(synthesize, place, gateway=True)
+    def test_a_gateway_is_offered_before_it_is_taken(self, synthesize: Synthesize) -> None:
+        document = _peered(synthesize, gateway=True)
         halves = document["resource"]["azurerm_virtual_network_peering"]
         assert halves["peering-to-hub"]["use_remote_gateways"] is True
         assert halves["peering-from-hub"]["allow_gateway_transit"] is True
@@ -242,10 +224,8 @@ class TestPeering:
             "azurerm_virtual_network_peering.peering-from-hub"
         ]
 
-    def test_the_other_half_may_be_its_owners(
-        self, synthesize: Synthesize, place: Placement
-    ) -> None:
-        document = _peered(synthesize, place, both_ways=False)
+    def test_the_other_half_may_be_its_owners(self, synthesize: Synthesize) -> None:
+        document = _peered(synthesize, both_ways=False)
         assert list(document["resource"]["azurerm_virtual_network_peering"]) == ["peering-to-hub"]
         assert len(document["provider"]["azurerm"]) == 1
 
@@ -261,11 +241,11 @@ EXISTING = Existing.model_validate(
 
 
 class TestExisting:
-    def test_nothing_of_the_network_is_made(self, synthesize: Synthesize, place: Placement) -> None:
+    def test_nothing_of_the_network_is_made(self, synthesize: Synthesize) -> None:
         networks: list[ExistingNetwork] = []
 
         def build(stack: Stack) -> None:
-            networks.append(ExistingNetwork(stack, place=place, spec=EXISTING))
+            networks.append(ExistingNetwork(stack, spec=EXISTING))
 
         document = synthesize(build)
         assert "resource" not in document
@@ -275,10 +255,8 @@ class TestExisting:
         assert network.subnets["compute"].id == f"{HUB}/subnets/compute"
         assert network.subnets["compute"].address_pattern == "10.1.*"
 
-    def test_terraform_stops_where_a_range_is_wrong(
-        self, synthesize: Synthesize, place: Placement
-    ) -> None:
-        document = synthesize(lambda stack: ExistingNetwork(stack, place=place, spec=EXISTING))
+    def test_terraform_stops_where_a_range_is_wrong(self, synthesize: Synthesize) -> None:
+        document = synthesize(lambda stack: ExistingNetwork(stack, spec=EXISTING))
         output = document["output"]["subnet_compute"]
         assert output["precondition"]["condition"] == (
             '${contains(data.azurerm_subnet.compute.address_prefixes, "10.1.0.0/20")}'
@@ -289,15 +267,11 @@ class TestExisting:
         assert subnet["virtual_network_name"] == "hub"
         assert subnet["resource_group_name"] == "hub-rg"
 
-    def test_endpoints_find_their_names_in_it(
-        self, synthesize: Synthesize, place: Placement
-    ) -> None:
+    def test_endpoints_find_their_names_in_it(self, synthesize: Synthesize) -> None:
         def build(stack: Stack) -> None:
-            network = ExistingNetwork(stack, place=place, spec=EXISTING, private_endpoints=True)
+            network = ExistingNetwork(stack, spec=EXISTING, private_endpoints=True)
             assert network.endpoints is not None
-            network.endpoints.connect(
-                stack, "storage", place=place, service="blob", resource_id="/account"
-            )
+            network.endpoints.connect(stack, "storage", service="blob", resource_id="/account")
 
         resources = synthesize(build)["resource"]
         (link,) = resources["azurerm_private_dns_zone_virtual_network_link"].values()
@@ -307,10 +281,8 @@ class TestExisting:
 
 
 @pytest.mark.parametrize("egress", ["nat", "none"])
-def test_a_way_out_never_moves_a_subnet(
-    synthesize: Synthesize, place: Placement, egress: str
-) -> None:
-    subnets = _network(synthesize, place, egress=egress)["resource"]["azurerm_subnet"]
+def test_a_way_out_never_moves_a_subnet(synthesize: Synthesize, egress: str) -> None:
+    subnets = _network(synthesize, egress=egress)["resource"]["azurerm_subnet"]
     assert {role: s["address_prefixes"][0] for role, s in subnets.items()} == {
         "compute": "10.40.0.0/17",
         "storage": "10.40.128.0/21",

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from fairway_constructs.cdk import Stack
-    from fairway_constructs.placement import Placement
 
     Synthesize = Callable[[Callable[[Stack], object]], dict[str, Any]]
 
@@ -29,17 +28,16 @@ SPEC = Spec(
 
 
 @pytest.fixture
-def resources(synthesize: Synthesize, place: Placement) -> dict[str, Any]:
+def resources(synthesize: Synthesize) -> dict[str, Any]:
     """A server that is protected."""
-    return _resources(synthesize, place, protect=True)
+    return _resources(synthesize, protect=True)
 
 
-def _resources(synthesize: Synthesize, place: Placement, *, protect: bool) -> dict[str, Any]:
+def _resources(synthesize: Synthesize, *, protect: bool) -> dict[str, Any]:
     def build(stack: Stack) -> NfsServer:
         return NfsServer(
             stack,
             "data",
-            place=place,
             spec=SPEC,
             subnet_id="/subnets/storage",
             clients=[IPv4Network("10.40.0.0/17")],
@@ -85,8 +83,8 @@ def test_protected_disks_are_destroyed_neither_by_terraform_nor_by_hand(
     assert "lifecycle" not in resources["azurerm_linux_virtual_machine"]["nfs-data-server"]
 
 
-def test_unprotected_disks_can_be_destroyed(synthesize: Synthesize, place: Placement) -> None:
-    resources = _resources(synthesize, place, protect=False)
+def test_unprotected_disks_can_be_destroyed(synthesize: Synthesize) -> None:
+    resources = _resources(synthesize, protect=False)
     assert "azurerm_management_lock" not in resources
     assert all("lifecycle" not in d for d in resources["azurerm_managed_disk"].values())
 
@@ -101,15 +99,11 @@ def test_the_vm_lets_only_keys_in_and_has_no_public_address(resources: dict[str,
     assert "public_ip_address_id" not in configuration
 
 
-def test_what_others_need_is_exported(synthesize: Synthesize, place: Placement) -> None:
+def test_what_others_need_is_exported(synthesize: Synthesize) -> None:
     made: list[NfsServer] = []
 
     def build(stack: Stack) -> None:
-        made.append(
-            NfsServer(
-                stack, "data", place=place, spec=SPEC, subnet_id="/s", clients=[], ssh_keys=[KEY]
-            )
-        )
+        made.append(NfsServer(stack, "data", spec=SPEC, subnet_id="/s", clients=[], ssh_keys=[KEY]))
 
     synthesize(build)
     assert made[0].throughput_mbps == 900

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from fairway_constructs.cdk import Stack
-    from fairway_constructs.placement import Placement
 
     Synthesize = Callable[[Callable[[Stack], object]], dict[str, Any]]
 
@@ -49,25 +48,21 @@ def _spec(size: str, **arguments: Any) -> NodeSpec:
     return NodeSpec(**{**values, **arguments})
 
 
-def _cluster(
-    synthesize: Synthesize, place: Placement, size: str = H100, **arguments: Any
-) -> dict[str, Any]:
+def _cluster(synthesize: Synthesize, size: str = H100, **arguments: Any) -> dict[str, Any]:
     own = {key: arguments.pop(key) for key in ("nodes", "repair", "resized") if key in arguments}
     values: dict[str, Any] = {"nodes": 2, **own, "spec": _spec(size, **arguments)}
 
     def build(stack: Stack) -> GpuCluster:
-        return GpuCluster(stack, "pair", place=place, **values)
+        return GpuCluster(stack, "pair", **values)
 
     document = synthesize(build)
     cluster = document["resource"]["azurerm_linux_virtual_machine_scale_set"]["cluster-pair"]
     return {**cluster, "document": document}
 
 
-def _box(
-    synthesize: Synthesize, place: Placement, size: str = A100, **arguments: Any
-) -> dict[str, Any]:
+def _box(synthesize: Synthesize, size: str = A100, **arguments: Any) -> dict[str, Any]:
     def build(stack: Stack) -> SingleVm:
-        return SingleVm(stack, "box", place=place, spec=_spec(size, **arguments))
+        return SingleVm(stack, "box", spec=_spec(size, **arguments))
 
     document = synthesize(build)
     machine = document["resource"]["azurerm_linux_virtual_machine"]["cluster-box"]
@@ -75,60 +70,52 @@ def _box(
 
 
 class TestSpot:
-    def test_dedicated_nodes_say_nothing_of_it(
-        self, synthesize: Synthesize, place: Placement
-    ) -> None:
-        cluster = _cluster(synthesize, place)
+    def test_dedicated_nodes_say_nothing_of_it(self, synthesize: Synthesize) -> None:
+        cluster = _cluster(synthesize)
         assert not {"priority", "eviction_policy", "max_bid_price", "spot_restore"} & set(cluster)
 
-    def test_a_node_that_is_taken_away_is_deleted(
-        self, synthesize: Synthesize, place: Placement
-    ) -> None:
-        cluster = _cluster(synthesize, place, spot=Spot(restore="1h", max_price=9.5))
+    def test_a_node_that_is_taken_away_is_deleted(self, synthesize: Synthesize) -> None:
+        cluster = _cluster(synthesize, spot=Spot(restore="1h", max_price=9.5))
         assert cluster["priority"] == "Spot"
         assert cluster["eviction_policy"] == "Delete"
         assert cluster["max_bid_price"] == 9.5
         assert cluster["spot_restore"] == {"enabled": True, "timeout": "PT60M"}
         assert cluster["os_disk"]["diff_disk_settings"]["option"] == "Local"
 
-    def test_one_that_is_stopped_keeps_its_disk(
-        self, synthesize: Synthesize, place: Placement
-    ) -> None:
-        cluster = _cluster(synthesize, place, spot=Spot(eviction="deallocate"))
+    def test_one_that_is_stopped_keeps_its_disk(self, synthesize: Synthesize) -> None:
+        cluster = _cluster(synthesize, spot=Spot(eviction="deallocate"))
         assert cluster["eviction_policy"] == "Deallocate"
         assert "diff_disk_settings" not in cluster["os_disk"]
 
-    def test_a_vm_is_stopped_or_deleted_too(self, synthesize: Synthesize, place: Placement) -> None:
-        box = _box(synthesize, place, spot=Spot(eviction="deallocate"))
+    def test_a_vm_is_stopped_or_deleted_too(self, synthesize: Synthesize) -> None:
+        box = _box(synthesize, spot=Spot(eviction="deallocate"))
         assert (box["priority"], box["eviction_policy"]) == ("Spot", "Deallocate")
 
-    def test_a_disk_that_would_be_lost_is_refused(
-        self, synthesize: Synthesize, place: Placement
-    ) -> None:
+    def test_a_disk_that_would_be_lost_is_refused(self, synthesize: Synthesize) -> None:
         with pytest.raises(UserError, match="does not outlive a stop"):
-            _cluster(synthesize, place, spot=Spot(eviction="deallocate"), local_os_disk=True)
+            _cluster(synthesize, spot=Spot(eviction="deallocate"), local_os_disk=True)
 
 
 class TestImages:
     def test_one_of_ones_own_takes_the_place_of_the_marketplaces(
-        self, synthesize: Synthesize, place: Placement
+        self, synthesize: Synthesize
     ) -> None:
         for made in (
-            _cluster(synthesize, place, image_id=GALLERY, image=image("almalinux-hpc-8")),
-            _box(synthesize, place, image_id=GALLERY, image=image("almalinux-hpc-8")),
+            _cluster(synthesize, image_id=GALLERY, image=image("almalinux-hpc-8")),
+            _box(synthesize, image_id=GALLERY, image=image("almalinux-hpc-8")),
         ):
             assert made["source_image_id"] == GALLERY
             assert "source_image_reference" not in made
             assert made["plan"]["product"] == "almalinux-hpc"
 
     def test_terms_are_accepted_once_for_all_clusters_and_first(
-        self, synthesize: Synthesize, place: Placement
+        self, synthesize: Synthesize
     ) -> None:
         spec = _spec(H100, image=image("almalinux-hpc-8"), accept_terms=True)
 
         def build(stack: Stack) -> None:
-            GpuCluster(stack, "pair", place=place, nodes=2, spec=spec)
-            SingleVm(stack, "box", place=place, spec=spec)
+            GpuCluster(stack, "pair", nodes=2, spec=spec)
+            SingleVm(stack, "box", spec=spec)
 
         resources = synthesize(build)["resource"]
         (terms,) = resources["azurerm_marketplace_agreement"].values()
@@ -139,53 +126,48 @@ class TestImages:
         assert scale_set["depends_on"] == waits
         assert resources["azurerm_linux_virtual_machine"]["cluster-box"]["depends_on"] == waits
 
-    def test_nobody_accepts_terms_unasked(self, synthesize: Synthesize, place: Placement) -> None:
-        document = _cluster(synthesize, place, image=image("almalinux-hpc-8"))["document"]
+    def test_nobody_accepts_terms_unasked(self, synthesize: Synthesize) -> None:
+        document = _cluster(synthesize, image=image("almalinux-hpc-8"))["document"]
         assert "azurerm_marketplace_agreement" not in document["resource"]
 
 
 class TestDisks:
-    def test_the_size_is_the_images_unless_asked(
-        self, synthesize: Synthesize, place: Placement
-    ) -> None:
-        assert _cluster(synthesize, place)["os_disk"]["disk_size_gb"] == 128
-        assert _box(synthesize, place, os_gib=512)["os_disk"]["disk_size_gb"] == 512
+    def test_the_size_is_the_images_unless_asked(self, synthesize: Synthesize) -> None:
+        assert _cluster(synthesize)["os_disk"]["disk_size_gb"] == 128
+        assert _box(synthesize, os_gib=512)["os_disk"]["disk_size_gb"] == 512
 
     @pytest.mark.parametrize("make", [_cluster, _box])
     def test_one_in_which_the_image_has_no_room_is_refused(
-        self, synthesize: Synthesize, place: Placement, make: Callable[..., dict[str, Any]]
+        self, synthesize: Synthesize, make: Callable[..., dict[str, Any]]
     ) -> None:
         with pytest.raises(UserError, match="needs 128 GiB, not 64"):
-            make(synthesize, place, os_gib=64)
+            make(synthesize, os_gib=64)
 
     @pytest.mark.parametrize("make", [_cluster, _box])
     def test_a_local_one_without_room_is_refused(
-        self, synthesize: Synthesize, place: Placement, make: Callable[..., dict[str, Any]]
+        self, synthesize: Synthesize, make: Callable[..., dict[str, Any]]
     ) -> None:
         with pytest.raises(UserError, match="no room for 128 GiB"):
-            make(synthesize, place, A100, local_os_disk=True)
+            make(synthesize, A100, local_os_disk=True)
 
-    def test_a_managed_one_can_be_had_where_there_is_room(
-        self, synthesize: Synthesize, place: Placement
-    ) -> None:
-        disk = _cluster(synthesize, place, local_os_disk=False)["os_disk"]
+    def test_a_managed_one_can_be_had_where_there_is_room(self, synthesize: Synthesize) -> None:
+        disk = _cluster(synthesize, local_os_disk=False)["os_disk"]
         assert "diff_disk_settings" not in disk
 
 
 class TestRepair:
-    def test_nothing_is_repaired_unasked(self, synthesize: Synthesize, place: Placement) -> None:
-        cluster = _cluster(synthesize, place)
+    def test_nothing_is_repaired_unasked(self, synthesize: Synthesize) -> None:
+        cluster = _cluster(synthesize)
         assert "automatic_instance_repair" not in cluster
         assert "extension" not in cluster
 
     def test_the_extension_asks_the_node_itself(
         self,
         synthesize: Synthesize,
-        place: Placement,
         cloud_config: Callable[[str], dict[str, Any]],
         check_cloud_config: Callable[[str], None],
     ) -> None:
-        cluster = _cluster(synthesize, place, repair=Repair(), monitored=True)
+        cluster = _cluster(synthesize, repair=Repair(), monitored=True)
         assert cluster["automatic_instance_repair"] == {
             "enabled": True,
             "action": "Replace",
@@ -215,13 +197,12 @@ class TestRepair:
     def test_a_node_is_asked_for_what_its_size_has(
         self,
         synthesize: Synthesize,
-        place: Placement,
         cloud_config: Callable[[str], dict[str, Any]],
         size: str,
         gpus: int,
         adapters: int,
     ) -> None:
-        cluster = _cluster(synthesize, place, size, repair=Repair(action="restart"))
+        cluster = _cluster(synthesize, size, repair=Repair(action="restart"))
         config = cloud_config(cluster["custom_data"])
         files = {entry["path"]: entry["content"] for entry in config["write_files"]}
         assert f"GPUS={gpus}\nADAPTERS={adapters}\n" in files["/etc/fairway/settings"]
@@ -312,13 +293,11 @@ class TestHealthScript:
 
 
 class TestSingleVm:
-    def test_its_address_belongs_to_an_interface_that_stays(
-        self, synthesize: Synthesize, place: Placement
-    ) -> None:
+    def test_its_address_belongs_to_an_interface_that_stays(self, synthesize: Synthesize) -> None:
         hosts: list[str] = []
 
         def build(stack: Stack) -> None:
-            hosts.append(SingleVm(stack, "box", place=place, spec=_spec(A100)).main_host)
+            hosts.append(SingleVm(stack, "box", spec=_spec(A100)).main_host)
 
         resources = synthesize(build)["resource"]
         interface = resources["azurerm_network_interface"]["interface-box"]
@@ -333,11 +312,10 @@ class TestSingleVm:
     def test_it_is_what_a_node_is(
         self,
         synthesize: Synthesize,
-        place: Placement,
         cloud_config: Callable[[str], dict[str, Any]],
         check_cloud_config: Callable[[str], None],
     ) -> None:
-        box = _box(synthesize, place)
+        box = _box(synthesize)
         assert box["name"] == "lab-vm-box"
         assert box["computer_name"] == "lab-box"
         assert box["size"] == A100
@@ -352,30 +330,24 @@ class TestSingleVm:
         files = {entry["path"]: entry["content"] for entry in config["write_files"]}
         assert "10.40.128.4:/srv/fairway/data /data" in files["/etc/fairway/mounts"]
 
-    def test_its_disk_outlives_a_stop(self, synthesize: Synthesize, place: Placement) -> None:
+    def test_its_disk_outlives_a_stop(self, synthesize: Synthesize) -> None:
         # An H100 node has room for it on its own disk, which a stop would empty.
-        assert "diff_disk_settings" not in _box(synthesize, place, H100)["os_disk"]
-        disk = _box(synthesize, place, H100, local_os_disk=True)["os_disk"]
+        assert "diff_disk_settings" not in _box(synthesize, H100)["os_disk"]
+        disk = _box(synthesize, H100, local_os_disk=True)["os_disk"]
         assert disk["diff_disk_settings"] == {"option": "Local", "placement": "ResourceDisk"}
 
-    def test_it_is_watched_like_every_machine(
-        self, synthesize: Synthesize, place: Placement
-    ) -> None:
-        resources = _box(synthesize, place, monitored=True)["document"]["resource"]
+    def test_it_is_watched_like_every_machine(self, synthesize: Synthesize) -> None:
+        resources = _box(synthesize, monitored=True)["document"]["resource"]
         agent = resources["azurerm_virtual_machine_extension"]["machine-box-agent"]
         assert agent["virtual_machine_id"] == "${azurerm_linux_virtual_machine.cluster-box.id}"
 
-    def test_an_image_that_does_not_fit_is_refused(
-        self, synthesize: Synthesize, place: Placement
-    ) -> None:
+    def test_an_image_that_does_not_fit_is_refused(self, synthesize: Synthesize) -> None:
         with pytest.raises(UserError, match="does not fit"):
-            _box(synthesize, place, image=image("ubuntu-hpc-2404-rocm"))
+            _box(synthesize, image=image("ubuntu-hpc-2404-rocm"))
 
-    def test_it_stands_where_a_placement_group_is(
-        self, synthesize: Synthesize, place: Placement
-    ) -> None:
+    def test_it_stands_where_a_placement_group_is(self, synthesize: Synthesize) -> None:
         for make in (_box, _cluster):
-            made = make(synthesize, place, proximity_placement_group_id="/group")
+            made = make(synthesize, proximity_placement_group_id="/group")
             assert made["proximity_placement_group_id"] == "/group"
 
     def test_it_takes_what_a_cluster_takes_but_for_what_needs_several_nodes(self) -> None:
@@ -386,10 +358,8 @@ class TestSingleVm:
         assert cluster - box == {"nodes", "repair", "resized", "slurm"}
 
 
-def test_what_something_else_resizes_terraform_leaves_alone(
-    synthesize: Synthesize, place: Placement
-) -> None:
-    cluster = _cluster(synthesize, place, nodes=0, resized=True)
+def test_what_something_else_resizes_terraform_leaves_alone(synthesize: Synthesize) -> None:
+    cluster = _cluster(synthesize, nodes=0, resized=True)
     assert cluster["lifecycle"] == {"ignore_changes": ["instances"]}
     assert cluster["instances"] == 0
-    assert "lifecycle" not in _cluster(synthesize, place)
+    assert "lifecycle" not in _cluster(synthesize)

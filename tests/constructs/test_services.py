@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from ipaddress import IPv4Network
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from fairway_constructs.cdk import Stack
-    from fairway_constructs.placement import Placement
 
     Synthesize = Callable[[Callable[[Stack], object]], dict[str, Any]]
 
@@ -50,16 +50,14 @@ class TestRegistry:
     """The container registry."""
 
     def _registry(
-        self, synthesize: Synthesize, place: Placement, spec: RegistrySpec, **arguments: Any
+        self, synthesize: Synthesize, spec: RegistrySpec, **arguments: Any
     ) -> dict[str, Any]:
-        document = synthesize(lambda stack: Registry(stack, place=place, spec=spec, **arguments))
+        document = synthesize(lambda stack: Registry(stack, spec=spec, **arguments))
         registry: dict[str, Any] = document["resource"]["azurerm_container_registry"]["registry"]
         return registry
 
-    def test_it_knows_no_password_and_has_no_public_side(
-        self, synthesize: Synthesize, place: Placement
-    ) -> None:
-        registry = self._registry(synthesize, place, RegistrySpec())
+    def test_it_knows_no_password_and_has_no_public_side(self, synthesize: Synthesize) -> None:
+        registry = self._registry(synthesize, RegistrySpec())
         assert registry["sku"] == "Premium"
         assert registry["admin_enabled"] is False
         assert registry["anonymous_pull_enabled"] is False
@@ -68,10 +66,8 @@ class TestRegistry:
         assert registry["retention_policy_in_days"] == 30
         assert registry["name"].startswith("labcr${substr(sha256(")
 
-    def test_named_ranges_are_let_in_and_nobody_else(
-        self, synthesize: Synthesize, place: Placement
-    ) -> None:
-        registry = self._registry(synthesize, place, RegistrySpec(), allowed=OFFICE)
+    def test_named_ranges_are_let_in_and_nobody_else(self, synthesize: Synthesize) -> None:
+        registry = self._registry(synthesize, RegistrySpec(), allowed=OFFICE)
         assert registry["public_network_access_enabled"] is True
         assert registry["network_rule_set"] == [
             {
@@ -81,17 +77,15 @@ class TestRegistry:
         ]
 
     def test_without_endpoints_nodes_are_let_in_by_their_way_out(
-        self, synthesize: Synthesize, place: Placement
+        self, synthesize: Synthesize
     ) -> None:
-        registry = self._registry(synthesize, place, RegistrySpec(), egress_address="4.5.6.7")
+        registry = self._registry(synthesize, RegistrySpec(), egress_address="4.5.6.7")
         (rules,) = registry["network_rule_set"]
         assert rules["default_action"] == "Deny"
         assert rules["ip_rule"] == [{"action": "Allow", "ip_range": "4.5.6.7/32"}]
 
-    def test_a_smaller_sku_gets_nothing_that_it_does_not_have(
-        self, synthesize: Synthesize, place: Placement
-    ) -> None:
-        registry = self._registry(synthesize, place, RegistrySpec(sku="Standard"), allowed=OFFICE)
+    def test_a_smaller_sku_gets_nothing_that_it_does_not_have(self, synthesize: Synthesize) -> None:
+        registry = self._registry(synthesize, RegistrySpec(sku="Standard"), allowed=OFFICE)
         assert registry["public_network_access_enabled"] is True
         for premium in (
             "network_rule_set",
@@ -100,21 +94,19 @@ class TestRegistry:
         ):
             assert premium not in registry
 
-    def test_it_is_kept(self, synthesize: Synthesize, place: Placement) -> None:
+    def test_it_is_kept(self, synthesize: Synthesize) -> None:
         def build(stack: Stack) -> Registry:
-            return Registry(stack, place=place, spec=RegistrySpec())
+            return Registry(stack, spec=RegistrySpec())
 
         lock = synthesize(build)["resource"]["azurerm_management_lock"]["registry-lock"]
         assert lock["scope"] == "${azurerm_container_registry.registry.id}"
-        registry = self._registry(synthesize, place, RegistrySpec(), protect=False)
+        registry = self._registry(synthesize, RegistrySpec(), protect=False)
         assert "lifecycle" not in registry
 
-    def test_nodes_may_pull_and_nothing_else(
-        self, synthesize: Synthesize, place: Placement
-    ) -> None:
+    def test_nodes_may_pull_and_nothing_else(self, synthesize: Synthesize) -> None:
         def build(stack: Stack) -> Identity:
-            registry = Registry(stack, place=place, spec=RegistrySpec())
-            return Identity(stack, "nodes", place=place, grants={"pull": registry.pull_grant})
+            registry = Registry(stack, spec=RegistrySpec())
+            return Identity(stack, "nodes", grants={"pull": registry.pull_grant})
 
         (grant,) = synthesize(build)["resource"]["azurerm_role_assignment"].values()
         assert grant["role_definition_name"] == "AcrPull"
@@ -125,15 +117,13 @@ class TestRegistry:
 class TestVault:
     """The key vault and its keys."""
 
-    def _vault(self, synthesize: Synthesize, place: Placement, **arguments: Any) -> dict[str, Any]:
-        document = synthesize(lambda stack: Vault(stack, place=place, **arguments))
+    def _vault(self, synthesize: Synthesize, **arguments: Any) -> dict[str, Any]:
+        document = synthesize(lambda stack: Vault(stack, **arguments))
         vault: dict[str, Any] = document["resource"]["azurerm_key_vault"]["vault"]
         return vault
 
-    def test_it_goes_by_roles_and_lets_nobody_in_from_outside(
-        self, synthesize: Synthesize, place: Placement
-    ) -> None:
-        vault = self._vault(synthesize, place)
+    def test_it_goes_by_roles_and_lets_nobody_in_from_outside(self, synthesize: Synthesize) -> None:
+        vault = self._vault(synthesize)
         assert vault["rbac_authorization_enabled"] is True
         assert vault["purge_protection_enabled"] is True
         assert vault["soft_delete_retention_days"] == 90
@@ -143,38 +133,33 @@ class TestVault:
         assert vault["lifecycle"]["prevent_destroy"] is True
 
     def test_its_name_fits_with_the_longest_name_of_an_environment(
-        self, synthesize: Synthesize, place: Placement
+        self, synthesize: Callable[..., dict[str, Any]]
     ) -> None:
-        from dataclasses import replace
-
-        longest = replace(place, environment="twelve-chars")
-        name = self._vault(synthesize, longest)["name"]
+        name = self._vault(partial(synthesize, environment="twelve-chars"))["name"]
         stem, _, expression = name.partition("${")
         assert expression.endswith(", 0, 8)}")
         assert len(stem) + 8 <= 24
 
-    def test_named_ranges_and_the_way_out_are_let_in(
-        self, synthesize: Synthesize, place: Placement
-    ) -> None:
-        vault = self._vault(synthesize, place, allowed=OFFICE, egress_address="4.5.6.7")
+    def test_named_ranges_and_the_way_out_are_let_in(self, synthesize: Synthesize) -> None:
+        vault = self._vault(synthesize, allowed=OFFICE, egress_address="4.5.6.7")
         assert vault["public_network_access_enabled"] is True
         assert vault["network_acls"]["default_action"] == "Deny"
         assert vault["network_acls"]["ip_rules"] == ["203.0.113.0/24", "4.5.6.7/32"]
 
-    def _encrypted(self, synthesize: Synthesize, place: Placement, sku: Any) -> dict[str, Any]:
+    def _encrypted(self, synthesize: Synthesize, sku: Any) -> dict[str, Any]:
         def build(stack: Stack) -> None:
-            vault = Vault(stack, place=place, sku=sku)
-            key = customer_key(stack, "storage", place=place, vault=vault)
-            Storage(stack, place=place, containers=["outputs"], customer_key=key)
+            vault = Vault(stack, sku=sku)
+            key = customer_key(stack, "storage", vault=vault)
+            Storage(stack, containers=["outputs"], customer_key=key)
 
         resources: dict[str, Any] = synthesize(build)["resource"]
         return resources
 
     @pytest.mark.parametrize(("sku", "kind"), [("standard", "RSA"), ("premium", "RSA-HSM")])
     def test_a_key_is_made_through_the_management_plane(
-        self, synthesize: Synthesize, place: Placement, sku: str, kind: str
+        self, synthesize: Synthesize, sku: str, kind: str
     ) -> None:
-        resources = self._encrypted(synthesize, place, sku)
+        resources = self._encrypted(synthesize, sku)
         assert "azurerm_key_vault_key" not in resources
         (deployment,) = resources["azurerm_resource_group_template_deployment"].values()
         (key,) = json.loads(deployment["template_content"])["resources"]
@@ -188,9 +173,9 @@ class TestVault:
         }
 
     def test_the_account_has_an_identity_with_one_role_on_one_key(
-        self, synthesize: Synthesize, place: Placement
+        self, synthesize: Synthesize
     ) -> None:
-        resources = self._encrypted(synthesize, place, "standard")
+        resources = self._encrypted(synthesize, "standard")
         (grant,) = resources["azurerm_role_assignment"].values()
         assert grant["role_definition_name"] == "Key Vault Crypto Service Encryption User"
         assert grant["scope"] == "${azurerm_key_vault.vault.id}/keys/storage"
@@ -203,9 +188,9 @@ class TestVault:
         }
 
     def test_the_key_and_the_role_are_there_before_they_are_used(
-        self, synthesize: Synthesize, place: Placement
+        self, synthesize: Synthesize
     ) -> None:
-        resources = self._encrypted(synthesize, place, "standard")
+        resources = self._encrypted(synthesize, "standard")
         deployment = "azurerm_resource_group_template_deployment.storage-key-deployment"
         (grant,) = resources["azurerm_role_assignment"]
         assert resources["azurerm_role_assignment"][grant]["depends_on"] == [deployment]
@@ -218,37 +203,33 @@ class TestVault:
 class TestStorage:
     """What services beside it change of the storage account."""
 
-    def _resources(
-        self, synthesize: Synthesize, place: Placement, **arguments: Any
-    ) -> dict[str, Any]:
+    def _resources(self, synthesize: Synthesize, **arguments: Any) -> dict[str, Any]:
         def build(stack: Stack) -> Storage:
-            return Storage(stack, place=place, containers=["outputs", "code"], **arguments)
+            return Storage(stack, containers=["outputs", "code"], **arguments)
 
         resources: dict[str, Any] = synthesize(build)["resource"]
         return resources
 
-    def test_alone_it_has_no_public_side(self, synthesize: Synthesize, place: Placement) -> None:
-        account = self._resources(synthesize, place)["azurerm_storage_account"]["storage"]
+    def test_alone_it_has_no_public_side(self, synthesize: Synthesize) -> None:
+        account = self._resources(synthesize)["azurerm_storage_account"]["storage"]
         assert account["public_network_access_enabled"] is False
         assert account["network_rules"]["default_action"] == "Deny"
 
-    def test_named_ranges_are_let_in(self, synthesize: Synthesize, place: Placement) -> None:
-        resources = self._resources(synthesize, place, allowed=OFFICE)
+    def test_named_ranges_are_let_in(self, synthesize: Synthesize) -> None:
+        resources = self._resources(synthesize, allowed=OFFICE)
         account = resources["azurerm_storage_account"]["storage"]
         assert account["public_network_access_enabled"] is True
         assert account["network_rules"]["default_action"] == "Deny"
         assert account["network_rules"]["ip_rules"] == ["203.0.113.0/24"]
 
-    def test_only_what_is_asked_for_is_open(self, synthesize: Synthesize, place: Placement) -> None:
-        resources = self._resources(synthesize, place, public=True)
+    def test_only_what_is_asked_for_is_open(self, synthesize: Synthesize) -> None:
+        resources = self._resources(synthesize, public=True)
         account = resources["azurerm_storage_account"]["storage"]
         assert account["network_rules"]["default_action"] == "Allow"
         assert account["shared_access_key_enabled"] is False
 
-    def test_containers_expire_each_by_a_rule_of_its_own(
-        self, synthesize: Synthesize, place: Placement
-    ) -> None:
-        resources = self._resources(synthesize, place, expire_days={"outputs": 90})
+    def test_containers_expire_each_by_a_rule_of_its_own(self, synthesize: Synthesize) -> None:
+        resources = self._resources(synthesize, expire_days={"outputs": 90})
         (policy,) = resources["azurerm_storage_management_policy"].values()
         versions, outputs = policy["rule"]
         assert outputs["name"] == "expire-outputs"
@@ -263,18 +244,13 @@ class TestStorage:
 class TestPrivateEndpoints:
     """Endpoints and their zones."""
 
-    def test_a_zone_is_made_once_and_an_endpoint_for_each(
-        self, synthesize: Synthesize, place: Placement
-    ) -> None:
+    def test_a_zone_is_made_once_and_an_endpoint_for_each(self, synthesize: Synthesize) -> None:
         def build(stack: Stack) -> None:
-            endpoints = PrivateEndpoints(
-                stack, place=place, subnet_id="/subnet", virtual_network_id="/vnet"
-            )
+            endpoints = PrivateEndpoints(stack, subnet_id="/subnet", virtual_network_id="/vnet")
             for service in ("batch", "batch_node_management", "vault"):
                 endpoints.connect(
                     stack,
                     service.replace("_", "-"),
-                    place=place,
                     service=service,
                     resource_id=f"/{service}",
                 )
@@ -300,14 +276,10 @@ class TestPrivateEndpoints:
             "${azurerm_private_dns_zone.privatelink-batch-azure-com.id}"
         ]
 
-    def test_a_service_without_endpoints_is_refused(
-        self, synthesize: Synthesize, place: Placement
-    ) -> None:
+    def test_a_service_without_endpoints_is_refused(self, synthesize: Synthesize) -> None:
         def build(stack: Stack) -> None:
-            endpoints = PrivateEndpoints(
-                stack, place=place, subnet_id="/subnet", virtual_network_id="/vnet"
-            )
-            endpoints.connect(stack, "x", place=place, service="bloob", resource_id="/x")
+            endpoints = PrivateEndpoints(stack, subnet_id="/subnet", virtual_network_id="/vnet")
+            endpoints.connect(stack, "x", service="bloob", resource_id="/x")
 
         with pytest.raises(UserError, match="unknown private link service"):
             synthesize(build)

@@ -14,24 +14,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from fairway_constructs.cdk import Stack
-    from fairway_constructs.placement import Placement
 
     Synthesize = Callable[[Callable[[Stack], object]], dict[str, Any]]
 
 
-def _storage(synthesize: Synthesize, place: Placement, **arguments: Any) -> dict[str, Any]:
+def _storage(synthesize: Synthesize, **arguments: Any) -> dict[str, Any]:
     def build(stack: Stack) -> Storage:
-        return Storage(
-            stack, place=place, containers=["datasets", "code"], subnet_ids=["/subnet"], **arguments
-        )
+        return Storage(stack, containers=["datasets", "code"], subnet_ids=["/subnet"], **arguments)
 
     return synthesize(build)
 
 
-def test_the_account_knows_no_keys_and_no_strangers(
-    synthesize: Synthesize, place: Placement
-) -> None:
-    account = _storage(synthesize, place)["resource"]["azurerm_storage_account"]["storage"]
+def test_the_account_knows_no_keys_and_no_strangers(synthesize: Synthesize) -> None:
+    account = _storage(synthesize)["resource"]["azurerm_storage_account"]["storage"]
     for closed in (
         "shared_access_key_enabled",
         "allow_nested_items_to_be_public",
@@ -49,24 +44,22 @@ def test_the_account_knows_no_keys_and_no_strangers(
     }
 
 
-def test_what_was_deleted_can_be_brought_back(synthesize: Synthesize, place: Placement) -> None:
-    account = _storage(synthesize, place)["resource"]["azurerm_storage_account"]["storage"]
+def test_what_was_deleted_can_be_brought_back(synthesize: Synthesize) -> None:
+    account = _storage(synthesize)["resource"]["azurerm_storage_account"]["storage"]
     properties = account["blob_properties"]
     assert properties["versioning_enabled"] is True
     assert properties["delete_retention_policy"]["days"] >= 7
     assert properties["container_delete_retention_policy"]["days"] >= 7
 
 
-def test_containers_are_private(synthesize: Synthesize, place: Placement) -> None:
-    containers = _storage(synthesize, place)["resource"]["azurerm_storage_container"]
+def test_containers_are_private(synthesize: Synthesize) -> None:
+    containers = _storage(synthesize)["resource"]["azurerm_storage_container"]
     assert {c["name"] for c in containers.values()} == {"datasets", "code"}
     assert {c["container_access_type"] for c in containers.values()} == {"private"}
 
 
-def test_the_name_is_made_unique_by_the_subscription(
-    synthesize: Synthesize, place: Placement
-) -> None:
-    document = _storage(synthesize, place)
+def test_the_name_is_made_unique_by_the_subscription(synthesize: Synthesize) -> None:
+    document = _storage(synthesize)
     name = document["resource"]["azurerm_storage_account"]["storage"]["name"]
     assert name == (
         'labst${substr(sha256(join("-", '
@@ -75,23 +68,21 @@ def test_the_name_is_made_unique_by_the_subscription(
     assert "current" in document["data"]["azurerm_client_config"]
 
 
-def test_a_name_of_ones_own_is_taken_as_it_is(synthesize: Synthesize, place: Placement) -> None:
-    document = _storage(synthesize, place, account="contosodata")
+def test_a_name_of_ones_own_is_taken_as_it_is(synthesize: Synthesize) -> None:
+    document = _storage(synthesize, account="contosodata")
     assert document["resource"]["azurerm_storage_account"]["storage"]["name"] == "contosodata"
     assert "data" not in document
 
 
-def test_a_name_that_azure_refuses_is_refused_before(
-    synthesize: Synthesize, place: Placement
-) -> None:
+def test_a_name_that_azure_refuses_is_refused_before(synthesize: Synthesize) -> None:
     with pytest.raises(UserError, match="not a valid name for a storage account"):
-        _storage(synthesize, place, account="Contoso-Data")
+        _storage(synthesize, account="Contoso-Data")
 
 
 def test_protected_data_is_destroyed_neither_by_terraform_nor_by_hand(
-    synthesize: Synthesize, place: Placement
+    synthesize: Synthesize,
 ) -> None:
-    resources = _storage(synthesize, place)["resource"]
+    resources = _storage(synthesize)["resource"]
     assert resources["azurerm_storage_account"]["storage"]["lifecycle"]["prevent_destroy"] is True
     for container in resources["azurerm_storage_container"].values():
         assert container["lifecycle"]["prevent_destroy"] is True
@@ -100,17 +91,17 @@ def test_protected_data_is_destroyed_neither_by_terraform_nor_by_hand(
     assert lock["scope"] == "${azurerm_storage_account.storage.id}"
 
 
-def test_unprotected_data_can_be_destroyed(synthesize: Synthesize, place: Placement) -> None:
-    resources = _storage(synthesize, place, protect=False)["resource"]
+def test_unprotected_data_can_be_destroyed(synthesize: Synthesize) -> None:
+    resources = _storage(synthesize, protect=False)["resource"]
     assert "azurerm_management_lock" not in resources
     assert "lifecycle" not in resources["azurerm_storage_account"]["storage"]
 
 
-def test_every_grant_of_an_identity_says_why(synthesize: Synthesize, place: Placement) -> None:
+def test_every_grant_of_an_identity_says_why(synthesize: Synthesize) -> None:
     grant = Grant(role="Storage Blob Data Reader", scope="/container", reason="To read it")
 
     def build(stack: Stack) -> Identity:
-        return Identity(stack, "nodes", place=place, grants={"datasets": grant})
+        return Identity(stack, "nodes", grants={"datasets": grant})
 
     resources = synthesize(build)["resource"]
     assert resources["azurerm_user_assigned_identity"]["nodes"]["name"] == "lab-id-nodes"

@@ -74,7 +74,7 @@ class KubernetesCluster(Component):
     `workspace_id` nodes have the agent that sends to a Log Analytics workspace what it is told to,
     see `Monitoring.watch_kubernetes`.
 
-    >>> cluster = KubernetesCluster(stack, place=place, spec=Kubernetes(), subnet_id=subnet.id,
+    >>> cluster = KubernetesCluster(stack, spec=Kubernetes(), subnet_id=subnet.id,
     ...                             kubelet=foundation.kubelet)  # doctest: +SKIP
     >>> cluster.issuer, cluster.name  # doctest: +SKIP
     """
@@ -84,7 +84,6 @@ class KubernetesCluster(Component):
         scope: Construct,
         id: str = "kubernetes",  # noqa: A002
         *,
-        place: Placement,
         spec: Kubernetes,
         subnet_id: str,
         kubelet: Identity,
@@ -95,17 +94,17 @@ class KubernetesCluster(Component):
         workspace_id: str | None = None,
     ) -> None:
         super().__init__(scope, id)
+        place = self.place
         self.kubelet = kubelet
-        control = Identity(self, "kubernetes", place=place, grants=_grants(subnet_id, kubelet.id))
-        placed = self._let_place(place, control, placements or {})
+        control = Identity(self, "kubernetes", grants=_grants(subnet_id, kubelet.id))
+        placed = self._let_place(control, placements or {})
         self.name = place.name("kubernetes_cluster")
         self.resource_group = place.resource_group
         self.cluster = ClusterResource(
             self,
             "kubernetes",
             name=self.name,
-            resource_group_name=place.resource_group,
-            location=place.location,
+            **place.common,
             node_resource_group=place.name("resource_group", NODES_GROUP),
             dns_prefix=place.environment,
             kubernetes_version=spec.version,
@@ -143,7 +142,6 @@ class KubernetesCluster(Component):
             # File systems are mounted by their addresses, for which no driver is needed.
             storage_profile=StorageProfile(file_driver_enabled=False, blob_driver_enabled=False),
             **_upgrades(spec.upgrades),
-            tags=place.tags,
             timeouts=_LONG,
             lifecycle=_lifecycle(spec),
             # Without them AKS cannot make the first node.
@@ -153,16 +151,15 @@ class KubernetesCluster(Component):
         self.version = spec.version
         self.issuer = self.cluster.oidc_issuer_url
 
-    def _let_place(
-        self, place: Placement, control: Identity, placements: Mapping[str, str]
-    ) -> list[RoleAssignment]:
+    def _let_place(self, control: Identity, placements: Mapping[str, str]) -> list[RoleAssignment]:
         """Lets Kubernetes put nodes into proximity placement groups, by a role of one action."""
+        place = self.place
         if not placements:
             return []
         role = own_role(
             self,
             "kubernetes-role",
-            name=unique_name(self, "role_definition", place, "kubernetes"),
+            name=unique_name(self, "role_definition", "kubernetes"),
             description=f"Kubernetes of {place.environment} puts nodes into placement groups",
             actions=(PLACES,),
         )

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from fairway_constructs.cdk import Construct
     from fairway_constructs.kubernetes.cluster import KubernetesCluster
-    from fairway_constructs.placement import Placement
 
 # What Flux does again by itself, in seconds: read the container, and undo what others have changed.
 _EVERY = 600
@@ -41,7 +40,7 @@ class KubernetesFoundation(Component):
     whose identity is `kubelet`, read them for Flux. Nodes may do what `grants` say, besides. With
     `protect` Terraform does not delete the container.
 
-    >>> foundation = KubernetesFoundation(stack, place=place, storage_account_id=account.id,
+    >>> foundation = KubernetesFoundation(stack, storage_account_id=account.id,
     ...                                   name="manifests")  # doctest: +SKIP
     >>> foundation.kubelet.client_id, foundation.container.url  # doctest: +SKIP
     """
@@ -51,7 +50,6 @@ class KubernetesFoundation(Component):
         scope: Construct,
         id: str = "kubernetes",  # noqa: A002
         *,
-        place: Placement,
         storage_account_id: str,
         name: str,
         grants: Mapping[str, Grant] | None = None,
@@ -74,7 +72,6 @@ class KubernetesFoundation(Component):
         self.kubelet = Identity(
             self,
             "kubelet",
-            place=place,
             grants={**(grants or {}), "reads_configuration": reads},
         )
         give_researcher(

@@ -35,7 +35,7 @@ class KubernetesNodePool(Component):
     own and theirs cannot be combined. With `{min, max}` AKS starts and deletes nodes. A change of
     the size, the zones or the system disk replaces the pool, and ends its jobs.
 
-    >>> KubernetesNodePool(stack, "nd", place=place, cluster=cluster, subnet_id=subnet.id,
+    >>> KubernetesNodePool(stack, "nd", cluster=cluster, subnet_id=subnet.id,
     ...                    spec=spec)  # doctest: +SKIP
     """
 
@@ -44,12 +44,12 @@ class KubernetesNodePool(Component):
         scope: Construct,
         name: str,
         *,
-        place: Placement,
         cluster: KubernetesCluster,
         subnet_id: str,
         spec: KubernetesNodes,
     ) -> None:
-        super().__init__(scope, f"cluster-{name}", name=name)
+        super().__init__(scope, f"cluster-{name}")
+        place = self.place
         size = vm_size(spec.size)
         zones = spec.node_zones(place.zone)
         fixed = _Fixed(

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from fairway_constructs.cloud_init import Mount
     from fairway_constructs.cloud_init.people import Accounts
     from fairway_constructs.network_access import PlacedSubnet
-    from fairway_constructs.placement import Placement
     from fairway_constructs.slurm.scheduler import SlurmScheduler
     from fairway_constructs.slurm.shared_resources import SlurmFoundation
 
@@ -28,7 +27,7 @@ class SlurmLoginNode(Component):
     what lies on the file systems stay. Its identity is that of the nodes; `more_identity_ids` are
     those of what else runs there.
 
-    >>> node = SlurmLoginNode(stack, "slurm-login-0", place=place, size="Standard_D4s_v6",
+    >>> node = SlurmLoginNode(stack, "slurm-login-0", size="Standard_D4s_v6",
     ...                       scheduler=scheduler, foundation=slurm, mounts=mounts,
     ...                       subnet=network.subnets["compute"],
     ...                       ssh_keys=["ssh-ed25519 AAAA…"])  # doctest: +SKIP
@@ -40,7 +39,6 @@ class SlurmLoginNode(Component):
         scope: Construct,
         name: str,
         *,
-        place: Placement,
         size: str,
         scheduler: SlurmScheduler,
         foundation: SlurmFoundation,
@@ -51,16 +49,16 @@ class SlurmLoginNode(Component):
         accounts: Accounts | None = None,
         more_identity_ids: Sequence[str] = (),
     ) -> None:
-        super().__init__(scope, name, name=name)
+        super().__init__(scope, name)
+        place = self.place
         machine = vm_size(size)
         interface = private_interface(
-            self, f"{name}-nic", place=place, name=name, size=machine, subnet_id=subnet.id
+            self, f"{name}-nic", name=name, size=machine, subnet_id=subnet.id
         )
         self.address = interface.private_ip_address
         self.virtual_machine = server_vm(
             self,
             name,
-            place=place,
             name=place.name("linux_virtual_machine", name),
             host_name=place.name("computer_name_prefix", name),
             size=machine,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from fairway_constructs.identity_role import give_role
 from fairway_constructs.own_role import own_role, subscription_of
+from fairway_constructs.scope import place_of
 from fairway_constructs.unique_name import unique_name
 from fairway_core.slurm.rights import PLACES, READS_OPERATIONS, SCALES
 
@@ -14,13 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from fairway_constructs.cdk import Construct
-    from fairway_constructs.placement import Placement
 
 
 def let_scale(
     scope: Construct,
     *,
-    place: Placement,
     principal_id: str,
     scale_sets: Mapping[str, str],
     subnet_id: str,
@@ -35,12 +34,13 @@ def let_scale(
     became of an operation, in the whole subscription, since there it is. `images` of a gallery and
     proximity placement groups are what new instances refer to, by the name of a partition.
     """
+    place = place_of(scope)
     give = partial(give_role, scope, principal_id=principal_id)
     reason = "The Slurm scheduler starts and deletes nodes"
     scales = own_role(
         scope,
         "slurm-role",
-        name=unique_name(scope, "role_definition", place),
+        name=unique_name(scope, "role_definition"),
         description=f"The Slurm scheduler of {place.environment} starts and deletes nodes",
         actions=(*SCALES, *([PLACES] if placements else ())),
     )
@@ -54,7 +54,7 @@ def let_scale(
     told = own_role(
         scope,
         "slurm-operations-role",
-        name=unique_name(scope, "role_definition", place, "operations"),
+        name=unique_name(scope, "role_definition", "operations"),
         description=f"The Slurm scheduler of {place.environment} reads why Azure made no node",
         actions=(READS_OPERATIONS,),
     )

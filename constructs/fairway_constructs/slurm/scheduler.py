@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from fairway_constructs.cloud_init.people import Accounts
     from fairway_constructs.cloud_init.proxy import MachineProxy
     from fairway_constructs.network_access import PlacedSubnet
-    from fairway_constructs.placement import Placement
     from fairway_constructs.slurm.shared_resources import SlurmFoundation
     from fairway_core.environment import Slurm, SlurmNodes
     from fairway_core.slurm.cluster import SlurmCluster
@@ -39,7 +38,7 @@ class SlurmScheduler(Component):
     partition is added: jobs go on, and Slurm continues with its queue. `scale_sets` are the
     resource ids of the partitions' scale sets, by name: as text, since these need its address.
 
-    >>> scheduler = SlurmScheduler(stack, place=place, spec=Slurm(), partitions=partitions,
+    >>> scheduler = SlurmScheduler(stack, spec=Slurm(), partitions=partitions,
     ...                            scale_sets=ids, foundation=slurm, mounts=mounts,
     ...                            subnet=network.subnets["compute"],
     ...                            ssh_keys=["ssh-ed25519 AAAA…"])  # doctest: +SKIP
@@ -51,7 +50,6 @@ class SlurmScheduler(Component):
         scope: Construct,
         id: str = "slurm-scheduler",  # noqa: A002
         *,
-        place: Placement,
         spec: Slurm,
         partitions: Mapping[str, SlurmNodes],
         scale_sets: Mapping[str, str],
@@ -63,12 +61,11 @@ class SlurmScheduler(Component):
         accounts: Accounts | None = None,
     ) -> None:
         super().__init__(scope, id)
+        place = self.place
         host = place.name("computer_name_prefix", _NAME)
         size = vm_size(spec.scheduler_size)
         # It keeps its address: nodes and running jobs know it.
-        interface = private_interface(
-            self, "slurm-nic", place=place, name=_NAME, size=size, subnet_id=subnet.id
-        )
+        interface = private_interface(self, "slurm-nic", name=_NAME, size=size, subnet_id=subnet.id)
         self.address = interface.private_ip_address
         self.cluster = slurm_cluster(
             place.environment,
@@ -81,7 +78,6 @@ class SlurmScheduler(Component):
         self.virtual_machine = server_vm(
             self,
             "slurm-scheduler",
-            place=place,
             name=place.name("linux_virtual_machine", _NAME),
             host_name=host,
             size=size,
@@ -102,11 +98,12 @@ class SlurmScheduler(Component):
             caching="None",
         )
         if accounts is not None:
-            self._make_accounts(accounts, place)
+            self._make_accounts(accounts)
         if monitored:
-            self._monitor(foundation, place)
+            self._monitor(foundation)
 
-    def _make_accounts(self, accounts: Accounts, place: Placement) -> None:
+    def _make_accounts(self, accounts: Accounts) -> None:
+        place = self.place
         from fairway_constructs.cloud_init.people import accounts_on_machine
 
         names = [person.name for person in accounts.people]
@@ -115,7 +112,8 @@ class SlurmScheduler(Component):
             self, "slurm-scheduler", shared, virtual_machine_id=self.id, tags=place.tags
         )
 
-    def _monitor(self, foundation: SlurmFoundation, place: Placement) -> None:
+    def _monitor(self, foundation: SlurmFoundation) -> None:
+        place = self.place
         from fairway_constructs.monitoring_agent import agent_on_machine
 
         agent_on_machine(

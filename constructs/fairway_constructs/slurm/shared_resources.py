@@ -9,12 +9,12 @@ from fairway_constructs.cdk import Component
 from fairway_constructs.identity import Grant, Identity
 from fairway_constructs.key_vault import key_vault
 from fairway_constructs.protection import kept, lock
+from fairway_constructs.scope import place_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from fairway_constructs.cdk import Construct
-    from fairway_constructs.placement import Placement
 
 _KEPT_DAYS = 90
 
@@ -29,7 +29,7 @@ class SlurmFoundation(Component):
 
     Without private endpoints `egress_address` is by which the vault knows nodes and scheduler.
 
-    >>> slurm = SlurmFoundation(stack, place=place, disk_gib=64, grants={})  # doctest: +SKIP
+    >>> slurm = SlurmFoundation(stack, disk_gib=64, grants={})  # doctest: +SKIP
     >>> slurm.nodes.id, slurm.scheduler.client_id  # doctest: +SKIP
     """
 
@@ -38,7 +38,6 @@ class SlurmFoundation(Component):
         scope: Construct,
         id: str = "slurm",  # noqa: A002
         *,
-        place: Placement,
         disk_gib: int,
         grants: Mapping[str, Grant],
         egress_address: str = "",
@@ -49,7 +48,6 @@ class SlurmFoundation(Component):
             self,
             "slurm-vault",
             kind="slurm_key_vault",
-            place=place,
             kept_days=_KEPT_DAYS,
             protect=protect,
             ranges=[f"{egress_address}/32"] if egress_address else [],
@@ -59,7 +57,6 @@ class SlurmFoundation(Component):
         self.scheduler = Identity(
             self,
             "slurm-scheduler",
-            place=place,
             grants={
                 "keep_munge_key": Grant(
                     role="Key Vault Secrets Officer",
@@ -71,7 +68,6 @@ class SlurmFoundation(Component):
         self.nodes = Identity(
             self,
             "slurm-nodes",
-            place=place,
             grants={
                 **grants,
                 "read_munge_key": Grant(
@@ -81,25 +77,24 @@ class SlurmFoundation(Component):
                 ),
             },
         )
-        self.disk = _disk(self, place, disk_gib, protect)
+        self.disk = _disk(self, disk_gib, protect)
         if protect:
-            lock(self, place=place, id="slurm-vault", on=self.vault)
-            lock(self, place=place, id="slurm-disk", on=self.disk)
+            lock(self, id="slurm-vault", on=self.vault)
+            lock(self, id="slurm-disk", on=self.disk)
 
 
-def _disk(scope: Construct, place: Placement, gib: int, protect: bool) -> ManagedDisk:
+def _disk(scope: Construct, gib: int, protect: bool) -> ManagedDisk:
+    place = place_of(scope)
     return ManagedDisk(
         scope,
         "slurm-disk",
         name=place.name("managed_disk", "slurm-scheduler"),
-        resource_group_name=place.resource_group,
-        location=place.location,
+        **place.common,
         zone=None if place.zone is None else str(place.zone),
         storage_account_type="Premium_LRS",
         create_option="Empty",
         disk_size_gb=gib,
         network_access_policy="DenyAll",
         public_network_access_enabled=False,
-        tags=place.tags,
         lifecycle=kept(protect),
     )

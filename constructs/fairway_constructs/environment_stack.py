@@ -1,0 +1,107 @@
+"""The stack that brings what constructs need around them: provider, resource group, names, tags."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from fairway_constructs.azurerm.provider import (
+    AzurermProvider,
+    Features,
+    FeaturesKeyVault,
+    FeaturesNetapp,
+    FeaturesStorage,
+    FeaturesTemplateDeployment,
+    FeaturesVirtualMachineScaleSet,
+)
+from fairway_constructs.cdk import Stack
+from fairway_constructs.scope import place_in_group, place_of, put
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fairway_constructs.cdk import App
+    from fairway_constructs.cloud_init.proxy import MachineProxy
+    from fairway_constructs.placement import Placement
+
+_FEATURES = Features(
+    # Containers are made through the management plane: the account's own is closed to us.
+    storage=FeaturesStorage(data_plane_available=False),
+    # What was deleted can be brought back until its time is over.
+    key_vault=FeaturesKeyVault(purge_soft_delete_on_destroy=False),
+    # Whether a volume may be destroyed is told by `protect`, as for all that holds data.
+    netapp=FeaturesNetapp(prevent_volume_destruction=False),
+    # A change of the model must never restart nodes in the middle of a job.
+    virtual_machine_scale_set=FeaturesVirtualMachineScaleSet(
+        roll_instances_when_required=False, reimage_on_manual_upgrade=False
+    ),
+)
+
+
+class EnvironmentStack(Stack):
+    """A stack whose constructs find provider, resource group, names and tags by themselves.
+
+    All that is made in it goes into one new resource group, `group_name`, or into
+    `resource_group`, the id of one that is there already. Names begin with `environment`, which is
+    the stack's id where it is not given, and the tags say it too. The provider uses no keys of
+    storage accounts, and reaches none over its network.
+
+    With `short_addresses` a resource has its id for an address, `azurerm_virtual_network.vnet`,
+    and two constructs of one class need different names; otherwise an address is made from the
+    path of the resource. Neither ever depends on the order of statements.
+
+    >>> stack = EnvironmentStack(app, "lab", location="westeurope", zone=2)  # doctest: +SKIP
+    >>> Network(stack, address_space="10.40.0.0/16")  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        scope: App,
+        id: str,  # noqa: A002
+        *,
+        location: str,
+        zone: int | None = None,
+        tags: Mapping[str, str] | None = None,
+        environment: str | None = None,
+        role: str = "",
+        group_name: str | None = None,
+        resource_group: str | None = None,
+        proxy: MachineProxy | None = None,
+        deletes_deployed: bool = False,
+        short_addresses: bool = False,
+    ) -> None:
+        super().__init__(scope, id)
+        self.short_addresses = short_addresses
+        environment = environment or id
+        add_provider(self, deletes_deployed=deletes_deployed)
+        place_in_group(
+            self,
+            environment=environment,
+            role=role,
+            location=location,
+            zone=zone,
+            tags={**(tags or {}), "environment": environment, "managed-by": "fairway"},
+            name=group_name,
+            existing=resource_group,
+            proxy=proxy,
+        )
+
+    @property
+    def place(self) -> Placement:
+        """The resource group and region of what is made in it, with names and tags."""
+        return place_of(self)
+
+    @place.setter
+    def place(self, place: Placement) -> None:
+        put(self, place)
+
+
+def add_provider(stack: Stack, *, deletes_deployed: bool = False) -> AzurermProvider:
+    """The provider of a stack: it neither uses keys nor gets rid of what was deleted softly.
+
+    With `deletes_deployed` what a template has deployed goes with its deployment. A key goes with
+    its vault: Azure deletes no key through the management plane.
+    """
+    templates = FeaturesTemplateDeployment(delete_nested_items_during_deletion=deletes_deployed)
+    features = replace(_FEATURES, template_deployment=templates)
+    return AzurermProvider(stack, features=features, storage_use_azuread=True)

@@ -1,0 +1,88 @@
+"""A scope that says where all goes that is made in it: its children find that by themselves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from fairway_constructs.azurerm.resource_group import ResourceGroup
+from fairway_constructs.cdk import surroundings
+from fairway_constructs.existing_group import ExistingGroup
+from fairway_constructs.placement import Placement
+from fairway_core.naming import resource_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from fairway_constructs.cdk import Construct
+    from fairway_constructs.cloud_init.proxy import MachineProxy
+
+T = TypeVar("T")
+
+
+def place_of(scope: Construct) -> Placement:
+    """The placement of the nearest scope around that has one, such as an `EnvironmentStack`.
+
+    Raises UserError where there is none.
+    """
+    return surroundings(scope).placed[1]
+
+
+def put(scope: Construct, place: Placement) -> None:
+    """Gives what is made in `scope` from now on that placement."""
+    vars(scope)["_place"] = place
+
+
+def once(
+    scope: Construct,
+    id: str,  # noqa: A002
+    make: Callable[[Construct, str], T],
+) -> T:
+    """What an environment has once; `make` gets the scope of the environment, and the id.
+
+    >>> once(self, "netapp", lambda scope, id: NetappAccount(scope, id, …))  # doctest: +SKIP
+    """
+    inside = surroundings(scope)
+    owner, place = inside.placed
+    return inside.addresses.shared((id, place.environment), lambda: make(owner, id))
+
+
+def place_in_group(
+    scope: Construct,
+    id: str = "group",  # noqa: A002
+    *,
+    environment: str,
+    role: str = "",
+    location: str,
+    zone: int | None = None,
+    tags: Mapping[str, str] | None = None,
+    name: str | None = None,
+    existing: str | None = None,
+    proxy: MachineProxy | None = None,
+) -> Placement:
+    """Creates a resource group, in which all goes that is made in `scope` from now on.
+
+    Its `name` is made from the environment and the role where it is not given. With `existing`,
+    the id of a group that is there already, none is made. An `EnvironmentStack` calls it for
+    itself; with it a group of constructs may have a resource group of its own.
+
+    >>> place_in_group(Construct(stack, "second"), environment="h200",
+    ...                location="southcentralus")  # doctest: +SKIP
+    """
+    group: ExistingGroup | ResourceGroup
+    if existing:
+        group = ExistingGroup(scope, id, group_id=existing)
+    else:
+        name = name or resource_name("resource_group", environment, role)
+        group = ResourceGroup(scope, id, name=name, location=location, tags=tags)
+    place = Placement(
+        environment=environment,
+        resource_group=group.name,
+        location=location,
+        zone=zone,
+        tags=tags,
+        group_id=group.id,
+        shared=existing is not None,
+        proxy=proxy,
+    )
+    put(scope, place)
+    return place
