@@ -21,7 +21,17 @@ if TYPE_CHECKING:
     from fairway_constructs.batch_pool import BatchPool, Containers
     from fairway_constructs.batch_user_subscription import BatchUserSubscription
     from fairway_constructs.budget import Budget
-    from fairway_constructs.cdk import App, Aspects, Component, Construct, Output, Stack
+    from fairway_constructs.cdk import (
+        App,
+        Aspect,
+        Aspects,
+        Component,
+        Construct,
+        IAspect,
+        Output,
+        Resource,
+        Stack,
+    )
     from fairway_constructs.cloud_init.mounts import Mount
     from fairway_constructs.cloud_init.people import Accounts
     from fairway_constructs.cloud_init.proxy import MachineProxy
@@ -59,6 +69,7 @@ if TYPE_CHECKING:
     from fairway_constructs.slurm.scheduler import SlurmScheduler
     from fairway_constructs.slurm.shared_resources import SlurmFoundation
     from fairway_constructs.storage import Storage
+    from fairway_constructs.tags import Tags
     from fairway_constructs.vault import Vault
     from fairway_constructs.working_hours import WorkingHours
 
@@ -66,6 +77,7 @@ __all__ = [
     "Accounts",
     "Alerts",
     "App",
+    "Aspect",
     "Aspects",
     "AutoStorage",
     "AzureFiles",
@@ -80,6 +92,7 @@ __all__ = [
     "Construct",
     "Containers",
     "CustomerKey",
+    "DataSource",
     "EnvironmentStack",
     "ExistingGroup",
     "ExistingNetwork",
@@ -88,12 +101,14 @@ __all__ = [
     "Gateway",
     "GpuCluster",
     "Grant",
+    "IAspect",
     "Identity",
     "IdleStop",
     "KubernetesCluster",
     "KubernetesConfiguration",
     "KubernetesFoundation",
     "KubernetesNodePool",
+    "Lifecycle",
     "Lustre",
     "MachineProxy",
     "Monitoring",
@@ -109,6 +124,7 @@ __all__ = [
     "Placement",
     "PrivateEndpoints",
     "Registry",
+    "Resource",
     "SingleVm",
     "SlurmFoundation",
     "SlurmLoginNode",
@@ -116,6 +132,7 @@ __all__ = [
     "SlurmScheduler",
     "Stack",
     "Storage",
+    "Tags",
     "Vault",
     "WorkingHours",
     "customer_key",
@@ -131,7 +148,8 @@ _NAMES = {
     "batch_pool": "BatchPool Containers",
     "batch_user_subscription": "BatchUserSubscription",
     "budget": "Budget",
-    "cdk": "App Aspects Component Construct Output Stack",
+    "cdk": "App Aspect Aspects Component Construct DataSource IAspect Lifecycle Output Resource "
+    "Stack",
     "cloud_init.mounts": "Mount",
     "cloud_init.people": "Accounts",
     "cloud_init.proxy": "MachineProxy",
@@ -166,6 +184,7 @@ _NAMES = {
     "slurm.login": "SlurmLoginNode",
     "slurm.scheduler": "SlurmScheduler",
     "storage": "Storage",
+    "tags": "Tags",
     "vault": "Vault",
     "working_hours": "WorkingHours",
 }

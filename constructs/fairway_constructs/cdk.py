@@ -9,6 +9,7 @@ generated, see `fairway_constructs.azurerm`.
 
 from __future__ import annotations
 
+import inspect
 import os
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,11 +21,12 @@ from fairway_constructs.azurerm import PROVIDER_SOURCE, PROVIDER_VERSION
 from fairway_constructs.bindings.blocks import Timeouts, terraform_value
 from fairway_constructs.node import prepare_node
 from fairway_core.findings import UserError
+from fairway_core.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from constructs import IConstruct, Node
+    from constructs import Node
 
     from fairway_constructs.placement import Placement
 
@@ -50,10 +52,11 @@ from cdktf import (  # noqa: E402
 )
 from cdktf import TerraformOutput as Output  # noqa: E402
 from cdktf import TerraformStack as Stack  # noqa: E402
-from constructs import Construct  # noqa: E402
+from constructs import Construct, IConstruct  # noqa: E402
 
 __all__ = [
     "App",
+    "Aspect",
     "Aspects",
     "AzurermBackend",
     "Component",
@@ -61,6 +64,7 @@ __all__ = [
     "DataSource",
     "Fn",
     "IAspect",
+    "IConstruct",
     "IResolvable",
     "ITerraformDependable",
     "Lifecycle",
@@ -207,6 +211,31 @@ def _own_id(scope: Construct, id: str) -> Iterator[None]:  # noqa: A002
     surroundings(scope).ids.add(id)
 
 
+class _Signature:
+    """The arguments of a class, where cdktf's metaclass would show `*args`."""
+
+    def __get__(self, made: object, owner: type) -> inspect.Signature:
+        signature = inspect.signature(owner.__init__)  # type: ignore[misc]  # of this very class
+        _, *arguments = signature.parameters.values()
+        return signature.replace(parameters=arguments, return_annotation=inspect.Signature.empty)
+
+
+@jsii.implements(IAspect)
+class Aspect:
+    """The base of what visits every construct below another, as the stack is written.
+
+    >>> class NoSpot(Aspect):
+    ...     def visit(self, node):
+    ...         if isinstance(node, Resource) and node.given("priority") == "Spot":
+    ...             raise UserError.of("spot", f"{node.terraform_address} is of Spot nodes")
+    >>> Aspects.of(stack).add(NoSpot())  # doctest: +SKIP
+    """
+
+    def visit(self, node: IConstruct) -> None:
+        """Called with each construct, resource and stack."""
+        raise NotImplementedError
+
+
 class Component(Construct):
     """The base of Fairway's constructs: a part of a stack, with its resources below it in the tree.
 
@@ -218,6 +247,8 @@ class Component(Construct):
     ...         self.group = ResourceGroup(self, "group", name=id, location="westeurope")
     >>> Room(stack, "here"), Room(stack, "there")  # doctest: +SKIP
     """
+
+    __signature__ = _Signature()
 
     def __init__(self, scope: Construct, id: str) -> None:  # noqa: A002
         with _own_id(scope, id):
@@ -251,6 +282,7 @@ class _Element(TerraformElement):
     """What resources and data sources have in common; a class of cdktf's own comes after it."""
 
     TYPE: ClassVar[str]
+    __signature__ = _Signature()
 
     def __init__(
         self,
@@ -260,6 +292,7 @@ class _Element(TerraformElement):
         **settings: object,
     ) -> None:
         self._attributes: dict[str, Any] = terraform_value(attributes)
+        self._arguments = frozenset(attributes)
         with _own_id(scope, id):
             super().__init__(scope, id, terraform_resource_type=self.TYPE, **settings)  # type: ignore[call-arg, arg-type]  # of the class that comes after
         self._outside = surroundings(scope)
@@ -271,6 +304,42 @@ class _Element(TerraformElement):
     def node(self) -> Node:
         """Its place in the tree."""
         return super().node
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Sets an argument, as `set_argument` does, or what is no argument of Terraform's."""
+        if name.rstrip("_") in vars(self).get("_arguments", ()):
+            self.set_argument(name, value)
+        else:
+            super().__setattr__(name, value)
+
+    def set_argument(self, name: str, value: object) -> None:
+        """Gives an argument another value; None leaves it out.
+
+        Raises UserError where the resource has no such argument.
+        """
+        name = name.rstrip("_")
+        if name not in self._arguments:
+            raise UserError.of(
+                "no-argument",
+                f"`{name}` of {self.TYPE} is Azure's to say, and no argument",
+                did_you_mean(name, sorted(self._arguments)) or "assign to an argument of its class",
+            )
+        self._attributes.pop(name, None)
+        self._attributes |= terraform_value({name: value})
+
+    def given(self, name: str) -> Any:
+        """The value that an argument has so far; None where it has none."""
+        return self._attributes.get(name)
+
+    @property
+    def takes_tags(self) -> bool:
+        """Whether Azure keeps tags of it."""
+        return "tags" in self._arguments
+
+    @property
+    def tags_input(self) -> dict[str, str]:
+        """The tags that it has so far, to make others of."""
+        return dict(self._attributes.get("tags") or {})
 
 
 class Resource(_Element, TerraformResource):

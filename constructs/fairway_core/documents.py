@@ -23,15 +23,35 @@ from fairway_core.yaml_text import DataPath, YamlText, nearest_mark, parse_yaml
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from pydantic._internal._model_construction import ModelMetaclass as _Metaclass
+else:
+    _Metaclass = type(BaseModel)
+
 BY_HAND = "by_hand"
 """In the context of a validation: what is validated is what a person wrote."""
 _LARGEST_FILE = 2**20  # the parser takes some seconds for that
 
 
-class Model(BaseModel):
+class _MadeInPython(_Metaclass):
+    """Lets what is wrong with the arguments of a model be said as of a document: `UserError`."""
+
+    # Type checkers are to see the arguments of the model.
+    if not TYPE_CHECKING:
+
+        def __call__(cls, *args, **fields):  # noqa: N805  # of a metaclass
+            try:
+                return super().__call__(*args, **fields)
+            except ValidationError as error:
+                from fairway_core.validation import Arguments, findings_of
+
+                raise UserError(findings_of(error, Arguments(fields), cls)) from None
+
+
+class Model(BaseModel, metaclass=_MadeInPython):
     """Base of everything that is read from a document: frozen, and strict about keys.
 
-    FOREIGN are keys that other programs' files have, with what to write in their place.
+    One that is made in Python raises UserError for what a document may not say either. FOREIGN are
+    keys that other programs' files have, with what to write in their place.
     """
 
     FOREIGN: ClassVar[Mapping[str, str]] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from itertools import compress
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -44,11 +45,25 @@ class Source(Protocol):
     def data(self) -> Any:
         """What was validated."""
 
-    def location(self, path: DataPath, *, of_key: bool = False) -> Location:
-        """Where the value (or with `of_key` the key) stands."""
+    def location(self, path: DataPath, *, of_key: bool = False) -> Location | None:
+        """Where the value (or with `of_key` the key) stands; None where that is no file."""
 
     def quoted(self, path: DataPath, value: Any) -> str:
         """What to type in place of a number or a truth value for it to be text."""
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """The arguments of a model that is made in Python."""
+
+    data: Mapping[str, Any]
+
+    def location(self, path: DataPath, *, of_key: bool = False) -> None:
+        """They stand in no file."""
+
+    def quoted(self, path: DataPath, value: Any) -> str:  # noqa: ARG002  # as a document has it
+        """The number or truth value as text."""
+        return repr(str(value))
 
 
 def findings_of(error: ValidationError, document: Source, model: type[BaseModel]) -> list[Finding]:
@@ -137,7 +152,8 @@ def _finding(
     match first["type"]:
         case "missing" | "union_tag_not_found":
             location = document.location(path[:-1])
-            message, hint = f"`{dotted}` is missing", f"add `{path[-1]}:`"
+            sign = ":" if location else "="
+            message, hint = f"`{dotted}` is missing", f"add `{path[-1]}{sign}`"
             return Finding("missing-key", message, hint, dotted, location=location)
         case "extra_forbidden":
             hint = _foreign(path, model)
@@ -172,7 +188,7 @@ def _type_finding(
     path: DataPath,
     errors: list[ErrorDetails],
     document: Source,
-    location: Location,
+    location: Location | None,
     types: list[Any],
 ) -> Finding:
     first = errors[0]

@@ -14,15 +14,15 @@ from dataclasses import is_dataclass
 from ipaddress import IPv4Network
 from typing import TYPE_CHECKING, Any
 
-import jsii
 import pytest
 
 import fairway_constructs
 from fairway_constructs.azurerm.data_subscription import DataSubscription
+from fairway_constructs.azurerm.key_vault import NetworkAcls
 from fairway_constructs.azurerm.resource_group import ResourceGroup
 from fairway_constructs.azurerm.subnet import Subnet
 from fairway_constructs.bindings.validator import validate
-from fairway_constructs.cdk import App, Aspects, Component, Construct, IAspect, Resource, Stack
+from fairway_constructs.cdk import App, Aspect, Aspects, Component, Construct, Resource, Stack
 from fairway_constructs.egress import NatEgress
 from fairway_constructs.environment_stack import EnvironmentStack
 from fairway_constructs.gpu_cluster import GpuCluster
@@ -35,6 +35,8 @@ from fairway_constructs.nodes import NodeSpec
 from fairway_constructs.peering import Peering
 from fairway_constructs.scope import place_in_group
 from fairway_constructs.storage import Storage
+from fairway_constructs.tags import Tags
+from fairway_constructs.vault import Vault
 from fairway_core.catalog import image, vm_size
 from fairway_core.environment import Lustre as LustreSpec
 from fairway_core.environment import NetApp as NetAppSpec
@@ -270,12 +272,11 @@ def test_peerings_of_two_networks_may_have_one_name(by_path: Synthesize) -> None
 def test_an_aspect_sees_constructs_and_their_resources(synthesize: Synthesize) -> None:
     seen = []
 
-    @jsii.implements(IAspect)
-    class CostCentre:
+    class CostCentre(Aspect):
         def visit(self, node: Any) -> None:
             seen.append(node)
             if isinstance(node, Resource) and node.TYPE == "azurerm_virtual_network":
-                node.add_override("tags.cost-centre", "4711")
+                node.tags = {**node.tags_input, "cost-centre": "4711"}
 
     def build(stack: Stack) -> None:
         Network(stack, address_space=ONE)
@@ -285,6 +286,47 @@ def test_an_aspect_sees_constructs_and_their_resources(synthesize: Synthesize) -
     assert found["azurerm_virtual_network"]["vnet"]["tags"]["cost-centre"] == "4711"
     assert found["azurerm_virtual_network"]["vnet"]["tags"]["owner"] == "me"
     assert [type(each) for each in seen if isinstance(each, Component)] == [Network, NatEgress]
+
+
+def test_tags_reach_all_that_can_have_some(synthesize: Synthesize) -> None:
+    def build(stack: Stack) -> None:
+        Tags.of(stack).add("cost-centre", "4711")
+        Network(stack, address_space=ONE)
+
+    found = synthesize(build)["resource"]
+    tagged = {
+        type_: one["tags"].get("cost-centre")
+        for type_, instances in found.items()
+        for one in instances.values()
+        if "tags" in one
+    }
+    assert set(tagged) > {"azurerm_virtual_network", "azurerm_nat_gateway", "azurerm_public_ip"}
+    assert set(tagged.values()) == {"4711"}
+    assert "tags" not in found["azurerm_subnet"]["compute"]
+
+
+def test_what_is_assigned_is_in_terraform_or_refused(synthesize: Synthesize) -> None:
+    def build(stack: Stack) -> None:
+        group = ResourceGroup(stack, "group", name="a", location="westeurope", tags={"a": "b"})
+        group.tags = {"c": "d"}
+        group.name = "other"
+        group.managed_by = None
+        vault = Vault(stack, protect=False).vault
+        vault.network_acls = NetworkAcls(default_action="Allow", bypass="None")
+        with pytest.raises(UserError, match="`id` of azurerm_resource_group is Azure's to say"):
+            group.id = "/subscriptions/…"
+
+    found = synthesize(build)["resource"]
+    group = found["azurerm_resource_group"]["group"]
+    assert (group["tags"], group["name"]) == ({"c": "d"}, "other")
+    assert found["azurerm_key_vault"]["vault"]["network_acls"]["default_action"] == "Allow"
+
+
+def test_a_class_shows_its_arguments() -> None:
+    for each in (Network, Storage, ResourceGroup):
+        shown = inspect.signature(each).parameters
+        assert list(shown) == list(inspect.signature(each.__init__).parameters)[1:]
+        assert "scope" in shown
 
 
 def _storage(stack: Stack) -> Storage:
@@ -333,7 +375,7 @@ def test_a_dependency_on_another_stack_is_refused() -> None:
 def _own_classes() -> Iterator[type]:
     """The classes of our modules, but for the generated ones, that are made in a scope."""
     for found in pkgutil.walk_packages(fairway_constructs.__path__, "fairway_constructs."):
-        if found.name.split(".")[1] in ("azurerm", "bindings", "cdk", "terraform_data"):
+        if found.name.split(".")[1] in ("azurerm", "bindings", "cdk", "tags", "terraform_data"):
             continue
         for value in vars(importlib.import_module(found.name)).values():
             own = inspect.isclass(value) and value.__module__ == found.name

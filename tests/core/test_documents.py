@@ -253,3 +253,21 @@ def test_models_are_made_without_a_look_for_plugins(
     assert Outer.model_validate({"inner": {"value": 1}}).inner.value == 1  # type: ignore[comparison-overlap]
     assert sys.modules.get(_LOADER) is (others if is_loaded else None)
     assert Outer.model_rebuild() is None
+
+
+@pytest.mark.parametrize(
+    ("fields", "message", "hint"),
+    [
+        ({"secton": Section()}, "unknown key `secton`", "did you mean `section`?"),
+        ({"section": {"size": 3}}, "`section.size`: 3 is odd", "add one"),
+        ({"disks": {"a": {"kind": "share"}}}, "`disks.a.path` is missing", "add `path=`"),
+        ({"name": 5}, "`name`: expected text, found the number 5", "put it in quotes: '5'"),
+    ],
+)
+def test_one_made_in_python_is_refused_as_one_in_a_file(
+    fields: dict[str, Any], message: str, hint: str
+) -> None:
+    with pytest.raises(UserError) as caught:
+        Sample(**fields)
+    (finding,) = caught.value.findings
+    assert (finding.message, finding.hint, finding.location) == (message, hint, None)

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, Self, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar, overload
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,7 +18,8 @@ _T = TypeVar("_T")
 
 
 class _Attribute(Generic[_T]):
-    """An attribute that a class declares; read on an instance it is a reference to it.
+    """An attribute that a class declares; read on an instance it is a reference to it, and what
+    is assigned to it is the argument of that name in Terraform.
 
     Its name is that of the class's member. A member that had to be renamed, because
     its name means something else in Python, gives Terraform's name.
@@ -36,6 +37,9 @@ class _Attribute(Generic[_T]):
     def __get__(self, element: _Element, owner: type) -> _T: ...
     def __get__(self, element: _Element | None, owner: type) -> _T | Self:
         return self if element is None else self._read(element)
+
+    def __set__(self, element: _Element, value: Any) -> None:
+        element.set_argument(self._name, value)
 
     def _read(self, element: _Element) -> _T:
         raise NotImplementedError

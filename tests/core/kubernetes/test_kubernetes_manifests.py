@@ -6,13 +6,13 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pydantic import ValidationError
 from ruamel.yaml import YAML
 
 from fairway_agent.kubernetes import quota
 from fairway_agent.kubernetes.api import Refused
 from fairway_agent.kubernetes.manifests import QUEUE, TAINTS
 from fairway_core.environment import Kubernetes
+from fairway_core.findings import UserError
 from fairway_core.kubernetes import documents, flux, head, queues
 from fairway_core.kubernetes.manifests import Content, manifests
 from fairway_core.kubernetes.resources import of_node
@@ -205,9 +205,7 @@ class TestOrder:
         installed = (installed | {flux.NAMESPACE}) - {"training"}
         assert len(installed) == 4
         for name in installed:
-            with pytest.raises(
-                ValidationError, match="is reserved for what Azure or Fairway installs"
-            ):
+            with pytest.raises(UserError, match="is reserved for what Azure or Fairway installs"):
                 Kubernetes(namespace=name)
 
     def test_versions_are_exact(self) -> None:

@@ -92,7 +92,7 @@ def test_it_is_written_and_read_as_it_is() -> None:
     ],
 )
 def test_what_cannot_be_is_refused(access: dict[str, Any], said: str) -> None:
-    with pytest.raises((ValidationError, FieldError), match=said):
+    with pytest.raises((UserError, FieldError, ValidationError), match=said):
         target(**access)
 
 

@@ -1,0 +1,38 @@
+"""Tags for all that is below a construct, whatever it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fairway_constructs.cdk import Aspect, Aspects, Resource
+
+if TYPE_CHECKING:
+    from fairway_constructs.cdk import Construct, IConstruct
+
+
+class Tags:
+    """Adds tags to all resources below a construct or a stack that can have some.
+
+    >>> Tags.of(stack).add("cost-centre", "4711")  # doctest: +SKIP
+    """
+
+    def __init__(self, scope: Construct) -> None:
+        self._scope = scope
+
+    @classmethod
+    def of(cls, scope: Construct) -> Tags:
+        """The tags of what is below `scope`."""
+        return cls(scope)
+
+    def add(self, name: str, value: str) -> None:
+        """Adds one, also to what is made later; it replaces one of that name."""
+        Aspects.of(self._scope).add(_Tag(name, value))
+
+
+class _Tag(Aspect):
+    def __init__(self, name: str, value: str) -> None:
+        self._tag = {name: value}
+
+    def visit(self, node: IConstruct) -> None:
+        if isinstance(node, Resource) and node.takes_tags:
+            node.tags = {**node.tags_input, **self._tag}
