@@ -135,7 +135,7 @@ class BatchPool(Component):
             identity=Identity(type="UserAssigned", identity_ids=[identity_id]),
             container_configuration=_container_configuration(containers, identity_id),
             start_task=_start_task(_boot(name, subnet, image, mounts, place.proxy)),
-            metadata=dict(place.tags or {}) or None,
+            metadata=place.labelled("cluster", name),
             **_scale(shape, autoscale),
             lifecycle=Lifecycle(
                 replace_triggered_by=[marker],

@@ -51,6 +51,7 @@ class Gateway(Component):
             self,
             "gateway",
             name=place.name("linux_virtual_machine", _NAME),
+            role="gateway",
             size=machine,
             interface_id=interface.id,
             ssh_keys=ssh_keys,

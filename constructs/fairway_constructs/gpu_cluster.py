@@ -97,6 +97,7 @@ class GpuCluster(Component):
         self.scale_set = self._scale_set(
             nodes,
             self._custom_data(watched=repair is not None, slurm=slurm),
+            role="slurm-partition" if slurm else "cluster",
             extension=_extensions(
                 spec,
                 watched=repair is not None,
@@ -133,6 +134,7 @@ class GpuCluster(Component):
         nodes: int,
         boot: str,
         *,
+        role: str,
         extension: list[Extension] | None,
         automatic_instance_repair: AutomaticInstanceRepair | None,
         lifecycle: Lifecycle | None,
@@ -142,7 +144,7 @@ class GpuCluster(Component):
             self,
             f"cluster-{name}",
             name=place.name("linux_virtual_machine_scale_set", name),
-            **place.common,
+            **place.common_of(role, name),
             zones=place.zones,
             sku=spec.size.name,
             instances=nodes,

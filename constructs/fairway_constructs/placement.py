@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypedDict
 
-from fairway_core.naming import resource_name
+from fairway_core.naming import NAME_TAG, ROLE_TAG, resource_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,6 +61,19 @@ class Placement:
             "location": self.location,
             "tags": self.tags,
         }
+
+    def labelled(self, role: str, name: str = "") -> dict[str, str]:
+        """The tags, with what a resource is for and what its users call it.
+
+        >>> Placement(environment="h100", resource_group="h100-rg", location="westeurope").labelled(
+        ...     "nfs-server", "data")
+        {'fairway-role': 'nfs-server', 'fairway-name': 'data'}
+        """
+        return {**(self.tags or {}), ROLE_TAG: role, **({NAME_TAG: name} if name else {})}
+
+    def common_of(self, role: str, name: str = "") -> Common:
+        """The arguments that most resources have, with tags that tell what this one is for."""
+        return {**self.common, "tags": self.labelled(role, name)}
 
     @property
     def zones(self) -> list[str] | None:

@@ -60,6 +60,8 @@ def server_vm(
     id: str,  # noqa: A002
     *,
     name: str,
+    role: str,
+    serves: str = "",
     size: VmSize,
     interface_id: str,
     ssh_keys: Sequence[str],
@@ -71,7 +73,8 @@ def server_vm(
 ) -> LinuxVirtualMachine:
     """The VM behind such an interface.
 
-    `name` is the VM's whole name in Azure. With `ultra_disks` those can be attached to it.
+    `name` is the VM's whole name in Azure, `role` tells what it is for, and `serves` what it
+    serves. With `ultra_disks` those can be attached to it.
     """
     place = place_of(scope)
     system = image(SERVER_IMAGE)
@@ -80,7 +83,7 @@ def server_vm(
         id,
         name=name,
         computer_name=host_name,
-        **place.common,
+        **place.common_of(role, serves),
         zone=None if place.zone is None else str(place.zone),
         size=size.name,
         disk_controller_type=size.disk_controller or None,

@@ -99,7 +99,7 @@ class SingleVm(Component):
             f"cluster-{name}",
             name=place.name("linux_virtual_machine", name),
             computer_name=host_name,
-            **place.common,
+            **place.common_of("cluster", name),
             zone=None if place.zone is None else str(place.zone),
             size=spec.size.name,
             network_interface_ids=[interface_id],

@@ -14,6 +14,9 @@ from functools import cache
 from fairway_core.catalog.tables import look_up, table
 from fairway_core.findings import UserError
 
+ROLE_TAG, NAME_TAG = "fairway-role", "fairway-name"
+"""The tags by which rules and pictures know what a resource is for, wherever it stands."""
+
 # Of the hash that makes a name unique: 16^8 values are enough for all that share a name.
 SUFFIX_LENGTH = 8
 

@@ -89,7 +89,7 @@ def test_nodes_have_no_public_address_and_an_identity(
     assert "mount" not in pool
     assert pool["name"] == "lab-spot"
     assert pool["account_name"] == "${azurerm_batch_account.batch.name}"
-    assert pool["metadata"] == place.tags
+    assert pool["metadata"] == place.labelled("cluster", "spot")
 
 
 def test_what_makes_it_work_is_no_argument() -> None:

@@ -138,10 +138,12 @@ def test_everything_that_takes_tags_has_them(demo: dict[str, dict[str, Any]]) ->
     for document in demo.values():
         for address, body in _instances(document).items():
             if "location" in body:
+                roles = {k: v for k, v in body["tags"].items() if k.startswith("fairway-")}
                 assert body["tags"] == {
                     "owner": "you@example.com",
                     "environment": "demo",
                     "managed-by": "fairway",
+                    **roles,
                 }, address
 
 

@@ -16,7 +16,6 @@ from fairway_core.environment.kubernetes import MAX_PODS, OS_SKU, POOL_TAINT, Sp
 if TYPE_CHECKING:
     from fairway_constructs.cdk import Construct
     from fairway_constructs.kubernetes.cluster import KubernetesCluster
-    from fairway_constructs.placement import Placement
     from fairway_core.environment import KubernetesNodes
 
 # AKS puts both on nodes of spare capacity; the provider wants them written out.
@@ -80,7 +79,7 @@ class KubernetesNodePool(Component):
             **fixed,
             **_counts(spec),
             **_priority(spec),
-            tags=_tags(place, spec),
+            tags=_tags(place.labelled("cluster", name), spec),
             timeouts=_LONG,
             lifecycle=Lifecycle(
                 replace_triggered_by=[marker],
@@ -136,8 +135,8 @@ def _taints(name: str, spec: KubernetesNodes) -> list[str]:
     return [f"{POOL_TAINT}={name}:NoSchedule", *spot, *spec.taints]
 
 
-def _tags(place: Placement, spec: KubernetesNodes) -> dict[str, str] | None:
+def _tags(tags: dict[str, str], spec: KubernetesNodes) -> dict[str, str]:
     adapters = vm_size(spec.size).infiniband
     if spec.offers_infiniband and adapters and spec.node_range.min == 0:
-        return {**(place.tags or {}), _TEMPLATE: str(adapters.adapters)}
-    return dict(place.tags or {}) or None
+        return {**tags, _TEMPLATE: str(adapters.adapters)}
+    return tags

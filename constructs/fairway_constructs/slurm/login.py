@@ -61,6 +61,7 @@ class SlurmLoginNode(Component):
             name,
             name=place.name("linux_virtual_machine", name),
             host_name=place.name("computer_name_prefix", name),
+            role="slurm-login",
             size=machine,
             interface_id=interface.id,
             ssh_keys=ssh_keys,

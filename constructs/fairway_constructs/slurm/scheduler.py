@@ -80,6 +80,7 @@ class SlurmScheduler(Component):
             "slurm-scheduler",
             name=place.name("linux_virtual_machine", _NAME),
             host_name=host,
+            role="slurm-scheduler",
             size=size,
             interface_id=interface.id,
             ssh_keys=ssh_keys,

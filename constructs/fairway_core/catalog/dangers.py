@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, fields
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.catalog.tables import table
+from fairway_core.naming import NAME_TAG, ROLE_TAG
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,18 +44,18 @@ class Server:
     gone: str
 
 
-def server_at(address: str) -> Server | None:
-    """The server that Fairway makes at that address, in whatever module.
+def server_of(machine: Mapping[str, Any]) -> Server | None:
+    """The server that a machine with these attributes is, by its tags.
 
-    >>> server_at("module.lab.azurerm_linux_virtual_machine.nfs-home-server[0]").what
+    >>> server_of({"tags": {"fairway-role": "nfs-server", "fairway-name": "home"}}).what
     'the file server `home`'
-    >>> server_at("azurerm_linux_virtual_machine.cluster-box")
+    >>> server_of({"tags": {"fairway-role": "cluster", "fairway-name": "box"}})
     """
+    tags = machine.get("tags") or {}
     for each in _facts()["servers"]:
-        found = re.fullmatch(rf"(?:module\..+\.)?{each['address']}(?:\[.+\])?", address)
-        if found:
-            words = (each[field.name].format(name=found[1]) for field in fields(Server))
-            return Server(*words)
+        if each["role"] == tags.get(ROLE_TAG):
+            name = tags.get(NAME_TAG, "")
+            return Server(*(each[field.name].format(name=name) for field in fields(Server)))
     return None
 
 

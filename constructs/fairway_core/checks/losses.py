@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from fairway_core.catalog.dangers import keeping, server_at
+from fairway_core.catalog.dangers import keeping, server_of
 from fairway_core.catalog.terraform_types import is_lost_with, lost_with
 from fairway_core.checks.blocks import at, blocks, first, number
 from fairway_core.checks.expiry import LIFE_CYCLE, expires_sooner
+from fairway_core.naming import ROLE_TAG
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -20,8 +20,6 @@ _NOT_BACKED_UP = ("BackupsSuspended", "Invalid", "ProtectionStopped")
 _MACHINES = frozenset(
     {"azurerm_linux_virtual_machine", "azurerm_virtual_machine", "azurerm_windows_virtual_machine"}
 )
-# A disk of a file server of Fairway's own.
-_STRIPED = re.compile(r"azurerm_managed_disk\.nfs-.+-disk-[0-9]+")
 
 
 @dataclass(frozen=True)
@@ -41,15 +39,16 @@ class Sides:
         return at(self.before, steps), at(self.after, steps)
 
 
-def by_deletion(
-    address: str, sides: Sides, gone: Collection[str], *, replaced: bool
-) -> Iterator[str]:
+def by_deletion(sides: Sides, gone: Collection[str], *, replaced: bool) -> Iterator[str]:
     """What goes with the resource; `gone` holds the ids of all that the plan deletes."""
-    if _STRIPED.fullmatch(address):
+    before = sides.before
+    if (before.get("tags") or {}).get(ROLE_TAG) == "nfs-disk":
         yield "and with it all files of its file server, which are striped over its disks"
     elif is_lost_with(sides.type) and not _is_terraforms_own(sides):
         yield f"and with it {lost_with(sides.type)}"
-    elif sides.type in _MACHINES and server_at(address) is None and _has_own_disk(sides.before):
+    elif (
+        sides.type in _MACHINES and server_of(sides.before) is None and _has_own_disk(sides.before)
+    ):
         yield "and with it its own disk"
     for of, then in keeping(sides.type).guards:
         guarded = str(sides.before.get(of) or "")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_core.diagram.picture import Kind, Node
 from fairway_core.diagram.terraform import nested, text
+from fairway_core.naming import NAME_TAG, ROLE_TAG
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -86,9 +87,8 @@ def _add_machines(terraform: Terraform, drawn: dict[Resource, Node]) -> None:
         disks = _disks(terraform, machine)
         if disks:
             lines.append(_disk_line(disks))
-        # A scheduler has a disk too: what is mounted serves files.
-        serves = _is_mounted(machine, targets) if targets else bool(disks)
-        kind = Kind.FILES if serves else Kind.MACHINES
+        role = (machine.arguments.get("tags") or {}).get(ROLE_TAG)
+        kind = Kind.FILES if role == "nfs-server" else Kind.MACHINES
         node = Node(machine.id, kind, machine.name, tuple(lines))
         drawn[machine] = node
         for part in (*disks, *terraform.argument(machine, "network_interface_ids")):
@@ -98,17 +98,10 @@ def _add_machines(terraform: Terraform, drawn: dict[Resource, Node]) -> None:
 def target_of(
     machine: Resource, targets: Mapping[str, Mapping[str, Any]]
 ) -> Mapping[str, Any] | None:
-    """The record of the cluster that the machines are: their name is its, or ends in it."""
-    fitting = [name for name in targets if f"-{machine.name}".endswith(f"-{name}")]
-    return targets[max(fitting, key=len)] if fitting else None
-
-
-def _is_mounted(machine: Resource, targets: Mapping[str, Mapping[str, Any]]) -> bool:
-    return any(
-        machine.name.endswith(f"-{mount}")
-        for record in targets.values()
-        for mount in record["mounts"]
-    )
+    """The record of the cluster that the machines are, by their tags."""
+    tags = machine.arguments.get("tags") or machine.arguments.get("metadata") or {}
+    is_cluster = tags.get(ROLE_TAG) in ("cluster", "slurm-partition")
+    return targets.get(tags.get(NAME_TAG, "")) if is_cluster else None
 
 
 def _count(machine: Resource, record: Mapping[str, Any] | None) -> str:

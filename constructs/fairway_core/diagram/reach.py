@@ -62,7 +62,7 @@ def _mounts(terraform: Terraform, drawn: Drawn) -> Iterator[Arrow]:
     volumes = [
         blob.arguments.get("source_content")
         for blob in terraform.of("storage_blob")
-        if blob.address.name == "manifests-volumes"
+        if text(blob.arguments.get("name")).endswith("/volumes.yaml")
     ]
     for machine in terraform.of(*MACHINES):
         record = target_of(machine, targets)

@@ -169,8 +169,10 @@ def test_what_is_mounted_serves_files_and_what_is_not_is_reached() -> None:
             "size": "Standard_D4s_v6",
             "network_interface_ids": [f"${{azurerm_network_interface.{name}.id}}"],
             "custom_data": addresses,
+            "tags": {"fairway-role": roles[name], "fairway-name": name},
         }
 
+    roles = {"data": "nfs-server", "scheduler": "slurm-scheduler", "nd": "slurm-partition"}
     resources = {
         "azurerm_network_interface": {
             name: {"name": f"lab-nic-{name}"} for name in ("data", "scheduler", "nd")

@@ -109,7 +109,7 @@ def data_loss(
         replaced = "create" in actions
         what = "replaced" if replaced else "deleted"
         why = f": {reason}" if reason else ""
-        ends = by_deletion(address, sides, gone, replaced=replaced)
+        ends = by_deletion(sides, gone, replaced=replaced)
         ways = [f"would be {what}, {end}{why}" for end in ends]
     if not ways and "forget" not in actions and actions != ["delete"]:
         ways = list(by_change(sides, created))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, Any
 
-from fairway_core.catalog.dangers import made_with, server_at
+from fairway_core.catalog.dangers import made_with, server_of
 from fairway_core.checks.blocks import first
 from fairway_core.checks.check import Fault, Subject, check
 from fairway_core.checks.plan.resource_changes import (
@@ -17,6 +17,7 @@ from fairway_core.checks.plan.resource_changes import (
     stopped_for,
 )
 from fairway_core.findings import Severity
+from fairway_core.naming import NAME_TAG, ROLE_TAG
 from fairway_core.review.attributes import as_read
 
 if TYPE_CHECKING:
@@ -28,22 +29,12 @@ if TYPE_CHECKING:
 _MACHINES = ("azurerm_linux_virtual_machine", "azurerm_windows_virtual_machine")
 _ACCOUNT = "azurerm_batch_account"
 _SAVE = "apply it when nothing runs on them, and save what is on their own disks first"
-# The role by which the Slurm scheduler makes and deletes the nodes of a scale set.
-_SCALES = "azurerm_role_assignment.slurm-scales-"
 
 
 def _updated_sets(subject: PlanSubject) -> Iterator[Occurrence]:
-    slurm = {
-        each["address"].removeprefix(_SCALES)
-        for each in subject.changes
-        if each["address"].startswith(_SCALES)
-    }
     for path, arguments in changed(*SCALE_SETS, POOL)(subject):
         if arguments["actions"] == ["update"]:
-            name = arguments["address"].rpartition(".cluster-")[2]
-            keys = ("address", "type", "before", "after")
-            mine = {key: arguments[key] for key in keys}
-            yield path, {**mine, "partition": name if name in slurm else ""}
+            yield path, {key: arguments[key] for key in ("address", "type", "before", "after")}
 
 
 @check("mixed-nodes", Severity.WARNING, Subject.PLAN, at=_updated_sets)
@@ -52,7 +43,6 @@ def mixed_nodes(
     type: str,  # noqa: A002
     before: Mapping[str, Any],
     after: Mapping[str, Any],
-    partition: str = "",
 ) -> Iterator[Fault]:
     """A change to what new nodes are made with: running nodes stay as they were until reimaged.
 
@@ -88,7 +78,7 @@ def mixed_nodes(
     if changed == ["extension"]:
         until, hint = "brought up to date", _how_to_update(before)
     else:
-        until, hint = "reimaged", _how_to_reimage(address, type, before, partition)
+        until, hint = "reimaged", _how_to_reimage(type, before)
     yield Fault(
         f"{nodes} of `{address}` would keep the old {what} until each is {until}: old and "
         "new nodes would be mixed",
@@ -96,20 +86,15 @@ def mixed_nodes(
     )
 
 
-def _how_to_reimage(
-    address: str,
-    type: str,  # noqa: A002
-    scale_set: Mapping[str, Any],
-    partition: str,
-) -> str:
+def _how_to_reimage(type: str, scale_set: Mapping[str, Any]) -> str:  # noqa: A002
+    tags = scale_set.get("metadata" if type == POOL else "tags") or {}
+    name = shlex.quote(str(tags.get(NAME_TAG) or "TARGET"))
     if type == POOL:
-        _, cluster, target = address.rpartition(".cluster-")
-        name = shlex.quote(target) if cluster else "TARGET"
         return f"for each node as it becomes idle: fairway nodes reimage {name} NODE"
-    if partition:
+    if tags.get(ROLE_TAG) == "slurm-partition":
         return (
             "on the scheduler, for each node as it becomes idle: "
-            f"sudo scontrol update nodename={shlex.quote(partition)}-N state=power_down_asap"
+            f"sudo scontrol update nodename={name}-N state=power_down_asap"
         )
     which = _all_of(scale_set)
     return f"when nothing runs on them: az vmss update-instances {which} && az vmss reimage {which}"
@@ -168,7 +153,7 @@ def lost_nodes(
             type: azurerm_linux_virtual_machine_scale_set
             change: {actions: [update], before: {instances: 2}, after: {instances: 4}}
     """
-    if server_at(address) is not None:
+    if server_of(before) is not None:
         return
     count = 1 if type in _MACHINES else _nodes(type, before)
     if actions == ["update"]:

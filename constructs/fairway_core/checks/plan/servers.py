@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fairway_core.catalog.dangers import server_at
+from fairway_core.catalog.dangers import server_of
 from fairway_core.checks.check import Fault, Subject, check
 from fairway_core.checks.plan.resource_changes import changed, deleted, stopped_for
 from fairway_core.findings import Severity
@@ -23,7 +23,7 @@ def _changed_servers(subject: PlanSubject) -> Iterator[Occurrence]:
     everything = (*subject.changes, *subject.others)
     gone = frozenset(str(each.get("id")) for each in deleted(everything))
     for path, arguments in changed(_MACHINE)(subject):
-        if server_at(arguments["address"]) is None:
+        if server_of(arguments["before"]) is None:
             continue
         machine = arguments["before"]
         interfaces = machine.get("network_interface_ids")
@@ -47,7 +47,7 @@ def _disks(subject: PlanSubject, machine: object) -> Iterator[str]:
 
 @check("replaced-server", Severity.WARNING, Subject.PLAN, at=_changed_servers)
 def replaced_server(
-    address: str,
+    address: str,  # noqa: ARG001  # the rule gets it
     type: str,  # noqa: A002
     actions: Sequence[str],
     before: Mapping[str, Any],
@@ -64,17 +64,20 @@ def replaced_server(
             type: azurerm_linux_virtual_machine
             change:
               actions: [delete, create]
-              before: {size: Standard_D8s_v6}
-              after: {size: Standard_D8s_v6}
+              before: {tags: {fairway-role: nfs-server, fairway-name: data}}
+              after: {tags: {fairway-role: nfs-server, fairway-name: data}}
               replace_paths: [[custom_data]]
 
     Right:
         resource_changes:
           - address: azurerm_linux_virtual_machine.nfs-data-server
             type: azurerm_linux_virtual_machine
-            change: {actions: [update], before: {tags: {}}, after: {tags: {a: b}}}
+            change:
+              actions: [update]
+              before: {tags: {fairway-role: nfs-server, fairway-name: data}}
+              after: {tags: {fairway-role: nfs-server, fairway-name: data, a: b}}
     """
-    server = server_at(address)
+    server = server_of(before)
     if server is None or type != _MACHINE:
         return
     if actions == ["delete"]:
