@@ -11,7 +11,7 @@ from anyio.lowlevel import RunVar
 
 from fairway_core.findings import UserError
 from fairway_runner.runs.records import removed
-from fairway_web.roles import visit
+from fairway_web.roles import request_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,7 +60,7 @@ def file_error(error: OSError) -> UserError:
 
 async def _called(kind: str, most: int, function: Callable[..., T], *arguments: object) -> T:
     """In a thread; each of several people has half of these at most, and then waits alone."""
-    person = visit().person
+    person = request_context().person
     own = _limiter(f"{kind} {person.id}", most // 2 if person.is_named else most)
     try:
         async with own:

@@ -13,8 +13,7 @@ from starlette.staticfiles import StaticFiles
 
 from fairway_core.findings import UserError
 from fairway_web.acting import file_error, reading
-from fairway_web.alone import ByToken
-from fairway_web.audit import audited
+from fairway_web.auth import ByToken
 from fairway_web.costs import Costs
 from fairway_web.environments import Environments
 from fairway_web.guard import Guard, too_large
@@ -22,7 +21,7 @@ from fairway_web.openapi import openapi
 from fairway_web.pages import Pages, problem_page
 from fairway_web.project import Refresher, Runs
 from fairway_web.rest import Rest, metrics, problem
-from fairway_web.roles import ROUTES, may, refused
+from fairway_web.roles import ROUTES, audited, may, refused
 from fairway_web.sent import Sent
 from fairway_web.styles import report_style
 from fairway_web.submit_page import SubmitPage
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from fairway_runner.runs.store import RunStore
-    from fairway_web.door import Door
+    from fairway_web.auth import SignIn
     from fairway_web.following import Follower
 
 
@@ -56,27 +55,27 @@ def application(
     what starts Fairway's commands. What the `follower` finds is shown.
     """
     codes = {code}
-    door = ByToken(token, hosts, cookie)
+    sign_in = ByToken(token, hosts, cookie)
 
     async def login(request: Request) -> Response:
         query = request.query_params
         if query.get("code", "") in codes:
             codes.clear()
-        elif not door.is_token(query.get("token", "")):
+        elif not sign_in.is_token(query.get("token", "")):
             text = "this is not the token of this start: open the address that was printed\n"
             return PlainTextResponse(text, 401)
         answer = RedirectResponse("/", 303)
         answer.set_cookie(cookie, token, httponly=True, samesite="strict")
         return answer
 
-    return Guard(_pages(store, program, [Route("/login", login)], follower), door)
+    return Guard(_pages(store, program, [Route("/login", login)], follower), sign_in)
 
 
 def shared_application(
-    store: RunStore, door: Door, program: Sequence[str], follower: Follower | None = None
+    store: RunStore, sign_in: SignIn, program: Sequence[str], follower: Follower | None = None
 ) -> Guard:
-    """The same for those who have signed in at the proxy in front of the door."""
-    return Guard(_pages(store, program, [], follower), door)
+    """The server for those who sign in at a proxy in front of it."""
+    return Guard(_pages(store, program, [], follower), sign_in)
 
 
 def _pages(

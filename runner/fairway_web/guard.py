@@ -10,13 +10,13 @@ import anyio
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-from fairway_web.door import OPEN_PATHS, SAFE, Refused, refused_site
-from fairway_web.roles import ALONE, Visit, visited
+from fairway_web.auth import OPEN_PATHS, SAFE, Refused
+from fairway_web.roles import ALONE, RequestContext, in_context
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from fairway_web.door import Door
+    from fairway_web.auth import SignIn
 
 LARGEST_BODY = 1 << 20  # bytes of a request
 _PATIENCE = 60.0  # seconds for all of them
@@ -39,9 +39,9 @@ _HEADERS = {
 class Guard:
     """Lets through to `app` what may be answered, and puts the headers on all answers."""
 
-    def __init__(self, app: ASGIApp, door: Door) -> None:
+    def __init__(self, app: ASGIApp, sign_in: SignIn) -> None:
         self._app = app
-        self._door = door
+        self._sign_in = sign_in
         self._open: Counter[str] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -53,39 +53,39 @@ class Guard:
             return  # there are no websockets here: the server closes them
         receive, send = _bounded(receive), _with_headers(send)
         try:
-            visit = await self._visit(scope)
+            context = await self._context(scope)
         except Refused as refused:
             answer = _refuse(scope, refused.status, refused.code, refused.message)
             await answer(scope, receive, send)
             return
-        self._open[visit.person.id] += 1
+        self._open[context.person.id] += 1
         try:
-            with visited(visit):
-                await _until(visit.person.ends, self._app, scope, receive, send)
+            with in_context(context):
+                await _until(context.person.ends, self._app, scope, receive, send)
         finally:
-            self._open[visit.person.id] -= 1
+            self._open[context.person.id] -= 1
 
-    async def _visit(self, scope: Scope) -> Visit:
+    async def _context(self, scope: Scope) -> RequestContext:
         """Who asks; Refused where nothing is told them."""
-        headers, path, door = Headers(scope=scope), scope["path"], self._door
-        if not door.is_here(headers.get("host", ""), path):
+        headers, path, sign_in = Headers(scope=scope), scope["path"], self._sign_in
+        if not sign_in.is_here(headers.get("host", ""), path):
             raise Refused(421, "wrong-host", "this server has another name")
-        if not door.is_wanted(scope, headers):
-            raise refused_site()
-        if scope["method"] not in SAFE and not door.is_ours(headers):
+        if not sign_in.is_wanted(scope, headers):
+            raise Refused(403, "foreign-page", "a page of another site asked for this")
+        if scope["method"] not in SAFE and not sign_in.is_ours(headers):
             raise Refused(403, "foreign-page", "a page of another site sent this")
         length = headers.get("content-length", "0")
         if not length.isdecimal() or int(length) > LARGEST_BODY:
             raise Refused(413, "too-large", _TOO_LARGE)
         if path in OPEN_PATHS:
-            return Visit(ALONE)
-        person = await door.person(headers, path)
+            return RequestContext(ALONE)
+        person = await sign_in.person(headers, path)
         if person.is_named and self._open[person.id] >= _MOST_REQUESTS:
             message = (
                 f"{_MOST_REQUESTS} of your requests are answered at once: wait for one of them"
             )
             raise Refused(429, "too-many-requests", message)
-        return Visit(person, door.audit)
+        return RequestContext(person, sign_in.audit)
 
 
 _TOO_LARGE = f"more than {LARGEST_BODY:,} bytes, or sent for longer than {_PATIENCE:g} s"

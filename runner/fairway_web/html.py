@@ -9,7 +9,7 @@ from starlette.responses import HTMLResponse
 
 from fairway_core.findings import excerpt
 from fairway_runner.runs.html import html_templates
-from fairway_web.roles import may, visit
+from fairway_web.roles import may, request_context
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -36,4 +36,4 @@ def fragment(name: str, /, **facts: Any) -> HTMLResponse:
 
 def _asks() -> dict[str, Any]:
     """Who looks at the page: what they may not do has no button."""
-    return {"person": visit().person, "may": may}
+    return {"person": request_context().person, "may": may}

@@ -19,9 +19,9 @@ from fairway_runner.runs.report.page import sections
 from fairway_runner.runs.steps import has_steps
 from fairway_web import files, logs
 from fairway_web.acting import acting, reading
-from fairway_web.audit import may_steer
 from fairway_web.html import fragment, page
 from fairway_web.listing import STATES, compared, listed
+from fairway_web.roles import may_steer
 from fairway_web.scripts import script
 from fairway_web.steering import cancel_run, retry_run
 

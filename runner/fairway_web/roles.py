@@ -1,7 +1,11 @@
-"""Who asks, and what the roles may do: the one table that routes, pages and docs go by."""
+"""Who asks, what the roles may do, and the record of who did what.
+
+Routes, pages and docs go by the one table of roles here.
+"""
 
 from __future__ import annotations
 
+import time
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -9,10 +13,13 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from fairway_core.findings import UserError
+from fairway_runner.runs import actions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
+
+    from fairway_runner.runs.store import Run
 
 
 class Role(IntEnum):
@@ -48,7 +55,7 @@ ACTIONS = {
 """Each thing that can be done: the least role for it, and what it is in words."""
 
 OPEN = "open"
-"""What anybody may do, without a sign-in."""
+"""For anybody, without a sign-in."""
 
 ROUTES = {
     "GET /healthz": OPEN,
@@ -95,7 +102,7 @@ ROUTES = {
     "GET /api/v1/environments/{name}/cost": "look",
     "GET /api/v1/environments/{name}/diagram": "look",
 }
-"""What one must be allowed to do for each route; one that is not here cannot be served."""
+"""The action that each route is; one that is not here cannot be served."""
 
 
 @dataclass(frozen=True)
@@ -110,11 +117,11 @@ class Person:
 
     @property
     def is_named(self) -> bool:
-        """Whether it is known who it is."""
+        """True where it is known who it is."""
         return bool(self.id)
 
     def may(self, action: str) -> bool:
-        """Whether the role is enough."""
+        """True where the role is enough."""
         return action == OPEN or self.role >= ACTIONS[action][0]
 
 
@@ -123,34 +130,37 @@ ALONE = Person("", "", Role.OPERATOR)
 
 
 @dataclass(frozen=True)
-class Visit:
+class RequestContext:
     """The person behind a request, and the file in which it is recorded what they do."""
 
     person: Person = ALONE
     audit: Path | None = None
 
 
-_visit: ContextVar[Visit] = ContextVar("visit", default=Visit())  # noqa: B039 - it is frozen
+_context: ContextVar[RequestContext] = ContextVar(
+    "context",
+    default=RequestContext(),  # noqa: B039 - it is frozen
+)
 
 
-def visit() -> Visit:
-    """That of the request that is answered; also in threads that work for it."""
-    return _visit.get()
+def request_context() -> RequestContext:
+    """The context of the request that is answered; also in threads that work for it."""
+    return _context.get()
 
 
 @contextmanager
-def visited(by: Visit) -> Iterator[None]:
+def in_context(context: RequestContext) -> Iterator[None]:
     """Sets it for what is done inside."""
-    before = _visit.set(by)
+    before = _context.set(context)
     try:
         yield
     finally:
-        _visit.reset(before)
+        _context.reset(before)
 
 
 def may(action: str) -> bool:
-    """Whether the person who asks may do it."""
-    return visit().person.may(action)
+    """True where the person who asks may do it."""
+    return request_context().person.may(action)
 
 
 def require(action: str) -> None:
@@ -160,9 +170,9 @@ def require(action: str) -> None:
 
 
 def refused(action: str) -> UserError:
-    """What is said to a person whose role is not enough."""
+    """The error for a person whose role is not enough."""
     needed, says = ACTIONS[action]
-    own = visit().person.role.word
+    own = request_context().person.role.word
     message = f"the role {own} does not let you {says}"
     hint = f"ask for the role {needed.word} in Entra ID, and sign in again"
     return UserError.of("missing-role", message, hint)
@@ -175,3 +185,56 @@ def role_table() -> list[str]:
         f"| {says} | " + " | ".join(mark[role >= least] for role in Role) + " |"
         for least, says in ACTIONS.values()
     ]
+
+
+def by() -> dict[str, str] | None:
+    """Who asks, for a record; None for the one user of this machine."""
+    person = request_context().person
+    return {"name": person.name, "id": person.id} if person.is_named else None
+
+
+@contextmanager
+def audited(action: str, about: Mapping[str, str]) -> Iterator[None]:
+    """Writes a line when what is done inside has ended, with how it did: what it is about, and
+    nothing of what was sent."""
+    outcome = "failed"
+    try:
+        yield
+        outcome = "done"
+    except UserError as error:
+        outcome = error.findings[0].id
+        raise
+    finally:
+        _write(action, outcome, about)
+
+
+@contextmanager
+def noted(action: str, run: Run) -> Iterator[None]:
+    """`audited` for a run, which keeps who did it."""
+    with audited(action, {"run": run.id}):
+        yield
+        if (who := by()) is not None:
+            actions.note(run.folder, action, who)
+
+
+def require_steering(run: Run) -> None:
+    """UserError where the person who asks may not cancel or retry this run."""
+    if not may_steer(run):
+        raise refused("steer-all")
+
+
+def may_steer(run: Run) -> bool:
+    """True where it is theirs, or their role is enough for all."""
+    if may("steer-all"):
+        return True
+    who = actions.submitter(run.folder)
+    return may("steer") and who is not None and who["id"] == request_context().person.id
+
+
+def _write(action: str, outcome: str, about: Mapping[str, str]) -> None:
+    file, person = request_context().audit, request_context().person
+    if file is None:
+        return
+    facts = {"at": time.time(), "by": person.name, "id": person.id, "role": person.role.word}
+    file.parent.mkdir(parents=True, exist_ok=True)
+    actions.append(file, {**facts, "action": action, **about, "outcome": outcome})

@@ -22,7 +22,7 @@ from fairway_runner.jobs.confined import NEVER
 from fairway_runner.jobs.sent import Origin
 from fairway_runner.submit.parcel import PIECE, digest_of
 from fairway_runner.submit.snapshot import MOST_BYTES, MOST_FILES
-from fairway_web.roles import visit
+from fairway_web.roles import request_context
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -60,7 +60,7 @@ class Sent:
 
     @property
     def _folder(self) -> Path:
-        own = hashlib.sha256(visit().person.id.encode()).hexdigest()[:16]
+        own = hashlib.sha256(request_context().person.id.encode()).hexdigest()[:16]
         return self.runs.base / "sent" / own
 
     def wanted(self, body: bytes) -> dict[str, Any]:

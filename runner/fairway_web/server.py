@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from fairway_runner.runs.store import RunStore
-    from fairway_web.door import Door
+    from fairway_web.auth import SignIn
 
 LOOPBACK = "127.0.0.1"
 _GRACE = 2  # seconds that open streams have at the end
@@ -144,13 +144,13 @@ def serve(
 def serve_shared(
     store: RunStore,
     listener: socket.socket,
-    door: Door,
+    sign_in: SignIn,
     program: Sequence[str],
     ready: Callable[[], None],
 ) -> None:
-    """The same for those who come in by the door; no token is kept for them."""
+    """Answers those who sign in so, until SIGINT or SIGTERM; no token is kept for them."""
     follower = Follower(store)
-    app = shared_application(store, door, program, follower)
+    app = shared_application(store, sign_in, program, follower)
     _answer(app, listener, ready, _made(store), follower)
 
 

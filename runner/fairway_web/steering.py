@@ -8,8 +8,7 @@ from fairway_core.findings import UserError
 from fairway_runner.submit.retry import retry, targets_of
 from fairway_runner.targets.lookup import server_settings
 from fairway_runner.targets.this_machine import uses_this_machine
-from fairway_web.audit import noted, require_steering
-from fairway_web.roles import may
+from fairway_web.roles import may, noted, require_steering
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

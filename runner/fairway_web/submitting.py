@@ -27,9 +27,8 @@ from fairway_runner.submit.rerun import Submitted, ready_again, submitted
 from fairway_runner.submit.steps import PreparedSteps
 from fairway_runner.targets.lookup import find_target
 from fairway_runner.worker import lift, look_at_job
-from fairway_web.audit import audited, by
 from fairway_web.project import Runs
-from fairway_web.roles import may, visit, visited
+from fairway_web.roles import audited, by, in_context, may, request_context
 from fairway_web.sent import Sent
 from fairway_web.standing import told
 from fairway_web.steering import require_targets
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
 
     from fairway_core.target import Target
     from fairway_runner.runs.store import Run
-    from fairway_web.roles import Visit
+    from fairway_web.roles import RequestContext
     from fairway_web.sent import Laid
 
 UNNAMED = "job.yaml"
@@ -103,11 +102,11 @@ class Submitting:
     def check(self, asked: Asked) -> dict[str, Any]:
         """What it would start, the scripts of it, and what a person should hear of; UserError
         with what is wrong with it."""
-        return look_at_job(_check, self.runs.base, visit(), asked)
+        return look_at_job(_check, self.runs.base, request_context(), asked)
 
     def render(self, asked: Asked) -> dict[str, Any]:
         """The script of a job, as `fairway render --json` prints it."""
-        return look_at_job(_render, self.runs.base, visit(), asked)
+        return look_at_job(_render, self.runs.base, request_context(), asked)
 
     def name(self, asked: Asked) -> str:
         """The name of the job, or one in its place: what is wrong with it is said elsewhere."""
@@ -117,7 +116,7 @@ class Submitting:
         """Starts it; also what a person should hear of. UserError where it cannot be."""
         about = {"run": asked.run_id or ""}
         with audited("submit", about), self._turn_of(asked.run_id):
-            run, target, warnings = look_at_job(_submit, self.runs.base, visit(), asked)
+            run, target, warnings = look_at_job(_submit, self.runs.base, request_context(), asked)
             about |= {"run": run, "target": target}
             return self.runs.find(run), warnings
 
@@ -138,8 +137,8 @@ class Submitting:
             yield
 
 
-def _check(base: Path, by: Visit, asked: Asked) -> dict[str, Any]:
-    with visited(by), _ready(base, asked) as ready:
+def _check(base: Path, by: RequestContext, asked: Asked) -> dict[str, Any]:
+    with in_context(by), _ready(base, asked) as ready:
         record = ready.record
         ready.require_free(RunStore(base))
         return {
@@ -152,8 +151,8 @@ def _check(base: Path, by: Visit, asked: Asked) -> dict[str, Any]:
         }
 
 
-def _render(base: Path, by: Visit, asked: Asked) -> dict[str, Any]:
-    with visited(by), _ready(base, asked) as ready:
+def _render(base: Path, by: RequestContext, asked: Asked) -> dict[str, Any]:
+    with in_context(by), _ready(base, asked) as ready:
         made = ready.prepared
         if isinstance(made, PreparedSteps):
             hint = "`check` answers with the script of each step"
@@ -171,8 +170,8 @@ def _name(asked: Asked) -> str:
     return name if isinstance(name, str) else "job"
 
 
-def _submit(base: Path, who: Visit, asked: Asked) -> tuple[str, str, Sequence[Finding]]:
-    with visited(who), _ready(base, asked, copies=True) as ready:
+def _submit(base: Path, who: RequestContext, asked: Asked) -> tuple[str, str, Sequence[Finding]]:
+    with in_context(who), _ready(base, asked, copies=True) as ready:
         if ready.tasks > MANY and not asked.yes:
             raise many(ready.tasks, "send `yes: true` to start them")
         if (person := by()) is not None:

@@ -14,9 +14,8 @@ from fairway_runner.targets.facts import target_facts
 from fairway_runner.targets.lookup import all_targets, find_target
 from fairway_runner.targets.nodes import act_on_node, node_actions, nodes_of
 from fairway_web.acting import acting, reading
-from fairway_web.audit import audited
 from fairway_web.html import fragment, page
-from fairway_web.roles import may
+from fairway_web.roles import audited, may
 from fairway_web.steering import usable
 
 if TYPE_CHECKING:

@@ -81,7 +81,7 @@ _PROGRAM = [sys.executable, "-P", "-m", "fairway_cli.entry"]
 _PACKAGES = {
     "starlette": "starlette>=1,<2",
     "uvicorn": "uvicorn>=0.40,<1",
-    "jwt": "pyjwt>=2.10,<3",
+    "jwt": "pyjwt>=2.14,<3",
 }
 
 
@@ -141,11 +141,11 @@ def _serve_shared(
     settings: dict[str, str | None], socket: Path | None, address: str | None, port: int
 ) -> None:
     from fairway_runner.runs.store import RunStore
+    from fairway_web.auth import behind_proxy
     from fairway_web.server import LOOPBACK, listening, serve_shared, socket_file
-    from fairway_web.shared import door_of
 
     store = RunStore.here()
-    door = door_of(store, settings)
+    sign_in = behind_proxy(store, settings)
     if socket is not None:
         listener, listens_on = socket_file(socket, for_group=True), str(socket)
     else:
@@ -154,9 +154,9 @@ def _serve_shared(
         listens_on = f"http://{host}:{listener.getsockname()[1]}"
 
     def ready() -> None:
-        print(f"ready: listening on {listens_on} for the proxy of {door.url}", flush=True)
+        print(f"ready: listening on {listens_on} for the proxy of {sign_in.url}", flush=True)
 
-    serve_shared(store, listener, door, _PROGRAM, ready)
+    serve_shared(store, listener, sign_in, _PROGRAM, ready)
 
 
 def _require_extra(*modules: str) -> None:

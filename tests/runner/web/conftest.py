@@ -20,11 +20,9 @@ with warnings.catch_warnings():
     from starlette.testclient import TestClient
 
 from fairway_web.app import application, shared_application
-from fairway_web.behind_proxy import BehindProxy
+from fairway_web.auth import BehindProxy, SigningKeys, Verifier
 from fairway_web.following import Follower
-from fairway_web.identity import Verifier
 from fairway_web.server import config_of, on_loopback
-from fairway_web.signing_keys import Published, SigningKeys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -126,11 +124,14 @@ class Entra:
     is_away: bool = False
     fetches: int = 0
 
-    def fetch(self) -> Published:
+    def document(self, url: str) -> dict[str, Any]:
+        """What it publishes at an address."""
+        if url.endswith("/keys"):
+            return {"keys": self.jwks()}
         self.fetches += 1
         if self.is_away:
             raise OSError("login.example: it is away")
-        return Published(self.issuer, {n: self.keys[n].public_key() for n in self.published})
+        return {"issuer": self.issuer, "jwks_uri": "https://keys.example/keys"}
 
     def jwks(self, **facts: Any) -> list[dict[str, Any]]:
         made = jwt.algorithms.RSAAlgorithm.to_jwk
@@ -166,6 +167,17 @@ class Entra:
             return jwt.encode(claims, secret, algorithm=alg, headers=headers)
 
 
+class EntraKeys(SigningKeys):
+    """The keys of a tenant that is here."""
+
+    def __init__(self, entra: Entra) -> None:
+        super().__init__("https://login.microsoftonline.com", TENANT)
+        self.entra = entra
+
+    def document(self, url: str) -> dict[str, Any]:
+        return self.entra.document(url)
+
+
 @pytest.fixture(scope="session")
 def real_keys() -> dict[str, rsa.RSAPrivateKey]:
     return {"one": _key(), "two": _key()}
@@ -185,9 +197,9 @@ def audit(store: RunStore) -> Path:
 def shared(store: RunStore, entra: Entra, audit: Path) -> Iterator[TestClient]:
     """A client of the server behind a proxy, which has not signed in."""
     (store.base / "runs").mkdir(parents=True, exist_ok=True)
-    door = BehindProxy(SHARED, Verifier(SigningKeys(entra.fetch), AUDIENCE), audit)
+    sign_in = BehindProxy(SHARED, Verifier(EntraKeys(entra), AUDIENCE), audit)
     program = [sys.executable, "-P", "-m", "fairway_cli.entry"]
-    app = shared_application(store, door, program)
+    app = shared_application(store, sign_in, program)
     with TestClient(app, SHARED, follow_redirects=False) as client:
         yield client
 

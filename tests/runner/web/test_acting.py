@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from fairway_web import acting
-from fairway_web.roles import ALONE, Person, Role, Visit, visited
+from fairway_web.roles import ALONE, Person, RequestContext, Role, in_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,7 +48,7 @@ def test_one_of_several_people_leaves_half_of_the_room(
         counted[0] -= 1
 
     async def ask(who: Person, do: Callable[[], object]) -> None:
-        with visited(Visit(who)):
+        with in_context(RequestContext(who)):
             await call(do)
 
     async def all_() -> None:

@@ -177,7 +177,7 @@ def test_a_stream_ends_with_its_token(
     make_run("job-a", [{"log": "one\n", "state": "running"}], "running", engine="none-such")
     client = sign_in("Reader")
     who = lambda *_: Person("id-ann", "ann", Role.READER, time.time() + left)  # noqa: E731
-    monkeypatch.setattr("fairway_web.identity.Verifier.person", who)
+    monkeypatch.setattr("fairway_web.auth.Verifier.person", who)
     answer = client.get("/api/v1/runs/job-a/log", headers={"Accept": "text/event-stream"})
     if left > 0:
         assert answer.status_code == 200

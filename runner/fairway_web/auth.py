@@ -1,0 +1,373 @@
+"""Sign-in: who may reach the server, by the token of one start or by a token of Entra ID.
+
+A server on loopback can be reached by every page that its user opens, and by every user of the
+machine. So each request names the host that we are (against DNS rebinding), comes from no page
+of somebody else's, and has the token. For several people a proxy signs them in and passes on their
+token of Entra ID, which is verified here; nothing else that the proxy says of a person is read.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ssl
+import threading
+import time
+from dataclasses import dataclass, field
+from http.cookies import CookieError, SimpleCookie
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import urlsplit
+
+import jwt
+from anyio import CapacityLimiter, to_thread
+from anyio.lowlevel import RunVar
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+
+from fairway_core.documents import Document
+from fairway_core.findings import UserError
+from fairway_core.project import Serve
+from fairway_core.yaml_text import parse_yaml
+from fairway_runner.live.cloud import chosen_cloud
+from fairway_runner.targets.lookup import find_target, server_settings
+from fairway_web.roles import ALONE, Person, Role
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+    from pathlib import Path
+
+    from starlette.datastructures import Headers
+    from starlette.types import Scope
+
+    from fairway_runner.runs.store import RunStore
+
+SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+OPEN_PATHS = frozenset({"/healthz"})
+
+
+class Refused(Exception):
+    """A request that is not answered: a status, an id for programs, and a message."""
+
+    def __init__(self, status: int, code: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.message = message
+
+
+class SignIn(Protocol):
+    """One way to sign in."""
+
+    @property
+    def audit(self) -> Path | None:
+        """The file in which it is recorded who does what, where people have names."""
+
+    def is_here(self, host: str, path: str) -> bool:
+        """True for a name of this server."""
+
+    def is_wanted(self, scope: Scope, headers: Headers) -> bool:
+        """True where a page that asks, if one does, may have the answer."""
+
+    def is_ours(self, headers: Headers) -> bool:
+        """True where a page of ours sent it, or a program that is no browser."""
+
+    async def person(self, headers: Headers, path: str) -> Person:
+        """Who asks; Refused where that is not known."""
+
+
+class ByToken:
+    """Sign-in of one person on this machine, with the token of this start.
+
+    `hosts` are the names, with their port or `*` for any, under which this server is reached;
+    `cookie` is the name of the cookie that holds the token.
+    """
+
+    audit = None
+
+    def __init__(self, token: str, hosts: Collection[str], cookie: str) -> None:
+        self._token = token.encode()
+        self._hosts = frozenset(hosts)
+        self._cookie = cookie
+
+    def is_here(self, host: str, path: str) -> bool:
+        """Against DNS rebinding."""
+        name, _, port = host.partition(":")
+        return host in self._hosts or (port.isdecimal() and f"{name}:*" in self._hosts)
+
+    def is_wanted(self, scope: Scope, headers: Headers) -> bool:
+        """Of a browser, only from an address that was typed, and from our own pages."""
+        return headers.get("sec-fetch-site", "none") in ("none", "same-origin")
+
+    def is_ours(self, headers: Headers) -> bool:
+        """A program sends the token itself."""
+        origin = headers.get("origin")
+        if origin is None:
+            return "authorization" in headers
+        return origin == f"http://{headers['host']}"
+
+    async def person(self, headers: Headers, path: str) -> Person:
+        """The user of this machine, with the token."""
+        kind, _, given = headers.get("authorization", "").partition(" ")
+        if path == "/login" or (kind.lower() == "bearer" and self.is_token(given.strip())):
+            return ALONE
+        try:
+            found = SimpleCookie(headers.get("cookie", "")).get(self._cookie)
+        except CookieError:
+            found = None
+        if found is not None and self.is_token(found.value):
+            return ALONE
+        hint = "open the address that `fairway serve` printed"
+        raise Refused(401, "no-token", f"the token of this server is missing: {hint}")
+
+    def is_token(self, given: str) -> bool:
+        """True for the token of this start."""
+        return hmac.compare_digest(given.encode("utf-8", "replace"), self._token)
+
+
+# That of oauth2-proxy's --pass-authorization-header and of programs, that of Container Apps and App
+# Service, and that of oauth2-proxy's --pass-access-token. The first that is there is taken.
+TOKEN_HEADERS = ("authorization", "x-ms-token-aad-id-token", "x-forwarded-access-token")
+_NEAR = frozenset({"127.0.0.1", "localhost", "[::1]"})
+_MOST_VERIFIED = 8  # tokens that are looked at, or wait for keys, at once
+_verifying: RunVar[CapacityLimiter] = RunVar("verifying")
+
+
+@dataclass(frozen=True)
+class BehindProxy:
+    """Sign-in of several people at a proxy. `url` is the address that people open, such as
+    https://runs.example.org; `audit` the file in which it is recorded who does what."""
+
+    url: str
+    verifier: Verifier
+    audit: Path | None
+    _host: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_host", urlsplit(self.url).netloc)
+
+    def is_here(self, host: str, path: str) -> bool:
+        """The proxy itself asks for the health by another name."""
+        if path in OPEN_PATHS and not _NEAR.isdisjoint((host, host.rpartition(":")[0])):
+            return True
+        return host.lower() in (self._host, f"{self._host}:443")
+
+    def is_wanted(self, scope: Scope, headers: Headers) -> bool:
+        """Requests of our own pages, and of a link to a page, as after a sign-in."""
+        if headers.get("sec-fetch-site", "none") in ("none", "same-origin"):
+            return True
+        is_page = not scope["path"].startswith(("/api/", "/metrics"))
+        is_followed = headers.get("sec-fetch-mode") == "navigate"
+        is_document = headers.get("sec-fetch-dest") == "document"
+        return scope["method"] in SAFE and is_page and is_followed and is_document
+
+    def is_ours(self, headers: Headers) -> bool:
+        """The proxy adds the token to what a browser sends for any page, so that it is there tells
+        nothing. A browser says where a page is from; a program has no cookie of the sign-in."""
+        origin = headers.get("origin")
+        if origin is None:
+            return "sec-fetch-site" not in headers and "cookie" not in headers
+        return origin == self.url
+
+    async def person(self, headers: Headers, path: str) -> Person:
+        """Who the token is of."""
+        try:
+            limiter = _verifying.get()
+        except LookupError:
+            _verifying.set(limiter := CapacityLimiter(_MOST_VERIFIED))
+        token = token_of(headers)
+        return await to_thread.run_sync(self.verifier.person, token, limiter=limiter)
+
+
+def token_of(headers: Headers) -> str:
+    """The token that came; Refused where there is none, or one beside another."""
+    for name in TOKEN_HEADERS:
+        given = headers.getlist(name)
+        if not given:
+            continue
+        kind, _, token = given[0].partition(" ")
+        if name != "authorization":
+            kind, token = "bearer", given[0]
+        if len(given) == 1 and kind.lower() == "bearer" and token.strip():
+            return token.strip()
+        raise Refused(401, "no-token", f"the header {name} holds no token of a sign-in")
+    raise Refused(401, "no-token", "nobody has signed in: the proxy passed no token of Entra ID")
+
+
+_FRESH = 3600.0  # seconds after which the keys of a tenant are fetched again
+_COOL_DOWN = 60.0  # between two fetches, however many tokens have an unknown key
+_TIMEOUT = 10.0
+_LEAST_BITS = 2048
+
+
+class SigningKeys(jwt.PyJWKClient):
+    """The public keys with which an Entra ID tenant signs tokens, fetched over HTTPS.
+
+    `authorities` is a file of the certificate authorities that are trusted in place of the usual
+    ones.
+    """
+
+    def __init__(self, login: str, tenant: str, authorities: str | None = None) -> None:
+        super().__init__(
+            f"{login}/{tenant}/v2.0/.well-known/openid-configuration",
+            lifespan=_FRESH,
+            timeout=_TIMEOUT,
+            ssl_context=ssl.create_default_context(cafile=authorities),
+            cooldown_duration=_COOL_DOWN,
+        )
+        self.issuer = ""
+        self._tenant = tenant
+        self._missed = float("-inf")
+        self._why = ""
+        self._looking = threading.Lock()
+
+    def find(self, kid: str) -> jwt.PyJWK | None:
+        """The key of that id, if the tenant has one; Refused where the keys cannot be fetched.
+
+        Nobody whose key is known waits for a fetch that another's token has made necessary.
+        """
+        assert self.jwk_set_cache is not None
+        known = self.jwk_set_cache.get()
+        if known is not None and (key := self.match_kid(known.keys, kid)) is not None:
+            return key
+        if not self._looking.acquire(blocking=known is None):
+            return None
+        try:
+            if time.monotonic() >= self._missed + _COOL_DOWN:
+                return self.get_signing_key(kid)
+        except (
+            *(jwt.PyJWTError, OSError, ValueError, KeyError),
+            *(TypeError, AttributeError, RecursionError),
+        ) as error:
+            self._missed, self._why = time.monotonic(), str(error)
+        finally:
+            self._looking.release()
+        if self.jwk_set_cache.get() is not None:
+            return None
+        raise Refused(503, "no-keys", f"the keys of the sign-in cannot be fetched: {self._why}")
+
+    def fetch_data(self) -> dict[str, Any]:
+        """The keys that sign tokens of this tenant: those of other issuers are left out."""
+        about = self.document(self.uri)
+        issuer, keys_url = str(about.get("issuer")), str(about.get("jwks_uri"))
+        ends = issuer.endswith(f"/{self._tenant}/v2.0")
+        if not (ends and issuer.startswith("https://") and keys_url.startswith("https://")):
+            raise ValueError(f"{self.uri} names another issuer")
+        listed = self.document(keys_url)["keys"]
+        keys = [
+            each
+            for each in listed
+            if each.get("use", "sig") == "sig"
+            and str(each.get("issuer", issuer)).replace("{tenantid}", self._tenant) == issuer
+        ]
+        self.issuer = issuer
+        return {"keys": keys}
+
+    def document(self, url: str) -> dict[str, Any]:
+        """An object in JSON, from that place and from no other that it redirects to."""
+        reader = jwt.PyJWKClient(
+            url, cache_jwk_set=False, timeout=self.timeout, ssl_context=self.ssl_context
+        )
+        found: dict[str, Any] = reader.fetch_data()
+        return found
+
+
+_ALGORITHM = "RS256"  # what Entra ID signs with; a token cannot choose another
+_LEEWAY = 60  # seconds by which clocks differ
+_LONGEST = 1 << 14  # bytes of a token
+_NEEDED = ("exp", "iat", "iss", "aud", "sub")
+_ROLES = {role.word: role for role in Role}
+_LONGEST_NAME = 200
+_WRONG: Mapping[type[Exception], str] = {
+    jwt.ExpiredSignatureError: "it has expired",
+    jwt.ImmatureSignatureError: "it is not valid yet",
+    jwt.InvalidAudienceError: "it is for another application",
+    jwt.InvalidIssuerError: "another tenant has issued it",
+    jwt.InvalidSignatureError: "its signature is wrong",
+    jwt.MissingRequiredClaimError: "it lacks a required claim",
+}
+
+
+@dataclass(frozen=True)
+class Verifier:
+    """Checks tokens that are for `audience`, the application under which people sign in."""
+
+    keys: SigningKeys
+    audience: str
+
+    def person(self, token: str) -> Person:
+        """Who has it, with the highest of the roles; Refused for a token that is not good here."""
+        claims = self._claims(token)
+        # The id of the directory, or of this application, which a person keeps under any name.
+        known = claims.get("oid", claims["sub"])
+        is_text = isinstance(known, str) and known.isprintable()
+        if not known or not is_text or len(known) > _LONGEST_NAME:
+            raise _not_good("it does not name its owner")
+        given = claims.get("roles")
+        given = map(str, given) if isinstance(given, list) else ()
+        role = max((_ROLES[each] for each in given if each in _ROLES), default=None)
+        if role is None:
+            message = "you have signed in, but have no role here"
+            hint = f"ask for one of the app roles {', '.join(_ROLES)} in Entra ID"
+            raise Refused(403, "no-role", f"{message}: {hint}")
+        for each in ("preferred_username", "upn", "name", "azp", "appid"):
+            name = claims.get(each)
+            if isinstance(name, str) and name and name.isprintable():
+                break
+        else:
+            name = known
+        return Person(known, name[:_LONGEST_NAME], role, float(claims["exp"]) + _LEEWAY)
+
+    def _claims(self, token: str) -> Mapping[str, Any]:
+        if len(token) > _LONGEST:
+            raise _not_good("it is too long")
+        try:
+            header = jwt.get_unverified_header(token)
+            if header.get("alg") != _ALGORITHM or "crit" in header:
+                raise _not_good(f"it is not signed with {_ALGORITHM}")
+            found = self.keys.find(str(header.get("kid")))
+            key = found.key if found is not None else None
+            if not isinstance(key, RSAPublicKey) or key.key_size < _LEAST_BITS:
+                raise _not_good("its key is not one of the tenant's")
+            claims: dict[str, Any] = jwt.decode(
+                token,
+                key,
+                algorithms=[_ALGORITHM],
+                audience=self.audience,
+                issuer=self.keys.issuer,
+                leeway=_LEEWAY,
+                options={"require": list(_NEEDED), "strict_aud": True},
+            )
+        except (jwt.PyJWTError, ValueError, TypeError, RecursionError, OverflowError) as error:
+            why = next((why for kind, why in _WRONG.items() if isinstance(error, kind)), "")
+            raise _not_good(why or "it is damaged") from None
+        return claims
+
+
+def _not_good(why: str) -> Refused:
+    return Refused(401, "bad-token", f"the token of the sign-in is not accepted: {why}")
+
+
+AUDIT = "audit.jsonl"
+_OPTIONS = {"url": "--public-url", "tenant": "--tenant", "audience": "--audience"}
+
+
+def behind_proxy(store: RunStore, given: Mapping[str, str | None]) -> BehindProxy:
+    """The sign-in by the options that are `given`, and by `serve:` of fairway.yaml for the rest;
+    UserError where something is missing or wrong."""
+    own = {name: value for name, value in given.items() if value is not None}
+    try:
+        said = Document(parse_yaml("{}", "options"), own).validate(Serve)
+    except UserError as error:
+        first = error.findings[0]
+        option = _OPTIONS.get(first.path, first.path)
+        why = first.message.removeprefix(f"`{first.path}`: ")
+        raise UserError.of("bad-value", f"{option}: {why}", first.hint) from None
+    known = server_settings().model_copy(update=said.model_dump(exclude_unset=True))
+    missing = [option for name, option in _OPTIONS.items() if getattr(known, name) is None]
+    if missing:
+        message = f"--behind-proxy needs {', '.join(missing)}"
+        hint = "give them, or write url, tenant and audience below `serve:` in fairway.yaml"
+        raise UserError.of("bad-value", message, hint)
+    for name in known.targets:
+        find_target(name)
+    cloud = chosen_cloud()
+    keys = SigningKeys(cloud.login, str(known.tenant), cloud.authorities)
+    return BehindProxy(str(known.url), Verifier(keys, str(known.audience)), store.base / AUDIT)
