@@ -5,8 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
-import tempfile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -67,45 +66,3 @@ def test_a_lock_has_one_holder_at_a_time(tmp_path: Path) -> None:
     os.close(held)
     with record.alone(lock):
         pass
-
-
-def test_a_folder_of_everybodys_has_its_rights_from_the_first_moment(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A process that is killed while it makes one leaves none that others cannot use."""
-    shares = tmp_path / "shares"
-    shares.mkdir()
-    shares.chmod(0o1777)
-
-    def killed(*_: object, **__: object) -> None:
-        raise SystemExit(9)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "chmod", killed)
-        with pytest.raises(SystemExit):
-            record.make_folder(shares / "n1")
-    assert list(shares.iterdir()) == []
-    record.make_folder(shares / "n1" / "within")
-    assert [(shares / "n1" / each).stat().st_mode & 0o7777 for each in (".", "within")] == [
-        0o1777,
-        0o1777,
-    ]
-    draft = tempfile.mkdtemp
-
-    def after_another(**names: Any) -> str:
-        (shares / "n2").mkdir()
-        (shares / "n2" / "run").touch()
-        return draft(**names)
-
-    monkeypatch.setattr(tempfile, "mkdtemp", after_another)
-    record.make_folder(shares / "n2")
-    assert (shares / "n2" / "run").exists()
-    assert sorted(each.name for each in shares.iterdir()) == ["n1", "n2"]
-
-
-def test_a_folder_of_ones_own_stays_so(tmp_path: Path) -> None:
-    record.make_folder(tmp_path / "own" / "deeper")
-    assert not (tmp_path / "own" / "deeper").stat().st_mode & 0o022
-    (tmp_path / "file").touch()
-    with pytest.raises(OSError, match="exists"):
-        record.make_folder(tmp_path / "file")

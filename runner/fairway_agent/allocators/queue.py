@@ -1,7 +1,7 @@
 """Who gets which nodes: one run at a time a node, first come, first served.
 
-`<shared>/clusters/<cluster>/` holds `nodes/<name>`, a lock that whoever uses the node holds,
-and `queue/<time>-<run>`, a ticket that whoever waits holds locked. `queue.lock` is held for the
+`<shared>/clusters/<cluster>/` holds `nodes/<name>`, a lock of the run that uses the node,
+and `queue/<time>-<run>`, a ticket that a waiting run holds locked. `queue.lock` is held for the
 moment in which somebody looks. All are flock(2), which the kernel drops with the process that has
 them, so that nothing stays taken when a supervisor is killed; over NFS the client turns it into a
 lock on the server (4.1, or 3 with its lock service; on Lustre the mount option `flock`), which ends
@@ -57,7 +57,7 @@ class Queue:
         return self.shared / "clusters" / self.cluster
 
     def take(self, count: int, wanted: str = "") -> list[Host]:
-        """So many nodes, which are this run's until they are given back; none where it is to
+        """As many nodes, which are this run's until they are given back; none where it is to
         wait, with the `reason`, which calls them `wanted`."""
         self.no_capacity = False
         with self.turn() as has_turn:
