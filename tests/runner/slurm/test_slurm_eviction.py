@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_agent.shared.submissions import Part
 from fairway_boot.imds import Event, Metadata
-from fairway_boot.slurm import eviction, slurmctld
+from fairway_boot.slurm import commands, eviction
 from fairway_boot.slurm.settings import Settings
 
 if TYPE_CHECKING:
@@ -24,13 +24,13 @@ def test_a_job_of_ours_is_asked_and_another_sent_back(
     told: list[str] = []
     listed = [f"12 {comment}\n13 \n", f"12 {comment}\n", f"12 {comment}\n", ""]
 
-    def run(_settings: Settings, *words: str, **_: Any) -> str:
+    def tell(_settings: Settings, *words: str, **_: Any) -> str:
         if words[0] == "squeue":
             return listed.pop(0) if listed else ""
         told.append(" ".join(words))
         return "NodeName=nd-0 State=MIXED"
 
-    monkeypatch.setattr(slurmctld, "run", run)
+    monkeypatch.setattr(commands, "tell", tell)
     monkeypatch.setattr(Metadata, "acknowledge", lambda _, event: told.append(event.id))
     monkeypatch.setattr(eviction, "_SECOND", 0.0)
     settings = Settings(scale_sets={}, name_file=str(name_file))
