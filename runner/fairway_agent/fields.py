@@ -24,6 +24,10 @@ class Unfit(Exception):
     """What was read is not what should be there; the text says why."""
 
 
+class OtherVersion(Unfit):
+    """Another release wrote it."""
+
+
 class Damaged(Fault):
     """A file of a run cannot be read; the text names it and says why."""
 
@@ -161,6 +165,9 @@ def parse(path: Path, text: bytes, make: Callable[[Any], T]) -> T:
         return make(json.loads(text))
     except RecursionError:
         why = "nested too deeply"
+    except OtherVersion as error:
+        hint = "use the release that wrote it, or submit the job again from its file"
+        raise Damaged("other-release", f"{path}: of another release: {error}", hint) from None
     except (ValueError, Unfit) as error:
         why = str(error)
     raise Damaged("damaged-run", f"{path}: damaged: {why}", HINT)

@@ -8,7 +8,7 @@ from functools import cache
 from types import NoneType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_args, get_origin, get_type_hints
 
-from fairway_agent.fields import Fields
+from fairway_agent.fields import Fields, OtherVersion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -19,7 +19,9 @@ R = TypeVar("R", bound="JsonRecord")
 
 
 class JsonRecord:
-    """The base of such a dataclass; CALLED is what messages call it.
+    """The base of such a dataclass; CALLED is what messages call it, and ONE_OF has the fields
+    that hold one of few texts. A file that outlives the program has a VERSION: one of another is
+    refused.
 
     A field is a text, a whole number or a span that is not negative, a flag, whatever has a
     `from_json`, a tuple or a mapping of these, any of them or None, or an `object`, which nobody
@@ -37,21 +39,29 @@ class JsonRecord:
 
     __slots__ = ()
     CALLED: ClassVar[str]
+    VERSION: ClassVar[int] = 0
+    ONE_OF: ClassVar[dict[str, tuple[str, ...]]] = {}
 
     @classmethod
     def from_json(cls: type[R], facts: object) -> R:
         """Unfit for what is not one."""
         found, values = Fields(facts, cls.CALLED), {}
+        if cls.VERSION and (version := found.count("version")) != cls.VERSION:
+            raise OtherVersion(f"its version is {version}, and this release reads {cls.VERSION}")
         for name, (read, is_needed) in _readers(cls).items():
             if name in found.facts:
                 values[name] = read(found, name)
             elif is_needed:
                 raise found.unfit(name)
+        for name, texts in cls.ONE_OF.items():
+            if values[name] not in texts:
+                raise found.unfit(name)
         return cls(**values)
 
     def to_json(self) -> dict[str, object]:
         """As it is sent, or as its file has it."""
-        return {name: _plain(getattr(self, name)) for name in _readers(type(self))}
+        facts = {name: _plain(getattr(self, name)) for name in _readers(type(self))}
+        return {"version": self.VERSION, **facts} if self.VERSION else facts
 
 
 def _readers(cls: type[JsonRecord]) -> dict[str, tuple[Read, bool]]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fairway_agent import run_files, state_files
+from fairway_agent.json_record import JsonRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -30,8 +31,10 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Over:
+class Over(JsonRecord):
     """That a run is over one of its limits: the job's field, and what a person is told."""
+
+    CALLED = "the limit"
 
     limit: str
     reason: str

@@ -13,27 +13,26 @@ import time
 from abc import ABC, abstractmethod
 from collections import Counter
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
-from fairway_agent import cancelled_tasks, fields, record, state_files
-from fairway_agent.fields import Damaged, Fields
+from fairway_agent import control, record, state_files
+from fairway_agent.control import Numbers
+from fairway_agent.fields import Damaged
 from fairway_agent.run_state import RunState
-from fairway_agent.shared import plans, submissions
+from fairway_agent.shared import plans
 from fairway_agent.task_state import CANCELLED, KILLED, SERVICE, TIMED_OUT, TaskState
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from fairway_agent.control import Part
     from fairway_agent.plan import RunPlan
-    from fairway_agent.shared.submissions import Part, Submission
+    from fairway_agent.shared.submissions import Submission
     from fairway_agent.shared.watch import Watch
 
 # Seconds after a job's end in which the task's own report may still be on its way: for so long an
 # NFS client may believe what it has seen of a folder before.
 REPORT_WAIT = 60.0
-
-_FILE = "settled.json"  # the tasks whose last state is known
 
 
 @dataclass(frozen=True)
@@ -121,10 +120,12 @@ class Reconciliation(ABC):
         self.folder = folder
         self.known = known
         self.now = time.time()
-        self.over = submissions.limited(folder, known.submission)
-        self.cancelled = submissions.cancelled(folder) >= known.submission or self.over is not None
-        self.apart = cancelled_tasks.names(folder)
-        self.settled = fields.read(folder / _FILE, partial(_settled, known.submission)) or {}
+        self.control = control.read(folder)
+        self.over = self.control.limit
+        self.cancelled = self.control.is_cancelled or self.over is not None
+        self.final = {
+            index: state for state, indices in self.control.final.items() for index in indices
+        }
         self.begun = _names(folder / "tasks")
         self.pending_reason = self.suspended_reason = ""
         self.no_capacity = False
@@ -133,11 +134,9 @@ class Reconciliation(ABC):
 
     def is_cancelled(self, part: Part, index: int) -> bool:
         """Whether a person has ended a task, with its run or by itself."""
-        name = part.task_folder(self.folder, index).name if self.apart else ""
-        return self.cancelled or (
-            name in self.apart
-            and cancelled_tasks.is_cancelled(self.folder, name, self.known.submission)
-        )
+        if self.cancelled or not self.control.cancelled_tasks:
+            return self.cancelled
+        return part.task_folder(self.folder, index).name in self.control.cancelled_names
 
     @abstractmethod
     def look(self, part: Part, index: int, status: TaskState) -> JobView | None:
@@ -154,15 +153,18 @@ class Reconciliation(ABC):
     def run(self) -> tuple[RunPlan, RunState]:
         """Writes the states of tasks that have changed, and then that of the run; the plan and that
         state."""
-        counts = Counter(self.settled.values())
-        before = len(self.settled)
+        counts = Counter(self.final.values())
+        before = len(self.final)
         for part in self.known.parts:
             for index in part.indices:
-                if str(index) not in self.settled:
+                if index not in self.final:
                     counts[self._write_state(part, index)] += 1
-        if len(self.settled) > before:
-            facts = {"submission": self.known.submission, "tasks": self.settled}
-            record.write_json(self.folder / _FILE, facts)
+        if len(self.final) > before:
+            by_state = {
+                state: Numbers(index for index, its in self.final.items() if its == state)
+                for state in set(self.final.values())
+            }
+            control.change(self.folder, self.known.submission, final=by_state)
         return self._record(counts)
 
     def _write_state(self, part: Part, index: int) -> str:
@@ -179,7 +181,7 @@ class Reconciliation(ABC):
             folder.mkdir(parents=True, exist_ok=True)
             state_files.write(folder, now)
         if now.is_final:
-            self.settled[str(index)] = now.state
+            self.final[index] = now.state
         elif view is not None:
             self._note_reasons(now, view)
         for moment, times in ((now.started, self.starts), (now.ended, self.ends)):
@@ -205,7 +207,7 @@ class Reconciliation(ABC):
             # Its tasks look themselves while they run.
             self.watch(plan).look_back()
         # Its tasks may have seen it, and ended, since this began.
-        self.over = self.over or submissions.limited(self.folder, self.known.submission)
+        self.over = self.over or control.read(self.folder).of(self.known.submission).limit
         over = self.over if name in record.FINAL_STATES else None
         name = "failed" if over is not None else name
         reason = self._reason(name, setup, plan)
@@ -240,12 +242,6 @@ class Reconciliation(ABC):
         if name == "cancelled" and not self.cancelled:
             return self.why_not_started(plan)
         return ""
-
-
-def _settled(submission: int, facts: object) -> dict[str, str]:
-    """The last states of tasks by their numbers, where they are of that submission."""
-    found = Fields(facts, "what is settled")
-    return found.variables("tasks") if found.count("submission") == submission else {}
 
 
 def _names(folder: Path) -> set[str]:

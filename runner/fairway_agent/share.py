@@ -189,8 +189,8 @@ def ranges(numbers: Sequence[int]) -> str:
     return ",".join(f"{a}" if a == b else f"{a}-{b}" for a, b in found)
 
 
-def numbers_of(text: str) -> tuple[int, ...]:
-    """The numbers of such a text; ValueError for another.
+def numbers_of(text: str, most: int = _MOST) -> tuple[int, ...]:
+    """The numbers of such a text; ValueError for another, and for more than `most`.
 
     >>> numbers_of("0-2,5,7-8"), numbers_of("")
     ((0, 1, 2, 5, 7, 8), ())
@@ -200,6 +200,8 @@ def numbers_of(text: str) -> tuple[int, ...]:
         first, dash, last = each.partition("-")
         last = last if dash else first
         if not first.isdecimal() or not last.isdecimal():
-            raise ValueError(f"not a list of numbers: {text!r}")
+            raise ValueError(f"not a list of numbers: {text[:40]!r}")
+        if len(found) + int(last) - int(first) >= most:
+            raise ValueError(f"more than {most:,} numbers: {text[:40]!r}")
         found += range(int(first), int(last) + 1)
     return tuple(found)

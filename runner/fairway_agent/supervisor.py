@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent import (
-    cancelled_tasks,
+    control,
     limits,
     predecessors,
     processes,
@@ -180,7 +180,7 @@ class Supervisor:
     def _queue_again(self) -> None:
         """Says of the tasks of a retry that they are to come, and not what became of them."""
         if self.plan.retry:
-            cancelled_tasks.forget(self.folder)
+            control.change(self.folder, self.plan.submission, cancelled_tasks={})
             for stage in ("tasks", "finally"):
                 for task in self._tasks_of(stage):
                     task.record(task.status("queued"))
@@ -399,7 +399,7 @@ class Supervisor:
     def _end_apart(self) -> None:
         """Ends each task that a person has ended by itself. One that waits says so at once, and is
         counted when its turn comes."""
-        for name in cancelled_tasks.names(self.folder) - self.apart:
+        for name in control.read(self.folder).cancelled_names - self.apart:
             self.apart.add(name)
             if running := [task for task in self.running if task.name == name]:
                 running[0].stop(CANCELLATION)

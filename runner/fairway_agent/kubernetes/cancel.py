@@ -5,9 +5,10 @@ Standard library only.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from fairway_agent import cancelled_tasks, record
+from fairway_agent import control, record
 from fairway_agent.fields import Damaged
 from fairway_agent.kubernetes import names, owner
 from fairway_agent.kubernetes.api import BATCH, CORE, Api
@@ -18,7 +19,7 @@ from fairway_agent.shared.reports import CancelRequest, Done
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from fairway_agent.shared.submissions import Part
+    from fairway_agent.control import Part
 
 REQUEST = CancelRequest
 
@@ -36,8 +37,9 @@ def answer(shared: Path, request: CancelRequest, _: object) -> Done:
 
 def _cancel(api: Api, folder: Path, request: CancelRequest) -> None:
     """What was being submitted by somebody else is taken back too."""
-    with record.alone(folder / "submit.lock"):
-        submissions.cancel(folder, request.submission)
+    with record.alone(folder / control.SUBMIT_LOCK):
+        with suppress(Damaged):
+            control.cancel(folder, request.submission)
         spared = _teller(folder)
         delete(api, folder, spared)
     if request.kill:
@@ -71,8 +73,8 @@ def _teller(folder: Path) -> str:
 
 def _cancel_task(api: Api, folder: Path, request: CancelRequest) -> None:
     """Notes it, by which nothing of the task begins any more, and deletes what there is of it."""
-    with record.alone(folder / "submit.lock"):
-        cancelled_tasks.cancel(folder, request.task, request.submission)
+    with record.alone(folder / control.SUBMIT_LOCK):
+        control.cancel(folder, request.submission, request.task)
         known = submissions.read(folder)
     for part in known.parts if known is not None else ():
         tasks = [part.task_folder(folder, index).name for index in part.indices]

@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from fairway_agent.control import Part
     from fairway_agent.kubernetes.api import Api
     from fairway_agent.kubernetes.objects import Object, Objects
-    from fairway_agent.shared.submissions import Part, Submission
+    from fairway_agent.shared.submissions import Submission
 
 # Seconds from the first look that sees it: registries have their bad minutes.
 PATIENCE = 300.0

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent import cancelled_tasks, record, state_files
+from fairway_agent import control, record, state_files
 from fairway_agent.fields import Damaged
 from fairway_agent.kubernetes import whys
 from fairway_agent.kubernetes.api import Api
@@ -27,9 +27,10 @@ from fairway_boot.faults import Fault
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from fairway_agent.control import Part
     from fairway_agent.plan import RunPlan
     from fairway_agent.run_state import RunState
-    from fairway_agent.shared.submissions import Part, Submission
+    from fairway_agent.shared.submissions import Submission
 
 _PAUSE = 1.0  # seconds between two looks
 
@@ -57,7 +58,7 @@ def keep(api: Api, folder: Path, number: int, plan: RunPlan) -> bool:
         _tell(folder, plan, state)
         if state.is_final:
             return False
-        with record.alone(folder / "submit.lock"):
+        with record.alone(folder / control.SUBMIT_LOCK):
             known = submissions.read(folder)
             if known is not None and known.complete and known.submission == number:
                 _start(api, folder, known, plan)
@@ -71,16 +72,13 @@ def keep(api: Api, folder: Path, number: int, plan: RunPlan) -> bool:
 
 
 def _tell(folder: Path, plan: RunPlan, state: RunState) -> None:
-    with record.alone(folder / "settle.lock"):
-        is_news = word.is_news(folder, plan, state)
-    if is_news:
+    if word.is_news(folder, plan, state):
         word.tell(folder, plan, state, waits=True)
 
 
 def _start(api: Api, folder: Path, known: Submission, plan: RunPlan) -> None:
-    if submissions.cancelled(folder) >= known.submission:
-        return
-    if submissions.limited(folder, known.submission) is not None:
+    seen = control.read(folder)
+    if seen.is_cancelled or seen.limit is not None:
         return
     for part in list(due(folder, known, plan)):
         create(api, folder, known, part)
@@ -90,12 +88,8 @@ def due(folder: Path, known: Submission, plan: RunPlan) -> Iterator[Part]:
     """The parts whose Jobs are to be made now."""
     if plan.after and after.decide(folder, plan, known.submission) != []:
         return
-    apart = {
-        name
-        for name in cancelled_tasks.names(folder)
-        if cancelled_tasks.is_cancelled(folder, name, known.submission)
-    }
-    wanted = [part for part in known.parts if part.job or not _tasks(folder, part) <= apart]
+    ended = control.read(folder).of(known.submission).cancelled_names
+    wanted = [part for part in known.parts if part.job or not _tasks(folder, part) <= ended]
     tasks = [part for part in wanted if part.stage == "tasks"]
     used = sum(_width(folder, part, plan) for part in tasks if part.job)
     for part in tasks:

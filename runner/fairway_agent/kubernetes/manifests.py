@@ -13,10 +13,10 @@ from fairway_agent.kubernetes import names, shares
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from fairway_agent.control import Part
     from fairway_agent.kubernetes.settings import Settings
     from fairway_agent.plan import RunPlan
     from fairway_agent.share import Wanted
-    from fairway_agent.shared.submissions import Part
 
 Manifest = dict[str, Any]
 

@@ -29,9 +29,9 @@ from fairway_agent.shared.watch import Watch
 from fairway_boot.faults import Fault
 
 if TYPE_CHECKING:
+    from fairway_agent.control import Part
     from fairway_agent.plan import RunPlan
     from fairway_agent.share import Wanted
-    from fairway_agent.shared.submissions import Part
 
 # Seconds between two looks whether all pods are there: most come together.
 _FIRST_LOOK, _LOOK = 0.05, 1.0

@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from fairway_agent import record
+from fairway_agent import control
 from fairway_agent.fields import Damaged
 from fairway_agent.kubernetes import names, whys
 from fairway_agent.kubernetes.api import BATCH
@@ -25,11 +25,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from fairway_agent.control import Part
     from fairway_agent.kubernetes.api import Api
     from fairway_agent.kubernetes.objects import Object, Objects
     from fairway_agent.plan import RunPlan
     from fairway_agent.run_state import RunState
-    from fairway_agent.shared.submissions import Part, Submission
+    from fairway_agent.shared.submissions import Submission
     from fairway_agent.task_state import TaskState
 
 _GONE = JobView("lost", "its Job is gone from Kubernetes")
@@ -45,7 +46,7 @@ def reconcile_all(api: Api, folders: Sequence[Path]) -> dict[str, str]:
     objects = look(api, [folder.name for folder in going])
     for folder in going:
         try:
-            with record.alone(folder / "settle.lock"):
+            with control.locked(folder):
                 known = submissions.read(folder)
                 if known is not None and known.complete and goes_on(folder):
                     _Reconciliation(folder, known, api, objects).run()
@@ -108,12 +109,12 @@ class _Reconciliation(Reconciliation):
     def _record(self, counts: Counter[str]) -> tuple[RunPlan, RunState]:
         """Also takes back what waits for nodes for tasks alone that were ended each by itself: it
         would wait after the run's end."""
-        for part in self.known.parts if self.apart else ():
+        for part in self.known.parts if self.control.cancelled_tasks else ():
             job = self.objects.jobs.get(part.job)
             if job is None or condition(job, "Complete") or condition(job, "Failed"):
                 continue
             runs = any(each["status"].get("phase") == "Running" for each in self._pods(part))
-            if not runs and all(str(index) in self.settled for index in part.indices):
+            if not runs and all(index in self.final for index in part.indices):
                 self.api.delete(BATCH, "jobs", part.job)
         return super()._record(counts)
 

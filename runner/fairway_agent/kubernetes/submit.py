@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent import bundle, record
+from fairway_agent import bundle, control, record
 from fairway_agent.kubernetes import manifests, names, owner, quota, settings, shares
 from fairway_agent.kubernetes.api import BATCH, RIGHTS, Api, Refused
 from fairway_agent.kubernetes.reconcile import reconcile_all
@@ -23,10 +23,11 @@ from fairway_boot.faults import Fault
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from fairway_agent.control import Part
     from fairway_agent.kubernetes.objects import Object
     from fairway_agent.kubernetes.settings import Settings
     from fairway_agent.plan import RunPlan
-    from fairway_agent.shared.submissions import Part, Submission
+    from fairway_agent.shared.submissions import Submission
 
 OBJECTS = "objects"  # in a run's folder: the manifests of its Jobs, each by its name
 KEY = "fairway_key"  # by which the pods of a task reach each other
@@ -50,14 +51,14 @@ def answer(shared: Path, request: SubmitRequest, _: object) -> SubmitReport:
     """
     folder, number = shared / "runs" / request.run, request.submission
     api = Api()
-    with record.alone(folder / "submit.lock"):
+    with record.alone(folder / control.SUBMIT_LOCK):
         known = submissions.read(folder)
         if known is None or known.submission < number:
             parts = preparing.prepare(shared, folder, number, request.code, alone=True)
             parts = [
                 replace(part, part=shares.part_of(request.resources, part.wanted)) for part in parts
             ]
-            known = submissions.Submission(number, parts, False, submissions.KUBERNETES)
+            known = submissions.Submission(number, parts, complete=False)
             _write_objects(folder, known, request)
             _require_names(api, folder, known)
             known.write(folder)
@@ -192,7 +193,7 @@ def _delete(api: Api, jobs: Sequence[Object], wanted: Submission) -> None:
 
 
 def _forget(folder: Path, wanted: Submission) -> None:
-    (folder / submissions.KUBERNETES).unlink(missing_ok=True)
+    submissions.forget(folder, wanted.submission)
     if wanted.submission == 0:
         shutil.rmtree(folder)
 

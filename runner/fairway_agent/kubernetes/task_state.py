@@ -16,9 +16,9 @@ from fairway_agent.reconcile import JobView
 from fairway_agent.task_state import KILLED, SERVICE, TIMED_OUT
 
 if TYPE_CHECKING:
+    from fairway_agent.control import Part
     from fairway_agent.kubernetes.objects import Object, Objects
     from fairway_agent.kubernetes.queueing import Why
-    from fairway_agent.shared.submissions import Part
 
 # Seconds after which nobody starts nodes for a pod that no node fits: an autoscaler says so sooner.
 _UNFIT = 180.0

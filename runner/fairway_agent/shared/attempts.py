@@ -8,9 +8,8 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from fairway_agent import cancelled_tasks, record, wakeups
+from fairway_agent import control, record, wakeups
 from fairway_agent.setup import has_failed
-from fairway_agent.shared import submissions
 from fairway_agent.task_state import (
     CANCELLED,
     ERROR,
@@ -171,9 +170,8 @@ class Attempts:
     @property
     def is_cancelled(self) -> bool:
         """Whether a person has ended the run, or this task of it."""
-        run, submission = self.task.run_folder, self.task.submission
-        is_apart = cancelled_tasks.is_cancelled(run, self.task.name, submission)
-        return is_apart or submissions.cancelled(run) >= submission
+        known = control.read(self.task.run_folder).of(self.task.submission)
+        return known.has_ended(self.task.name)
 
     def stopped(self, code: int) -> int:
         """The scheduler ends it: because somebody cancelled it, or to start it again elsewhere.

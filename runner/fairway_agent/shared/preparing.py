@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from fairway_agent import predecessors, run_files, state_files
+from fairway_agent.control import Numbers, Part
 from fairway_agent.run_state import RunState
 from fairway_agent.setup import has_failed
 from fairway_agent.shared import plans, submissions
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from fairway_agent.plan import RunPlan
-    from fairway_agent.shared.submissions import Part
 
 
 def prepare(
@@ -39,13 +39,11 @@ def prepare(
     parts = []
     for position, indices in enumerate(shapes.values()):
         nodes, width, gpus, cores = of_tasks[indices[0]]
-        part = submissions.Part("tasks", position, indices, nodes, width, gpus=gpus, cores=cores)
+        part = Part("tasks", position, Numbers(indices), nodes, width, gpus=gpus, cores=cores)
         parts.append(part)
     if (folder / "finally.jsonl").exists():
         _, _, gpus, cores = submissions.shape_of(run_files.read_spec(folder / "finally.jsonl"))
-        last = submissions.Part(
-            "finally", len(parts), [len(of_tasks)], 1, 1, gpus=gpus, cores=cores
-        )
+        last = Part("finally", len(parts), Numbers([len(of_tasks)]), 1, 1, gpus=gpus, cores=cores)
         parts.append(last)
     _queue(folder, parts, plan, number)
     return parts

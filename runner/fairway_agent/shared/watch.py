@@ -11,21 +11,18 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from fairway_agent import fields, job_facts, limits, record
-from fairway_agent.fields import Fields
+from fairway_agent import control, job_facts, limits
 from fairway_agent.limits import Held
-from fairway_agent.shared import submissions
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from fairway_agent.control import Control
     from fairway_agent.limits import Over
     from fairway_agent.plan import RunPlan
 
 _SOONEST = 10.0  # seconds between two looks at what the other tasks hold
 _LATEST = 3600.0
-
-_BEGUN = "begun.json"
 
 
 @dataclass
@@ -44,12 +41,11 @@ class Watch:
         """A task begins; the run has begun with its first."""
         if not self._is_limited:
             return
-        with record.alone(self.folder / "limits.lock"):
-            self.started = self._begun()
+        with control.locked(self.folder):
+            self.started = self._control.started
             if self.started is None:
                 self.started = time.time()
-                facts = {"submission": self.submission, "started": self.started}
-                record.write_json(self.folder / _BEGUN, facts)
+                control.change(self.folder, self.submission, started=self.started)
         self.due = self.started
 
     def is_over(self) -> bool:
@@ -59,13 +55,13 @@ class Watch:
     def look_back(self) -> bool:
         """The same, asked where no task runs that could see it; a run that has not begun is over
         none."""
-        self.started = self._begun() if self._is_limited else None
+        self.started = self._control.started if self._is_limited else None
         return self.started is not None and self._look()
 
     @property
     def over(self) -> Over | None:
         """The limit that it is over, as far as somebody has seen that."""
-        return submissions.limited(self.folder, self.submission)
+        return self._control.limit
 
     @property
     def record(self) -> Path:
@@ -80,13 +76,9 @@ class Watch:
     def _is_limited(self) -> bool:
         return self.plan.max_duration is not None or self.plan.max_cost is not None
 
-    def _begun(self) -> float | None:
-        return fields.read(self.folder / _BEGUN, self._begun_of)
-
-    def _begun_of(self, facts: object) -> float | None:
-        found = Fields(facts, "the note")
-        mine = found.count("submission") == self.submission
-        return found.moment_or_none("started") if mine else None
+    @property
+    def _control(self) -> Control:
+        return control.read(self.folder).of(self.submission)
 
     def _look(self) -> bool:
         if self.over is not None:
@@ -100,7 +92,7 @@ class Watch:
             self.due = self._next(now, held)
             return False
         with contextlib.suppress(OSError):  # where the disk is full, each task sees it by itself
-            submissions.limit(self.folder, self.submission, over)
+            control.change(self.folder, self.submission, limit=over)
         self.take_back()
         return True
 

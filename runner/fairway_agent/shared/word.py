@@ -11,7 +11,7 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from fairway_agent import record, state_files
+from fairway_agent import control, state_files
 from fairway_agent.delivery import PAID_PAUSES, deliver, tell_of
 from fairway_agent.notify import LOG, event_of, is_wanted, notify, orders
 from fairway_agent.shared import submissions
@@ -22,23 +22,20 @@ if TYPE_CHECKING:
     from fairway_agent.plan import RunPlan
     from fairway_agent.run_state import RunState
 
-_FILE = "notified.json"  # of which events somebody was told
-
 
 def is_news(folder: Path, plan: RunPlan, state: RunState) -> bool:
-    """Whether it is to be told now; then the caller does so. Nobody else asks meanwhile."""
+    """Whether it is to be told now; then the caller does so."""
     waits = state.state == "queued" and bool(state.reason)
     if not (state.is_final or waits) or not is_wanted(plan, state) or plan.notify is None:
         return False
     if not all(os.environ.get(name) for name in plan.notify.secrets):
         return False  # only jobs have them
-    known = record.read_json(folder / _FILE)
-    events = known["events"] if known.get("submission") == state.submission else []
     event = event_of(state.state)
-    if event in events:
-        return False
-    record.write_json(folder / _FILE, {"submission": state.submission, "events": [*events, event]})
-    return True
+    with control.locked(folder):
+        events = control.read(folder).of(state.submission).notified
+        if event not in events:
+            control.change(folder, state.submission, notified=(*events, event))
+    return event not in events
 
 
 def tell(folder: Path, plan: RunPlan, state: RunState, *, waits: bool) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from fairway_agent import cancelled_tasks, record
+from fairway_agent import control, record
 from fairway_agent.fields import Damaged
 from fairway_agent.shared import submissions, watch
 from fairway_agent.shared.reports import CancelRequest, Done
@@ -36,10 +36,10 @@ def answer(shared: Path, request: CancelRequest, _: object) -> Done:
 
 def _cancel(folder: Path, request: CancelRequest) -> None:
     """What was being submitted by somebody else is taken back too."""
-    with record.alone(folder / "submit.lock"):
-        submissions.cancel(folder, request.submission)
+    with record.alone(folder / control.SUBMIT_LOCK):
         jobs: list[str] = []
         with contextlib.suppress(Damaged):  # Slurm still names those that have not ended
+            control.cancel(folder, request.submission)
             known = submissions.read(folder)
             jobs = [part.job for part in known.parts if part.job] if known else []
         mark = f"fairway {folder.name} "
@@ -66,8 +66,8 @@ def _end(job: str, *, kill: bool) -> None:
 
 def _cancel_task(folder: Path, request: CancelRequest) -> None:
     """Notes it, by which the task ends where it begins only now, and tells Slurm of its job."""
-    with record.alone(folder / "submit.lock"):
-        cancelled_tasks.cancel(folder, request.task, request.submission)
+    with record.alone(folder / control.SUBMIT_LOCK):
+        control.cancel(folder, request.submission, request.task)
         mine = _element_of(folder, request.task)
     for job in jobs_named([folder.name]) if mine else ():
         if (job.job, job.index) == mine:

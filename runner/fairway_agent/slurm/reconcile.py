@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent import record, state_files
+from fairway_agent import control, state_files
 from fairway_agent.fields import Damaged
 from fairway_agent.reconcile import JobView, Reconciliation, goes_on
 from fairway_agent.shared import after, plans, submissions, word
@@ -22,9 +22,10 @@ from fairway_agent.task_state import CANCELLED, TaskState
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from fairway_agent.control import Part
     from fairway_agent.plan import RunPlan
     from fairway_agent.run_state import RunState
-    from fairway_agent.shared.submissions import Part, Submission
+    from fairway_agent.shared.submissions import Submission
     from fairway_agent.slurm.jobs import Element
 
 
@@ -40,7 +41,7 @@ def reconcile_all(folders: Sequence[Path]) -> dict[str, str]:
     for folder in going:
         news = None
         try:
-            with record.alone(folder / "settle.lock"):
+            with control.locked(folder):
                 known = submissions.read(folder)
                 if known is not None and known.complete and goes_on(folder):
                     news = _Reconciliation(folder, known, jobs).news()
@@ -55,7 +56,7 @@ def tell_end(folder: Path) -> None:
     """In the last job of a run: brings its state up to date, and has its end told, also where
     somebody without its secrets has seen it before."""
     reconcile_all([folder])
-    with record.alone(folder / "settle.lock"):
+    with control.locked(folder):
         known, state = submissions.read(folder), state_files.read_run(folder)
         if known is None or state is None or not state.is_final:
             return

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from fairway_agent.control import Part
     from fairway_agent.plan import RunPlan
-    from fairway_agent.shared.submissions import Part
 
 # Seconds beyond a task's own time: what is left of the limit when Slurm tells it (which may be
 # a minute early), and what its preparation takes at most where it has something to prepare.

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent import record, run_files
+from fairway_agent import control, record, run_files
 from fairway_agent.setup import has_setup
 from fairway_agent.shared import after, plans, preparing, submissions
 from fairway_agent.shared.reports import SubmitReport
@@ -28,8 +28,9 @@ from fairway_boot.slurm import commands
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
+    from fairway_agent.control import Part
     from fairway_agent.plan import RunPlan
-    from fairway_agent.shared.submissions import Part, Submission
+    from fairway_agent.shared.submissions import Submission
     from fairway_agent.slurm.jobs import Element
     from fairway_agent.slurm.sbatch import Resources
 
@@ -59,7 +60,7 @@ def answer(shared: Path, request: SubmitRequest, _: object) -> SubmitReport:
     Fault where Slurm refuses it: then nothing of it is left there.
     """
     folder, number = shared / "runs" / request.run, request.submission
-    with record.alone(folder / "submit.lock"):
+    with record.alone(folder / control.SUBMIT_LOCK):
         known = submissions.read(folder)
         if known is None or known.submission < number:
             known = _prepare(shared, folder, request)
@@ -161,7 +162,7 @@ def _withdraw(folder: Path, wanted: Submission) -> None:
     if jobs:
         commands.run(["scancel", *jobs])
         _await_end(folder.name, jobs)
-    (folder / "slurm.json").unlink()
+    submissions.forget(folder, wanted.submission)
     if wanted.submission == 0:
         shutil.rmtree(folder)
 

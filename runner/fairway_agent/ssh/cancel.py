@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from fairway_agent import cancelled_tasks, processes, state_files
+from fairway_agent import control, processes, state_files
 from fairway_agent.run_state import RunState
 from fairway_agent.scratch import LEASE
 from fairway_agent.shared.reports import CancelRequest, Done
@@ -28,7 +28,7 @@ def answer(shared: Path, request: CancelRequest, _: object) -> Done:
     folder = shared / "runs" / request.run
     if folder.is_dir():
         if request.task:
-            cancelled_tasks.cancel(folder, request.task, request.submission)
+            control.cancel(folder, request.submission, request.task)
             _signal(folder, signal.SIGHUP)
         else:
             _cancel(folder, request.submission)

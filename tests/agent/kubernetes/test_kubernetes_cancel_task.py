@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent import state_files
+from fairway_agent import control, state_files
 from fairway_agent.kubernetes import cancel as cancelling
 from fairway_agent.kubernetes import keeper, submit
 from fairway_agent.kubernetes.objects import INDEX, JOB
@@ -142,7 +142,7 @@ def test_a_retry_runs_it_again(cluster: Cluster, server: Server) -> None:
     known = submissions.read(folder)
     assert known is not None
     parts = [part.number for part in keeper.due(folder, known, plans.read(folder))]
-    later = submissions.Submission(1, known.parts, True, submissions.KUBERNETES)
+    later = submissions.Submission(1, known.parts, complete=True)
     assert (parts, [part.number for part in keeper.due(folder, later, plans.read(folder))]) == (
         [1],
         [0],
@@ -160,7 +160,7 @@ def test_pods_of_another_folders_run_of_that_name_are_left_alone(
     ]
     cancel(cluster, "1")
     assert name in server.of("pods")
-    assert (folder / "cancelled-tasks" / "1").exists()
+    assert control.read(folder).cancelled_names == {"1"}
 
 
 def test_a_run_that_is_gone_has_no_tasks(cluster: Cluster) -> None:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from kubernetes_validate import ValidationError, validate
 
+from fairway_agent.control import Part
 from fairway_agent.kubernetes import manifests, shares, submit
 from fairway_agent.kubernetes.settings import Settings, Volume, of_run
 from fairway_agent.plan import RunPlan
 from fairway_agent.share import Wanted
 from fairway_agent.shared import submissions
-from fairway_agent.shared.submissions import Part
 from fairway_simulator.kubernetes.api.schemas import newest
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent import reconcile, record, state_files
+from fairway_agent import control, reconcile, record, state_files
 from fairway_agent.kubernetes import hopeless, keeper, states, submit, whys
 from fairway_agent.kubernetes.api import DOWN
 from fairway_agent.kubernetes.objects import INDEX
@@ -104,7 +104,7 @@ def test_what_waits_is_taken_back_where_the_run_is_over_its_limit(
         },
         "status": {"phase": "Running"},
     }
-    submissions.limit(folder, 0, Over("max_cost", "more than 1 USD"))
+    control.change(folder, 0, limit=Over("max_cost", "more than 1 USD"))
     assert state(server, folder).tasks == {"running": 1, "queued": 1}
     assert [*server.of("jobs")] == ["job-a-0-0"]  # it has its grace
     wrote(folder, "0", TaskState("failed", exit_code=124, ended=2.0))
@@ -319,7 +319,7 @@ def test_a_server_that_is_away_leaves_what_was_known(
 
 def test_a_damaged_file_is_named(cluster: Cluster, server: Server) -> None:
     folder = submitted(cluster, [1])
-    (folder / "kubernetes.json").write_text('{"parts": [')
+    (folder / "control.json").write_text('{"parts": [')
     report = states.answer(cluster.shared, ASKED, io.BytesIO()).runs["job-a"]
     assert report is not None
-    assert "kubernetes.json: damaged" in (report.damaged or "")
+    assert "control.json: damaged" in (report.damaged or "")

@@ -112,7 +112,7 @@ def test_a_retry_has_names_of_its_own(cluster: Cluster, server: Server) -> None:
     (folder / "retry.json").write_text(json.dumps(retry))
     assert ask(cluster, "job-a", submission=1) == ["job-a-1-0"]
     [part] = submissions.read(folder).parts  # type: ignore[union-attr]
-    assert part.indices == [2]
+    assert part.indices == (2,)
     assert server.of("jobs")["job-a-1-0"]["spec"]["completions"] == 1
 
 
@@ -401,6 +401,6 @@ class TestWhatWaits:
         folder = cluster.bring("job-a", [1], last=True)
         ask(cluster, "job-a")
         plan = plans.read(folder)
-        (folder / "kubernetes.json").write_text("{")
-        with pytest.raises(Damaged, match=r"kubernetes\.json: damaged"):
+        (folder / "control.json").write_text("{")
+        with pytest.raises(Damaged, match=r"control\.json: damaged"):
             keeper.keep(server, folder, 0, plan)  # type: ignore[arg-type]

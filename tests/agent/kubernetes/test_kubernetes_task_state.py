@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from fairway_agent.control import Part
 from fairway_agent.kubernetes.objects import Objects, moment
 from fairway_agent.kubernetes.queueing import Why
 from fairway_agent.kubernetes.task_state import view_of, why_pending
 from fairway_agent.reconcile import JobView
-from fairway_agent.shared.submissions import Part
 
 NOW = 1_700_000_000.0
 LONG_AGO = "2023-11-14T19:10:00Z"

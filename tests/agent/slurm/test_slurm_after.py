@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent import record, state_files
+from fairway_agent import control, record, state_files
+from fairway_agent.control import Numbers, Part
 from fairway_agent.plan import Retry, RunPlan
 from fairway_agent.run_state import RunState
 from fairway_agent.shared import plans, submissions
@@ -47,7 +48,7 @@ def shared(tmp_path: Path) -> Path:
     """Three runs that go on, and one that comes after them."""
     for number, name in enumerate(("well", *WANTED)):
         made(tmp_path, RunPlan(name, "code"))
-        part = submissions.Part("tasks", 0, [0], 1, 1, job=str(70 + number))
+        part = Part("tasks", 0, Numbers([0]), 1, 1, job=str(70 + number))
         submissions.Submission(0, [part], complete=False).write(tmp_path / "runs" / name)
         state_files.write(tmp_path / "runs" / name, RunState("running"))
     made(tmp_path, RunPlan("own", "code", after=("well", *WANTED), conditions=WANTED))
@@ -126,7 +127,7 @@ def test_its_job_ends_before_that_where_slurm_wants_it_to(shared: Path) -> None:
     with pytest.raises(SystemExit):
         own.may_begin()
     assert state_files.read_task(shared / "runs/own/tasks/0") is None
-    submissions.cancel(shared / "runs" / "own", 0)
+    control.cancel(shared / "runs" / "own", 0)
     assert own.may_begin()  # and ends as one that was cancelled
 
 

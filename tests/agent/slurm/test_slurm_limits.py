@@ -9,14 +9,15 @@ from typing import Any
 
 import pytest
 
+from fairway_agent import control, state_files
 from fairway_agent import reconcile as shared_reconcile
-from fairway_agent import state_files
+from fairway_agent.control import Numbers, Part
 from fairway_agent.fields import Unfit
 from fairway_agent.limits import Over
 from fairway_agent.plan import Budget, RunPlan
 from fairway_agent.run_state import RunState
-from fairway_agent.shared import submissions, watch
-from fairway_agent.shared.submissions import Part, Submission
+from fairway_agent.shared import watch
+from fairway_agent.shared.submissions import Submission
 from fairway_agent.slurm import reconcile, sbatch
 from fairway_agent.slurm.cancel import Watch
 from fairway_agent.slurm.jobs import Element
@@ -54,7 +55,7 @@ def run(tmp_path: Path) -> Path:
         "".join(TaskSpec(index, nodes=2).line() for index in range(3))
     )
     (tmp_path / "tasks").mkdir()
-    Submission(0, [Part("tasks", 0, [0, 1, 2], 2, 1, "12")], complete=True).write(tmp_path)
+    Submission(0, [Part("tasks", 0, Numbers([0, 1, 2]), 2, 1, "12")], complete=True).write(tmp_path)
     return tmp_path
 
 
@@ -79,7 +80,7 @@ def test_the_time_counts_from_the_first_task_of_all(
     clock.now = 1e9 + 3600
     assert second.is_over()
     over = Over("max_duration", "it was over its max_duration of 1h")
-    assert submissions.limited(run, 0) == over
+    assert control.read(run).of(0).limit == over
     assert said == [["scancel", "--state=PENDING", "12"]]
     assert first.is_over()  # it takes nothing back once more
     assert len(said) == 1
@@ -91,7 +92,7 @@ def test_a_later_submission_begins_anew(run: Path, clock: Any, said: list[list[s
     again = Watch(run, TIME, 1)
     again.begin()
     assert not again.is_over()
-    assert submissions.limited(run, 1) is None
+    assert control.read(run).of(1).limit is None
     late = Watch(run, TIME, 0)
     assert not late.look_back()  # its beginning is that of another submission
 
@@ -114,7 +115,7 @@ def test_the_cost_is_that_of_all_tasks(run: Path, clock: Any, said: list[list[st
     assert mine.due == 1e9 + 8800  # not 10 s later
     clock.now = 1e9 + 8800
     assert mine.is_over()
-    assert submissions.limited(run, 0) == Over("max_cost", "it was over its max_cost of 200 USD")
+    assert control.read(run).of(0).limit == Over("max_cost", "it was over its max_cost of 200 USD")
 
 
 def test_others_that_are_many_are_looked_at_each_ten_seconds_at_most(run: Path, clock: Any) -> None:
@@ -136,7 +137,7 @@ def test_slurm_may_be_away_when_it_is_over(
     mine.begin()
     clock.now += 3600
     assert mine.is_over()
-    assert submissions.limited(run, 0) is not None
+    assert control.read(run).of(0).limit is not None
 
 
 def test_a_run_without_limits_leaves_no_file(run: Path, clock: Any) -> None:
@@ -205,7 +206,7 @@ def test_a_run_that_is_over_while_none_of_it_runs_is_ended_by_who_asks(
     ],
 )
 def test_slurm_lets_it_go_on_for_as_long_as_it_may(plan: RunPlan, minutes: str | None) -> None:
-    part = Part("tasks", 0, [0], 1, 1)
+    part = Part("tasks", 0, Numbers([0]), 1, 1)
     words = sbatch.arguments(Path("/run"), part, 0, plan, RESOURCES, "")
     assert next((word for word in words if word.startswith("--time")), None) == minutes
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from fairway_agent.control import Part
 from fairway_agent.plan import RunPlan, Staged
-from fairway_agent.shared.submissions import Part
 from fairway_agent.slurm import sbatch
 from fairway_agent.slurm.sbatch import Node, Resources
 from fairway_boot.faults import Fault

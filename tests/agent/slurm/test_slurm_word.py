@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent import state_files
+from fairway_agent import control, state_files
+from fairway_agent.control import Numbers, Part
 from fairway_agent.plan import Receiver as Told
 from fairway_agent.plan import RunPlan
 from fairway_agent.run_state import RunState
@@ -45,7 +46,7 @@ def run(tmp_path: Path, receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> 
         plan = RunPlan("job-1", "/c", 2, notify=Told(url, on, "json", secret), secrets=secrets)
         (folder / "plan.json").write_text(plan.text())
         (folder / "target.json").write_text("{}")
-        part = submissions.Part("tasks", 0, [0, 1], 1, 1, "7")
+        part = Part("tasks", 0, Numbers([0, 1]), 1, 1, "7")
         submissions.Submission(0, [part], complete=True).write(folder)
         state_files.write(folder, RunState(tasks={"queued": 2}))
         return folder
@@ -175,5 +176,5 @@ def test_a_run_without_receivers_writes_nothing_of_it(run: Callable[..., Path]) 
     end(folder, 0)
     end(folder, 1)
     reconcile.reconcile_all([folder])
-    assert not (folder / "notified.json").exists()
+    assert control.read(folder).notified == ()
     assert asdict(RunPlan.from_json({**facts, "notify": None}))["notify"] is None

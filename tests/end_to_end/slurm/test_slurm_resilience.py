@@ -37,7 +37,7 @@ COUNTS = (
 def job_of(slurm: SlurmCluster, run: str) -> str:
     """Slurm's id of the run's first job."""
     assert slurm.shared is not None
-    orders = json.loads((slurm.shared / "runs" / run / "slurm.json").read_text())
+    orders = json.loads((slurm.shared / "runs" / run / "control.json").read_text())
     return str(orders["parts"][0]["job"])
 
 
@@ -270,7 +270,7 @@ class TestCutOff:
         job = fairway.job(f"read <{gate.path}", template="plain")
         run = fairway.submit(job, *TARGET)
         assert slurm.shared is not None
-        path = slurm.shared / "runs" / run / "slurm.json"
+        path = slurm.shared / "runs" / run / "control.json"
         orders = json.loads(path.read_text())
         mine = orders["parts"][0]["job"]
         orders["parts"][0]["job"], orders["complete"] = "", False
@@ -335,7 +335,8 @@ def _is_at(folder: Path, stage: str) -> bool:
     if stage == "published":
         return (folder / "plan.json").exists()
     try:
-        orders = json.loads((folder / "slurm.json").read_text())
+        orders = json.loads((folder / "control.json").read_text())
     except FileNotFoundError:
         return False
-    return stage == "noted" or bool(orders["parts"][0]["job"])
+    parts = orders["parts"]
+    return bool(parts) and (stage == "noted" or bool(parts[0]["job"]))

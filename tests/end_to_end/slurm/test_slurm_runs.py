@@ -20,7 +20,7 @@ TARGET = ("--target", "slurm-sim")
 def orders(slurm: SlurmCluster, run: str) -> dict[str, Any]:
     """What was asked of Slurm for a run."""
     assert slurm.shared is not None
-    found: dict[str, Any] = json.loads((slurm.shared / "runs" / run / "slurm.json").read_text())
+    found: dict[str, Any] = json.loads((slurm.shared / "runs" / run / "control.json").read_text())
     return found
 
 

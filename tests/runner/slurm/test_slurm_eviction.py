@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent.shared.submissions import Part
+from fairway_agent.control import Part
 from fairway_boot.imds import Event, Metadata
 from fairway_boot.slurm import commands, eviction
 from fairway_boot.slurm.settings import Settings

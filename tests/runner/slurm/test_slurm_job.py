@@ -152,7 +152,7 @@ def test_what_lost_its_node_begins_again_as_often_as_it_may(
     assert f"{reason}}}` is used up" in known["reason"]
 
 
-@pytest.mark.parametrize("file", ["tasks/0/state.json", "cancelled.json", "setup/state.json"])
+@pytest.mark.parametrize("file", ["tasks/0/state.json", "control.json", "setup/state.json"])
 def test_a_damaged_file_ends_it_in_words(tmp_path: Path, node: Path, file: str) -> None:
     damaged = tmp_path / "runs" / RUN / file
     damaged.parent.mkdir(parents=True, exist_ok=True)

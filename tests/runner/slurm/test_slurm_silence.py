@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from fairway_agent.control import Numbers, Part
 from fairway_agent.plan import RunPlan
 from fairway_agent.run_state import RunState
-from fairway_agent.shared import submissions as asked
 from fairway_agent.shared.reports import CancelRequest, RunRequest, StatesRequest
-from fairway_agent.shared.submissions import Part, Submission
+from fairway_agent.shared.submissions import Submission
 from fairway_agent.slurm import cancel, reconcile, states
 from fairway_agent.slurm.jobs import Element
 from fairway_boot.faults import NO_ANSWER, Fault
@@ -73,14 +73,11 @@ def going_run(folder: Path, after: tuple[str, ...] = ()) -> None:
         (each / "state.json").write_text(json.dumps({"state": "running"}))
     (folder / "plan.json").write_text(RunPlan(folder.name, "/code", after=after).text())
     (folder / "target.json").write_text("{}")
-    part = Part("tasks", 0, [0], nodes=1, width=1, job="7")
+    part = Part("tasks", 0, Numbers([0]), nodes=1, width=1, job="7")
     Submission(0, [part], complete=True).write(folder)
 
 
-SLURM_FILES = ("slurm.json", "cancelled.json", "limited.json", "settled.json")
-
-
-@pytest.mark.parametrize("file", ["state.json", "tasks/0/state.json", *SLURM_FILES])
+@pytest.mark.parametrize("file", ["state.json", "tasks/0/state.json", "control.json"])
 def test_a_damaged_run_hides_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str
 ) -> None:
@@ -96,35 +93,17 @@ def test_a_damaged_run_hides_no_other(
     assert found["job-2"]["state"]["state"] == "lost"  # as Slurm knows no job of it
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        *("", "null", "[]", "{}", "7", '{"submission": 0, "parts": [7], "complete": true}'),
-        '{"submission": 0, "parts": [{"stage": "../x", "number": 0, "indices": [0]}]}',
-        '{"submission": 0, "parts": [{"stage": "tasks", "number": 0, "indices": ["0/../.."]}]}',
-        '{"submission": -1, "parts": []}',
-        '{"submission": 0, "parts": {}, "complete": "yes"}',
-    ],
-)
-def test_what_slurm_was_asked_is_read_or_named(tmp_path: Path, text: str) -> None:
-    (tmp_path / "slurm.json").write_text(text)
-    with pytest.raises(Fault, match=r"slurm\.json: damaged: ") as caught:
-        asked.read(tmp_path)
-    assert caught.value.said.endswith("; submit the job again from its file")
-
-
 def test_a_run_whose_file_is_damaged_is_cancelled_by_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     going_run(tmp_path / "runs" / "job-1")
-    (tmp_path / "runs" / "job-1" / "slurm.json").write_text('{"parts": [')
+    (tmp_path / "runs" / "job-1" / "control.json").write_text('{"parts": [')
     listed = Element("7", -1, "RUNNING", "", "", "", "fairway job-1 tasks 0 0")
     ordered: list[Sequence[str]] = []
     monkeypatch.setattr(cancel, "jobs_named", lambda _: [listed])
     monkeypatch.setattr(commands, "run", ordered.append)
     cancel.answer(tmp_path, CancelRequest("job-1", 0), io.BytesIO())
     assert [words[-1] for words in ordered] == ["7", "7"]
-    assert asked.cancelled(tmp_path / "runs" / "job-1") == 0
 
 
 def test_a_run_ends_though_the_one_before_it_is_damaged(

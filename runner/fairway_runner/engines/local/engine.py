@@ -162,9 +162,10 @@ class LocalEngine:
 
     def cancel_task(self, run: RunFolder, task: int) -> None:
         """Notes it, and has the run's supervisor look."""
-        from fairway_agent import cancelled_tasks
+        from fairway_agent import control
 
-        cancelled_tasks.cancel(run.folder, run.task_name(task))
+        known = control.read(run.folder)
+        control.cancel(run.folder, known.submission, run.task_name(task))
         _tell(run, signal.SIGHUP)
 
     def remove(self, run: RunFolder) -> None:

@@ -1,0 +1,146 @@
+"""What is under way with a run, as its control record says."""
+
+from __future__ import annotations
+
+import json
+import socket
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_agent import control
+from fairway_agent.control import Control, Numbers, Part
+from fairway_agent.fields import Damaged
+from fairway_agent.limits import Over
+from fairway_agent.plan import RunPlan
+from fairway_agent.supervisor import Supervisor
+from fairway_agent.task import Task
+from fairway_agent.task_spec import TaskSpec
+from fairway_agent.task_state import CANCELLATION
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+PART = {"stage": "tasks", "number": 0, "indices": "0", "nodes": 1, "width": 1}
+FULL = Control(
+    submission=1,
+    parts=(
+        Part("tasks", 0, Numbers([0, 1, 2, 5]), 1, 2, "7", gpus=1, cores=4, part=0.25),
+        Part("finally", 1, Numbers([6]), 1, 1),
+    ),
+    complete=True,
+    cancelled=0,
+    cancelled_tasks={"3": 1},
+    started=1e9,
+    limit=Over("max_cost", "it was over it"),
+    unmet=("job-a failed",),
+    notified=("start",),
+    final={"succeeded": Numbers([0, 1])},
+    ended={"job-a-0-0": "its image"},
+    blocked="no quota",
+)
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    assert control.read(tmp_path) == Control()
+    values = {name: getattr(FULL, name) for name in FULL.__dataclass_fields__}
+    control.change(tmp_path, **values)
+    assert control.read(tmp_path) == FULL
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("submission", -1),
+        ("parts", {}),
+        ("parts", [7]),
+        ("parts", [{**PART, "stage": "../x"}]),
+        ("parts", [{**PART, "indices": "0/../.."}]),
+        ("parts", [{**PART, "indices": "0-9999999"}]),
+        ("parts", [{**PART, "gpus": "all"}]),
+        ("complete", "yes"),
+        ("cancelled", "all"),
+        ("cancelled_tasks", ["3"]),
+        ("limit", {"limit": 3}),
+        ("final", {"succeeded": [1]}),
+    ],
+)
+def test_a_damaged_record_is_named(tmp_path: Path, name: str, value: object) -> None:
+    facts = {**FULL.to_json(), name: value}
+    (tmp_path / "control.json").write_text(json.dumps(facts))
+    with pytest.raises(Damaged, match=r"control\.json: damaged: ") as caught:
+        control.read(tmp_path)
+    assert caught.value.said.endswith("; submit the job again from its file")
+
+
+def test_a_record_of_another_release_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "control.json").write_text(json.dumps({**FULL.to_json(), "version": 9}))
+    with pytest.raises(Damaged, match="its version is 9, and this release reads 1") as caught:
+        control.read(tmp_path)
+    assert "use the release that wrote it" in caught.value.said
+
+
+def test_a_later_submission_begins_anew_and_an_earlier_one_writes_no_more(tmp_path: Path) -> None:
+    control.change(tmp_path, 0, started=1.0, limit=Over("max_cost", "why"), unmet=("a",))
+    control.cancel(tmp_path, 0)
+    assert control.read(tmp_path).is_cancelled
+    control.change(tmp_path, 1, started=2.0)
+    known = control.read(tmp_path)
+    assert (known.submission, known.started, known.limit, known.unmet) == (1, 2.0, None, None)
+    assert not known.is_cancelled
+    control.change(tmp_path, 0, started=3.0)
+    assert control.read(tmp_path) == known
+
+
+def test_what_is_to_end_before_it_is_submitted_ends(tmp_path: Path) -> None:
+    """Somebody else submits it meanwhile."""
+    control.change(tmp_path, 0, started=1.0)
+    control.cancel(tmp_path, 1)
+    control.cancel(tmp_path, 1, "3")
+    assert control.read(tmp_path).of(1).has_ended("0")
+    control.change(tmp_path, 1, complete=True)
+    assert control.read(tmp_path).is_cancelled
+    assert control.read(tmp_path).cancelled_names == {"3"}
+
+
+def test_a_task_is_ended_in_one_submission_and_those_before(tmp_path: Path) -> None:
+    control.cancel(tmp_path, 1, "3")
+    control.cancel(tmp_path, 2, "finally")
+    named = [control.read(tmp_path).of(number).cancelled_names for number in (0, 1, 2, 3)]
+    assert named == [{"3", "finally"}, {"3", "finally"}, {"finally"}, set()]
+
+
+def test_what_is_no_task_is_none(tmp_path: Path) -> None:
+    """Its name would be a path."""
+    control.cancel(tmp_path, 0, "../../x")
+    assert control.read(tmp_path).cancelled_names == set()
+
+
+@pytest.mark.parametrize(
+    ("code", "cancelled", "told"), [(None, True, 1), (0, False, 0), (3, True, 0)]
+)
+def test_one_that_has_just_ended_is_told_nothing_and_a_success_stays_one(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    code: int | None,
+    cancelled: bool,
+    told: int,
+) -> None:
+    """Its supervisor has not looked yet: a failure has no other attempt."""
+    said: list[object] = []
+    monkeypatch.setattr(Task, "_tell", lambda _, number: said.append(number))
+    plan = RunPlan("job-a", str(tmp_path))
+    task = Task(plan, TaskSpec(0), tmp_path, tmp_path / "tasks" / "0")
+    process: Any = SimpleNamespace(poll=lambda: code)
+    task.process = process
+    control.cancel(tmp_path, 0, "0")
+    left, right = socket.socketpair()
+    guard: Any = SimpleNamespace(pid=1)
+    with left, right:
+        run = Supervisor(tmp_path, plan, guard, left, right)
+        run.running = [task]
+        run._end_apart()
+        run._end_apart()  # once
+    assert (task.told == CANCELLATION, len(said)) == (cancelled, told)
