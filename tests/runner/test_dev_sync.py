@@ -6,12 +6,12 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent import code_changes
 from fairway_core.findings import UserError
 from fairway_runner.dev import ssh
 from fairway_runner.dev.beside import Beside, SessionFailed
@@ -20,6 +20,7 @@ from fairway_runner.dev.sync import Known, Sync, take_turn
 from fairway_runner.submit import snapshot
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from conftest import MakeRun
@@ -28,28 +29,25 @@ if TYPE_CHECKING:
 
 
 class There(Beside):
-    """A session whose code is in a folder."""
+    """A session that is on this machine."""
 
-    folder: Path
-    answer: str
-
-    @classmethod
-    def of(cls, run: Run, folder: Path) -> There:
-        """With this folder."""
-        made = cls(run, ["fairway"])
-        object.__setattr__(made, "folder", folder)
-        object.__setattr__(made, "answer", "")
-        return made
-
-    def ask(self, words: Any, data: bytes = b"") -> str:
+    def command(self, words: Sequence[str]) -> list[str]:
         """Runs it as the session would."""
-        if self.answer:
-            return self.answer
-        variables = {**os.environ, "FAIRWAY_SESSION": str(self.folder), "FAIRWAY_PID": "1"}
-        done = subprocess.run(
-            words, input=data, capture_output=True, check=True, cwd=self.folder, env=variables
-        )
-        return f"a profile prints this\n{done.stdout.decode()}"
+        return list(words)
+
+
+class Gone(Beside):
+    """A session that does not answer."""
+
+    def command(self, words: Sequence[str]) -> list[str]:
+        """Ends at once."""
+        return ["sh", "-c", "echo no connection >&2; exit 255", *words]
+
+
+@pytest.fixture(params=[True, False], ids=["rsync", "tar"])
+def has_rsync(request: pytest.FixtureRequest) -> bool:
+    """Whether rsync is there."""
+    return bool(request.param)
 
 
 @pytest.fixture
@@ -69,12 +67,17 @@ def node(tmp_path: Path) -> Path:
     return made
 
 
-def test_only_what_changes_here_is_sent(make_run: MakeRun, code: Path, node: Path) -> None:
+def sync_of(run: Run, known: Known | None, node: Path, *, has_rsync: bool = True) -> Sync:
+    assert known is not None
+    return Sync(There(run, ["fairway"]), known, str(node), has_rsync)
+
+
+def test_only_what_changes_here_is_sent(
+    make_run: MakeRun, code: Path, node: Path, *, has_rsync: bool
+) -> None:
     run = make_run("dev-a")
     Known.of(code, ["*.log"]).write(run)
-    known = Known.read(run)
-    assert known is not None
-    sync = Sync(There.of(run, node), known)
+    sync = sync_of(run, Known.read(run), node, has_rsync=has_rsync)
     assert not sync.send()
     (node / "made.txt").write_text("of a program there")
     for name in ("b.py", "b.log"):
@@ -84,57 +87,80 @@ def test_only_what_changes_here_is_sent(make_run: MakeRun, code: Path, node: Pat
     (code / "a.py").unlink()
     (code / "link").symlink_to("nothing")
     (code / "empty").mkdir()
+    hostile = "-a b'\"$(touch owned) `x` \\ \x1b[2J é\n;"
+    (code / "new").mkdir()
+    (code / "new" / hostile).write_text("new")
     changes = sync.send()
-    assert (list(changes.written), list(changes.removed)) == (["b.py"], ["a.py"])
-    assert sorted(each.name for each in node.iterdir()) == ["b.py", "made.txt"]
+    assert (sorted(changes.written), changes.removed) == (["b.py", f"new/{hostile}"], ["a.py"])
+    assert sorted(each.name for each in node.iterdir()) == ["b.py", "made.txt", "new"]
+    assert (node / "new" / hostile).read_text() == "new"
+    assert sync.has_rsync is has_rsync
     # Who attaches later goes on from there.
-    again = Known.read(run)
-    assert again is not None
-    assert not Sync(There.of(run, node), again).send()
+    again = sync_of(run, Known.read(run), node, has_rsync=has_rsync)
+    assert not again.send()
     (code / "b.py").chmod(0o755)
-    assert list(Sync(There.of(run, node), again).send().written) == ["b.py"]
+    assert list(again.send().written) == ["b.py"]
     assert (node / "b.py").stat().st_mode & 0o100
 
 
 def test_what_could_not_be_sent_is_sent_again(make_run: MakeRun, code: Path, node: Path) -> None:
     run = make_run("dev-a")
-    there = There.of(run, node)
-    sync = Sync(there, Known.of(code, []))
+    sync = sync_of(run, Known.of(code, []), node)
     (code / "b.py").write_text("b")
-    marks = [code_changes.MARK + text for text in ("{", "[]", '{"refused": [1]}', '{"refused": 7}')]
-    for answer in ("nothing", *marks):
-        object.__setattr__(there, "answer", answer)
-        with pytest.raises(UserError, match="dev-a gave an answer that cannot be read"):
+    sync.beside = Gone(run, ["fairway"])
+    for _ in range(2):
+        with pytest.raises(SessionFailed, match="a command in dev-a failed: no connection"):
             sync.send()
-    object.__setattr__(there, "answer", "")
+    sync.beside = There(run, ["fairway"])
     assert list(sync.send().written) == ["b.py"]
     assert (node / "b.py").read_text() == "b"
 
 
-def test_what_is_refused_there_is_said_once(make_run: MakeRun, code: Path, node: Path) -> None:
-    run = make_run("dev-a")
-    (node / "name\x1b[2J").mkdir()
-    sync = Sync(There.of(run, node), Known.of(code, []))
-    (code / "name\x1b[2J").write_text("x")
-    sync.send()
-    [said] = sync.take_refused()
-    assert said.endswith("there is a folder of that name")
-    assert "\x1b" not in said
-    assert not sync.send()
-    assert sync.take_refused() == []
-    # Who attaches later tries again.
-    (node / "name\x1b[2J").rmdir()
-    again = Known.read(run)
-    assert again is not None
-    assert list(Sync(There.of(run, node), again).send().written) == ["name\x1b[2J"]
-    assert (node / "name\x1b[2J").read_text() == "x"
+def test_without_rsync_there_it_is_tar(
+    make_run: MakeRun, code: Path, node: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, real = tmp_path / "bin", shutil.which("rsync")
+    own.mkdir()
+    (own / "rsync").write_text(f'#!/bin/sh\n[ "$1" != --server ] || exit 127\nexec {real} "$@"\n')
+    (own / "rsync").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{own}:{os.environ['PATH']}")
+    sync = sync_of(make_run("dev-a"), Known(code, (), {"gone.py": (1, 1, False)}), node)
+    (node / "gone.py").write_text("x")
+    changes = sync.send()
+    assert (changes.written, changes.removed, sync.has_rsync) == (["a.py"], ["gone.py"], False)
+    assert [each.name for each in node.iterdir()] == ["a.py"]
+
+
+def test_a_link_there_is_replaced_and_not_followed(
+    make_run: MakeRun, code: Path, node: Path, tmp_path: Path
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (node / "pkg").symlink_to(outside)
+    (code / "pkg").mkdir()
+    (code / "pkg" / "b.py").write_text("b")
+    assert sync_of(make_run("dev-a"), Known(code, (), {}), node).send()
+    assert list(outside.iterdir()) == []
+    assert (node / "pkg" / "b.py").read_text() == "b"
+
+
+def test_a_file_that_cannot_be_read_is_named(
+    make_run: MakeRun, code: Path, node: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def add(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(tarfile.TarFile, "add", add)
+    sync = sync_of(make_run("dev-a"), Known(code, (), {}), node, has_rsync=False)
+    with pytest.raises(UserError, match=r"a\.py: Permission denied"):
+        sync.send()
 
 
 def test_a_folder_that_cannot_be_read_changes_nothing(
     make_run: MakeRun, code: Path, node: Path, tmp_path: Path
 ) -> None:
     run = make_run("dev-a")
-    sync = Sync(There.of(run, node), Known.of(code, []))
+    sync = sync_of(run, Known.of(code, []), node)
     (code / "loop").symlink_to("loop")
     with pytest.raises(UserError, match="loop: Too many levels of symbolic links"):
         sync.send()
@@ -156,9 +182,7 @@ def test_what_git_ignores_is_not_copied_by_who_attaches_later_either(
     Known.of(code, [], gitignore=True).write(run)
     (code / "secret.env").write_text("x")
     (code / "b.py").write_text("b")
-    known = Known.read(run)
-    assert known is not None
-    assert list(Sync(There.of(run, node), known).send().written) == ["b.py"]
+    assert list(sync_of(run, Known.read(run), node).send().written) == ["b.py"]
 
 
 def test_what_goes_while_the_folder_is_read_is_left_out(
@@ -166,7 +190,7 @@ def test_what_goes_while_the_folder_is_read_is_left_out(
 ) -> None:
     """As editors and version control replace files."""
     run = make_run("dev-a")
-    sync = Sync(There.of(run, node), Known.of(code, []))
+    sync = sync_of(run, Known.of(code, []), node)
     (code / "b").mkdir()
     (code / "c.py").write_text("c")
     real, looks = os.scandir, list[object]()
@@ -184,27 +208,6 @@ def test_what_goes_while_the_folder_is_read_is_left_out(
     assert looks == [code]
 
 
-def test_nothing_is_copied_before_it_has_begun(make_run: MakeRun, code: Path) -> None:
-    """What prepares a session may be in any folder."""
-    asked: list[list[str]] = []
-
-    class Asked(Beside):
-        """A session that fails."""
-
-        def ask(self, words: Any, *_: Any, **__: Any) -> str:
-            """Keeps what it is asked."""
-            asked.append(words)
-            raise SessionFailed.of("session-failed", "it is asked", "wait")
-
-    with pytest.raises(SessionFailed):
-        Sync(Asked(make_run("dev-a"), ["fairway"]), Known(code, (), {})).send()
-    [words] = asked
-    known = {name: value for name, value in os.environ.items() if name != "FAIRWAY_SESSION"}
-    done = subprocess.run(words, env=known, capture_output=True, text=True, check=False, input="")
-    assert done.returncode != 0
-    assert "FAIRWAY_SESSION: the session has not begun" in done.stderr
-
-
 def test_a_slow_copy_is_no_slow_look(
     make_run: MakeRun, code: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -219,14 +222,14 @@ def test_a_slow_copy_is_no_slow_look(
     class Slow(Beside):
         """A session behind a slow line."""
 
-        def ask(self, *_: Any, **__: Any) -> str:
+        def run_here(self, words: Sequence[str], _: bytes) -> subprocess.CompletedProcess[bytes]:
             """Takes a minute."""
             clock[0] += 60
-            return f'{code_changes.MARK}{{"refused": []}}'
+            return subprocess.CompletedProcess(words, 0)
 
     monkeypatch.setattr("fairway_runner.dev.sync.time", SimpleNamespace(monotonic=lambda: clock[0]))
     monkeypatch.setattr("fairway_runner.dev.sync.listed", listed)
-    sync = Sync(Slow(make_run("dev-a"), ["fairway"]), Known(code, (), {}))
+    sync = Sync(Slow(make_run("dev-a"), ["fairway"]), Known(code, (), {}), "/there")
     assert sync.send()
     assert (clock[0], sync.took) == (62, 2)
 
@@ -234,29 +237,15 @@ def test_a_slow_copy_is_no_slow_look(
 def test_what_copies_is_no_use_of_the_session(
     make_run: MakeRun, code: Path, node: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = make_run("dev-a")
-    own, python = tmp_path / "bin", shutil.which("python3")
+    own, real = tmp_path / "bin", shutil.which("rsync")
     own.mkdir()
-    (own / "python3").write_text(
-        f'#!/bin/sh\n[ -z "$FAIRWAY_PID" ] || exit 7\nexec {python} "$@"\n'
-    )
-    (own / "python3").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{own}:/usr/bin:/bin")
-    sync = Sync(There.of(run, node), Known(code, (), {}))
-    assert list(sync.send().written) == ["a.py"]
-
-
-def test_many_bytes_are_sent_in_parts(
-    make_run: MakeRun, code: Path, node: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("fairway_runner.dev.sync._MOST_AT_ONCE", 3)
-    run = make_run("dev-a")
-    sync = Sync(There.of(run, node), Known.of(code, []))
-    for index in range(5):
-        (code / f"{index}.py").write_text("xy")
-    (code / "a.py").unlink()
-    sync.send()
-    assert sorted(each.name for each in node.iterdir()) == [f"{index}.py" for index in range(5)]
+    used = f'[ "$1" != --server ] || [ -z "$FAIRWAY_PID" ] || touch {own}/used'
+    (own / "rsync").write_text(f'#!/bin/sh\n{used}\nexec {real} "$@"\n')
+    (own / "rsync").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{own}:{os.environ['PATH']}")
+    monkeypatch.setenv("FAIRWAY_PID", "1")
+    assert list(sync_of(make_run("dev-a"), Known(code, (), {}), node).send().written) == ["a.py"]
+    assert [each.name for each in own.iterdir()] == ["rsync"]
 
 
 def test_one_alone_sends(make_run: MakeRun) -> None:

@@ -44,7 +44,7 @@ def stay(run: Run, program: Sequence[str], *, sync: bool) -> int:
         if (access := _await_start(beside, absence)) is not None:
             with _tunnel(beside, access):
                 _print_ways(run, access, program)
-                _keep_in_step(run, absence, _sync_of(beside) if sync else None)
+                _keep_in_step(run, absence, _sync_of(beside, access.folder) if sync else None)
     except KeyboardInterrupt:
         target = run.record.target
         print(f"\n{run.id} keeps running; attach again: fairway dev {target}", file=sys.stderr)
@@ -102,7 +102,7 @@ def _print_ways(run: Run, access: SessionAccess, program: Sequence[str]) -> None
     print(f"  end it:    fairway dev stop {run.id}", flush=True)
 
 
-def _sync_of(beside: Beside) -> Sync | None:
+def _sync_of(beside: Beside, there: str) -> Sync | None:
     """What copies the changes; None where they are not to be copied from here, which is said."""
     run = beside.run
     known = Known.read(run)
@@ -114,7 +114,7 @@ def _sync_of(beside: Beside) -> Sync | None:
         print("its code is kept in sync by another `fairway dev`", file=sys.stderr)
         return None
     print(f"changes in {known.folder} are copied there, and none are copied back", flush=True)
-    return Sync(beside, known)
+    return Sync(beside, known, there)
 
 
 def _keep_in_step(run: Run, absence: Absence, sync: Sync | None) -> None:
@@ -139,8 +139,6 @@ def _keep_in_step(run: Run, absence: Absence, sync: Sync | None) -> None:
 
 def _send(sync: Sync) -> str:
     changes = sync.send()
-    for each in sync.take_refused():
-        print(f"not copied: {each}", file=sys.stderr)
     if changes:
         parts = [f"{len(changes.written)} copied"] if changes.written else []
         parts += [f"{len(changes.removed)} removed"] if changes.removed else []

@@ -33,16 +33,7 @@ class Beside:
 
         UserError with the last line that it says where it fails.
         """
-        there = ["exec", self.run.id, "--", *words]
-        done = subprocess.run(
-            guarded([*self.program, *there]),
-            input=data,
-            capture_output=True,
-            env=self.environment(),
-            # Ctrl-C is for this program alone, which ends what is under way and says nothing of it.
-            start_new_session=True,
-            check=False,
-        )
+        done = self.run_here(self.command(words), data)
         if done.returncode:
             said = done.stderr.decode(errors="replace").strip().splitlines()
             why = said[-1].strip() if said else f"exit code {done.returncode}"
@@ -50,6 +41,22 @@ class Beside:
             hint = f"see its state: fairway show {self.run.id}"
             raise SessionFailed.of("session-failed", message, hint, exit_code=5)
         return done.stdout.decode(errors="replace")
+
+    def command(self, words: Sequence[str]) -> list[str]:
+        """The command line that runs a command in the session."""
+        return [*self.program, "exec", self.run.id, "--", *words]
+
+    def run_here(self, words: Sequence[str], data: bytes) -> subprocess.CompletedProcess[bytes]:
+        """Runs a program of this machine, which may run commands in the session, to its end."""
+        return subprocess.run(
+            guarded(words),
+            input=data,
+            capture_output=True,
+            env=self.environment(),
+            # Ctrl-C is for this program alone, which ends what is under way and says nothing of it.
+            start_new_session=True,
+            check=False,
+        )
 
     def environment(self) -> dict[str, str]:
         """The variables of the program: it finds the run wherever it is started."""

@@ -6,23 +6,25 @@ name changes here; what is removed there is not removed here.
 
 from __future__ import annotations
 
-import json
+import io
+import os
+import shlex
+import shutil
+import tarfile
 import time
-from dataclasses import dataclass, field, replace
-from functools import cache
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import fairway_agent
 from fairway_agent import record
-from fairway_agent.code_changes import MARK
 from fairway_agent.fields import Fields, Unfit
-from fairway_core.findings import UserError, printable
+from fairway_core.findings import UserError
+from fairway_runner.engines.remote.copying import UNPACK
 from fairway_runner.runs.records import read_json
 from fairway_runner.submit.snapshot import listed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from fairway_runner.dev.beside import Beside
     from fairway_runner.runs.folder import RunFolder
@@ -30,13 +32,11 @@ if TYPE_CHECKING:
 # Of this machine alone, as the points say.
 _KNOWN = ".sent.json"
 _LOCK = ".sent.lock"
-_MOST_AT_ONCE = 32 << 20  # bytes
-# Beside what prepares a task it would be in some other folder. By FAIRWAY_PID it would count as use
-# of the session. -I: neither the code nor variables change what is imported.
-_APPLY = """
-: "${FAIRWAY_SESSION:?the session has not begun}"
-exec env -u FAIRWAY_PID python3 -I -c "$1"
-"""
+_UNUSED = ["env", "-u", "FAIRWAY_PID"]  # by which it would count as use of the session
+# Links here are followed, and empty folders and owners left out. What is named and is not here is
+# removed there.
+_RSYNC = ["rsync", "-LEtzs", "--files-from=-", "--from0", "--delete-missing-args"]
+_VANISHED = 24  # a file went while the folder was read, which the next look sees
 
 Stamp = tuple[int, int, bool]
 """A file's size, when it was changed, and whether it is executable."""
@@ -97,12 +97,13 @@ class Known:
 
 @dataclass
 class Sync:
-    """What copies the changes of a session's code, which all its nodes share."""
+    """What copies the changes of a session's code to the folder `there`, which all its nodes share:
+    by rsync, or as a tar file where one of the two sides has none."""
 
     beside: Beside
     known: Known
-    refused: dict[str, str] = field(default_factory=dict)
-    """Paths that were not copied since the last `take_refused`, and why."""
+    there: str
+    has_rsync: bool = True
     took: float = 0.0
     """The seconds of the last look at the folder."""
 
@@ -124,30 +125,29 @@ class Sync:
         changes, now = self.look()
         if not changes:
             return changes
-        for data in _packed(self.known.folder, changes, self.refused):
-            self._send(data)
+        if not (self.has_rsync and self._sent_by_rsync(changes)):
+            self.has_rsync = False
+            self._send_as_tar(changes)
         self.known = replace(self.known, files=now)
-        # What was refused is tried again when it changes, and by who attaches later.
-        sent = {path: stamp for path, stamp in now.items() if path not in self.refused}
-        replace(self.known, files=sent).write(self.beside.run)
+        self.known.write(self.beside.run)
         return changes
 
-    def _send(self, data: bytes) -> None:
-        said = self.beside.ask(["sh", "-c", _APPLY, "sh", _source()], data)
-        line = next((each for each in reversed(said.splitlines()) if each.startswith(MARK)), "")
-        try:
-            refused = json.loads(line.removeprefix(MARK))["refused"]
-            found = {str(path): str(why) for path, why in refused}
-        except (ValueError, KeyError, TypeError, RecursionError):
-            message = f"{self.beside.run.id} gave an answer that cannot be read"
-            hint = "leave the code there as it is: --no-sync"
-            raise UserError.of("session-failed", message, hint, exit_code=5) from None
-        self.refused |= found
+    def _sent_by_rsync(self, changes: Changes) -> bool:
+        if shutil.which("rsync") is None:
+            return False
+        # rsync takes a host's name as a word of the command: `env`, which runs what follows.
+        through = shlex.join(self.beside.command(_UNUSED))
+        names = b"".join(os.fsencode(path) + b"\0" for path in (*changes.written, *changes.removed))
+        words = [*_RSYNC, "-e", through, "--", f"{self.known.folder}/", f"env:{self.there}/"]
+        return self.beside.run_here(words, names).returncode in (0, _VANISHED)
 
-    def take_refused(self) -> list[str]:
-        """What was not copied, and why, since the last call; for a terminal."""
-        found, self.refused = sorted(self.refused.items()), {}
-        return [printable(f"{path}: {why}") for path, why in found]
+    def _send_as_tar(self, changes: Changes) -> None:
+        shell = [*_UNUSED, "sh", "-c"]
+        if changes.removed:
+            names = b"".join(os.fsencode(path) + b"\0" for path in changes.removed)
+            self.beside.ask([*shell, 'cd "$1" && xargs -0 rm -f --', "sh", self.there], names)
+        unpack = [*shell, UNPACK, "sh", self.there]
+        self.beside.ask(unpack, _packed(self.known.folder, changes.written))
 
 
 def take_turn(run: RunFolder) -> int | None:
@@ -163,39 +163,17 @@ def _stamps(folder: Path, exclude: Sequence[str], *, gitignore: bool) -> dict[st
     }
 
 
-def _packed(folder: Path, changes: Changes, refused: dict[str, str]) -> Iterator[bytes]:
-    """The changes as `fairway_agent.code_changes` reads them, some at a time: first what is
-    removed, in whose place others may come. What cannot be read is added to `refused`."""
-    removed: Sequence[str] = changes.removed
-    files: list[dict[str, Any]] = []
-    contents: list[bytes] = []
-    size = 0
-    for path in changes.written:
-        try:
-            content = (folder / path).read_bytes()
-            executable = bool((folder / path).stat().st_mode & 0o100)
-        except FileNotFoundError:
-            continue  # it is gone again, which the next look sees
-        except OSError as error:
-            refused[path] = error.strerror or "it cannot be read"
-            continue
-        files.append({"path": path, "size": len(content), "executable": executable})
-        contents.append(content)
-        size += len(content)
-        if size > _MOST_AT_ONCE:
-            yield _message(removed, files, contents)
-            removed, files, contents, size = (), [], [], 0
-    if removed or files:
-        yield _message(removed, files, contents)
-
-
-def _message(
-    removed: Sequence[str], files: Sequence[dict[str, Any]], contents: Sequence[bytes]
-) -> bytes:
-    head = json.dumps({"removed": list(removed), "files": list(files)})
-    return b"".join([head.encode(), b"\n", *contents])
-
-
-@cache
-def _source() -> str:
-    return Path(fairway_agent.__file__).with_name("code_changes.py").read_text(encoding="utf-8")
+def _packed(folder: Path, paths: Sequence[str]) -> bytes:
+    """The files, as a compressed tar file; what is gone again is left out, as the next look sees.
+    UserError for what cannot be read."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz", compresslevel=1, dereference=True) as files:
+        for path in paths:
+            try:
+                files.add(folder / path, arcname=path, recursive=False)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                why = error.strerror or "it cannot be read"
+                raise UserError.of("not-copied", f"{path}: {why}", "or exclude it") from None
+    return buffer.getvalue()

@@ -85,7 +85,7 @@ class TestSession:
         tool.write_text("#!/bin/sh\necho tool\n")
         tool.chmod(0o755)
         until(process, "code: ")
-        while not holds(fairway, run, "test -x tool.sh && test ! -e pkg"):
+        while not holds(fairway, run, "test -x tool.sh && test ! -e pkg/old.py"):
             until(process, "code: ")
         shown = 'cat "./new/$MINE" "./$MINE"; ./tool.sh; cat made'
         assert within(fairway, run, shown) == "new\nsecond\ntool\na\n"
