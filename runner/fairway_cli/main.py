@@ -59,7 +59,7 @@ class Commands(LazyGroup):
             "List, stop, start, drain, resume, reboot, reimage or report a target's nodes, or copy"
             " their logs."
         ),
-        "pool": "Change the number of nodes of a target, or evaluate its autoscale formula.",
+        "pool": "Change the number of nodes of a target.",
         "ssh": "Open a shell on a node of a target, or run a command there.",
         "ssh-config": (
             "Print the `Host` blocks by which ssh, scp, rsync and VS Code reach targets."

@@ -10,7 +10,6 @@ from fairway_core.findings import Severity, UserError
 from fairway_core.target import Target
 from fairway_runner.engines.capabilities import ENGINES, capabilities, ineffective, require
 from fairway_runner.engines.engine import Engine, engine_for
-from fairway_runner.engines.service_pools import formulas_of, logs_of
 from fairway_runner.engines.shares import require_gpus, require_share
 from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.job_file import load_job
@@ -62,20 +61,6 @@ def test_what_is_not_listed_is_refused(name: str, action: str) -> None:
 def test_a_target_that_is_not_resized_says_so(name: str) -> None:
     with pytest.raises(UserError, match="be resized"):
         engine(name).resize(2)
-
-
-@pytest.mark.parametrize("name", [name for name, able in ENGINES.items() if not able.evaluates])
-def test_a_target_without_a_formula_says_so(name: str) -> None:
-    with pytest.raises(UserError, match="evaluate a formula"):
-        formulas_of(target(name))
-
-
-@pytest.mark.parametrize("name", [name for name, able in ENGINES.items() if not able.service_logs])
-def test_a_target_without_logs_of_a_service_says_what_to_do(name: str) -> None:
-    with pytest.raises(UserError, match="copy the logs of its nodes") as error:
-        logs_of(target(name))
-    shell = f"fairway ssh {target(name).name}" if capabilities(name).shell else "fairway doctor"
-    assert shell in error.value.findings[0].hint
 
 
 @pytest.mark.parametrize("name", ENGINES)

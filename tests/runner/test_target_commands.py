@@ -201,18 +201,6 @@ ONE_HOST |= {"ssh": {"host": "h", "user": "u", "shared": "/data"}}
         # More than it has: what resizes it is told all the same, not that it may have no more.
         (["pool", "resize", "lab", "9"], "`lab` cannot be resized: its engine is `ssh`"),
         (["pool", "resize", "spot", "9"], "`spot` has at most 8 nodes"),
-        (["pool", "evaluate", "local"], "`local` cannot evaluate a formula"),
-        (["pool", "evaluate", "lab", "--formula", "no.txt"], "`lab` cannot evaluate a formula"),
-        (["pool", "evaluate", "spot", "--formula", "no.txt"], "no.txt cannot be read: No such"),
-        (
-            ["pool", "evaluate", "spot", "--formula", "fairway.lock"],
-            "fairway.lock holds no formula",
-        ),
-        (["nodes", "logs", "lab", "n1"], "`lab` cannot copy the logs of its nodes"),
-        (
-            ["nodes", "logs", "spot", "n1", "--since", "then"],
-            "--since: `then` is neither a duration",
-        ),
         (["ssh", "local"], "`local` cannot be connected to"),
         (["ssh", "local", "n1", "uptime"], "fairway ssh local n1 -- uptime"),
         (["tunnel", "nothing-1", "6006"], "there is no run `nothing-1`"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from typing import Annotated
 
 import typer
@@ -128,46 +127,6 @@ def reimage(
 ) -> None:
     """Reinstall nodes from their image; what is on their disks is lost."""
     _act("reimage", target, nodes, "is reinstalled from its image", json_=json_)
-
-
-@app.command()
-def logs(
-    target: TargetArgument,
-    nodes: _NodesArgument,
-    since: Annotated[
-        str,
-        typer.Option("--since", metavar="TIME", help="How long ago, as 2h, or a date; default 1h."),
-    ] = "1h",
-    json_: JsonOption = False,
-    _deadline: DeadlineOption = None,
-) -> None:
-    """Copy what Azure's own program on nodes has written to storage.
-
-    It is for Azure's support, and says why a node became unusable. The files arrive some time
-    later, in the target's container of outputs.
-    """
-    from dataclasses import asdict
-
-    from fairway_core.findings import printable
-    from fairway_runner.engines.service_pools import logs_of
-    from fairway_runner.moments import moment
-    from fairway_runner.quantities import counted
-    from fairway_runner.targets.lookup import find_target
-
-    start = moment("--since", since)
-    pool, facts = logs_of(find_target(target)), []
-    for node in nodes:
-        found = pool.service_logs(node, start)
-        facts.append({"node": node, **asdict(found)})
-        if not json_:
-            files = counted(found.files, "file")
-            destination = f"{found.container}/{printable(found.folder)}"
-            print(f"{node}: {files} to {destination}", flush=True)
-            print(
-                f"  {shlex.join(['fairway', 'data', 'get', f'{target}:{destination}'])}", flush=True
-            )
-    if json_:
-        print(json.dumps(facts, indent=1))
 
 
 def _categories() -> list[str]:

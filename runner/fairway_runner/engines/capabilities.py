@@ -61,10 +61,6 @@ class Capabilities:
     """Whether several tasks may share a node."""
     schedules: bool = _row("`fairway schedule`", False)
     resizes: bool = _row("`fairway pool resize`", False)
-    evaluates: bool = _row("`fairway pool evaluate`", False)
-    """Whether a pool may go by a formula."""
-    service_logs: bool = _row("`fairway nodes logs`", False)
-    """Whether a service of Azure runs a program of its own on the nodes."""
     shell: bool = _row("`fairway ssh` and `tunnel`", True)
     one_copy: bool = _row("The nodes of a task share the job's code", True)
     """Whether what is written into the code's folder on one node is there on all."""
@@ -126,8 +122,6 @@ ENGINES = {
         shares=True,
         schedules=True,
         resizes=True,
-        evaluates=True,
-        service_logs=True,
         one_copy=False,
         node_actions=("drain", "resume", "reboot", "reimage"),
     ),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import socket
 import sys
@@ -13,8 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from waiting import until
-
-from fairway_simulator.batch.simulator import IDENTITY
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -190,33 +187,6 @@ class TestNodes:
         until(lambda: not list(private.glob("fairway-login-*")))
         until(lambda: not _listens(here))
         batch.ok("cancel", run.id)
-
-    @pytest.mark.nightly
-    def test_a_formula_and_what_the_service_has_written_of_a_node(self, waiting: Any) -> None:
-        """The pool's own formula, one that is tried, and one that is none; a node that there is,
-        and one that there is not."""
-        folder = waiting.fairway.folder
-        (folder / "try.txt").write_text("$TargetDedicatedNodes = max(2, $ActiveTasks);")
-        (folder / "none.txt").write_text("$TargetDedicatedNodes = nodes();")
-        own = waiting.ok("pool", "evaluate", "batch-sim")
-        assert re.search(r"^\$TargetDedicatedNodes +0 +0$", own, re.MULTILINE), own
-        tried = waiting.ok("pool", "evaluate", "batch-sim", "--formula", "try.txt", "--json")
-        assert json.loads(tried)["now"]["variables"]["$TargetDedicatedNodes"] == "2"
-        none = waiting.fairway("pool", "evaluate", "batch-sim", "--formula", "none.txt")
-        assert none.returncode == 1
-        assert "cannot be evaluated (now): no such function: nodes" in none.stdout
-        waiting.service.add_pool("fixed", targetDedicatedNodes=1)
-        waiting.target(batch={"pool": "fixed", "identity": IDENTITY})
-        until(lambda: len(waiting.service.node_ids("fixed")) == 1)
-        [node] = waiting.service.node_ids("fixed")
-        [found] = json.loads(waiting.ok("nodes", "logs", "batch-sim", node, "--json"))
-        assert (found["node"], found["files"]) == (node, 1)
-        place = f"batch-sim:{found['container']}/{found['folder']}"
-        waiting.ok("data", "get", place, "logs")
-        [log] = (folder / "logs").rglob("*.log")
-        assert f"{node} has booted" in log.read_text()
-        gone = waiting.fairway("nodes", "logs", "batch-sim", "tvm-none")
-        assert (gone.returncode, "the pool has no node `tvm-none`" in gone.stderr) == (2, True)
 
     def test_a_run_waits_for_nodes_and_says_so(self, waiting: Any) -> None:
         run = waiting.submit(waiting.many(2))

@@ -13,10 +13,8 @@ from fairway_core.target import Target
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.batch import (
     examination,
-    formulas,
     login,
     preconditions,
-    service_logs,
 )
 from fairway_runner.engines.batch.engine import BatchEngine
 from fairway_runner.engines.batch.node_actions import NodeActions
@@ -212,67 +210,3 @@ def test_who_waits_for_a_run_that_was_not_sent_is_told_how_to_send_it(
     found = refused(lambda: engine.wait(run))
     said = "submission was interrupted; resume it with: fairway submit --resume job-aaaaaa"
     assert found.message == f"job-aaaaaa was not submitted: {said}"
-
-
-FORMULA = {"enableAutoScale": True, "autoScaleFormula": "$TargetDedicatedNodes = 1;"}
-
-
-def evaluating(answer: object, **pool: Any) -> Any:
-    """An account that evaluates formulas so, of a pool that has one."""
-
-    def evaluate(_: str) -> object:
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-    there = account({**POOL, **FORMULA, **pool})
-    there.evaluate = evaluate
-    return there
-
-
-def test_a_formula_is_told_with_what_the_service_last_made_of_it() -> None:
-    run = {
-        "timestamp": "2026-11-01T10:00:00Z",
-        "results": "$TargetDedicatedNodes=3;a=[1, 2]; b=x=y",
-    }
-    found = formulas.evaluate(evaluating(run, autoScaleRun={**run, "results": "a=0;;"}), None)
-    assert found.text == "$TargetDedicatedNodes = 1;"
-    assert found.now.variables == {"$TargetDedicatedNodes": "3", "a": "[1, 2]", "b": "x=y"}
-    assert found.last is not None
-    assert (found.last.variables, found.last.evaluated) == ({"a": "0"}, 1793527200.0)
-
-
-def test_a_formula_that_cannot_be_evaluated_says_why() -> None:
-    values = [{"name": "Line", "value": "3"}]
-    run = {"timestamp": None, "error": {"code": "X", "message": "no such name", "values": values}}
-    assert formulas.evaluate(evaluating(run), "a").now.error == "no such name: Line 3"
-    bad = ServiceError(Finding("service", "it is too long"), status=400, code="Long")
-    assert formulas.evaluate(evaluating(bad), "a" * 9000).now.error == "it is too long"
-    away = ServiceError(Finding("service", "it is away"), status=503, code="ServerBusy")
-    with pytest.raises(ServiceError):
-        formulas.evaluate(evaluating(away), "a")
-
-
-def test_a_pool_of_a_fixed_size_has_no_formula() -> None:
-    found = refused(lambda: formulas.evaluate(evaluating({}, enableAutoScale=False), "a = 1;"))
-    assert found.message == "the pool `pool` has no autoscale formula"
-    assert "nodes: {min: 0, max: 8}" in found.hint
-
-
-@pytest.mark.parametrize(
-    ("status", "code", "said"),
-    [
-        (404, "NodeNotFound", "the pool has no node `tvm-9`"),
-        (409, "NodeNotReady", "the node `tvm-9` does not answer, and cannot copy its logs"),
-        (403, "Forbidden", "no"),
-    ],
-)
-def test_a_node_whose_logs_cannot_be_had(status: int, code: str, said: str) -> None:
-    there = account()
-
-    def copy(*_: object) -> None:
-        raise ServiceError(Finding("service", "no"), status=status, code=code)
-
-    there.copy_logs = copy
-    storage: Any = SimpleNamespace(container_url=lambda name: f"https://x/{name}")
-    assert refused(lambda: service_logs.copy_logs(there, storage, "tvm-9", 0.0)).message == said

@@ -264,24 +264,9 @@ class Account:
         """The pool as it stands; ServiceError with status 404 where there is none."""
         return self.calls.call("the pool", lambda: self.client.get_pool(self.pool))
 
-    def evaluate(self, formula: str) -> Mapping[str, Any]:
-        """What a formula would make of the pool now; ServiceError where the pool has none."""
-        body = {"autoScaleFormula": formula}
-        return self.calls.call(
-            "a formula",
-            lambda: self.client.evaluate_pool_auto_scale(self.pool, body),  # type: ignore[arg-type]
-        )
-
     def nodes(self) -> Iterator[Mapping[str, Any]]:
         """Every node of the pool."""
         return self.calls.pages("the pool's nodes", self.client.list_nodes(self.pool))
-
-    def copy_logs(self, node: str, where: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Has the service copy its own logs of a node into a container; it goes on after that."""
-        return self.calls.call(
-            "a node's logs",
-            lambda: self.client.upload_node_logs(self.pool, node, dict(where)),  # type: ignore[arg-type]
-        )
 
     def close(self) -> None:
         """Closes the connections."""

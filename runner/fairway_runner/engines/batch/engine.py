@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from fairway_core.findings import Finding
     from fairway_core.target import Target
     from fairway_runner.engines.engine import Node, Progress
-    from fairway_runner.engines.service_pools import Formula, ServiceLogs
     from fairway_runner.jobs.job import Job
     from fairway_runner.runs.folder import RunFolder, RunFolders
     from fairway_runner.runs.kept import KeptOutput
@@ -225,20 +224,6 @@ class BatchEngine:
         """Of a pool that does not scale by itself."""
         with self.account.calls.soon():
             self._nodes.resize(nodes)
-
-    def evaluate(self, formula: str | None) -> Formula:
-        """See `engines.service_pools.ServicePool`."""
-        from fairway_runner.engines.batch.formulas import evaluate
-
-        with self.account.calls.soon():
-            return evaluate(self.account, formula)
-
-    def service_logs(self, node: str, since: float) -> ServiceLogs:
-        """Into the container of outputs."""
-        from fairway_runner.engines.batch.service_logs import copy_logs
-
-        with self.account.calls.soon(), self.storage.calls.soon():
-            return copy_logs(self.account, self.storage, node, since)
 
     def shell(self, node: str | None, command: Sequence[str] = (), *, forward: str = "") -> int:
         """Through the pool's remote login settings, as a user who is there for a while."""

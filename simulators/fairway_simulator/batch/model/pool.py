@@ -55,7 +55,6 @@ class Pool(Entity):
         self.allocation_transition = now
         self.resize_errors: list[dict[str, Any]] = []
         self.limit: AllocationLimit | None = None
-        self.autoscale_run: dict[str, Any] | None = None
 
     @property
     def slots(self) -> int:
@@ -91,8 +90,6 @@ class Pool(Entity):
         }
         if self.resize_errors:
             wire["resizeErrors"] = self.resize_errors
-        if self.autoscale_run:
-            wire["autoScaleRun"] = self.autoscale_run
         return wire
 
 

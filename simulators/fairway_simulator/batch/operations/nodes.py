@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import uuid
 from typing import TYPE_CHECKING, Any
 
-from fairway_simulator.batch.agent.blobs import TransferError
 from fairway_simulator.batch.operations import checks
 from fairway_simulator.batch.scheduling.lifecycle import leave
-from fairway_simulator.batch.wire.errors import ServiceError, invalid_property
+from fairway_simulator.batch.wire.errors import ServiceError
 from fairway_simulator.batch.wire.query import page, select
 from fairway_simulator.batch.wire.router import answer, done
 
@@ -109,23 +107,6 @@ def remote_login(core: Core, _: Request, pool_id: str, node_id: str) -> Response
     return answer({"remoteLoginIPAddress": address, "remoteLoginPort": port})
 
 
-def upload_logs(core: Core, request: Request, pool_id: str, node_id: str) -> Response:
-    """Copy what the service's own program on a node has written: here only that it booted."""
-    body = request.json()
-    url, since = str(checks.required(body, "containerUrl")), checks.required(body, "startTime")
-    with core.account.changed:
-        node = _ready(core, pool_id, node_id)
-    log = node.folder / "agent-debug.log"
-    log.write_text(f"{node.booted} {node.id} has booted\nlogs since {since} are copied\n")
-    folder = f"{node.pool.id}-{uuid.uuid4().hex[:8]}/{node.id}/{uuid.uuid4()}"
-    identity = str((body.get("identityReference") or {}).get("resourceId") or "")
-    try:
-        core.agent.blobs.upload(log, url, f"{folder}/{log.name}", identity=identity)
-    except TransferError as error:
-        raise invalid_property("containerUrl", url, str(error)) from None
-    return answer({"virtualDirectoryName": folder, "numberOfFilesUploaded": 1})
-
-
 def create_user(core: Core, request: Request, pool_id: str, node_id: str) -> Response:
     """Add a user to a node."""
     body = request.json()
@@ -176,7 +157,6 @@ OPERATIONS: list[Operation] = [
     ("POST", "/pools/{poolId}/nodes/{nodeId}/disablescheduling", disable_scheduling),
     ("POST", "/pools/{poolId}/nodes/{nodeId}/enablescheduling", enable_scheduling),
     ("GET", "/pools/{poolId}/nodes/{nodeId}/remoteloginsettings", remote_login),
-    ("POST", "/pools/{poolId}/nodes/{nodeId}/uploadbatchservicelogs", upload_logs),
     ("POST", "/pools/{poolId}/nodes/{nodeId}/users", create_user),
     ("PUT", "/pools/{poolId}/nodes/{nodeId}/users/{userName}", replace_user),
     ("DELETE", "/pools/{poolId}/nodes/{nodeId}/users/{userName}", delete_user),

@@ -170,21 +170,6 @@ def disable_autoscale(core: Core, _: Request, pool_id: str) -> Response:
         return done(200, pool, pool.url)
 
 
-def evaluate_autoscale(core: Core, request: Request, pool_id: str) -> Response:
-    """Say what a formula would choose."""
-    with core.account.changed:
-        pool = core.account.pool(pool_id)
-        if not pool.spec["enableAutoScale"]:
-            raise ServiceError(409, "AutoScaleNotEnabled")
-        text = str(checks.required(request.json(), "autoScaleFormula"))
-        run: dict[str, Any] = {"timestamp": core.clock.now()}
-        try:
-            run["results"] = evaluate(text, core.account, pool).text()
-        except FormulaError as error:
-            run["error"] = {"code": "AutoScalingFormulaEvaluationError", "message": str(error)}
-        return answer(run)
-
-
 def _steady(pool: Pool) -> None:
     """One change at a time: see remove_nodes, enable_pool_auto_scale and begin_resize_pool in
     azure-batch."""
@@ -194,11 +179,10 @@ def _steady(pool: Pool) -> None:
 
 def _scale(core: Core, pool: Pool, text: str) -> None:
     try:
-        result = evaluate(text, core.account, pool)
+        result = evaluate(text, core.account, pool, core.clock.time())
     except FormulaError as error:
         raise invalid_property("autoScaleFormula", text, str(error)) from None
-    pool.target_dedicated, pool.target_spot = result.dedicated, result.spot
-    pool.autoscale_run = {"timestamp": core.clock.now(), "results": result.text()}
+    pool.target_dedicated, pool.target_spot = result["dedicated"], result["spot"]
 
 
 def remove_nodes(core: Core, request: Request, pool_id: str) -> Response:
@@ -274,7 +258,6 @@ OPERATIONS: list[Operation] = [
     ("POST", "/pools/{poolId}/stopresize", stop_resize),
     ("POST", "/pools/{poolId}/enableautoscale", enable_autoscale),
     ("POST", "/pools/{poolId}/disableautoscale", disable_autoscale),
-    ("POST", "/pools/{poolId}/evaluateautoscale", evaluate_autoscale),
     ("POST", "/pools/{poolId}/removenodes", remove_nodes),
     ("GET", "/nodecounts", node_counts),
 ]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import operator
 import re
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -49,21 +49,9 @@ _REMEMBERED = timedelta(hours=4)
 """Of a pool that is simulated: each sample is what is so now, as if it had been so all along."""
 
 
-@dataclass(frozen=True)
-class Result:
-    """What a formula chose."""
-
-    dedicated: int
-    spot: int
-    variables: dict[str, Any]
-
-    def text(self) -> str:
-        """As the service writes it: every variable with its value."""
-        return ";".join(f"{name}={_written(value)}" for name, value in self.variables.items())
-
-
-def evaluate(text: str, account: Account, pool: model.Pool) -> Result:
-    """Evaluates a formula for a pool; FormulaError says what is not understood."""
+def evaluate(text: str, account: Account, pool: model.Pool, now: datetime) -> dict[str, int]:
+    """Sizes that a formula chooses for a pool: `dedicated` and `spot` nodes; FormulaError for one
+    that is not understood."""
     jobs = [job for job in account.jobs.values() if job.pool_id.lower() == pool.key]
     active = sum(job.counts["active"] for job in jobs)
     running = sum(job.counts["running"] for job in jobs)
@@ -71,7 +59,6 @@ def evaluate(text: str, account: Account, pool: model.Pool) -> Result:
     counts = {"Active": active, "Running": running, "Pending": active + running}
     values = {f"${name}Tasks": float(count) for name, count in counts.items()}
     values["$PreemptedNodeCount"] = float(preempted)
-    now = datetime.now(UTC)
     times = [now - PERIOD * back for back in range(_REMEMBERED // PERIOD)][::-1]
     seen = Pool(
         now=now,
@@ -83,15 +70,7 @@ def evaluate(text: str, account: Account, pool: model.Pool) -> Result:
         slots=pool.slots,
     )
     targets = seen.evaluate(text)
-    named = {"$TargetDedicatedNodes": float(pool.target_dedicated)}
-    named |= {"$TargetLowPriorityNodes": float(pool.target_spot)}
-    variables = {**named, "$NodeDeallocationOption": "requeue", **seen.assigned}
-    return Result(max(0, targets["dedicated"]), max(0, targets["spot"]), variables)
-
-
-def _written(value: Any) -> str:
-    value = _bare(value)
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return {kind: max(0, targets[kind]) for kind in ("dedicated", "spot")}
 
 
 class FormulaError(Exception):
