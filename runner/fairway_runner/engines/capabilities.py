@@ -200,7 +200,7 @@ def require(job: Job, target: Target) -> None:
 def ineffective(job: Job, target: Target, document: Document) -> Iterator[Finding]:
     """Warns of what the job says and the target passes over."""
     able = capabilities(target.engine)
-    if job.priority_number and not (able.priorities or able.runs_here):
+    if job.priority not in ("normal", 0) and not (able.priorities or able.runs_here):
         message = (
             f"`priority` has no effect on `{target.name}`: runs start there in the order of their "
             "submission"
