@@ -297,6 +297,23 @@ class TestNodes:
         assert [host.name for host in whole.take(1, 1) or []] == ["node-1"]
         assert users(shared, "pair") == {"node-1": "c", "node-2": "b"}
 
+    def test_who_comes_before_it_meanwhile_waits_for_no_unused_node(
+        self, shared: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A run that rested wants nodes again, while the other asks its new node what it has."""
+        first, second = self.of(shared, "a"), self.of(shared, "b")
+        said = remote_exec.printed
+
+        def printed(hosts: Sequence[str], argv: Sequence[str]) -> dict[str, str]:
+            assert first.take(2, 2) is None
+            return said(hosts, argv)
+
+        monkeypatch.setattr(remote_exec, "printed", printed)
+        host = self.one(second)
+        assert second.take(1, 1, ONE) is None
+        second.give_back([host], 1)
+        assert [each.name for each in first.take(2, 2) or []] == ["node-1", "node-2"]
+
     def test_what_no_node_has_is_refused(self, shared: Path) -> None:
         with pytest.raises(NeverFits, match="needs 9 GPUs, and the node has 8 GPUs"):
             self.of(shared, "a").take(1, 1, Wanted(gpus=9))

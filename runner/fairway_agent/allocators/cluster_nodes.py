@@ -90,8 +90,7 @@ class Nodes:
             return self._own(nodes) or None
         host = self._share(wanted)
         while host is None and (new := self._own(1, f"{wanted} of a node")):
-            if self._open(new[0], wanted):
-                host = self._share(wanted)
+            host = self._open(new[0], wanted)
         return None if host is None else self._reachable([host]) or None
 
     def _own(self, count: int, wanted: str = "") -> list[Host]:
@@ -110,14 +109,14 @@ class Nodes:
                     return host
         return None
 
-    def _open(self, host: Host, wanted: Wanted) -> bool:
-        """Lets tasks share a node that the run has just got; False where it does not say what it
+    def _open(self, host: Host, wanted: Wanted) -> Host | None:
+        """The first share of a node that the run has just got; None where it does not say what it
         has, so that it is lost until it announces itself again."""
         devices = self.devices.get(host.name) or _devices(host)
         if devices is None:
             self.queue.lose([host.name])
             self.queue.give_back([host])
-            return False
+            return None
         self.devices[host.name] = devices
         try:
             ledger.require_room(devices, wanted)
@@ -125,7 +124,8 @@ class Nodes:
             self.queue.give_back([host])
             raise
         self.shared[host.name] = _SharedNode(host, devices)
-        return True
+        # Whoever has come before this run meanwhile does not wait for a node that nobody uses.
+        return self.shared[host.name].take(wanted)
 
     def _reachable(self, hosts: list[Host]) -> list[Host]:
         """The nodes, where all of them take connections; none, where one has died since it last
