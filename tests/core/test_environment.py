@@ -76,87 +76,6 @@ def test_an_override_is_set_over_the_file(tmp_path: Path, home: Path) -> None:
     assert environment.zone == 2
 
 
-BAD = [
-    ("name: lab", "name: Lab", "name", "not a valid environment name"),
-    ("name: lab", "name: l", "name", "not a valid environment name"),
-    ("name: lab", "name: laboratory-of-research", "name", "not a valid environment name"),
-    ("name: lab", "name: lab-", "name", "not a valid environment name"),
-    ("location: westeurope", "location: West Europe", "location", "not an Azure region"),
-    ("zone", "zone: 4", "zone", "expected one of `1`, `2`"),
-    ("zone", "protect: maybe", "protect", "expected true or false"),
-    ("zone", "access: {ssh_keys: []}", "access.ssh_keys", "at least 1"),
-    ("zone", "access: {allowed: [0.0.0.0/0]}", "access.allowed.0", "large part of the internet"),
-    ("zone", "access: {allowed: [10.0.0.1/8]}", "access.allowed.0", "does not start at"),
-    ("zone", "access: {allowed: [home]}", "access.allowed.0", "not an IPv4 range"),
-    ("zone", "network: {address_space: 172.16.16.0/20}", "network.address_space", "overlaps"),
-    ("zone", "network: {address_space: 172.0.0.0/8}", "network.address_space", "overlaps"),
-    ("zone", "network: {address_space: 10.40.0.0/24}", "network.address_space", "cannot be cut"),
-    ("zone", "network: {egress: nat64}", "network.egress", "expected"),
-    ("zone", "storage: {replication: XRS}", "storage.replication", "expected one of"),
-    (
-        "zone",
-        "storage: {account: Contoso}",
-        "storage.account",
-        "not a valid name for a storage account",
-    ),
-    ("zone", "storage: {containers: {a_b: {}}}", "storage.containers.a_b", "part of an Azure"),
-    ("zone", "storage: {containers: {ab: {}}}", "storage.containers", "has 2 characters"),
-    ("zone", "colour: blue", "colour", "unknown key"),
-]
-
-
-@pytest.mark.parametrize(("old", "new", "path", "message"), BAD, ids=[row[1] for row in BAD])
-def test_a_fault_is_shown_at_its_field(
-    tmp_path: Path, home: Path, old: str, new: str, path: str, message: str
-) -> None:
-    text = SMALLEST.replace(old, new) if old in SMALLEST else f"{SMALLEST}{new}\n"
-    finding = _fault(tmp_path, text, home)
-    assert finding.path == path
-    assert message in finding.message
-    assert finding.location is not None
-    assert finding.location.text == next(line for line in text.splitlines() if new in line)
-
-
-CLUSTERS = [
-    ("size: Standard_NC6s_v3", "size", "retired on 2025-09-30", "Standard_NC40ads_H100_v5"),
-    ("size: Standard_ND96isr_H100", "size", "unknown VM size", "Standard_ND96isr_H100_v5"),
-    ("nodes: 0", "nodes", "at least 1", ""),
-    ("nodes: 101", "nodes", "at most 100", ""),
-    ('nodes: "2"', "nodes", "a whole number", ""),
-    ("image: ubuntu-hpc-2404-rocm", "image", "does not fit", "ubuntu-hpc-2404"),
-    ("image: ubuntu-hpc-2444", "image", "unknown image", "did you mean"),
-    ("mounts: [dta]", "mounts.0", "no `dta`", "did you mean `data`?"),
-    ("mounts: [data, data]", "mounts.1", "mounted twice", ""),
-    ("engine: pbs", "engine", "expected", ""),
-]
-
-
-@pytest.mark.parametrize(("part", "field", "message", "hint"), CLUSTERS, ids=lambda v: v[:40])
-def test_a_fault_of_a_cluster_is_shown_at_its_line(
-    tmp_path: Path, home: Path, part: str, field: str, message: str, hint: str
-) -> None:
-    parts = {"engine": "ssh", "size": "Standard_NC40ads_H100_v5", "nodes": "1"}
-    key, value = part.split(": ", 1)
-    lines = [f"    {k}: {v}" for k, v in {**parts, key: value}.items()]
-    text = "\n".join(
-        [
-            *SMALLEST.splitlines()[:2],
-            "filesystems:",
-            "  data: {kind: nfs_server, path: /data}",
-            "clusters:",
-            "  box:",
-            *lines,
-            "",
-        ]
-    )
-    finding = _fault(tmp_path, text, home)
-    assert finding.path == f"clusters.box.{field}"
-    assert message in finding.message
-    assert hint in finding.hint
-    assert finding.location is not None
-    assert finding.location.text.strip() == part
-
-
 def test_every_faulty_cluster_is_shown_at_once(tmp_path: Path, home: Path) -> None:
     text = (
         SMALLEST
@@ -198,35 +117,6 @@ def test_nodes_find_an_address_each(tmp_path: Path, home: Path) -> None:
     finding = _fault(tmp_path, text, home)
     assert finding.path == "network.address_space"
     assert "1101 nodes do not fit in the 1019 addresses of 10.0.0.0/22" in finding.message
-
-
-FILESYSTEMS = [
-    ("kind: gluster, path: /data", "kind", "expected"),
-    ("kind: nfs_server, path: data", "path", "not an absolute, plain path"),
-    ("kind: nfs_server, path: /data/../etc", "path", "not an absolute, plain path"),
-    ("kind: nfs_server, path: '/da ta'", "path", "not an absolute, plain path"),
-    ("kind: nfs_server, path: /etc/data", "path", "would hide part of the system"),
-    ("kind: nfs_server, path: /home/azureuser", "path", "would hide part of the system"),
-    ("kind: nfs_server, path: /mnt", "path", "would hide part of the system"),
-    ("kind: nfs_server, path: /data, size: Standard_HC44rs", "size", "is not known"),
-    ("kind: nfs_server, path: /data, size: Standard_D2s", "size", "unknown VM size"),
-    ("kind: nfs_server, path: /data, disks: {count: 49}", "disks.count", "at most 48 disks"),
-    ("kind: nfs_server, path: /data, disks: {iops: 100}", "disks.iops", "3000 to 80000 IOPS"),
-    ("kind: nfs_server, path: /data, disks: {gib: 8, iops: 5000}", "disks.iops", "3000 to 4000"),
-    ("kind: nfs_server, path: /data, disks: {mbps: 751}", "disks.mbps", "125 to 750 MB/s"),
-    ("kind: nfs_server, path: /data, disks: {gib: 0}", "disks.gib", "at least 1"),
-]
-
-
-@pytest.mark.parametrize(("text", "field", "message"), FILESYSTEMS, ids=lambda v: v[:60])
-def test_a_fault_of_a_file_system_is_shown_at_its_field(
-    tmp_path: Path, home: Path, text: str, field: str, message: str
-) -> None:
-    finding = _fault(tmp_path, f"{SMALLEST}filesystems:\n  data: {{{text}}}\n", home)
-    assert finding.path == f"filesystems.data.{field}"
-    assert message in finding.message
-    assert finding.location is not None
-    assert finding.location.line == 6
 
 
 @pytest.mark.parametrize(("one", "two"), [("/data", "/data"), ("/data", "/data/a"), ("/a/b", "/a")])
@@ -357,6 +247,7 @@ class TestKeys:
         assert "b3BlbnNzaC1rZXk" not in f"{finding.message}{finding.hint}"
 
 
+@pytest.mark.integration
 def test_the_core_knows_neither_terraform_nor_azure(repository: Path) -> None:
     folder = repository / "constructs" / "fairway_core"
     modules = [

@@ -113,89 +113,10 @@ def test_the_system_pool_is_as_it_was_described(tmp_path: Path) -> None:
     assert SystemPool().node_range.min == 2
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ("size: Standard_ND96zz", "no VM size|did you mean"),
-        ("size: Standard_ND96isr_MI300X_v5", "its GPUs are from AMD"),
-        ("nodes: 101", "a node pool holds at most 100 nodes with InfiniBand, not 101"),
-        ("nodes: {min: 1, max: 1001}, size: Standard_D16s_v6", "at most 1000 nodes, not 1001"),
-        ("nodes: 0", "greater than or equal to 1|at least 1"),
-        ("mounts: []", "pods need a folder that all of them see"),
-        ("mounts: [dota]", "no `dota` under `filesystems:`"),
-        ("zones: [1, 2]", "does not cross zones"),
-        ("zones: [1, 1], size: Standard_D16s_v6", "a zone is named twice"),
-        ("zones: []", "at least 1"),
-        ("infiniband: true, size: Standard_D16s_v6", "Standard_D16s_v6 has no InfiniBand"),
-        ("os_disk: local, size: Standard_D16s_v6", "has no room for a system disk of 256 GiB"),
-        ("os_disk_gib: 32", "greater than or equal to 64|at least 64"),
-        (
-            "labels: {kubernetes.azure.com/mode: user}",
-            "`kubernetes.azure.com/mode` is set by Azure or by Fairway",
-        ),
-        ("labels: {agentpool: mine}", "`agentpool` is set by Azure or by Fairway"),
-        ("labels: {team: 'a b'}", "is not a label of Kubernetes"),
-        ("labels: {'te am': a}", "is not a label of Kubernetes"),
-        ("taints: [team]", "`team` is not a taint"),
-        ("taints: ['team=a:PreferNoSchedule']", "is not a taint"),
-        ("taints: ['fairway.dev/pool=x:NoSchedule']", "is set by Azure or by Fairway"),
-        ("job_image: '--privileged'", "this begins with `-`"),
-        ("job_image: Train:1", "`Train:1` is not a container image"),
-        ("image: ubuntu-hpc-2404", "image"),
-        ("spot: {max_price: 0}", "greater than 0|above 0"),
-        ("spot: {eviction: deallocate}", "eviction"),
-    ],
-)
-def test_a_pool_that_cannot_be_is_refused(tmp_path: Path, change: str, message: str) -> None:
-    fields = {
-        "size": "Standard_ND96isr_H100_v5",
-        "nodes": "{min: 1, max: 4}",
-        "mounts": "[data]",
-        "job_image": "train:1",
-    }
-    own = [each for each in fields if not any(p.startswith(f"{each}:") for p in change.split(", "))]
-    rest = "".join(f", {each}: {fields[each]}" for each in own)
-    with pytest.raises(UserError, match=message):
-        _load(tmp_path, f"{{engine: kubernetes, {change}{rest}}}")
-
-
 @pytest.mark.parametrize("name", ["nd-spot", "thirteenchars", "system"])
 def test_a_name_that_no_pool_can_have_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(UserError, match="cannot be the name of a node pool"):
         _load(tmp_path, name=name)
-
-
-@pytest.mark.parametrize(
-    ("section", "message"),
-    [
-        ('version: "1.32"', r"Kubernetes 1\.32 is too old: jobs need 1\.33 or later"),
-        ("version: 1.34.2", "is not a minor version of Kubernetes"),
-        ("namespace: kube-system", "`kube-system` belongs to Kubernetes itself"),
-        ("namespace: default", "`default` belongs to Kubernetes itself"),
-        ("namespace: flux-system", "`flux-system` is reserved for what Azure or Fairway installs"),
-        ("namespace: Team_A", "cannot be a namespace"),
-        ("quota: {GPUs: '8'}", "is not a quota of Kubernetes"),
-        ("quota: {requests.nvidia.com/gpu: many}", "is not an amount of Kubernetes"),
-        ("quota: {requests.memory: 5K}", "is not an amount of Kubernetes"),
-        ("quota: {requests.memory: 5mi}", "is not an amount of Kubernetes"),
-        ("quota: {limits.cpu: '96'}", "the pod through which jobs are submitted is one"),
-        ("wait_for_pods: 10s", "pods take minutes to start"),
-        ("operators: {gpu: latest}", "`latest` is not an exact version"),
-        ("admins: [me]", "is not the object id of a user or a group"),
-        ("system: {size: Standard_ND128isr_NDR_GB200_v6}", "is an Arm size"),
-        ("system: {nodes: {min: 0, max: 2}}", "need a node at all times"),
-        ("upgrades: {hours: 2}", "greater than or equal to 4|at least 4"),
-        ("pod_range: 10.40.0.0/16", r"`10\.40\.0\.0/16` overlaps the network's"),
-        ("service_range: 172.16.0.0/16", "overlaps InfiniBand's"),
-        ("service_range: 10.244.128.0/20", "overlaps the pods'"),
-        ("pod_range: 10.244.0.0/22", "the pods of 6 nodes do not fit"),
-        ("api_server: allowed", "nobody could reach the API server"),
-        ("api_server: public", "private"),
-    ],
-)
-def test_a_cluster_that_cannot_be_is_refused(tmp_path: Path, section: str, message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        _load(tmp_path, more=f"kubernetes: {{{section}}}\n")
 
 
 def test_a_public_api_server_knows_the_nodes_by_their_nat(tmp_path: Path) -> None:

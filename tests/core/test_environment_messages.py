@@ -13,13 +13,14 @@ from fairway_core.findings import UserError, format_finding
 if TYPE_CHECKING:
     from pathlib import Path
 
+AREAS = ("clusters", "filesystems", "kubernetes", "network", "pools", "services", "slurm")
 HEAD = "name: lab\nlocation: southcentralus\n"
 
 
 def errors_of(folder: Path, text: str) -> str:
     """What is said of an environment."""
     file = folder / "lab.yaml"
-    file.write_text(HEAD + text)
+    file.write_text(text)
     with pytest.raises(UserError) as caught:
         load_environment(file)
     assert caught.value.exit_code == 2
@@ -29,9 +30,16 @@ def errors_of(folder: Path, text: str) -> str:
 
 def test_messages_of_values_that_cannot_be(tmp_path: Path) -> None:
     def answer(text: str) -> tuple[int, str]:
-        return 2, errors_of(tmp_path, ("" if text.startswith("zone:") else "zone: 1\n") + text)
+        head = HEAD if text.startswith("zone:") else f"{HEAD}zone: 1\n"
+        return 2, errors_of(tmp_path, head + text)
 
     pages.hold("environments", answer)
+
+
+@pytest.mark.parametrize("area", AREAS)
+def test_messages_of_sections(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, area: str) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    pages.hold(area, lambda text: (2, errors_of(tmp_path, text)))
 
 
 @pytest.mark.parametrize(
@@ -42,6 +50,6 @@ def test_formula_that_is_longer_than_batch_takes_is_refused(
 ) -> None:
     pool = "clusters: {pool: {engine: batch, size: Standard_ND96asr_v4, nodes: {min: 0, max: 4}, %s"
     formula = f"autoscale: {{formula: '$TargetDedicatedNodes = 1; {more}'}}}}}}\n"
-    said = errors_of(tmp_path, "zone: 1\n" + pool % formula)
+    said = errors_of(tmp_path, f"{HEAD}zone: 1\n" + pool % formula)
     assert f"at most {most}" in said
     assert said.startswith("lab.yaml:4:")

@@ -56,67 +56,6 @@ def test_the_scheduler_is_as_it_was_described(tmp_path: Path) -> None:
     )
 
 
-SSH = "{engine: ssh, size: Standard_ND96isr_H100_v5, nodes: 2, mounts: [data]}"
-
-
-@pytest.mark.parametrize(
-    ("cluster", "more", "path", "message"),
-    [
-        (_nodes("nodes: 0"), "", "clusters.nd.nodes", ""),
-        (_nodes("nodes: {min: 2, max: 1}"), "", "clusters.nd.nodes.min", "above max"),
-        (_nodes("nodes: {min: 0, max: 101}"), "", "clusters.nd.nodes.max", "at most 100"),
-        (ND.replace(", mounts: [data]", ""), "", "clusters.nd", "a folder that all of them see"),
-        (_nodes("nodes: 2, repair: {}"), "", "clusters.nd.repair", "repair"),
-        (
-            _nodes("nodes: 2, spot: {eviction: deallocate}"),
-            "",
-            "clusters.nd.spot.eviction",
-            "starts a new node",
-        ),
-        (
-            _nodes("nodes: 2, spot: {restore: 1h}"),
-            "",
-            "clusters.nd.spot.restore",
-            "starts a new node",
-        ),
-        (SSH, "slurm: {}\n", "slurm", "no cluster has `engine: slurm`"),
-        (ND, "slurm: {idle: 10s}\n", "slurm.idle", "at least a minute"),
-        (
-            ND,
-            "slurm: {qos: {urgent: {preempts: [nrmal]}}}\n",
-            "slurm.qos.urgent.preempts.0",
-            "nrmal",
-        ),
-        (ND, "slurm: {qos: {a: {preempts: [a]}}}\n", "slurm.qos.a.preempts.0", "cannot preempt"),
-        (ND, "slurm: {accounts: {root: 1}}\n", "slurm.accounts.root", "cannot be a name"),
-        (ND, "slurm: {accounts: {vision: 0}}\n", "slurm.accounts.vision", ""),
-        (ND, "slurm: {accounts: {vision: 1}, accounting: false}\n", "slurm.accounts", "database"),
-        (
-            _nodes("nodes: 1, health: full").replace("ND96isr_H100_v5", "NC4as_T4_v3"),
-            "",
-            "clusters.nd.health",
-            "has no health checks",
-        ),
-        (ND, "slurm: {scheduler_size: Standard_Nope}\n", "slurm.scheduler_size", "unknown"),
-        (
-            ND,
-            "slurm: {scheduler_size: Standard_ND128isr_NDR_GB200_v6}\n",
-            "slurm.scheduler_size",
-            "Arm",
-        ),
-    ],
-)
-def test_what_does_not_fit_is_refused_where_it_stands(
-    tmp_path: Path, cluster: str, more: str, path: str, message: str
-) -> None:
-    with pytest.raises(UserError) as raised:
-        _load(tmp_path, cluster, more)
-    finding = raised.value.findings[0]
-    assert finding.path == path
-    assert message in finding.message
-    assert finding.location is not None
-
-
 @pytest.mark.parametrize("name", ["default", "slurm-scheduler"])
 def test_names_that_slurm_needs_itself_are_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(UserError, match=r"does not allow|own name"):

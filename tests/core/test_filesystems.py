@@ -53,68 +53,6 @@ def _filesystem(**values: Any) -> Any:
     return TypeAdapter(AnyFileSystem).validate_python({"path": "/data", **values})
 
 
-BAD = [
-    (
-        "kind: nfs_server, path: /d, disks: {kind: premium, iops: 9}",
-        "disks.iops",
-        "GiB has a fixed 5000 IOPS and",
-    ),
-    ("kind: nfs_server, path: /d, disks: {kind: standard_ssd, mbps: 9}", "disks.mbps", "60 MB/s"),
-    ("kind: nfs_server, path: /d, disks: {kind: premium, gib: 2}", "disks.gib", "4 to 32767 GiB"),
-    ("kind: nfs_server, path: /d, disks: {gib: 65537}", "disks.gib", "1 to 65536 GiB"),
-    ("kind: nfs_server, path: /d, disks: {kind: ultra}", "disks.iops", "needs `iops:`"),
-    (
-        "kind: nfs_server, path: /d, disks: {kind: ultra, gib: 4, iops: 4001, mbps: 9}",
-        "disks.iops",
-        "100 to 4000 IOPS",
-    ),
-    (
-        "kind: nfs_server, path: /d, disks: {kind: ultra, iops: 400, mbps: 101}",
-        "disks.mbps",
-        "1 to 100 MB/s",
-    ),
-    ("kind: nfs_server, path: /d, disks: {kind: floppy}", "disks.kind", "expected one of"),
-    ("kind: nfs_server, path: /d, versions: [4]", "versions.0", "the server does not offer NFS 4"),
-    ("kind: nfs_server, path: /d, versions: []", "versions", "at least 1"),
-    ("kind: nfs_server, path: /d, versions: [3, 3]", "versions.1", "named twice"),
-    ("kind: nfs_server, path: /d, backup: {keep: 6d}", "backup.keep", "7d to 9999d"),
-    ('kind: nfs_server, path: /d, backup: {at: "02:15"}', "backup.at", "match"),
-    ("kind: azure_files, path: /d, gib: 99", "gib", "at least 100"),
-    ("kind: azure_files, path: /d, gib: 102401", "gib", "at most 102400"),
-    ("kind: azure_files, path: /d, replication: GRS", "replication", "expected one of"),
-    ("kind: netapp, path: /d, tib: 101", "tib", "at most 100"),
-    ("kind: netapp, path: /d, mibps: 500", "mibps", "follows from the size"),
-    ("kind: netapp, path: /d, service_level: Flexible", "", "needs `mibps:`"),
-    (
-        "kind: netapp, path: /d, service_level: Flexible, tib: 1, mibps: 641",
-        "mibps",
-        "128 to 640 MiB/s",
-    ),
-    (
-        "kind: netapp, path: /d, service_level: Flexible, tib: 100, mibps: 4501",
-        "mibps",
-        "128 to 4500 MiB/s",
-    ),
-    ("kind: lustre, path: /d", "tib", "is missing"),
-    ("kind: lustre, path: /d, tib: 12", "tib", "in steps of 8"),
-    ("kind: lustre, path: /d, tib: 136", "tib", "8 to 128 TiB"),
-    ("kind: lustre, path: /d, tib: 16, mbps_per_tib: 40", "tib", "48 to 768 TiB"),
-    ("kind: lustre, path: /d, tib: 16, mbps_per_tib: 60", "mbps_per_tib", "expected one of"),
-    ("kind: lustre, path: /d, tib: 8, import: datasets", "import", "`service_principal:`"),
-    (f"kind: lustre, path: /d, tib: 8, service_principal: {PRINCIPAL}", "service_principal", "no"),
-    ("kind: lustre, path: /d, tib: 8, maintenance: {day: Sun}", "maintenance.day", "expected one"),
-]
-
-
-@pytest.mark.parametrize(("text", "field", "message"), BAD, ids=lambda value: value[:70])
-def test_what_azure_does_not_offer_is_refused_at_its_field(
-    load: Any, text: str, field: str, message: str
-) -> None:
-    finding = _fault(load, _text(text))
-    assert finding.path == f"filesystems.data.{field}".rstrip(".")
-    assert message in finding.message
-
-
 def test_the_nearest_size_is_named(load: Any) -> None:
     assert "`tib: 16`" in _fault(load, _text("kind: lustre, path: /d, tib: 12")).hint
 

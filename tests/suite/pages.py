@@ -11,7 +11,8 @@ is and its id. The words below are compared too, and written anew by
 
     FAIRWAY_GOLDEN=write bin/test -k messages
 
-which fills in a case's `=` where it has none, and changes none that is there.
+which fills in a case's `=` where it has none, and changes none that is there. Lines with `|` at the
+beginning of a page stand before what each case gives.
 """
 
 from __future__ import annotations
@@ -38,12 +39,16 @@ def hold(area: str, answer: Callable[[str], tuple[int, str]]) -> None:
     """Holds a page to what is answered to each of its cases: an exit code, and what is printed."""
     page = PAGES / f"{area}.txt"
     written = page.read_text("utf-8")
-    shown, wrong = [], []
+    shown, wrong, head = [], [], ""
     for case in re.split(r"\n\n(?=> )", written.strip()):
         lines = case.splitlines()
+        if case.startswith("|"):
+            head = "".join(f"{line[2:]}\n" for line in lines)
+            shown.append(case)
+            continue
         given = [line[2:] for line in lines if line.startswith("> ")]
         known = [line[2:] for line in lines if line.startswith("= ")]
-        code, printed = answer("\n".join(given))
+        code, printed = answer(head + "\n".join(given))
         facts = facts_of(code, printed)
         if known not in ([], [facts]):
             wrong.append((given, known, facts))

@@ -40,6 +40,7 @@ def test_every_field_is_what_replaces_the_blob() -> None:
     assert [each.forces for each in attribute_changes(change)] == [True]
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     "other",
     [
