@@ -18,6 +18,8 @@ from fairway_agent.fanout.sshd.server import Meeting
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.integration
+
 
 @pytest.fixture
 def meeting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Meeting]:

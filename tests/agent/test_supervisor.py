@@ -59,6 +59,7 @@ def supervised(run: Path, *words: str) -> tuple[str, int, str]:
         return said.read(), done.returncode, done.stderr
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("number", "state", "code"),
     [("TERM", "lost", 143), pytest.param("USR1", "cancelled", 0, id="a person cancels the run")],

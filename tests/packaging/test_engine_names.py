@@ -9,6 +9,8 @@ import pytest
 
 from fairway_runner.engines.capabilities import ENGINES, HERE
 
+pytestmark = pytest.mark.integration
+
 RUNNER = Path(__file__).parents[2] / "runner"
 PACKAGES = ("fairway_runner", "fairway_cli", "fairway_hpc", "fairway_web")
 

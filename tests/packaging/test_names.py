@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.integration
+
 # `fairway` on the Python package index is somebody else's; `fairway-hpc` is not there yet.
 _BARE = re.compile(
     r"""pip\s+install\s[^\n#]*?(?<![\w./-])fairway(?:-hpc)?(?:\[[\w,]*\])?["'`]?(?:\s*$|\s+[^@\s])

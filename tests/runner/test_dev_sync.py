@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
     from fairway_runner.runs.store import Run
 
+pytestmark = pytest.mark.integration
+
 
 class There(Beside):
     """A session that is on this machine."""

@@ -15,6 +15,8 @@ from fairway_cli.main import main
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.integration
+
 
 class Fairway(Protocol):
     """The program in this process, which has loaded cdktf already; in the test's folder."""

@@ -254,6 +254,7 @@ def test_a_provider_to_register_is_printed_with_its_command(
     assert "           az provider register --namespace Microsoft.Network --wait\n" in printed
 
 
+@pytest.mark.integration
 def test_roles_are_looked_at_before_anything_is_made(
     plane: ControlPlane,
     install: Callable[..., None],

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from fairway_core.findings import Finding
     from fairway_core.target import Target
 
+pytestmark = pytest.mark.integration
+
 DOCS = Path(__file__).parents[2] / "docs"
 
 

@@ -75,6 +75,7 @@ def damaged(text: str, chance: random.Random) -> bytes:
     return bytes(data)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("seed", range(4))
 def test_damage_makes_a_job_or_findings(repository: Path, tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)

@@ -177,6 +177,7 @@ def test_scripts_are_good_bash_and_clean_to_read(tmp_path: Path) -> None:
         assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("name", TEMPLATES)
 def test_no_template_switches_infiniband_off(tmp_path: Path, name: str) -> None:
     for size in INFINIBAND:

@@ -352,6 +352,7 @@ def test_a_pattern_that_takes_without_end_is_stopped_in_a_thread_too(
         assert pool.submit(last_values, log, sound).result() == {"loss": 2.0}
 
 
+@pytest.mark.integration
 def test_search_that_was_stopped_is_not_begun_again(
     log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -224,6 +224,7 @@ class TestPatience:
 
     WAITS = RunState(reason="waiting for nodes", tasks={"queued": 1})
 
+    @pytest.mark.integration
     def test_a_run_stays_until_it_is_over(self, world: World, make: Callable[..., Run]) -> None:
         world.says = {"nd": self.WAITS, "spot": self.WAITS, "a100": self.WAITS}
         run = make(patience=1800.0)
@@ -393,6 +394,7 @@ class TestLeaving:
             moving.shutil.rmtree(run.folder)
         assert steps > 60
 
+    @pytest.mark.integration
     def test_one_that_began_when_it_was_to_leave_is_not_begun_again_elsewhere(
         self, world: World, make: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+pytestmark = pytest.mark.integration
+
 VM = (
     "/subscriptions/00000000-0000-0000-0000-000000000009/resourceGroups/lab-compute/providers"
     "/Microsoft.Compute/virtualMachineScaleSets/lab-vmss-nd/virtualMachines/7"

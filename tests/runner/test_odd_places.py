@@ -13,6 +13,8 @@ import pytest
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.integration
+
 PROGRAM = [sys.executable, "-P", "-m", "fairway_cli.entry"]
 ODD = [
     ("[" * 60_000, 2, "cannot be read [damaged-targets]"),

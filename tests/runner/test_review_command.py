@@ -167,6 +167,7 @@ def test_a_terminal_is_not_moved_by_a_plan(fairway: Any, tmp_path: Path) -> None
     assert "\r" not in out
 
 
+@pytest.mark.integration
 def test_it_needs_neither_the_environment_model_nor_the_network(tmp_path: Path) -> None:
     """A review starts at once: it may import nothing that is slow."""
     program = (

@@ -13,6 +13,8 @@ import pytest
 from fairway_cli.main import main
 from fairway_cli.reviewing import Asked, asked_plainly, environment_in
 
+pytestmark = pytest.mark.integration
+
 PROGRAM = [sys.executable, "-P", "-m", "fairway_cli.entry"]
 SAMPLES = Path(__file__).resolve().parents[1] / "core/review/plans"
 

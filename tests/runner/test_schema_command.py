@@ -48,6 +48,7 @@ def _fits(validator: jsonschema.Draft202012Validator, text: str) -> bool:
     return not list(validator.iter_errors(YAML(typ="safe", pure=True).load(text)))
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("kind", ["environment", "job"])
 def test_it_is_a_schema(kind: str) -> None:
     schema = _schema(kind)
@@ -57,11 +58,13 @@ def test_it_is_a_schema(kind: str) -> None:
     jsonschema.Draft202012Validator.check_schema(schema)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("file", ENVIRONMENTS, ids=lambda file: file.name)
 def test_our_environments_fit(environments: Any, file: Path) -> None:
     assert _fits(environments, file.read_text())
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("file", JOBS, ids=lambda file: f"{file.parent.name}/{file.name}")
 def test_our_jobs_fit(jobs: Any, file: Path) -> None:
     assert _fits(jobs, file.read_text())
@@ -180,6 +183,7 @@ def test_another_kind_is_refused() -> None:
     assert done.exit_code == 2
 
 
+@pytest.mark.integration
 def test_it_goes_to_a_file_as_it_is() -> None:
     program = [sys.executable, "-m", "fairway_cli.main", "schema", "job"]
     done = subprocess.run(program, capture_output=True, timeout=300, check=True)

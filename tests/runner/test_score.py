@@ -17,6 +17,8 @@ from fairway_runner.jobs.rendering import render_launcher
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.integration
+
 COMMAND = 'while read -r path; do echo "${path##*/}"; done <"$FAIRWAY_FILES"'
 
 

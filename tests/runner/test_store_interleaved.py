@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+pytestmark = pytest.mark.integration
+
 SEEDS = 400
 RUN = "job-aaaaaa"
 _WRITES = {"open": "w", "mkdir": "", "rename": "", "replace": ""}

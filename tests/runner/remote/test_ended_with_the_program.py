@@ -15,6 +15,8 @@ from waiting import PATIENCE
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.integration
+
 ON_TERMINAL = """
 import sys
 from fairway_runner.engines.remote.connection import on_terminal

@@ -94,6 +94,7 @@ def test_what_cannot_be_unpacked_is_said(tmp_path: Path) -> None:
         assert caught.value.exit_code == 5
 
 
+@pytest.mark.integration
 def test_no_file_is_held_in_memory(tmp_path: Path) -> None:
     """A checkpoint may be larger than that."""
     size = 8 << 20

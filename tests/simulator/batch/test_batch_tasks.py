@@ -9,7 +9,7 @@ from shlex import quote
 from typing import Any
 
 import pytest
-from azure.core.exceptions import HttpResponseError, ResourceExistsError, ResourceNotFoundError
+from azure.core.exceptions import HttpResponseError, ResourceExistsError
 
 
 def bash(script: str) -> str:
@@ -154,37 +154,6 @@ def _pid(service: Any) -> int:
     return int(file.read_text())
 
 
-def test_delete_removes_a_running_task_at_once(
-    client: Any, service: Any, job: str, sleep: Any
-) -> None:
-    script = f"sleep {sleep.seconds} & echo $! >$AZ_BATCH_NODE_MOUNTS_DIR/shared/pid; wait"
-    client.create_task(job, {"id": "1", "commandLine": bash(script)})
-    _pid(service)
-    service.wait_until(lambda: sleep.lives())
-    client.delete_task(job, "1")
-    with pytest.raises(ResourceNotFoundError) as caught:
-        client.get_task(job, "1")
-    assert caught.value.error.code == "TaskNotFound"
-    service.wait_until(lambda: not sleep.lives())
-
-
-def test_reactivate_runs_a_failed_task_again_with_its_counts_at_rest(
-    run: Any, client: Any, service: Any, job: str
-) -> None:
-    file = service.shared_folder / "good"
-    script = "test -e $AZ_BATCH_NODE_MOUNTS_DIR/shared/good"
-    failed = run(script, constraints={"maxTaskRetryCount": 1})
-    assert (failed.execution_info.exit_code, failed.execution_info.retry_count) == (1, 1)
-    file.touch()
-    client.reactivate_task(job, "1")
-    service.wait_until(lambda: client.get_job_task_counts(job).task_counts.succeeded == 1)
-    info = client.get_task(job, "1").execution_info
-    assert (info.exit_code, info.retry_count, info.failure_info) == (0, 0, None)
-    with pytest.raises(ResourceExistsError) as caught:
-        client.reactivate_task(job, "1")
-    assert caught.value.error.code == "OperationInvalidForCurrentState"
-
-
 def test_an_id_is_taken_whatever_its_case(client: Any, job: str) -> None:
     client.create_task(job, {"id": "Task", "commandLine": "true"})
     with pytest.raises(ResourceExistsError) as caught:
@@ -265,26 +234,8 @@ def test_ten_thousand_tasks_keep_their_order_over_pages(service: Any, client: An
     assert ids == [str(n) for n in range(2500)]
     client.get_job_task_counts("many")  # they are those of the look before
     assert client.get_job_task_counts("many").task_counts.active == 2500
-    few = client.list_tasks("many", max_results=7, filter="startswith(id, '24')")
+    few = client.list_tasks("many", max_results=7, filter="state eq 'active'")
     assert [len(list(page)) for page in few.by_page()][:3] == [7, 7, 7]
-
-
-@pytest.mark.parametrize(
-    ("text", "ids"),
-    [
-        ("state eq 'completed'", ["0", "1", "2"]),
-        ("executionInfo/exitCode eq 1", ["1"]),
-        ("executionInfo/result eq 'failure' and id ne '2'", ["1"]),
-        ("(id eq '0' or id eq '2') and state ne 'active'", ["0", "2"]),
-        ("not startswith(id, '1')", ["0", "2"]),
-        ("creationTime gt DateTime'2020-01-01T00:00:00Z'", ["0", "1", "2"]),
-        ("creationTime gt DateTime'2920-01-01T00:00:00Z'", []),
-    ],
-)
-def test_filters(run: Any, client: Any, job: str, text: str, ids: list[str]) -> None:
-    for code in range(3):
-        run(f"exit {code}", str(code))
-    assert [task.id for task in client.list_tasks(job, filter=text)] == ids
 
 
 @pytest.mark.parametrize("text", ["state eq", "state = 'x'", "id eq 'a' or", "(id eq 'a'", "a b c"])

@@ -89,7 +89,7 @@ def test_every_part_of_a_request_is_signed(service: BatchSimulator, client: Batc
     client.create_task("j", {"id": "1", "commandLine": "true"})
     service.wait_for_task("j", "1")
     assert list(client.list_tasks("j", filter="id eq 'ä &=+%2F'", select=["id"])) == []
-    assert client.get_task_file_properties("j", "1", "stdout.txt").content_length == 0
+    assert b"".join(client.download_task_file("j", "1", "stdout.txt")) == b""
 
 
 @pytest.mark.parametrize(

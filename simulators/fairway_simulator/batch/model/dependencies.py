@@ -37,12 +37,6 @@ class Dependencies:
                 ready.append(key)
         return ready
 
-    def remove(self, task: str) -> None:
-        """Forgets a task that was deleted."""
-        for key in self._unmet.pop(task, ()):
-            self._waiting[key].discard(task)
-        self._satisfied.discard(task)
-
 
 def _ids(depends_on: dict[str, Any]) -> Iterator[str]:
     for task_id in depends_on.get("taskIds") or ():

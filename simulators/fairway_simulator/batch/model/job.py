@@ -75,13 +75,6 @@ class Job(Entity):
         if self._dependencies.add(task.key, task.spec.get("dependsOn")):
             self.ready[task.sequence] = task
 
-    def remove(self, task: Task) -> None:
-        """Forgets a task."""
-        self.tasks.pop(task.key, None)
-        self.ready.pop(task.sequence, None)
-        self.count(task, -1)
-        self._dependencies.remove(task.key)
-
     def satisfy(self, task: Task) -> None:
         """A task has ended so that those that wait for it alone may start."""
         waited = [self.tasks[key] for key in self._dependencies.satisfy(task.key)]

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from fairway_simulator.batch.model.job import Job, Task
 from fairway_simulator.batch.operations import checks
 from fairway_simulator.batch.scheduling.scheduler import job_deadline
-from fairway_simulator.batch.wire import preconditions
 from fairway_simulator.batch.wire.errors import ServiceError, invalid_property
 from fairway_simulator.batch.wire.query import page, select
 from fairway_simulator.batch.wire.router import answer, done, entity_answer
@@ -66,22 +65,7 @@ def get(core: Core, request: Request, job_id: str) -> Response:
     """Get a job."""
     with core.account.changed:
         job = core.account.job(job_id)
-        preconditions.check(request, job)
         return entity_answer(job, select(request.query)(job.wire()))
-
-
-def update(core: Core, request: Request, job_id: str) -> Response:
-    """Change the properties that are given."""
-    return _change(
-        core, request, job_id, {k: v for k, v in request.json().items() if v is not None}
-    )
-
-
-def replace(core: Core, request: Request, job_id: str) -> Response:
-    """Change the properties that may change; those not given have their defaults again."""
-    body = {"priority": 0, "maxParallelTasks": -1, "onAllTasksComplete": "noaction"}
-    body |= {"constraints": {}, "metadata": []}
-    return _change(core, request, job_id, body | request.json())
 
 
 _CHANGEABLE = {
@@ -96,12 +80,13 @@ _CHANGEABLE = {
 }
 
 
-def _change(core: Core, request: Request, job_id: str, body: dict[str, Any]) -> Response:
-    changes = {name: value for name, value in body.items() if name in _CHANGEABLE}
+def update(core: Core, request: Request, job_id: str) -> Response:
+    """Change the properties that are given."""
+    body = request.json()
+    changes = {name: body[name] for name in _CHANGEABLE & body.keys() if body[name] is not None}
     checks.job(changes)
     with core.account.changed:
         job = core.account.open_job(job_id)
-        preconditions.check(request, job)
         if "poolInfo" in changes and job.state != "disabled":
             same = changes["poolInfo"].get("poolId") == job.pool_id
             if not same:
@@ -121,11 +106,10 @@ def _change(core: Core, request: Request, job_id: str, body: dict[str, Any]) -> 
         return done(200, job, job.url)
 
 
-def delete(core: Core, request: Request, job_id: str) -> Response:
+def delete(core: Core, _: Request, job_id: str) -> Response:
     """Delete a job."""
     with core.account.changed:
         job = core.account.job(job_id)
-        preconditions.check(request, job)
         core.jobs.delete(job)
         core.account.changed.notify_all()
     return done(202)
@@ -136,7 +120,6 @@ def terminate(core: Core, request: Request, job_id: str) -> Response:
     body = request.json() if request.body else {}
     with core.account.changed:
         job = core.account.job(job_id)
-        preconditions.check(request, job)
         core.jobs.terminate(job, str(body.get("terminateReason") or "UserTerminate"))
         core.account.changed.notify_all()
         return done(202, job, job.url)
@@ -149,18 +132,7 @@ def disable(core: Core, request: Request, job_id: str) -> Response:
     checks.one_of(body, "disableTasks", ("requeue", "terminate", "wait"))
     with core.account.changed:
         job = core.account.job(job_id)
-        preconditions.check(request, job)
         core.jobs.disable(job, body["disableTasks"].lower())
-        core.account.changed.notify_all()
-        return done(202, job, job.url)
-
-
-def enable(core: Core, request: Request, job_id: str) -> Response:
-    """Enable a job."""
-    with core.account.changed:
-        job = core.account.job(job_id)
-        preconditions.check(request, job)
-        core.jobs.enable(job)
         core.account.changed.notify_all()
         return done(202, job, job.url)
 
@@ -188,11 +160,9 @@ OPERATIONS: list[Operation] = [
     ("GET", "/jobs", list_all),
     ("GET", "/jobs/{jobId}", get),
     ("PATCH", "/jobs/{jobId}", update),
-    ("PUT", "/jobs/{jobId}", replace),
     ("DELETE", "/jobs/{jobId}", delete),
     ("POST", "/jobs/{jobId}/terminate", terminate),
     ("POST", "/jobs/{jobId}/disable", disable),
-    ("POST", "/jobs/{jobId}/enable", enable),
     ("GET", "/jobs/{jobId}/taskcounts", counts),
     ("GET", "/jobs/{jobId}/jobpreparationandreleasetaskstatus", preparation),
 ]

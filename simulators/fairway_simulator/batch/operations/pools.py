@@ -7,27 +7,16 @@ from typing import TYPE_CHECKING, Any
 from fairway_simulator.batch.model.pool import Pool
 from fairway_simulator.batch.operations import checks
 from fairway_simulator.batch.scheduling.formula import FormulaError, evaluate
-from fairway_simulator.batch.wire import preconditions
-from fairway_simulator.batch.wire.errors import ServiceError, invalid_property, not_found
-from fairway_simulator.batch.wire.http import Response
+from fairway_simulator.batch.wire.errors import ServiceError, invalid_property
 from fairway_simulator.batch.wire.query import page, select
-from fairway_simulator.batch.wire.router import answer, done, entity_answer, entity_headers
+from fairway_simulator.batch.wire.router import answer, done, entity_answer
 
 if TYPE_CHECKING:
     from fairway_simulator.batch.core import Core
-    from fairway_simulator.batch.wire.http import Request
+    from fairway_simulator.batch.wire.http import Request, Response
     from fairway_simulator.batch.wire.router import Operation
 
 _OPTIONS = ("requeue", "terminate", "taskcompletion", "retaineddata")
-_MOST_REMOVED = 100  # nodes in one request: see remove_nodes in azure-batch
-
-
-def create(core: Core, request: Request) -> Response:
-    """Add a pool."""
-    body = request.json()
-    with core.account.changed:
-        pool = add(core, body)
-        return done(201, pool, pool.url)
 
 
 def add(core: Core, spec: dict[str, Any]) -> Pool:
@@ -65,42 +54,7 @@ def get(core: Core, request: Request, pool_id: str) -> Response:
     """Get a pool."""
     with core.account.changed:
         pool = core.account.pool(pool_id)
-        preconditions.check(request, pool)
         return entity_answer(pool, select(request.query)(pool.wire()))
-
-
-def exists(core: Core, _: Request, pool_id: str) -> Response:
-    """Check whether a pool exists."""
-    with core.account.changed:
-        pool = core.account.pools.get(pool_id.lower())
-        return Response(200, entity_headers(pool)) if pool else Response(404)
-
-
-def update(core: Core, request: Request, pool_id: str) -> Response:
-    """Change the properties that are given; a start task runs when a node boots next."""
-    body = request.json()
-    with core.account.changed:
-        pool = core.account.pool(pool_id)
-        preconditions.check(request, pool)
-        pool.spec |= {
-            name: value
-            for name, value in body.items()
-            if name in {"startTask", "metadata", "displayName"} and value is not None
-        }
-        pool.touch(core.clock.now())
-        return done(200, pool, pool.url)
-
-
-def delete(core: Core, request: Request, pool_id: str) -> Response:
-    """Delete a pool."""
-    with core.account.changed:
-        pool = core.account.pool(pool_id)
-        preconditions.check(request, pool)
-        pool.become("deleting", core.clock.now())
-        pool.target_dedicated = pool.target_spot = 0
-        core.fleet.resize(pool)
-        core.account.pools.pop(pool.key)
-        return done(202)
 
 
 def resize(core: Core, request: Request, pool_id: str) -> Response:
@@ -112,7 +66,6 @@ def resize(core: Core, request: Request, pool_id: str) -> Response:
         raise ServiceError(400, "MissingRequiredProperty", PropertyName="targetDedicatedNodes")
     with core.account.changed:
         pool = core.account.pool(pool_id)
-        preconditions.check(request, pool)
         if pool.spec["enableAutoScale"]:
             raise ServiceError(409, "PoolAutoScaleEnabled")
         _steady(pool)
@@ -120,54 +73,6 @@ def resize(core: Core, request: Request, pool_id: str) -> Response:
         pool.target_spot = int(body.get("targetLowPriorityNodes") or 0)
         core.fleet.resize(pool, str(body.get("nodeDeallocationOption") or "requeue").lower())
         return done(202, pool, pool.url)
-
-
-def stop_resize(core: Core, request: Request, pool_id: str) -> Response:
-    """Leave a pool at the size that it has reached."""
-    with core.account.changed:
-        pool = core.account.pool(pool_id)
-        preconditions.check(request, pool)
-        if pool.allocation_state == "steady":
-            raise ServiceError(409, "OperationInvalidForCurrentState")
-        pool.target_dedicated = len(pool.members(dedicated=True))
-        pool.target_spot = len(pool.members(dedicated=False))
-        message = (
-            "Desired number of dedicated nodes could not be allocated as the resize operation "
-            "was stopped"
-        )
-        error = {"code": "ResizeStopped", "message": message}
-        pool.resize_errors = [error]
-        pool.allocate("stopping", core.clock.now())
-        core.fleet.settle(pool)
-        return done(202, pool, pool.url)
-
-
-def enable_autoscale(core: Core, request: Request, pool_id: str) -> Response:
-    """Let a formula choose the pool's size; it is evaluated once, now."""
-    body = request.json()
-    checks.sizing(body)
-    with core.account.changed:
-        pool = core.account.pool(pool_id)
-        preconditions.check(request, pool)
-        _steady(pool)
-        text = str(body.get("autoScaleFormula") or pool.spec.get("autoScaleFormula") or "")
-        _scale(core, pool, text)
-        pool.spec |= {"enableAutoScale": True, "autoScaleFormula": text}
-        pool.spec["autoScaleEvaluationInterval"] = (
-            body.get("autoScaleEvaluationInterval") or "PT15M"
-        )
-        core.fleet.resize(pool)
-        return done(200, pool, pool.url)
-
-
-def disable_autoscale(core: Core, _: Request, pool_id: str) -> Response:
-    """Leave the pool at its size."""
-    with core.account.changed:
-        pool = core.account.pool(pool_id)
-        pool.spec["enableAutoScale"] = False
-        pool.spec.pop("autoScaleFormula", None)
-        pool.touch(core.clock.now())
-        return done(200, pool, pool.url)
 
 
 def _steady(pool: Pool) -> None:
@@ -185,79 +90,8 @@ def _scale(core: Core, pool: Pool, text: str) -> None:
     pool.target_dedicated, pool.target_spot = result["dedicated"], result["spot"]
 
 
-def remove_nodes(core: Core, request: Request, pool_id: str) -> Response:
-    """Take nodes out of a pool."""
-    body = request.json()
-    checks.one_of(body, "nodeDeallocationOption", _OPTIONS)
-    checks.sizing(body)
-    names = checks.required(body, "nodeList")
-    if len(names) > _MOST_REMOVED:
-        raise invalid_property("nodeList", len(names), f"at most {_MOST_REMOVED} nodes")
-    with core.account.changed:
-        pool = core.account.pool(pool_id)
-        preconditions.check(request, pool)
-        _steady(pool)
-        missing = [name for name in names if name not in pool.nodes]
-        if missing:
-            raise not_found("Node")
-        pool.allocate("resizing", core.clock.now())
-        option = str(body.get("nodeDeallocationOption") or "requeue").lower()
-        for name in names:
-            node = pool.nodes[name]
-            pool.target_dedicated -= node.dedicated
-            pool.target_spot -= not node.dedicated
-            core.fleet.remove(node, option)
-        core.fleet.settle(pool)
-        return done(202, pool, pool.url)
-
-
-_COUNTED = {
-    "creating": "creating",
-    "idle": "idle",
-    "offline": "offline",
-    "preempted": "preempted",
-    "rebooting": "rebooting",
-    "reimaging": "reimaging",
-    "running": "running",
-    "starting": "starting",
-    "starttaskfailed": "startTaskFailed",
-    "leavingpool": "leavingPool",
-    "unknown": "unknown",
-    "unusable": "unusable",
-    "waitingforstarttask": "waitingForStartTask",
-    "deallocated": "deallocated",
-    "deallocating": "deallocating",
-    "upgradingos": "upgradingOS",
-}
-
-
-def node_counts(core: Core, request: Request) -> Response:
-    """Count the nodes of each pool by state."""
-    with core.account.changed:
-        entries = []
-        for number, pool in enumerate(core.account.pools.values(), start=1):
-            entry: dict[str, Any] = {"poolId": pool.id}
-            for name, dedicated in (("dedicated", True), ("lowPriority", False)):
-                members = pool.members(dedicated=dedicated)
-                counts = dict.fromkeys(_COUNTED.values(), 0) | {"total": len(members)}
-                for node in members:
-                    counts[_COUNTED[node.state]] += 1
-                entry[name] = counts
-            entries.append((number, entry.copy))
-        return answer(page(request, core.account.url, entries))
-
-
 OPERATIONS: list[Operation] = [
-    ("POST", "/pools", create),
     ("GET", "/pools", list_all),
     ("GET", "/pools/{poolId}", get),
-    ("HEAD", "/pools/{poolId}", exists),
-    ("PATCH", "/pools/{poolId}", update),
-    ("DELETE", "/pools/{poolId}", delete),
     ("POST", "/pools/{poolId}/resize", resize),
-    ("POST", "/pools/{poolId}/stopresize", stop_resize),
-    ("POST", "/pools/{poolId}/enableautoscale", enable_autoscale),
-    ("POST", "/pools/{poolId}/disableautoscale", disable_autoscale),
-    ("POST", "/pools/{poolId}/removenodes", remove_nodes),
-    ("GET", "/nodecounts", node_counts),
 ]

@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING, Any
 from fairway_simulator.batch.clock import parse_time
 from fairway_simulator.batch.model.schedule import Schedule
 from fairway_simulator.batch.operations import checks
-from fairway_simulator.batch.wire import preconditions
 from fairway_simulator.batch.wire.durations import seconds
 from fairway_simulator.batch.wire.errors import ServiceError, invalid_property
-from fairway_simulator.batch.wire.http import Response
-from fairway_simulator.batch.wire.query import page, select
-from fairway_simulator.batch.wire.router import answer, done, entity_answer, entity_headers
+from fairway_simulator.batch.wire.query import page
+from fairway_simulator.batch.wire.router import answer, done
 
 if TYPE_CHECKING:
     from fairway_simulator.batch.core import Core
-    from fairway_simulator.batch.wire.http import Request
+    from fairway_simulator.batch.wire.http import Request, Response
     from fairway_simulator.batch.wire.router import Operation
 
 
@@ -64,54 +62,19 @@ def list_all(core: Core, request: Request) -> Response:
         return answer(page(request, core.account.url, entries))
 
 
-def get(core: Core, request: Request, schedule_id: str) -> Response:
-    """Get a job schedule."""
-    with core.account.changed:
-        schedule = core.account.schedule(schedule_id)
-        preconditions.check(request, schedule)
-        return entity_answer(schedule, select(request.query)(schedule.wire()))
-
-
-def exists(core: Core, _: Request, schedule_id: str) -> Response:
-    """Check whether a job schedule exists."""
-    with core.account.changed:
-        schedule = core.account.schedules.get(schedule_id.lower())
-        return Response(200, entity_headers(schedule)) if schedule else Response(404)
-
-
-def change(core: Core, request: Request, schedule_id: str) -> Response:
-    """Change when a schedule makes jobs, or from what."""
-    body = request.json()
-    _check(body)
-    with core.account.changed:
-        schedule = core.account.schedule(schedule_id)
-        preconditions.check(request, schedule)
-        if schedule.state == "completed":
-            raise ServiceError(409, "JobScheduleCompleted")
-        for name in ("schedule", "jobSpecification", "metadata"):
-            if body.get(name) is not None:
-                schedule.spec[name] = body[name]
-        if body.get("schedule") is not None:
-            schedule.next_run = schedule.first_run(core.clock.time().timestamp())
-        schedule.touch(core.clock.now())
-        core.account.changed.notify_all()
-        return done(200, schedule, schedule.url)
-
-
-def disable(core: Core, request: Request, schedule_id: str) -> Response:
+def disable(core: Core, _: Request, schedule_id: str) -> Response:
     """Let a schedule make no jobs for now."""
-    return _switch(core, request, schedule_id, "disabled")
+    return _switch(core, schedule_id, "disabled")
 
 
-def enable(core: Core, request: Request, schedule_id: str) -> Response:
+def enable(core: Core, _: Request, schedule_id: str) -> Response:
     """Let a disabled schedule make jobs again."""
-    return _switch(core, request, schedule_id, "active")
+    return _switch(core, schedule_id, "active")
 
 
-def _switch(core: Core, request: Request, schedule_id: str, state: str) -> Response:
+def _switch(core: Core, schedule_id: str, state: str) -> Response:
     with core.account.changed:
         schedule = core.account.schedule(schedule_id)
-        preconditions.check(request, schedule)
         if schedule.state == "completed":
             raise ServiceError(409, "JobScheduleCompleted")
         if schedule.state != state:
@@ -120,23 +83,10 @@ def _switch(core: Core, request: Request, schedule_id: str, state: str) -> Respo
         return done(204, schedule, schedule.url)
 
 
-def terminate(core: Core, request: Request, schedule_id: str) -> Response:
-    """End a schedule and its current job."""
-    with core.account.changed:
-        schedule = core.account.schedule(schedule_id)
-        preconditions.check(request, schedule)
-        if schedule.state == "completed":
-            raise ServiceError(409, "JobScheduleCompleted")
-        core.schedules.end(schedule, delete=False)
-        core.account.changed.notify_all()
-        return done(202, schedule, schedule.url)
-
-
-def delete(core: Core, request: Request, schedule_id: str) -> Response:
+def delete(core: Core, _: Request, schedule_id: str) -> Response:
     """Delete a schedule and its jobs."""
     with core.account.changed:
         schedule = core.account.schedule(schedule_id)
-        preconditions.check(request, schedule)
         core.schedules.end(schedule, delete=True)
         core.account.changed.notify_all()
         return done(202)
@@ -152,13 +102,8 @@ def list_jobs(core: Core, request: Request, schedule_id: str) -> Response:
 OPERATIONS: list[Operation] = [
     ("POST", "/jobschedules", create),
     ("GET", "/jobschedules", list_all),
-    ("GET", "/jobschedules/{jobScheduleId}", get),
-    ("HEAD", "/jobschedules/{jobScheduleId}", exists),
-    ("PATCH", "/jobschedules/{jobScheduleId}", change),
-    ("PUT", "/jobschedules/{jobScheduleId}", change),
     ("DELETE", "/jobschedules/{jobScheduleId}", delete),
     ("POST", "/jobschedules/{jobScheduleId}/disable", disable),
     ("POST", "/jobschedules/{jobScheduleId}/enable", enable),
-    ("POST", "/jobschedules/{jobScheduleId}/terminate", terminate),
     ("GET", "/jobschedules/{jobScheduleId}/jobs", list_jobs),
 ]

@@ -8,7 +8,6 @@ from fairway_simulator.batch.clock import http_date
 from fairway_simulator.batch.model.job import Task
 from fairway_simulator.batch.operations import checks
 from fairway_simulator.batch.scheduling.jobs import BY_USER
-from fairway_simulator.batch.wire import preconditions
 from fairway_simulator.batch.wire.errors import ServiceError, invalid_property
 from fairway_simulator.batch.wire.query import page, select
 from fairway_simulator.batch.wire.router import answer, done, entity_answer
@@ -116,7 +115,6 @@ def get(core: Core, request: Request, job_id: str, task_id: str) -> Response:
     """Get a task."""
     with core.account.changed:
         task = core.account.task(job_id, task_id)
-        preconditions.check(request, task)
         return entity_answer(task, select(request.query)(task.wire()))
 
 
@@ -128,7 +126,6 @@ def replace(core: Core, request: Request, job_id: str, task_id: str) -> Response
     checks.retries(constraints)
     with core.account.changed:
         task = core.account.task(job_id, task_id)
-        preconditions.check(request, task)
         if task.state == "completed":
             raise ServiceError(409, "TaskCompleted")
         task.spec["constraints"] = constraints
@@ -136,37 +133,15 @@ def replace(core: Core, request: Request, job_id: str, task_id: str) -> Response
         return done(200, task, task.url)
 
 
-def delete(core: Core, request: Request, job_id: str, task_id: str) -> Response:
-    """Delete a task."""
-    with core.account.changed:
-        task = core.account.task(job_id, task_id)
-        preconditions.check(request, task)
-        core.lifecycle.delete(task)
-        core.jobs.check_complete(task.job)
-        core.account.changed.notify_all()
-    return done(200)
-
-
-def terminate(core: Core, request: Request, job_id: str, task_id: str) -> Response:
+def terminate(core: Core, _: Request, job_id: str, task_id: str) -> Response:
     """Terminate a task; answers when its processes have ended."""
     with core.account.changed:
         task = core.account.task(job_id, task_id)
-        preconditions.check(request, task)
         execution = core.lifecycle.terminate(task, BY_USER)
         core.account.changed.notify_all()
     if execution:
         execution.done.wait(30)
     return done(204, task, task.url)
-
-
-def reactivate(core: Core, request: Request, job_id: str, task_id: str) -> Response:
-    """Let a failed task run again."""
-    with core.account.changed:
-        task = core.account.task(job_id, task_id)
-        preconditions.check(request, task)
-        core.lifecycle.reactivate(task)
-        core.account.changed.notify_all()
-        return done(204, task, task.url)
 
 
 def list_subtasks(core: Core, request: Request, job_id: str, task_id: str) -> Response:
@@ -185,8 +160,6 @@ OPERATIONS: list[Operation] = [
     ("POST", "/jobs/{jobId}/addtaskcollection", create_collection),
     ("GET", "/jobs/{jobId}/tasks/{taskId}", get),
     ("PUT", "/jobs/{jobId}/tasks/{taskId}", replace),
-    ("DELETE", "/jobs/{jobId}/tasks/{taskId}", delete),
     ("POST", "/jobs/{jobId}/tasks/{taskId}/terminate", terminate),
-    ("POST", "/jobs/{jobId}/tasks/{taskId}/reactivate", reactivate),
     ("GET", "/jobs/{jobId}/tasks/{taskId}/subtasksinfo", list_subtasks),
 ]

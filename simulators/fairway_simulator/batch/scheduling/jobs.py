@@ -118,13 +118,6 @@ class JobEnds:
         if job.state == "disabling" and not job.running:
             job.become("disabled", self._account.clock.now())
 
-    def enable(self, job: Job) -> None:
-        """Lets a disabled job go on."""
-        self._require(job, {"disabled", "disabling"})
-        job.become("enabling", self._account.clock.now())
-        job.become("active", self._account.clock.now())
-        self.check_complete(job)
-
     @staticmethod
     def _require(job: Job, states: set[str]) -> None:
         codes = {

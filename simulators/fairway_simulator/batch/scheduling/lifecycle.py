@@ -182,25 +182,6 @@ class Lifecycle:
         self._complete(task, ended(message))
         return None
 
-    def delete(self, task: Task) -> None:
-        """Forgets a task; what runs of it ends."""
-        execution, task.execution = task.execution, None
-        if execution:
-            execution.abandon()
-        task.job.remove(task)
-
-    def reactivate(self, task: Task) -> None:
-        """A failed task is to run again, its counts at rest."""
-        if task.job.state in {"completed", "terminating", "deleting"}:
-            raise ServiceError(409, "JobCompleted")
-        if task.state != "completed" or not task.failed:
-            raise ServiceError(409, "OperationInvalidForCurrentState")
-        task.job.count(task, -1)
-        task.info = {"retryCount": 0, "requeueCount": task.info["requeueCount"]}
-        task.job.count(task, 1)
-        task.files_until = None
-        wait_again(task, self._account.clock.now())
-
 
 def leave(node: Node, option: str, now: str, *, asked: bool = True) -> list[Attempt]:
     """Takes a node's tasks away as a node operation's option says: `requeue`, `terminate`, or

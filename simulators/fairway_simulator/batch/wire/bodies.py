@@ -21,11 +21,7 @@ if TYPE_CHECKING:
 _LARGEST = 1 << 20  # bytes; a larger body is refused for its size
 _NODE = "/pools/{poolId}/nodes/{nodeId}"
 _MODELS = {
-    ("POST", "/pools"): "BatchPoolCreateOptions",
-    ("PATCH", "/pools/{poolId}"): "BatchPoolUpdateOptions",
     ("POST", "/pools/{poolId}/resize"): "BatchPoolResizeOptions",
-    ("POST", "/pools/{poolId}/enableautoscale"): "BatchPoolEnableAutoScaleOptions",
-    ("POST", "/pools/{poolId}/removenodes"): "BatchNodeRemoveOptions",
     ("POST", f"{_NODE}/reboot"): "BatchNodeRebootOptions",
     ("POST", f"{_NODE}/reimage"): "BatchNodeReimageOptions",
     ("POST", f"{_NODE}/disablescheduling"): "BatchNodeDisableSchedulingOptions",
@@ -33,15 +29,12 @@ _MODELS = {
     ("PUT", f"{_NODE}/users/{{userName}}"): "BatchNodeUserReplaceOptions",
     ("POST", "/jobs"): "BatchJobCreateOptions",
     ("PATCH", "/jobs/{jobId}"): "BatchJobUpdateOptions",
-    ("PUT", "/jobs/{jobId}"): "BatchJob",
     ("POST", "/jobs/{jobId}/disable"): "BatchJobDisableOptions",
     ("POST", "/jobs/{jobId}/terminate"): "BatchJobTerminateOptions",
     ("POST", "/jobs/{jobId}/tasks"): "BatchTaskCreateOptions",
     ("POST", "/jobs/{jobId}/addtaskcollection"): "BatchTaskGroup",
     ("PUT", "/jobs/{jobId}/tasks/{taskId}"): "BatchTask",
     ("POST", "/jobschedules"): "BatchJobScheduleCreateOptions",
-    ("PATCH", "/jobschedules/{jobScheduleId}"): "BatchJobScheduleUpdateOptions",
-    ("PUT", "/jobschedules/{jobScheduleId}"): "BatchJobSchedule",
 }
 
 _PLAIN: dict[Any, tuple[type, ...]] = {

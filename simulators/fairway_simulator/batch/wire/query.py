@@ -6,11 +6,10 @@ import re
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
-from fairway_simulator.batch.clock import parse_time, wire_time
 from fairway_simulator.batch.wire.errors import ServiceError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable
 
     from fairway_simulator.batch.wire.http import Request
 
@@ -18,20 +17,6 @@ if TYPE_CHECKING:
 
 PAGE = 1000
 """The most entries that one answer has."""
-
-_TOKEN = re.compile(
-    r"\s*(?:(?P<paren>[(),])|(?P<time>datetime(?:offset)?'[^']*')|'(?P<text>(?:[^']|'')*)'"
-    r"|(?P<word>[A-Za-z_][\w/]*)|(?P<number>-?\d+))",
-    re.IGNORECASE,
-)
-_COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
-    "eq": lambda left, right: left == right,
-    "ne": lambda left, right: left != right,
-    "gt": lambda left, right: left is not None and left > right,
-    "ge": lambda left, right: left is not None and left >= right,
-    "lt": lambda left, right: left is not None and left < right,
-    "le": lambda left, right: left is not None and left <= right,
-}
 
 
 def select(query: dict[str, str]) -> Callable[[dict[str, Any]], dict[str, Any]]:
@@ -56,7 +41,7 @@ def page(
     query = request.query
     size = _page_size(query)
     after = _skip_token(query)
-    keep = parse_filter(query.get("$filter", ""))
+    keep = _filter(query.get("$filter", ""))
     chosen = select(query)
     values: list[dict[str, Any]] = []
     last = 0
@@ -101,125 +86,14 @@ def _bad_query(name: str, value: str) -> ServiceError:
     )
 
 
-def parse_filter(text: str) -> Test:
-    """What an entity must be to be listed; an empty filter lists all."""
+def _filter(text: str) -> Test:
+    """What an entity must be to be listed: the value of a property, as Fairway asks for it."""
     if not text:
         return lambda _: True
-    tokens = _tokens(text)
-    parser = _Filter(tokens, text)
-    test = parser.either()
-    if parser.position != len(tokens):
+    match = re.fullmatch(r"([A-Za-z/]+) eq '([^']*)'", text)
+    if match is None:
         raise _bad_query("$filter", text)
-    return test
-
-
-def _tokens(text: str) -> Sequence[tuple[str, Any]]:
-    tokens: list[tuple[str, Any]] = []
-    position = 0
-    stripped = text.rstrip()
-    while position < len(stripped):
-        match = _TOKEN.match(stripped, position)
-        if match is None:
-            raise _bad_query("$filter", text)
-        position = match.end()
-        kind = str(match.lastgroup)
-        tokens.append((kind, _literal(kind, match[kind], text)))
-    return tokens
-
-
-def _literal(kind: str, value: str, text: str) -> object:
-    if kind == "number":
-        return int(value)
-    if kind == "text":
-        return value.replace("''", "'")
-    if kind == "time":
-        try:
-            return wire_time(parse_time(value.split("'")[1]))
-        except ValueError:
-            raise _bad_query("$filter", text) from None
-    return value
-
-
-class _Filter:
-    """A descent through the tokens of a filter."""
-
-    def __init__(self, tokens: Sequence[tuple[str, Any]], text: str) -> None:
-        self._all = tokens
-        self._text = text
-        self.position = 0
-
-    def either(self) -> Test:
-        left = self._both()
-        while self._accept("or"):
-            left = _or(left, self._both())
-        return left
-
-    def _both(self) -> Test:
-        left = self._one()
-        while self._accept("and"):
-            left = _and(left, self._one())
-        return left
-
-    def _one(self) -> Test:
-        if self._accept("not"):
-            inner = self._one()
-            return lambda entity: not inner(entity)
-        if self._accept("("):
-            inner = self.either()
-            self._expect(")")
-            return inner
-        if self._accept("startswith"):
-            self._expect("(")
-            name = self._next("word")
-            self._expect(",")
-            start = self._next("text")
-            self._expect(")")
-            return lambda entity: str(_field(entity, name) or "").startswith(start)
-        return self._comparison()
-
-    def _comparison(self) -> Test:
-        name = self._next("word")
-        compare = _COMPARISONS.get(str(self._next("word")).lower())
-        if compare is None:
-            raise _bad_query("$filter", self._text)
-        kind, value = self._take()
-        if kind == "word":
-            words = {"true": True, "false": False, "null": None}
-            if value not in words:
-                raise _bad_query("$filter", self._text)
-            value = words[value]
-        return lambda entity: compare(_field(entity, name), value)
-
-    def _take(self) -> tuple[str, Any]:
-        if self.position >= len(self._all):
-            raise _bad_query("$filter", self._text)
-        self.position += 1
-        return self._all[self.position - 1]
-
-    def _next(self, kind: str) -> Any:
-        found, value = self._take()
-        if found != kind:
-            raise _bad_query("$filter", self._text)
-        return value
-
-    def _accept(self, word: str) -> bool:
-        here = self._all[self.position : self.position + 1]
-        if here and here[0][0] in {"word", "paren"} and str(here[0][1]).lower() == word:
-            self.position += 1
-            return True
-        return False
-
-    def _expect(self, word: str) -> None:
-        if not self._accept(word):
-            raise _bad_query("$filter", self._text)
-
-
-def _or(left: Test, right: Test) -> Test:
-    return lambda entity: left(entity) or right(entity)
-
-
-def _and(left: Test, right: Test) -> Test:
-    return lambda entity: left(entity) and right(entity)
+    return lambda entity: _field(entity, match[1]) == match[2]
 
 
 def _field(entity: dict[str, Any], path: str) -> Any:
