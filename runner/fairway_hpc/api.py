@@ -12,7 +12,7 @@ from fairway_core.findings import UserError
 from fairway_core.yaml_text import parse_yaml
 from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.job_file import JobFile, load_job
-from fairway_runner.moments import moment, span
+from fairway_runner.moments import moment
 from fairway_runner.runs.accounting import BY, grouped
 from fairway_runner.runs.compare import compare as _compare
 from fairway_runner.runs.query import Wanted, select
@@ -33,7 +33,6 @@ def submit(
     job: Job | str | Path,
     target: str | Sequence[str] | None = None,
     *,
-    patience: str | None = None,
     set: Sequence[str] = (),  # noqa: A002 - the option's own name
     folder: str | Path = ".",
     run_id: str | None = None,
@@ -44,8 +43,7 @@ def submit(
 
     `job` is the path of a job file, or a `Job` whose code is in `folder`; its strings are
     templates, as in a file. `target` is the name of a target, by default the job's own, or `local`.
-    Of several targets the run uses the first that has room; `run.wait()` moves it to the next one
-    after `patience`, such as "30m", or if there is no capacity.
+    Of several targets the run uses the first that has room.
 
     `run_id` is an ID of your choice; the same call with the same ID resumes an interrupted
     submission. `set` holds assignments `KEY=VALUE`, and `tags` and `note` label the run, like the
@@ -59,10 +57,7 @@ def submit(
     job_file = _job_file(job, Path(folder), set) if isinstance(job, Job) else load_job(job, set)
     store = RunStore.here()
     names = [target] if isinstance(target, str) else target or ()
-    longest = None if patience is None else span("patience", patience)
-    ready = make_ready(
-        job_file, store, names, patience=longest, run_id=run_id, tags=tags, note=note
-    )
+    ready = make_ready(job_file, store, names, run_id=run_id, tags=tags, note=note)
     return ready.start(store)
 
 

@@ -14,7 +14,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from fairway_core.findings import Finding, UserError, printable
-from fairway_runner.runs import fallback, steps
+from fairway_runner.runs import steps
 from fairway_web.project import Runs, failed_look
 
 if TYPE_CHECKING:
@@ -106,6 +106,5 @@ class Follower:
 
 
 def _is_open(run: Run) -> bool:
-    """Whether a run goes on that is not settled on one target, or has several steps."""
-    is_some = steps.has_steps(run.folder) or fallback.is_open(run.folder)
-    return is_some and not run.status.is_final
+    """Whether a run of several steps goes on."""
+    return steps.has_steps(run.folder) and not run.status.is_final

@@ -16,7 +16,7 @@ from starlette.routing import Route
 from fairway_core.findings import Finding, UserError
 from fairway_runner.runs.compare import compare
 from fairway_runner.runs.detail import Detail
-from fairway_runner.runs.facts import run_facts, target_facts
+from fairway_runner.runs.facts import run_facts
 from fairway_runner.runs.steps import has_steps, to_begin
 from fairway_web import files, logs, standing
 from fairway_web.acting import acting, checking, reading, submitting
@@ -210,9 +210,8 @@ class Rest:
 
 def _started(run: Run) -> dict[str, Any]:
     """What `fairway submit --json` prints."""
-    facts, left = run_facts(run), target_facts(run)["next_targets"]
+    facts = run_facts(run)
     found = {name: facts[name] for name in ("run_id", "target", "tasks", "state")}
-    found |= {"next_targets": left} if left else {}
     return found | ({"steps_to_begin": to_begin(run)} if has_steps(run.folder) else {})
 
 

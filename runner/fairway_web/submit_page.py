@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from fairway_web.project import Refresher, Runs
     from fairway_web.submitting import Submitting
 
-_FIELDS = ("job", "file", "run", "set", "target", "patience", "tags", "note", "once")
+_FIELDS = ("job", "file", "run", "set", "target", "tags", "note", "once")
 _MOST_FILES = 200  # job files that are offered
 _MOST_RUNS = 20
 _MOST_LOOKED_AT = 5_000  # files of the project, to find those of jobs
@@ -154,7 +154,6 @@ class SubmitPage:
             run=fields["run"] or None,
             set=_assignments_in(fields["set"]),
             target=tuple(fields["target"].replace(",", " ").split()),
-            patience=fields["patience"] or None,
             tags=tuple(fields["tags"].replace(",", " ").split()),
             note=fields["note"] or None,
             yes=form.get("yes") == "yes",

@@ -20,7 +20,6 @@ from fairway_core.yaml_text import parse_yaml, unfit_character
 from fairway_runner.jobs.confined import confined, is_code_of
 from fairway_runner.jobs.job_file import job_of_text
 from fairway_runner.jobs.sent import sent
-from fairway_runner.moments import span
 from fairway_runner.runs.store import RunStore
 from fairway_runner.submit.ready import MANY, Ready, make_ready, many
 from fairway_runner.submit.rerun import Submitted, ready_again, submitted
@@ -62,8 +61,6 @@ class Asked(Model):
     """Assignments `KEY=VALUE` that change fields of the job."""
     target: tuple[str, ...] = ()
     """The targets to run on, in place of the job's."""
-    patience: str | None = None
-    """How long to wait on each of several targets before trying the next."""
     run_id: str | None = None
     """The ID of the run. The same ID again starts no second run."""
     tags: tuple[str, ...] = ()
@@ -222,7 +219,6 @@ def _looked_at(runs: Runs, asked: Asked, laid: Laid | None, *, copies: bool) -> 
         job_of_text(text, file, folder, asked.set),
         RunStore(runs.base),  # a job may name an earlier run by the beginning of its ID
         asked.target,
-        patience=None if asked.patience is None else span("patience", asked.patience),
         run_id=asked.run_id,
         tags=asked.tags,
         note=asked.note,
@@ -239,9 +235,8 @@ def _again(runs: Runs, asked: Asked) -> tuple[Run, Submitted, Target | None]:
         if getattr(asked, name) is not None:
             hint = "give one of them"
             raise UserError.of("bad-value", f"`run` and `{name}` cannot be combined", hint)
-    if asked.patience is not None or len(asked.target) > 1:
-        message = "a rerun has one target"
-        raise UserError.of("one-target", message, "name one, and leave out `patience`")
+    if len(asked.target) > 1:
+        raise UserError.of("one-target", "a rerun has one target", "name one")
     if asked.job is not None:
         edited = Submitted(asked.job, asked.set)
     else:

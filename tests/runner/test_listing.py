@@ -15,8 +15,8 @@ from fairway_runner.jobs.confined import confined
 from fairway_runner.jobs.job_file import load_job
 from fairway_runner.runs.store import RunStore
 from fairway_runner.submit.listing import with_files
-from fairway_runner.submit.several import Choice, prepare_for
 from fairway_runner.submit.submission import prepare, start
+from fairway_runner.submit.target_selection import Choice, prepare_for
 from fairway_runner.targets.lookup import find_target
 
 if TYPE_CHECKING:

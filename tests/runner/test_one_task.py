@@ -9,7 +9,7 @@ import pytest
 
 from fairway_agent.plan import RunPlan
 from fairway_core.findings import UserError
-from fairway_runner.runs import fallback, one_task
+from fairway_runner.runs import one_task
 
 if TYPE_CHECKING:
     from conftest import MakeRun
@@ -24,15 +24,6 @@ def run(make_run: MakeRun) -> Run:
     plan = RunPlan(run.id, "code", tasks=2)
     (run.folder / "plan.json").write_text(plan.text())
     return run
-
-
-def test_one_that_may_still_go_elsewhere_ends_as_a_whole(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(fallback, "is_open", lambda _: True)
-    with pytest.raises(UserError, match="may still go to another target") as error:
-        run.cancel(1)
-    assert error.value.findings[0].hint == "end the whole run: fairway cancel job-aaaaaa"
 
 
 def test_one_that_does_not_end_is_told_of(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,6 @@ from xml.etree import ElementTree
 import pytest
 
 from fairway_core.findings import UserError
-from fairway_runner.runs.fallback import Fallback, Try
 from fairway_runner.runs.report.data import MOST_CURVES, read
 from fairway_runner.runs.report.page import page
 from fairway_runner.runs.report.scales import label, scale_of
@@ -150,14 +149,12 @@ def test_one_task_and_none_of_everything(make_run: MakeRun) -> None:
     assert "NaN" not in equal
 
 
-def test_where_else_it_was_tried(make_run: MakeRun) -> None:
+def test_which_targets_were_passed_over(make_run: MakeRun) -> None:
     run = make_run("job-a", target="spot")
-    why = f"the pool cannot grow: {EVIL}"
-    tries = (Try("nd", 1e9, 1e9 + 60, why), Try("spot", 1e9 + 61))
-    Fallback("settled", tries, ()).write(run.folder)
+    facts = {"passed_over": {"nd": f"the pool cannot grow: {EVIL}"}}
+    (run.folder / "provenance.json").write_text(json.dumps(facts))
     text = page(run)
-    assert "tried on nd, 2001-09-09T01:46:40Z to 2001-09-09T01:47:40Z: the pool cannot" in text
-    assert "tried on spot" not in text
+    assert "nd was passed over: the pool cannot grow" in text
     assert EVIL not in text
 
 

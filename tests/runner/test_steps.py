@@ -9,7 +9,6 @@ import pytest
 
 from fairway_core.findings import UserError
 from fairway_core.target import Target
-from fairway_hpc import submit
 from fairway_runner.engines.engine import engine_for
 from fairway_runner.jobs.job_file import JobFile, load_job
 from fairway_runner.jobs.steps import read_steps
@@ -213,18 +212,6 @@ def test_commands_for_one_job_say_so(tmp_path: Path, fairway: RunFairway) -> Non
     code, _, err = fairway(tmp_path, "render", "steps.yaml")
     assert (code, "this needs a single job" in err) == (2, True)
     assert '"steps": {' in err
-
-
-def test_patience_of_programs_is_too(tmp_path: Path) -> None:
-    job = write(tmp_path, {"train": TRAIN}, template="plain")
-    with pytest.raises(UserError, match="`patience` is for a job without steps"):
-        submit(job, patience="1h")
-
-
-def test_patience_is_for_one_job(tmp_path: Path, fairway: RunFairway) -> None:
-    write(tmp_path, {"train": TRAIN}, template="plain")
-    code, _, err = fairway(tmp_path, "submit", "steps.yaml", "--patience", "1h")
-    assert (code, "`patience` is for a job without steps" in err) == (2, True)
 
 
 def test_a_dry_run_starts_nothing(tmp_path: Path, fairway: RunFairway) -> None:

@@ -57,14 +57,6 @@ TargetsOption = Annotated[
         autocompletion=completion.targets,
     ),
 ]
-PatienceOption = Annotated[
-    str | None,
-    typer.Option(
-        "--patience",
-        metavar="SPAN",
-        help="How long to wait on each of several targets before trying the next, such as 30m.",
-    ),
-]
 SetOption = Annotated[
     list[str] | None,
     typer.Option(

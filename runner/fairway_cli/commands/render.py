@@ -22,7 +22,7 @@ def command(
     """Print the script that a job would run; nothing is started."""
     from fairway_runner.jobs.job_file import load_job
     from fairway_runner.jobs.rendering import render_launcher
-    from fairway_runner.submit.several import choose
+    from fairway_runner.submit.target_selection import choose
 
     job_file = load_job(job, set_ or ())
     chosen = choose(job_file, target_names(target)).targets[0]

@@ -12,12 +12,10 @@ from fairway_cli.commands.arguments import (
     DeadlineOption,
     JsonOption,
     NoteOption,
-    PatienceOption,
     SetOption,
     TagOption,
     TargetsOption,
     WatchOption,
-    span,
     target_names,
 )
 from fairway_core.findings import UserError, format_finding
@@ -31,7 +29,6 @@ def command(
         str | None, typer.Argument(metavar="JOB", help="The job file.", show_default=False)
     ] = None,
     target: TargetsOption = None,
-    patience: PatienceOption = None,
     set_: SetOption = None,
     tag: TagOption = None,
     note: NoteOption = None,
@@ -72,9 +69,8 @@ def command(
     --json the log goes to standard error. The run continues when this command or its terminal
     ends.
 
-    A run with several targets goes to the first one that has no reason to refuse it. A command
-    that follows the run (--watch, `fairway wait`, `fairway logs -f`) moves it to the next one when
-    a target has no capacity or quota for it, or keeps it waiting longer than --patience.
+    A run with several targets goes to the first one that answers, has capacity and quota for it,
+    and does not refuse it. It stays there.
 
     In a job with steps, those that come after no other start at once. The others wait on their
     targets, or are started by a command that follows the run; the output says which.
@@ -96,7 +92,6 @@ def command(
             load_job(job, set_ or ()),
             store,
             target_names(target),
-            patience=None if patience is None else span("--patience", patience),
             run_id=run_id,
             tags=tag or (),
             note=note,

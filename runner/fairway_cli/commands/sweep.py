@@ -28,7 +28,7 @@ def command(
 
     job_file = load_job(job, set_ or ())
     if target or takes_names(job_file):
-        from fairway_runner.submit.several import choose
+        from fairway_runner.submit.target_selection import choose
 
         job_file = with_files(job_file, choose(job_file, target_names(target)).targets[0])
     sweep = require_sweep(job_file.document, job_file.folder, job_file.listed)

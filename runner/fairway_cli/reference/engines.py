@@ -34,44 +34,26 @@ from `/opt`, so that no job needs `module load`:
 
 `target: [nd, spot]` in a job, or `fairway submit JOB --target nd,spot`, names several targets, the
 preferred one first. Fairway checks the job for each of them (mounts, sizes, what the engine can do)
-before anything starts, and sends the run to the first that accepts it. The run moves to the next
-target if one
+before anything starts, and submits the run to the first that has room for it. A target is passed
+over if it
 
-- cannot be reached, or refuses the run, before any part of it is there;
-- reports that it has no capacity or quota: a Batch pool whose resize failed, a partition that is
-  down or for which Azure has no capacity, a Slurm limit that is used up, fewer nodes up than the
-  job needs, a Kueue queue that will not admit it, a cluster whose autoscaler got no nodes or that
-  has none that fits;
-- has not started the run within its patience: `--patience 30m`, or in the job
+- cannot be reached;
+- says that it has no capacity or quota: a Batch pool whose last resize failed, a partition that is
+  down, fewer nodes up than the job needs, a Kueue queue that admits nothing;
+- refuses the run when it is submitted, as Slurm does for a limit that is used up.
 
-```yaml
-target: {in_order: [nd, spot], patience: 30m}
-```
+If all of them are without capacity, the run waits on the first that answers. `target: {in_order:
+[nd, spot]}` is the same as the list.
 
 `target: {cheapest: [nd, spot]}` orders them by price. With `by: price/images_per_second` the price
 is divided by what a node achieved there: the metric `images_per_second` per node of the job's last
 successful run on that target. Targets without such a run come last. Prices are those of `fairway
 cost`; a target in fairway.yaml may set its own `price`.
 
-Fairway has no daemon that watches runs. A run is moved by whatever follows it: `fairway submit JOB
---watch`, `fairway wait RUN`, `fairway logs RUN -f`, or a [server](serve.md#steps-and-next-targets)
-of the project. If nothing follows it, it stays where it is, and `fairway show RUN` lists the
-targets that are left.
-
-A run is never on two targets at once. Fairway cancels it on one and sees it end there before it
-sends anything to the next. Each move is recorded first, so if the command is killed, the next one
-continues.
-
-- While a target that may have the run does not answer, Fairway waits for it.
-- A run that has started stays. If it starts just as it is being moved, it gets its signal and grace
-  period as with `fairway cancel`, and stays there as cancelled, because the next target would
-  repeat what it has done; `fairway retry RUN` runs it again in place.
-- A run that is lost meanwhile stays lost, because nobody saw it end.
-- `fairway cancel` is remembered if the target does not answer: the run moves nowhere else, and the
-  next command that follows it cancels it.
-
-The run keeps its id. `fairway show` lists the targets on which it was tried, when, and why it left
-them.
+A run stays on the target that it was submitted to, however long it waits there, and is never on
+two: a target that may have any part of it is asked to complete the submission, also if the command
+was killed. To move a run, cancel it and submit the job again. `fairway show` says which targets
+were passed over, and why.
 """
 
 

@@ -30,7 +30,6 @@ def submit_command(
     *,
     job: str | None,
     target: list[str] | None,
-    patience: str | None,
     set_: list[str] | None,
     tag: list[str] | None,
     note: str | None,
@@ -43,14 +42,12 @@ def submit_command(
     json_: bool,
 ) -> None:
     """As `fairway submit`; see there."""
-    from fairway_cli.commands.arguments import span, target_names
+    from fairway_cli.commands.arguments import target_names
     from fairway_runner.jobs.job_file import load_job
 
     require_unset("submit", resume=resume)
     if job is None:
         raise UserError.of("no-job", "no job is given", "fairway submit JOB")
-    if patience is not None:
-        span("--patience", patience)
     job_file = load_job(job, set_ or ())
     text = job_file.document.text.source
     sent = Sent(job_file.document.file, text, tuple(set_ or ()))
@@ -61,7 +58,6 @@ def submit_command(
         "code": _send(server, job_file),
         "set": set_ or [],
         "target": target_names(target),
-        "patience": patience,
         "run_id": run_id or _new_id(job_file),
         "tags": tag or [],
         "note": note,

@@ -76,15 +76,11 @@ def print_overview(
 
 
 def _remarks(facts: Mapping[str, Any]) -> Iterator[str]:
-    """Why it stands where it does, where else it was tried and may still go, what is said of it."""
+    """Why it stands where it does, and why not elsewhere, and what is said of it."""
     if facts["reason"]:
         yield f"reason  {printable(facts['reason'])}"
-    for each in facts["tried"]:
-        if each["reason"]:
-            when = f"{each['began']} to {each['ended']}"
-            yield "tried   " + printable(f"{each['target']}, {when}: {each['reason']}")
-    if facts["next_targets"]:
-        yield f"next    {', '.join(map(printable, facts['next_targets']))}"
+    for target, reason in facts["passed_over"].items():
+        yield "passed  " + printable(f"{target}: {reason}")
     for name, each in facts["inputs"].items():
         yield f"input   {printable(f'{name}: {_origin(each)}')}"
     for each in facts.get("actions", ()):  # a server may be older

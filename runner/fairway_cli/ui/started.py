@@ -26,7 +26,7 @@ _IN_JSON = ("run_id", "target", "tasks", "state")
 
 
 def print_prepared(record: RunRecord, others: Sequence[str] = (), *, json_: bool = False) -> None:
-    """What a submission would start, and on which other targets that may be."""
+    """The tasks that a submission would start, and on which other targets that may be."""
     kind = "step" if record.engine == ENGINE else "task"
     print_valid(record.name, [record.target, *others], record.tasks, kind, json_=json_)
 
@@ -48,12 +48,11 @@ def print_started(
 ) -> None:
     """The run's id and how to go on; `quiet` is the id alone. `changes` are those from an
     earlier run."""
-    from fairway_runner.runs.facts import run_facts, target_facts
+    from fairway_runner.runs.facts import run_facts
 
-    facts, left = run_facts(run), target_facts(run)["next_targets"]
+    facts = run_facts(run)
     known = {name: facts[name] for name in _IN_JSON}
     known |= {} if changes is None else {"changes": changes}
-    known |= {"next_targets": left} if left else {}
     known |= {"steps_to_begin": to_begin(run)} if has_steps(run.folder) else {}
     print_begun(known, json_=json_, quiet=quiet)
 
@@ -79,9 +78,6 @@ def _begun(run_id: str, facts: Mapping[str, Any], *, by_server: bool) -> Iterato
     by = f"by: fairway wait {run_id}, or fairway serve"
     if "steps_to_begin" in facts:
         yield printable(_who_begins(facts["steps_to_begin"], "" if by_server else by))
-    if left := facts.get("next_targets"):
-        who = "where the server takes it" if by_server else by
-        yield printable(f"  or else on: {', '.join(left)}, {who}")
     yield printable(f"  follow it:  fairway logs {run_id} -f")
     yield printable(f"  end it:     fairway cancel {run_id}")
 

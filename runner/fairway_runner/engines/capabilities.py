@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from fairway_core.findings import Finding, Severity, UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from fairway_core.documents import Document
     from fairway_core.target import Target
@@ -51,8 +51,6 @@ class Capabilities:
     """Whether what watches a task there sees the samples of its nodes."""
     idle_parts: bool = _row("`idle_gpu:` with `gpus:`", False)
     """Whether the numbers of the GPUs in these are those of a task that has some of a node's."""
-    falls_back: bool = _row("`target:` with several names", True)
-    """Whether a run that waits there may go to another target."""
     ends_tasks: bool = _row("`fairway cancel RUN --task`", True)
     """Whether one task of a run can be ended while the others go on."""
     counts_losses: bool = _row("`retry: {node, preemption}`", True)
@@ -82,7 +80,6 @@ ENGINES = {
         limits=True,
         idle_gpu=True,
         idle_parts=True,
-        falls_back=False,
         shares=True,
         shell=False,
     ),
@@ -274,18 +271,6 @@ def _about_idle_gpu(job: Job, target: Target, able: Capabilities) -> Iterator[Fi
             f"target with {engines_with('idle_parts')}"
         )
         yield Finding("not-supported", message, hint, "idle_gpu")
-
-
-def require_movable(targets: Sequence[Target]) -> None:
-    """Refuses what a run cannot leave for another target, nor come to from one."""
-    findings = []
-    for target in targets:
-        if not capabilities(target.engine).falls_back:
-            message = f"`{target.name}` cannot be one of several targets: runs start there at once"
-            hint = f"name it alone: --target {target.name}"
-            findings.append(Finding("not-supported", message, hint, "target"))
-    if findings:
-        raise UserError(findings)
 
 
 def engines_with(name: str) -> str:

@@ -67,6 +67,10 @@ class Engine(Protocol):
         `needs` are the programs that the launchers want on the main host's PATH.
         """
 
+    def no_capacity(self, job: Job) -> str:
+        """Why a job that is submitted now would wait for nodes that cannot be had, as far as the
+        target knows; "" where it may start, or has its turn after others."""
+
     def begin_connection(self) -> None:
         """Connects in the background, where that takes a while, for a run that is about to start.
 

@@ -12,7 +12,11 @@ _NODES = "write the number of nodes as `nodes: 2`"
 _TIMEOUT = "write how long it may take as `timeout: 2h`"
 _IMAGE = "write `container: {image: REGISTRY/NAME:TAG}`"
 _CODE = "the job file's own folder is copied; for another: `code: {path: FOLDER}`"
-_ORDER = "write it under target: `target: {in_order: [FIRST, SECOND], patience: 30m}`"
+_ORDER = "write it under target: `target: {in_order: [FIRST, SECOND]}`"
+STAYS = (
+    "a run stays on the target that it was submitted to: leave it out; to move one that waits, "
+    "cancel it, and submit the job to another"
+)
 _INPUTS = "name what it reads as `inputs: {data: MOUNT:PATH}`"
 _TARGET = "write `target: NAME`, or `fairway submit JOB --target NAME`"
 
@@ -27,7 +31,8 @@ FOREIGN_KEYS = MappingProxyType(
         **dict.fromkeys(("time", "time_limit", "walltime"), _TIMEOUT),
         **dict.fromkeys(("image", "docker", "docker_image"), _IMAGE),
         **dict.fromkeys(("workdir", "working_dir", "src", "file_mounts"), _CODE),
-        **dict.fromkeys(("patience", "in_order"), _ORDER),
+        "in_order": _ORDER,
+        "patience": STAYS,
         **dict.fromkeys(("mounts", "volumes"), _INPUTS),
         **dict.fromkeys(("compute", "partition", "queue", "pool"), _TARGET),
     }

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Self
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 
 from pydantic import AfterValidator, model_validator
 
 from fairway_core.documents import FieldError, Model, written_as
-from fairway_core.durations import Span
 from fairway_core.target import Name
+from fairway_runner.jobs.foreign_keys import STAYS
 
 if TYPE_CHECKING:
     from fairway_core.documents import Document
@@ -38,7 +40,9 @@ def _figure(value: str) -> str:
 
 
 class Where(Model):
-    """Several targets. A run goes to the first one, or to the next if that has no room."""
+    """Several targets. A run goes to the first one that has room when it is submitted."""
+
+    FOREIGN: ClassVar[Mapping[str, str]] = MappingProxyType({"patience": STAYS})
 
     in_order: Names | None = None
     """Names of targets, in order of preference."""
@@ -48,10 +52,6 @@ class Where(Model):
     """How to order them: by `price`, the price of a node, which is the default; or by
     `price/METRIC`, such as `price/images_per_second`, with the metric of the job's last successful
     run on each.
-    """
-    patience: Span | None = None
-    """How long a run may wait on a target before it goes to the next one. Without it, a run leaves
-    a target only for lack of capacity or quota.
     """
 
     @model_validator(mode="after")

@@ -11,7 +11,6 @@ from fairway_agent.fields import Fields, Unfit
 from fairway_core.findings import UserError
 from fairway_runner.dev import TEMPLATE
 from fairway_runner.quantities import duration
-from fairway_runner.runs import fallback
 from fairway_runner.runs.actions import actions
 from fairway_runner.runs.records import read_json
 
@@ -53,16 +52,14 @@ def run_facts(run: Run, status: RunState | None = None) -> dict[str, Any]:
 
 
 def target_facts(run: Run) -> dict[str, Any]:
-    """The targets that a run was tried on, when, and why it left them; and those that it may still
-    go to. Both are empty for a run that was submitted to one target."""
-    found = fallback.read(run.folder)
-    if found is None:
-        return {"tried": [], "next_targets": []}
-    tried = [
-        {"target": t.target, "began": iso(t.began), "ended": iso(t.ended), "reason": t.reason}
-        for t in found.tries
-    ]
-    return {"tried": tried, "next_targets": list(found.left) if found.is_open else []}
+    """The targets that were passed over when the run was submitted, each with why; empty for a run
+    that was submitted to one target."""
+    try:
+        found = read_json(run.folder / "provenance.json").get("passed_over")
+    except (UserError, OSError):
+        found = None
+    passed = found if isinstance(found, dict) else {}
+    return {"passed_over": {str(name): str(why) for name, why in passed.items()}}
 
 
 def input_facts(run: Run) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import capabilities
 from fairway_runner.engines.engine import unsupported
-from fairway_runner.runs import fallback, steps
+from fairway_runner.runs import steps
 from fairway_runner.runs.chosen import chosen_task, task_name
 from fairway_runner.runs.plans import read_plan
 from fairway_runner.runs.records import FINAL_STATES
@@ -36,9 +36,6 @@ def cancel_task(
     is_whole = steps.has_steps(run.folder)
     if not is_whole and not capabilities(run.record.engine).ends_tasks:
         raise unsupported(engine, "end one task of a run", f"end all: fairway cancel {run.id}")
-    if fallback.is_open(run.folder):
-        message = f"{run.id} may still go to another target, so it can only be ended as a whole"
-        raise UserError.of("moving-run", message, f"end the whole run: fairway cancel {run.id}")
     engine.refresh([run])
     if _state(run, index) in FINAL_STATES:
         return _state(run, index)

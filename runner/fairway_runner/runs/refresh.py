@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import runs_here
-from fairway_runner.runs import fallback, steps
+from fairway_runner.runs import steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -31,16 +31,13 @@ def refresh_all(
     `patience`, by default as long as its engine does.
     """
     by_target: dict[str, dict[tuple[str, bool], list[Run]]] = {}
-    movable: list[tuple[Run, bool]] = []
     for run in runs:
         try:
             elsewhere = not runs_here(run.record.engine) and not run.is_unsent
             printed = logs and bool(run.record.metrics)
             # Runs of steps ask the targets of these, each for itself.
             place = run.id if steps.has_steps(run.folder) else run.record.target
-            if elsewhere and not run.status.is_final and fallback.is_open(run.folder):
-                movable.append((run, printed))  # it may go to another target meanwhile
-            elif elsewhere and (printed or not run.status.is_final):
+            if elsewhere and (printed or not run.status.is_final):
                 key = (run.record.engine, printed)
                 by_target.setdefault(place, {}).setdefault(key, []).append(run)
         except (UserError, OSError):
@@ -51,16 +48,11 @@ def refresh_all(
             partial(_look, some, logs=printed, patience=patience)
             for (_, printed), some in groups.items()
         ]
-    for run, printed in movable:
-        look = partial(_look, [run], logs=printed, patience=patience, moves=True)
-        looks.setdefault(run.record.target, []).append(look)
     if len(looks) > 1:
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             found = list(pool.map(_looked, looks.values()))
     else:
         found = [*map(_looked, looks.values())]
-    for run, _ in movable:
-        run.reread()
     return list(dict.fromkeys(chain.from_iterable(found)))
 
 
@@ -79,15 +71,12 @@ def _looked(looks: Iterable[Callable[[], None]]) -> list[Finding]:
     return findings
 
 
-def _look(runs: Sequence[Run], *, logs: bool, patience: float | None, moves: bool = False) -> None:
-    """One look at the target that these runs are on; one that `moves` may be on another by then."""
+def _look(runs: Sequence[Run], *, logs: bool, patience: float | None) -> None:
+    """One look at the target that these runs are on."""
     engine = runs[0].engine
     usual = engine.deadline
     engine.deadline = usual if patience is None else min(usual, patience)
     try:
-        if moves:
-            runs[0].refresh(logs=logs)
-        else:
-            engine.refresh(runs, logs=logs)
+        engine.refresh(runs, logs=logs)
     finally:
         engine.deadline = usual

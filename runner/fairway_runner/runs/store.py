@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, cast
@@ -11,7 +10,7 @@ from fairway_core.findings import UserError
 from fairway_core.project_folder import find_project
 from fairway_core.suggestions import did_you_mean
 from fairway_runner.engines.capabilities import runs_here
-from fairway_runner.runs import fallback, steps
+from fairway_runner.runs import steps
 from fairway_runner.runs.folder import RunFolder, RunFolders
 from fairway_runner.runs.records import FINAL_STATES, RunRecord
 
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from fairway_agent.run_state import RunState
     from fairway_runner.engines.engine import Engine, StepsEngine
     from fairway_runner.runs.figures import Sample
     from fairway_runner.runs.folder import Content
@@ -32,12 +30,6 @@ __all__ = ["FINAL_STATES", "Run", "RunRecord", "RunStore"]
 @dataclass(frozen=True)
 class Run(RunFolder):
     """A submitted run: its record, states, logs and results, and what can be done with it."""
-
-    def _recorded(self) -> RunState:
-        """Not that of a target which the run leaves: it goes on."""
-        status = super()._recorded()
-        has_ended = status.is_final and status.state != "cancelled"
-        return status if has_ended else fallback.under_way(self.folder, status)
 
     @property
     def tasks(self) -> list[TaskResult]:
@@ -62,40 +54,20 @@ class Run(RunFolder):
         return engine_for(submitted_to(self))
 
     def reread(self) -> None:
-        """Discards what was read of it, because it may have moved to another target."""
-        for name in ("record", "engine"):
-            self.__dict__.pop(name, None)
+        """Discards what was read of its target, which is described anew."""
+        self.__dict__.pop("engine", None)
 
     def refresh(self, *, logs: bool = False) -> None:
         """Updates its folder from a remote target: the states and, with `logs`, the logs."""
-        if runs_here(self.record.engine) or self.is_unsent:
-            return
-        with fallback.staying(self.folder) as stays:
-            if stays:
-                self._engine_now().refresh([self], logs=logs)
+        if not runs_here(self.record.engine) and not self.is_unsent:
+            self.engine.refresh([self], logs=logs)
 
     def follow(self, *, logs: bool = False) -> None:
-        """Like `refresh`, and keeps the run going: one with several targets moves to the next if
-        this one has no room, and one with steps starts those that are due."""
+        """Like `refresh`, and keeps the run going: one with steps starts those that are due."""
         if steps.has_steps(self.folder):
             cast("StepsEngine", self.engine).go_on(self, logs=logs)
-            return
-        if not fallback.is_open(self.folder):
+        else:
             self.refresh(logs=logs)
-            return
-        from fairway_runner.runs import moving
-
-        moving.follow(self, self._engine_now, logs=logs)
-        self._engine_now()
-
-    def _engine_now(self) -> Engine:
-        """Its engine, which is another after it went to another target."""
-        if (self.folder / fallback.FILE).exists():
-            self.__dict__.pop("record", None)
-            known = self.__dict__.get("engine")
-            if known is not None and known.target.name != self.record.target:
-                del self.__dict__["engine"]
-        return self.engine
 
     @property
     def figures(self) -> dict[str, list[Sample]]:
@@ -133,33 +105,14 @@ class Run(RunFolder):
 
             cancel_task(self, self.engine, task)
             return
-        if not fallback.is_open(self.folder):
-            if not self.end_unsent():
-                self._engine_now().cancel(self)
-            return
-        from fairway_runner.runs import moving
-
-        moving.cancel(self, self._engine_now)
-        self._engine_now()
+        if not self.end_unsent():
+            self.engine.cancel(self)
 
     def wait(self) -> None:
         """Returns when the run has ended, or is lost; UserError for one that nobody sends."""
-        if fallback.is_open(self.folder):
-            self._wait_for_its_target()
         if not self.status.is_final and (why := self.not_sent):
             raise UserError.of("cut-off-submission", f"{self.id} was not submitted: {why}")
-        self._engine_now().wait(self)
-
-    def _wait_for_its_target(self) -> None:
-        """Until it goes to no other target any more."""
-        from fairway_runner.engines.absence import Absence
-
-        absence = Absence(self, self.engine.deadline)
-        while True:
-            absence.look(self.follow)
-            if not fallback.is_open(self.folder):
-                return
-            time.sleep(self.engine.pause)
+        self.engine.wait(self)
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from fairway_core.findings import UserError
 from fairway_runner.jobs.job_file import has_steps
 from fairway_runner.runs.folder import TakenId
-from fairway_runner.submit.several import choose, prepare_for
-from fairway_runner.submit.submission import Prepared, start
+from fairway_runner.submit.submission import Prepared
+from fairway_runner.submit.target_selection import choose, prepare_for, start_on_first
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -49,8 +49,8 @@ class Ready:
 
     @property
     def next_targets(self) -> list[str]:
-        """The targets after the first that it may go to."""
-        others = self.prepared.next if isinstance(self.prepared, Prepared) else []
+        """The targets that are tried where the first refuses it."""
+        others = self.prepared.others if isinstance(self.prepared, Prepared) else []
         return [each.record.target for each in others]
 
     @property
@@ -61,7 +61,7 @@ class Ready:
 
         made = self.prepared
         if isinstance(made, Prepared):
-            return [each.plan.engine.target for each in (made, *made.next)]
+            return [each.plan.engine.target for each in (made, *made.others)]
         names = {each["target"] for each in json.loads(made.files[steps.FILE])["steps"]}
         return [find_target(name) for name in sorted(names)]
 
@@ -83,7 +83,9 @@ class Ready:
         """UserError where another job has the ID of the run, as at its start."""
         from fairway_runner.submit.resume import earlier
 
-        earlier(store, self.record.id, self.prepared.files)
+        made = self.prepared
+        alike = (*made.others, *made.passed) if isinstance(made, Prepared) else ()
+        earlier(store, self.record.id, made.files, *(each.files for each in alike))
 
     def start(self, store: RunStore) -> Run:
         """Records the run and starts it; one of the same id and the same job goes on."""
@@ -94,7 +96,7 @@ class Ready:
 
     def _start(self, store: RunStore) -> Run:
         if isinstance(self.prepared, Prepared):
-            return start(self.prepared, store)
+            return start_on_first(self.prepared, store)
         from fairway_runner.submit.steps import start_steps
 
         return start_steps(self.prepared, store)
@@ -105,7 +107,6 @@ def make_ready(
     store: RunStore,
     targets: Sequence[str] = (),
     *,
-    patience: float | None = None,
     run_id: str | None = None,
     tags: Sequence[str] = (),
     note: str | None = None,
@@ -114,8 +115,8 @@ def make_ready(
 ) -> Ready:
     """Looks at all that can be wrong with a job file; UserError where something is.
 
-    `targets` is where it runs in place of what it says, `patience` for how many seconds it waits on
-    each. `asks` is whether targets are asked, which takes its time; `copies` is as for `prepare`.
+    `targets` is where it runs in place of what it says. `asks` is whether targets are asked, which
+    takes its time; `copies` is as for `prepare`.
     """
     made: Prepared | PreparedSteps
     if run_id is not None:
@@ -125,12 +126,9 @@ def make_ready(
     if has_steps(job_file.document.data):
         from fairway_runner.submit.steps import prepare_steps
 
-        if patience is not None:
-            message = "`patience` is for a job without steps"
-            raise UserError.of("not-supported", message, "leave it out")
         made = prepare_steps(job_file, store, targets, run_id=run_id, asks=asks, copies=copies)
     else:
-        choice = choose(job_file, targets, patience)
+        choice = choose(job_file, targets)
         made = prepare_for(job_file, choice, store, run_id=run_id, asks=asks, copies=copies)
     if tags or note is not None:
         from fairway_runner.runs.labels import labelled

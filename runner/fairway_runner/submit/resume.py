@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from fairway_core.findings import Finding, UserError
 from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.engines.refusals import Refused
-from fairway_runner.runs import fallback
 from fairway_runner.runs.records import is_run_id
 from fairway_runner.runs.store import Run
 
@@ -22,25 +21,20 @@ if TYPE_CHECKING:
     from fairway_runner.runs.store import RunStore
 
 
-def resume(run: Run) -> Run:
+def resume(run: Run, forgets: type[UserError] = Refused) -> Run:
     """Completes the submission of a recorded run; one that was complete, or has ended, stays as it
     is. One of which nothing was sent goes to its target as that is known now.
 
-    UserError where another command is submitting it right now; a run that its target refuses is
-    forgotten.
+    UserError where another command is submitting it right now; one that raises what `forgets` says,
+    as one that its target refuses, is forgotten.
     """
     if runs_here(run.record.engine):
         return run  # it is recorded and started in one step
     if run.status.is_final:
-        return run  # one that was cancelled on its way, or that no target takes
+        return run  # it was cancelled before anything of it was sent
     from fairway_runner.submit import recorded  # a first submission needs none
 
-    with forgetting(run):
-        if fallback.is_open(run.folder):
-            with fallback.moving(run.folder, wait=True):
-                recorded.retarget(run)
-            advance(run)
-            return Run(run.folder)
+    with forgetting(run, forgets):
         lock = run.take_lock()
         try:
             if recorded.retarget(run):
@@ -56,32 +50,24 @@ def resume(run: Run) -> Run:
     return run
 
 
-def repeat(run: Run) -> Run:
+def repeat(run: Run, forgets: type[UserError] = Refused) -> Run:
     """The same for a job that is submitted again by its run's id: a command that submits it right
     now has its time."""
     if not runs_here(run.record.engine):
         run.await_lock()
-    return resume(run)
-
-
-def advance(run: Run) -> None:
-    """Sends a run that may go to several targets to the first that takes it."""
-    from fairway_runner.runs import moving
-
-    with fallback.moving(run.folder, wait=True):
-        moving.advance(run)
+    return resume(run, forgets)
 
 
 @contextmanager
-def forgetting(run: Run) -> Iterator[None]:
-    """Around the start of a run: one that its target refuses, and that never began, leaves nothing
-    behind; one that was not sent keeps why."""
+def forgetting(run: Run, forgets: type[UserError] = Refused) -> Iterator[None]:
+    """Around the start of a run: one that raises what `forgets` says, as one that its target
+    refuses, leaves nothing behind; one that was not sent keeps why."""
     try:
         yield
-    except Refused:
-        shutil.rmtree(run.folder, ignore_errors=True)
-        raise
     except UserError as error:
+        if isinstance(error, forgets):
+            shutil.rmtree(run.folder, ignore_errors=True)
+            raise
         from fairway_agent import state_files
 
         with suppress(UserError, OSError):
@@ -91,16 +77,16 @@ def forgetting(run: Run) -> Iterator[None]:
         raise
 
 
-_CUT_OFF = "cut-off-submission"
+CUT_OFF = "cut-off-submission"
 
 
 def cut_off(run: Run, error: UserError) -> UserError:
     """The error with what became of the run, where it is recorded and has not started."""
-    told = any(finding.id == _CUT_OFF for finding in error.findings)
+    told = any(finding.id == CUT_OFF for finding in error.findings)
     if told or not run.folder.is_dir():
         return error
     hint = f"resume it with: fairway submit --resume {run.id}"
-    finding = Finding(_CUT_OFF, f"{run.id} is recorded, but has not started", hint)
+    finding = Finding(CUT_OFF, f"{run.id} is recorded, but has not started", hint)
     return UserError([*error.findings, finding], exit_code=error.exit_code)
 
 
@@ -111,8 +97,9 @@ def require_run_id(text: str) -> None:
         raise UserError.of("bad-run-id", f"`{text[:70]}` is not a run's id", hint)
 
 
-def earlier(store: RunStore, run_id: str, files: Mapping[str, str]) -> Run | None:
-    """The run of that id, where it is of the same job; None where there is none.
+def earlier(store: RunStore, run_id: str, *alike: Mapping[str, str]) -> Run | None:
+    """The run of that id, where it is of the same job, which has the files of one that is `alike`;
+    None where there is none.
 
     UserError where the id is taken by another job, or is none.
     """
@@ -120,18 +107,15 @@ def earlier(store: RunStore, run_id: str, files: Mapping[str, str]) -> Run | Non
     run = Run(store.folder / run_id)
     if not (run.folder / "run.json").is_file():
         return None
-    if not _is_same(run, files):
+    if not any(_is_same(run, files) for files in alike):
         message = f"the run `{run_id}` is of another job, or on another target"
         raise UserError.of("taken-run-id", message, "choose another with --run-id")
     return run
 
 
 def _is_same(run: Run, files: Mapping[str, str]) -> bool:
-    """Whether it was submitted with these files; one that may go to several targets has those of
-    another by now. The target of one that was not sent may have been corrected since."""
-    known, wanted = fallback.read(run.folder), fallback.submitted(files)
-    if known is not None or wanted:
-        return known is not None and known.submitted == wanted
+    """Whether it was submitted with these files; the target of one that was not sent may have been
+    corrected since."""
     from fairway_runner.submit import recorded
 
     if recorded.text(run, "job.json") != files["job.json"]:

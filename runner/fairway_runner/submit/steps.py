@@ -36,8 +36,8 @@ from fairway_runner.submit import recorded
 from fairway_runner.submit import snapshot as code
 from fairway_runner.submit.rerun import job_file_of
 from fairway_runner.submit.resume import earlier, repeat
-from fairway_runner.submit.several import choose
 from fairway_runner.submit.submission import launch, prepare, start
+from fairway_runner.submit.target_selection import choose
 from fairway_runner.submit.unkept import unkept
 from fairway_runner.targets.lookup import find_target
 

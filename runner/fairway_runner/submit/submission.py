@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from fairway_core.checks import check_job
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.engines.capabilities import capabilities, ineffective, require, runs_here
 from fairway_runner.engines.engine import engine_for
+from fairway_runner.engines.refusals import Refused
 from fairway_runner.engines.shares import require_gpus, require_share
 from fairway_runner.jobs import mounts
 from fairway_runner.jobs.confined import require_code
@@ -22,7 +23,6 @@ from fairway_runner.jobs.launcher import Launchers, render_release, render_setup
 from fairway_runner.jobs.params import changed_numbers
 from fairway_runner.jobs.sent import known_git
 from fairway_runner.jobs.unused_params import ParamUse
-from fairway_runner.runs import fallback
 from fairway_runner.runs.steps import require_one_job
 from fairway_runner.runs.store import Run, RunRecord, RunStore
 from fairway_runner.submit import snapshot as code
@@ -31,7 +31,7 @@ from fairway_runner.submit.chain import Chain
 from fairway_runner.submit.listing import unlisted, with_files
 from fairway_runner.submit.plan import Plan
 from fairway_runner.submit.provenance import provenance
-from fairway_runner.submit.resume import advance, cut_off, earlier, forgetting, repeat
+from fairway_runner.submit.resume import cut_off, earlier, forgetting, repeat
 from fairway_runner.submit.secret_values import require_readable, secret_values
 from fairway_runner.targets.lookup import default_notify
 
@@ -60,7 +60,8 @@ class Prepared:
     """A job that is ready to start: all its tasks are rendered, nothing is written yet.
 
     `job` is that of the first task; `secrets` are values that must not be written; `warnings`
-    are what a person should hear of. `next` is the same job for the targets after this one.
+    are what a person should hear of. `others` are the same job for those targets that are tried
+    where this one refuses it, and `passed` for those that were passed over.
     """
 
     job: Job
@@ -70,35 +71,29 @@ class Prepared:
     record: RunRecord
     secrets: Mapping[str, str]
     warnings: Sequence[Finding] = ()
-    next: Sequence[Prepared] = ()
+    others: Sequence[Prepared] = ()
+    passed: Sequence[Prepared] = ()
 
     def all_files(self) -> dict[str, Content]:
-        """What is written into the run's folder, by its paths."""
-        files: dict[str, Content] = {**self.files, **self.plan.files(self.job)}
-        for other in self.next:
-            target = other.record.target
-            record = replace(self.record, target=target, engine=other.record.engine)
-            own: dict[str, Content] = {**other.files, **other.plan.files(other.job)}
-            own["run.json"] = json.dumps(asdict(record), indent=1)
-            files |= {
-                fallback.next_file(target, name): own[name]
-                for name in fallback.FILES
-                if name in own
-            }
-        return files
+        """The files of the run's folder, by their paths."""
+        return {**self.files, **self.plan.files(self.job)}
 
 
-def start(prepared: Prepared, store: RunStore) -> Run:
-    """Records a prepared job as a run and starts it."""
+def start(prepared: Prepared, store: RunStore, *, forgets: type[UserError] = Refused) -> Run:
+    """Records a prepared job as a run and starts it; nothing is left of a run whose start raises
+    what `forgets` says."""
     plan = prepared.plan
     if before := earlier(store, plan.run, prepared.files):
-        return repeat(before)
+        return repeat(before, forgets)
     if runs_here(plan.engine.target.engine):
         plan.directory = store.folder / plan.run / "code"
     with store.recording(), code.in_use(store.base / "code"):
         snapshot = code.snapshot(prepared.code, store.base / "code")
         files = prepared.all_files()
-        return launch(store, plan.engine, prepared.record, files, snapshot, prepared.secrets)
+        return launch(
+            *(store, plan.engine, prepared.record, files, snapshot, prepared.secrets),
+            forgets=forgets,
+        )
 
 
 def launch(
@@ -108,23 +103,21 @@ def launch(
     files: Mapping[str, Content],
     snapshot: Path,
     secrets: Mapping[str, str],
+    *,
+    forgets: type[UserError] = Refused,
 ) -> Run:
     """Records a run with its `files` and starts it on the code's `snapshot`.
 
-    UserError where nothing can be written, which leaves nothing behind, and where the target
-    cannot be reached, with the command that goes on.
+    UserError where nothing can be written or the start raises what `forgets` says, which leaves
+    nothing behind, and where the target cannot be reached, with the command that goes on.
     """
     run, lock = store.create(record, files)
     try:
-        with forgetting(run):
-            if fallback.FILE not in files:
-                engine.start(run, lock, snapshot, secrets)
-                return run
-            os.close(lock)
-            advance(run)
-            return Run(run.folder)  # it may be on another target
+        with forgetting(run, forgets):
+            engine.start(run, lock, snapshot, secrets)
     except UserError as error:
         raise cut_off(run, error) from None
+    return run
 
 
 def prepare(

@@ -1,4 +1,4 @@
-"""Runs on several targets of which the first has no nodes to give: each starts once, on the next.
+"""Jobs for several targets of which the first has no nodes to give: each runs once, on the next.
 
 Both pools are of one account, where a job's id can be taken once.
 """
@@ -15,7 +15,6 @@ import pytest
 
 from fairway_runner.runs.store import RunStore
 from fairway_simulator.batch import Fault
-from fairway_simulator.batch.simulator import IDENTITY
 from fairway_web.following import Follower
 
 if TYPE_CHECKING:
@@ -27,43 +26,15 @@ KILLS = 20
 BOTH = ("--target", "full,free")
 
 
-def test_a_run_goes_to_the_target_that_has_nodes(
-    two: Two, caplog: pytest.LogCaptureFixture
-) -> None:
-    done = two.fairway.within("submit", two.job(), *BOTH, "--run-id", "moved", "--watch")
+def test_a_run_goes_to_the_target_that_has_nodes(two: Two) -> None:
+    done = two.fairway.within("submit", two.job(), *BOTH, "--run-id", "chosen", "--watch")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "moved moves from full to free: the pool cannot grow" in caplog.text
-    assert two.ran() == ["moved sim"]
-    facts = json.loads(two.ok("show", "moved", "--json"))
-    assert (facts["target"], facts["state"], facts["next_targets"]) == ("free", "succeeded", [])
-    first, second = facts["tried"]
-    assert (first["target"], second["target"]) == ("full", "free")
-    assert "AccountCoreQuotaReached" in first["reason"]
-    assert first["began"] <= first["ended"] <= second["began"]
-    assert (second["ended"], second["reason"]) == (None, None)
-    assert "tried   full, " in two.ok("show", "moved")
-
-
-def test_whoever_waits_moves_it(two: Two) -> None:
-    said = two.ok("submit", two.job(), *BOTH, "--run-id", "later")
-    assert "\n  or else on: free, by: fairway wait later, or fairway serve\n" in said
-    assert "next    free\n" in two.ok("show", "later")
-    assert two.ran() == []
-    assert two.ok("wait", "later", "--timeout", "1h") == "later succeeded\n"
-    assert two.ran() == ["later sim"]
-
-
-def test_a_server_moves_it_too(two: Two) -> None:
-    """Where nobody looks at it, nor follows it."""
-    two.ok("submit", two.job(), *BOTH, "--run-id", "later")
-    follower = Follower(RunStore(two.fairway.folder / ".fairway"))
-    for thread in follower.look(all_=False):
-        thread.join()
-    assert two.run("later").record.target == "free"
-    two.run("later").wait()
-    assert two.ran() == ["later sim"]
-    assert follower.findings == []
-    assert follower.look() == []
+    assert "`full` was passed over: the pool cannot grow: AccountCoreQuotaReached" in done.stderr
+    assert two.ran() == ["chosen sim"]
+    facts = json.loads(two.ok("show", "chosen", "--json"))
+    assert (facts["target"], facts["state"]) == ("free", "succeeded")
+    assert list(facts["passed_over"]) == ["full"]
+    assert "passed  full: the pool cannot grow" in two.ok("show", "chosen")
 
 
 def test_a_submission_of_a_step_that_was_cut_off_goes_on(two: Two) -> None:
@@ -83,29 +54,9 @@ def test_a_submission_of_a_step_that_was_cut_off_goes_on(two: Two) -> None:
     assert two.ok("logs", "cut-one") == "one\n"
 
 
-def test_patience_moves_a_run_whose_target_says_nothing(two: Two) -> None:
-    """It has no nodes, and nothing is wrong with it."""
-    formula = "$TargetDedicatedNodes = 0;"
-    two.service.add_pool("asleep", enableAutoScale=True, autoScaleFormula=formula)
-    two.declare(full={"batch": {"pool": "asleep", "identity": IDENTITY}})
-    words = ("submit", two.job(), *BOTH, "--patience", "25m", "--run-id", "patient")
-    two.ok(*words)
-    two.run("patient").follow()
-    assert two.run("patient").record.target == "full"
-    path = two.run("patient").folder / "fallback.json"
-    facts = json.loads(path.read_text())
-    assert facts["patience"] == 1500.0
-    facts["tries"][0]["began"] -= 1500.0
-    path.write_text(json.dumps(facts))
-    two.ok("logs", "patient", "-f")
-    assert two.ran() == ["patient sim"]
-    said = two.ok("show", "patient")
-    assert "it has not started there within 25m00s: waiting for nodes" in said
-
-
 def test_a_job_says_where_it_runs_itself(two: Two) -> None:
     job = two.job(target=["full", "free"])
-    assert "it would start 1 task on full, or else on free" in two.ok("submit", job, "--dry-run")
+    assert "it would start 1 task on free, or else on full" in two.ok("submit", job, "--dry-run")
     two.ok("submit", job, "--watch", "--run-id", "own")
     assert two.ran() == ["own sim"]
 
@@ -115,9 +66,10 @@ def test_a_quota_of_jobs_that_is_used_up_is_no_end(two: Two) -> None:
     done = two.fairway.within("submit", two.job(), *BOTH, "--run-id", "none")
     assert done.returncode == 5
     assert "ActiveJobAndScheduleQuotaReached" in done.stderr
-    assert "`full` was tried before: " in done.stderr
+    assert "`full` was passed over: " in done.stderr
     two.service.limit_jobs(None)
-    two.ok("submit", "--resume", "none")
+    assert "--resume" not in done.stderr
+    two.ok("submit", two.job(), *BOTH, "--run-id", "none")
     two.ok("wait", "none")
     assert two.ran() == ["none sim"]
 
@@ -131,8 +83,6 @@ def test_the_same_submission_again_is_the_same_run(two: Two) -> None:
     done = two.fairway.within(*words, "-s", "env.A=1")
     assert done.returncode == 2
     assert "the run `same` is of another job, or on another target" in done.stderr
-    done = two.fairway.within("submit", two.job(), "--target", "free", "--run-id", "same")
-    assert done.returncode == 2
 
 
 def test_what_a_later_target_cannot_run_starts_nowhere(two: Two) -> None:
@@ -142,13 +92,6 @@ def test_what_a_later_target_cannot_run_starts_nowhere(two: Two) -> None:
     assert done.returncode == 2
     assert "the target `free` has no mount `data`" in done.stderr
     assert two.runs() == []
-
-
-def test_a_cancelled_run_goes_nowhere(two: Two) -> None:
-    two.ok("submit", two.job(), *BOTH, "--run-id", "ended")
-    assert two.ok("cancel", "ended") == "ended cancelled\n"
-    assert two.fairway.within("wait", "ended").returncode == 130
-    assert two.ran() == []
 
 
 def test_killed_at_any_point_it_runs_once(two: Two) -> None:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_core.findings import UserError
+from fairway_runner.runs import steps
+from fairway_runner.runs.steps import StepRecord
 from fairway_runner.runs.store import Run
 
 if TYPE_CHECKING:
@@ -133,7 +135,7 @@ def test_a_target_that_is_silent_keeps_no_other_run_waiting(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     _submitted(store, fairway)
-    _movable(make_run("away-a", state="queued", engine="batch"))
+    _of_a_step(make_run("away-a", [{"state": "queued"}], "queued", engine="batch"))
     answer, real = threading.Event(), Run.follow
 
     def follow(run: Run, **words: Any) -> None:
@@ -159,7 +161,7 @@ def test_a_target_that_is_silent_keeps_no_other_run_waiting(
 def test_what_fails_by_itself_is_no_end(
     follower: Follower, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _movable(make_run("job-a", state="queued", engine="batch"))
+    _of_a_step(make_run("job-a", [{"state": "queued"}], "queued", engine="batch"))
 
     def follow(_: Run, **_words: Any) -> None:
         raise ZeroDivisionError("odd")
@@ -177,15 +179,15 @@ def test_runs_that_need_nobody_are_left_alone(
     monkeypatch.setattr(Run, "follow", lambda run, **_: pytest.fail(run.id))
     make_run("job-a", [{"state": "running"}], "running", engine="batch")
     make_run("job-b")
-    _movable(make_run("job-c", engine="batch"))  # it has ended
-    damaged = make_run("job-d", state="queued", engine="batch").folder
-    (damaged / "fallback.json").write_text("{")
+    _of_a_step(make_run("job-c", engine="batch"))  # it has ended
+    damaged = make_run("job-d", state="queued", engine="batch")
+    _of_a_step(damaged)
+    (damaged.folder / "state.json").write_text("{")
     assert _look(follower, all_=True) == 0
     assert follower.findings == []
 
 
-def _movable(run: Run) -> None:
-    """Lets it go to another target."""
-    tries = [{"target": "far", "began": 1.0, "ended": None, "reason": None}]
-    facts = {"phase": "on", "tries": tries, "left": ["near"], "patience": None, "submitted": ""}
-    (run.folder / "fallback.json").write_text(json.dumps({**facts, "cancelled": False}))
+def _of_a_step(run: Run) -> None:
+    """Gives it a step that has not begun."""
+    record = StepRecord("one", f"{run.id}-one", "far", {})
+    (run.folder / steps.FILE).write_text(steps.text([record]))

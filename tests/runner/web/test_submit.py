@@ -113,7 +113,7 @@ def test_two_that_ask_at_once_get_the_same_run(
         assert go_on.wait(_PATIENCE)
         return real_start(prepared, store)
 
-    monkeypatch.setattr("fairway_runner.submit.ready.start", start)
+    monkeypatch.setattr("fairway_runner.submit.ready.start_on_first", start)
     answers: list[int] = []
     asked = {"job": JOB, "run_id": "hello-once"}
     callers = [
@@ -225,7 +225,6 @@ def test_a_run_is_run_again_with_changes(
     [
         ({"file": "job.yaml"}, "`run` and `file` cannot be combined"),
         ({"target": ["local", "other"]}, "a rerun has one target"),
-        ({"patience": "10m"}, "a rerun has one target"),
         ({"job": JOB + "code: {path: src}\n"}, "`code`: a rerun has the code of hello-first"),
         ({"job": JOB + "code: src\n"}, "`code`: a rerun has the code of hello-first"),
         ({"job": JOB + "checkpoint: x\n"}, "`checkpoint`"),

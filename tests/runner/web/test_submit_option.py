@@ -126,8 +126,6 @@ _MANY = "name: many\ncommand: echo\nparams: {n: 1}\nsweep: {points: {repeat: 120
         (_MANY, []),
         (JOB, ["--target", "none"]),
         (JOB, ["--target", "a,"]),
-        (JOB, ["--patience", "x"]),
-        (JOB, ["--patience", "10m"]),
         (JOB, ["--run-id", "A B"]),
         (JOB, ["-s", "comand=x"]),
         (JOB, ["-s", "nodes=none"]),

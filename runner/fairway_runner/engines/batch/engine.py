@@ -15,7 +15,7 @@ from fairway_runner.engines import beside
 from fairway_runner.engines.absence import Absence
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.azure.storage import CODE, OUTPUTS, Storage
-from fairway_runner.engines.batch import cancelled_tasks, inputs, names, preconditions
+from fairway_runner.engines.batch import cancelled_tasks, inputs, names, pools, preconditions
 from fairway_runner.engines.batch.cancelling import end_early, end_task
 from fairway_runner.engines.batch.client import Account
 from fairway_runner.engines.batch.generations import require_latest
@@ -209,6 +209,11 @@ class BatchEngine:
         with self.account.calls.soon(), self.storage.calls.soon():
             adopt(store, self.account, self.storage)
         return ()
+
+    def no_capacity(self, job: Job) -> str:
+        """That the pool could not grow when it was last to."""
+        errors = pools.resize_errors(self.account.pool_facts())
+        return f"the pool cannot grow: {errors[0]}" if errors else ""
 
     def nodes(self) -> list[Node]:
         """The pool's nodes."""

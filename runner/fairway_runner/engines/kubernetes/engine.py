@@ -112,6 +112,12 @@ class KubernetesEngine(ScheduledEngine):
         """Removes its objects, and its folder."""
         self.ask("clean", RunsRequest(remove=run.id), RunsReport)
 
+    def no_capacity(self, job: Job) -> str:
+        """That its queue admits nothing."""
+        health = self._look(health=True, queue=self.access.queue or "").health
+        fault = "" if health is None else health.queue
+        return f"its queue admits nothing: {fault}" if fault else ""
+
     def nodes(self) -> list[Node]:
         """Those with the target's labels."""
         return [

@@ -175,6 +175,10 @@ class LocalEngine:
         """Does nothing: every run on this machine has its folder."""
         return ()
 
+    def no_capacity(self, job: Job) -> str:
+        """Nothing."""
+        return ""
+
     def nodes(self) -> list[Node]:
         """This machine."""
         return [Node("localhost", "idle", "127.0.0.1")]

@@ -47,10 +47,7 @@ _SHARED = "fairway_agent.shared"
 _SHORTEST_PAUSE = 0.2  # seconds; many a run has almost ended when somebody waits for it
 
 # Of this machine alone: what it knows of the run, and files that nobody there reads.
-_OWN = (
-    *("state.json", "engine.json", "lock", "mirror.lock", "labels.json", "labels.lock"),
-    *("fallback.json", "fallback.lock"),
-)
+_OWN = ("state.json", "engine.json", "lock", "mirror.lock", "labels.json", "labels.lock")
 
 
 @dataclass

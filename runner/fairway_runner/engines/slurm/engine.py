@@ -19,7 +19,7 @@ from fairway_runner.engines.capabilities import capabilities
 from fairway_runner.engines.engine import Node, unsupported
 from fairway_runner.engines.remote import copying
 from fairway_runner.engines.remote.scheduled import ScheduledEngine
-from fairway_runner.engines.slurm.health import findings_of
+from fairway_runner.engines.slurm.health import findings_of, is_unfit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,6 +60,15 @@ class SlurmEngine(ScheduledEngine):
         """
         self.require_launcher(job)
         self.require_nodes(job)
+
+    def no_capacity(self, job: Job) -> str:
+        """That the partition starts no jobs, or has fewer nodes fit for work than it needs."""
+        found = self._look(health=True)
+        state = "up" if found.health is None else found.health.available
+        if state != "up":
+            return f"the partition is {state}"
+        fit = sum(not is_unfit(node.state) for node in found.nodes)
+        return f"the job needs {job.nodes} nodes, and {fit} are fit" if fit < job.nodes else ""
 
     def nodes(self) -> list[Node]:
         """As sinfo lists them, those that are not there yet included."""

@@ -84,6 +84,11 @@ class SshEngine(RemoteEngine):
         self.mirror.cancel_unknown(run)
         self.wait(run)
 
+    def no_capacity(self, job: Job) -> str:
+        """That fewer nodes are up than it needs."""
+        up = sum(node.fresh and not node.trouble for node in self._look().nodes)
+        return f"the job needs {job.nodes} nodes, and {up} are up" if up < job.nodes else ""
+
     def nodes(self) -> list[Node]:
         """As they announced themselves."""
         return [

@@ -141,6 +141,10 @@ class StepsEngine:
         """Does nothing: every such run has its folder here."""
         return ()
 
+    def no_capacity(self, job: Job) -> str:
+        """Nothing."""
+        return ""
+
     def nodes(self) -> list[Node]:
         """None."""
         return []

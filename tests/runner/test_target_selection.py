@@ -1,17 +1,24 @@
-"""What a job and a command line say of where it runs, and what is looked at for each target."""
+"""Where a job runs by what it and the command line say, and by what each target answers."""
 
 from __future__ import annotations
 
 import json
+import os
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from fairway_core.findings import UserError
+from fairway_runner.engines.refusals import Refused, Unavailable
 from fairway_runner.engines.ssh.engine import SshEngine
 from fairway_runner.jobs.job_file import load_job
+from fairway_runner.runs.facts import target_facts
+from fairway_runner.runs.folder import RunFolder
 from fairway_runner.runs.store import Run, RunStore
-from fairway_runner.submit.several import choose, prepare_for
+from fairway_runner.submit.ready import make_ready
+from fairway_runner.submit.target_selection import choose, passed_over, prepare_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -19,8 +26,8 @@ if TYPE_CHECKING:
 
     from conftest import MakeRun
 
-    from fairway_runner.submit.several import Choice
     from fairway_runner.submit.submission import Prepared
+    from fairway_runner.submit.target_selection import Choice
 
 NAMES = ("nd", "spot", "a100")
 
@@ -49,10 +56,10 @@ def _declare(folder: Path, **changes: dict[str, Any]) -> None:
     (folder / ".fairway" / "targets.json").write_text(json.dumps(targets))
 
 
-def _choose(folder: Path, *names: str, patience: float | None = None, **fields: Any) -> Choice:
+def _choose(folder: Path, *names: str, **fields: Any) -> Choice:
     path = folder / "job.yaml"
     path.write_text(json.dumps({"name": "a", "command": "true", **fields}))
-    return choose(load_job(path), names, patience)
+    return choose(load_job(path), names)
 
 
 def _prepare(folder: Path, *names: str, **fields: Any) -> Prepared:
@@ -83,25 +90,8 @@ class TestChoosing:
         assert _names(_choose(project, **said)) == names
 
     def test_the_command_line_says_it(self, project: Path) -> None:
-        where = {"in_order": ["nd", "a100"], "patience": "30m"}
+        where = {"in_order": ["nd", "a100"]}
         assert _names(_choose(project, "spot", target=where)) == ("spot",)
-        assert _choose(project, "spot", "nd", target=where).patience is None
-
-    def test_patience(self, project: Path) -> None:
-        where = {"in_order": ["nd", "a100"], "patience": "30m"}
-        assert _choose(project, target=where).patience == 1800.0
-        assert _choose(project, patience=60.0, target=where).patience == 60.0
-        assert _choose(project, "nd", "spot", patience=60.0).patience == 60.0
-
-    def test_patience_with_one_target_is_for_nothing(self, project: Path) -> None:
-        for names, fields in (
-            (("nd",), {}),
-            ((), {"target": {"in_order": ["nd"], "patience": "1m"}}),
-        ):
-            with pytest.raises(UserError, match="patience is for several targets") as caught:
-                _choose(project, *names, patience=None if fields else 5.0, **fields)
-            place = caught.value.findings[0].location
-            assert (place is not None) is bool(fields)
 
     @pytest.mark.parametrize(
         ("target", "said"),
@@ -112,8 +102,8 @@ class TestChoosing:
             (["nd", "../x"], "this is not a target's name"),
             (3, "expected text or a list or a mapping, found the number 3"),
             ({"in_orde": ["nd"]}, "unknown key `in_orde`"),
-            ({"in_order": ["nd", "a100"], "patience": "long"}, "`long` is not a span of time"),
-            ({"patience": "30m"}, "give either `in_order` or `cheapest`"),
+            ({"in_order": ["nd", "a100"], "patience": "30m"}, "unknown key `patience`"),
+            ({"by": "price"}, "give either `in_order` or `cheapest`"),
         ],
     )
     def test_what_is_wrong_is_said_at_its_line(self, project: Path, target: Any, said: str) -> None:
@@ -158,30 +148,33 @@ class TestChoosing:
         said = [each.message for each in caught.value.findings]
         assert said == ["there is no target `gpu`", "there is no target `x1`"]
 
-    def test_this_machine_is_not_one_of_several(self, project: Path) -> None:
-        with pytest.raises(UserError, match="`local` cannot be one of several targets"):
-            _choose(project, "nd", "local")
+    def test_a_run_has_no_patience(self, project: Path) -> None:
+        with pytest.raises(UserError) as caught:
+            _choose(project, target={"in_order": ["nd", "a100"], "patience": "30m"})
+        [finding] = caught.value.findings
+        assert (finding.id, finding.path) == ("unknown-key", "target.patience")
+        assert finding.hint.startswith("a run stays on the target that it was submitted to")
+        assert caught.value.exit_code == 2
+
+    def test_this_machine_may_be_one_of_several(self, project: Path) -> None:
+        assert _names(_choose(project, "nd", "local")) == ("nd", "local")
 
 
 class TestPreparing:
     """All that can be wrong on any target is said before anything is written."""
 
-    def test_each_target_has_its_files(self, project: Path) -> None:
-        prepared = _prepare(project, *NAMES, inputs={"words": "data:/words"})
-        files = prepared.all_files()
-        for name in NAMES[1:]:
-            record = json.loads(files[f"targets/{name}/run.json"])
-            assert (record["id"], record["target"]) == (prepared.record.id, name)
-            plan = json.loads(files[f"targets/{name}/plan.json"])
-            assert plan["environment"]["FAIRWAY_INPUT_WORDS"] == f"/mnt/{name}/words"
-            assert json.loads(files[f"targets/{name}/target.json"])["name"] == name
-        state = json.loads(files["fallback.json"])
-        assert (state["phase"], state["left"]) == ("starting", ["spot", "a100"])
-        assert [each["target"] for each in state["tries"]] == ["nd"]
+    @pytest.fixture(autouse=True)
+    def _room(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(SshEngine, "no_capacity", lambda *_: "")
 
-    def test_one_target_has_none_of_that(self, project: Path) -> None:
-        files = _prepare(project, "nd").all_files()
-        assert not [name for name in files if name.startswith(("targets/", "fallback"))]
+    def test_each_target_has_its_files(self, project: Path) -> None:
+        first = _prepare(project, *NAMES, inputs={"words": "data:/words"})
+        for name, made in zip(NAMES, (first, *first.others), strict=True):
+            assert (made.record.id, made.record.target) == (first.record.id, name)
+            files = made.all_files()
+            plan = json.loads(str(files["plan.json"]))
+            assert plan["environment"]["FAIRWAY_INPUT_WORDS"] == f"/mnt/{name}/words"
+            assert json.loads(str(files["target.json"]))["name"] == name
 
     def test_every_target_is_looked_at(self, project: Path) -> None:
         _declare(project, spot={"mounts": {}}, a100={"nodes": {"min": 1, "max": 1}})
@@ -201,12 +194,12 @@ class TestPreparing:
     def test_a_target_without_a_host_is_passed_over(self, project: Path) -> None:
         _declare(project, nd={"ssh": {"host": "", "user": "me", "shared": "/data"}})
         prepared = _prepare(project, *NAMES)
-        state = json.loads(prepared.all_files()["fallback.json"])
-        assert (prepared.record.target, state["left"]) == ("spot", ["a100"])
-        first, second = state["tries"]
-        assert (first["target"], second["target"]) == ("nd", "spot")
-        assert "`nd` has no address" in first["reason"]
-        assert first["ended"] is not None
+        assert prepared.record.target == "spot"
+        assert [each.record.target for each in prepared.others] == ["a100"]
+        assert [each.record.target for each in prepared.passed] == ["nd"]
+        [(name, why)] = passed_over(prepared.files).items()
+        assert (name, why.startswith("`nd` has no address")) == ("nd", True)
+        assert [each.id for each in prepared.warnings] == ["passed-over"]
 
     def test_where_no_target_has_room_it_is_said_of_each(
         self, project: Path, monkeypatch: pytest.MonkeyPatch
@@ -222,17 +215,176 @@ class TestPreparing:
         assert said == [f"{name} does not answer" for name in NAMES]
         assert caught.value.exit_code == 5
 
-    def test_the_same_submission_is_known_again(self, project: Path) -> None:
-        def submitted(*names: str, **fields: Any) -> str:
-            text = _prepare(project, *names, **fields).all_files()["fallback.json"]
-            return str(json.loads(text)["submitted"])
+    def test_none_is_asked_where_nobody_wants_that(
+        self, project: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(SshEngine, "no_capacity", lambda *_: pytest.fail("asked"))
+        choice = _choose(project, *NAMES, template="plain")
+        job_file = load_job(project / "job.yaml")
+        assert prepare_for(job_file, choice, RunStore.here(), asks=False).record.target == "nd"
 
-        known = submitted(*NAMES)
-        assert submitted(*NAMES) == known
-        assert submitted("nd", "a100", "spot") != known
-        assert submitted(*NAMES, env={"A": "1"}) != known
-        _declare(project, nd={"ssh": {"host": "", "user": "me", "shared": "/data"}})
-        assert submitted("spot", "a100") != known
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+@dataclass
+class World:
+    """All targets: why each has no room, what each raises in place of taking a run, and which runs
+    each has taken. `left` counts the steps until this process is killed."""
+
+    full: dict[str, str] = field(default_factory=dict)
+    away: set[str] = field(default_factory=set)
+    raises: dict[str, UserError] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+    took: list[str] = field(default_factory=list)
+    left: int | None = None
+
+    def step(self) -> None:
+        """Something that is done; the process may be killed before and after it."""
+        if self.left is not None:
+            self.left -= 1
+            if self.left < 0:
+                raise Killed
+
+    def no_capacity(self, name: str) -> str:
+        self.asked.append(name)
+        if name in self.away:
+            raise UserError.of("no-connection", f"{name} does not answer", exit_code=5)
+        return self.full.get(name, "")
+
+    def start(self, run: RunFolder, lock: int) -> None:
+        try:
+            self.step()
+            name = RunFolder(run.folder).record.target
+            assert json.loads((run.folder / "target.json").read_text())["name"] == name
+            if isinstance(error := self.raises.get(name), Unavailable):
+                raise error
+            (run.folder / "engine.json").write_text("{}")
+            self.step()
+            if error:
+                raise error
+            if name not in self.took:  # a target takes a run of an ID once
+                self.took.append(name)
+            self.step()
+        finally:
+            os.close(lock)
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch, project: Path) -> World:
+    """Those of the project."""
+    assert project.is_dir()
+    world = World()
+    monkeypatch.setattr(
+        SshEngine, "no_capacity", lambda engine, _: world.no_capacity(engine.target.name)
+    )
+    monkeypatch.setattr(SshEngine, "begin_connection", lambda _: None)
+    monkeypatch.setattr(SshEngine, "start", lambda _, run, lock, *__: world.start(run, lock))
+    return world
+
+
+def _submit(folder: Path, names: tuple[str, ...] = NAMES, **fields: Any) -> Run:
+    path = folder / "job.yaml"
+    path.write_text(json.dumps({"name": "a", "command": "true", "template": "plain", **fields}))
+    store = RunStore.here()
+    return make_ready(load_job(path), store, names, run_id="mine", tags=["t"]).start(store)
+
+
+def _passed(run: Run) -> dict[str, str]:
+    found: dict[str, str] = target_facts(run)["passed_over"]
+    return found
+
+
+class TestStarting:
+    """A run goes to the first target that has room and takes it, and to that one alone."""
+
+    def test_one_without_capacity_is_passed_over(self, project: Path, world: World) -> None:
+        world.full = {"nd": "the partition is down"}
+        run = _submit(project)
+        assert (world.took, run.record.target) == (["spot"], "spot")
+        assert _passed(run) == {"nd": "the partition is down"}
+        assert world.asked == ["nd", "spot"]
+
+    def test_one_that_is_silent_is_passed_over(self, project: Path, world: World) -> None:
+        world.away = {"nd", "spot"}
+        run = _submit(project)
+        assert (world.took, list(_passed(run))) == (["a100"], ["nd", "spot"])
+
+    def test_where_none_has_capacity_it_waits_on_the_first(
+        self, project: Path, world: World
+    ) -> None:
+        world.full, world.away = {"spot": "no nodes", "a100": "no nodes"}, {"nd"}
+        run = _submit(project)
+        assert (world.took, list(_passed(run))) == (["spot"], ["nd", "a100"])
+
+    def test_where_none_answers_nothing_is_left(self, project: Path, world: World) -> None:
+        world.away = set(NAMES)
+        with pytest.raises(UserError) as caught:
+            _submit(project)
+        said = [finding.message for finding in caught.value.findings]
+        assert (said, caught.value.exit_code) == ([f"{n} does not answer" for n in NAMES], 5)
+        assert not (project / ".fairway" / "runs" / "mine").exists()
+
+    @pytest.mark.parametrize("kind", [Refused, Unavailable])
+    def test_one_that_refuses_it_is_passed_over(
+        self,
+        project: Path,
+        world: World,
+        kind: type[Unavailable],
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        world.raises = {"nd": kind.of("refused", "nd is full"), "spot": kind.of("r", "so is spot")}
+        run = _submit(project)
+        assert (world.took, run.tags) == (["a100"], ("t",))
+        assert _passed(run) == {"nd": "nd is full", "spot": "so is spot"}
+        assert "`nd` was passed over: nd is full" in caplog.text
+
+    def test_after_a_refusal_the_next_is_asked_first(self, project: Path, world: World) -> None:
+        world.raises = {"nd": Refused.of("refused", "nd is full")}
+        world.away = {"spot"}
+        assert _submit(project).record.target == "a100"
+        assert world.took == ["a100"]
+
+    @pytest.mark.parametrize("kind", [Refused, Unavailable])
+    def test_where_none_takes_it_all_are_named(
+        self, project: Path, world: World, kind: type[Unavailable]
+    ) -> None:
+        world.raises = {name: kind.of("refused", f"{name} is full") for name in NAMES}
+        with pytest.raises(kind) as caught:
+            _submit(project)
+        first, *others = [finding.message for finding in caught.value.findings]
+        assert first == "a100 is full"
+        assert others == [f"`{n}` was passed over: {n} is full" for n in NAMES[:2]]
+        assert not (project / ".fairway" / "runs" / "mine").exists()
+
+    def test_one_that_goes_silent_may_have_it(self, project: Path, world: World) -> None:
+        world.raises = {"nd": UserError.of("no-connection", "the line broke", exit_code=5)}
+        with pytest.raises(UserError, match="the line broke"):
+            _submit(project)
+        world.raises, world.full = {}, {"nd": "it has no nodes by now"}
+        assert _submit(project).record.target == "nd"
+        assert world.took == ["nd"]
+
+    def test_the_same_submission_is_the_same_run(self, project: Path, world: World) -> None:
+        world.full = {"nd": "no nodes"}
+        assert _submit(project).record.target == "spot"
+        world.full = {}
+        assert _submit(project).record.target == "spot"
+        assert _submit(project, ("spot",)).record.target == "spot"
+        for names, fields in (((NAMES), {"env": {"A": "1"}}), (("nd", "a100"), {})):
+            with pytest.raises(UserError, match="the run `mine` is of another job"):
+                _submit(project, names, **fields)
+        assert world.took == ["spot"]
+
+    @pytest.mark.parametrize("steps", range(8))
+    def test_killed_anywhere_it_starts_once(self, project: Path, world: World, steps: int) -> None:
+        world.raises, world.left = {"nd": Refused.of("refused", "nd is full")}, steps
+        with suppress(Killed):
+            _submit(project)
+        world.left = None
+        assert _submit(project).record.target == "spot"
+        assert world.took == ["spot"]
 
 
 class TestCheapest:
@@ -285,7 +437,8 @@ class TestCheapest:
             f"no run of `a` on `{name}` succeeded with a `images_per_second`: it comes last"
             for name in ("spot", "a100")
         ]
-        prepared = prepare_for(load_job(project / "job.yaml"), found, RunStore.here())
+        job_file = load_job(project / "job.yaml")
+        prepared = prepare_for(job_file, found, RunStore.here(), asks=False)
         assert [each.id for each in prepared.warnings] == ["no-earlier-run"] * 2
 
     def test_a_target_that_is_away_is_asked_once(
@@ -309,21 +462,6 @@ class TestCheapest:
             make_run(f"a-new{number}", [{"log": "", "state": "succeeded"}], "succeeded", **facts)
         assert _names(self.order(project, "price/images_per_second"))[0] == "nd"
         assert asked == ["a-new2"]
-
-    def test_it_is_the_same_submission_whichever_is_the_cheapest(
-        self, project: Path, known: Callable[..., None], make_run: MakeRun
-    ) -> None:
-        def submitted() -> tuple[str, str]:
-            where = {"cheapest": list(NAMES), "by": "price/images_per_second"}
-            choice = _choose(project, target=where, metrics=self.METRICS, template="plain")
-            prepared = prepare_for(load_job(project / "job.yaml"), choice, RunStore.here())
-            text = prepared.all_files()["fallback.json"]
-            return prepared.record.target, str(json.loads(text)["submitted"])
-
-        known(make_run, {"nd": (1.0, 1)}, "succeeded")
-        first, digest = submitted()
-        known(make_run, {"a100": (1.0, 1), "spot": (9.0, 1)}, "succeeded")
-        assert (first, submitted()) == ("nd", ("spot", digest))
 
     def test_a_price_that_nobody_knows(self, project: Path) -> None:
         _declare(project, nd=self.PRICES["nd"])

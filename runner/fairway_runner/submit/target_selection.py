@@ -1,0 +1,333 @@
+"""On which target a job runs: the one that it names, or of several the first that has room for it.
+
+That is decided when it is submitted, by what is known then. A run stays where it was submitted to.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from fairway_core.findings import Finding, Severity, UserError, printable
+from fairway_runner.engines import deadline
+from fairway_runner.engines.refusals import Refused, Unavailable
+from fairway_runner.jobs.where import place_of, where_of
+from fairway_runner.runs.store import RunStore
+from fairway_runner.submit.listing import require_one_target
+from fairway_runner.submit.resume import CUT_OFF, earlier
+from fairway_runner.submit.submission import prepare, start
+from fairway_runner.targets import LOCAL
+from fairway_runner.targets.lookup import find_target
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from fairway_core.documents import Document
+    from fairway_core.target import Target
+    from fairway_runner.jobs.job_file import JobFile
+    from fairway_runner.runs.store import Run
+    from fairway_runner.submit.submission import Prepared
+
+# Seconds for which a target that does not answer is asked, where there is another.
+_BRIEF = 60.0
+
+# The ids of errors that say of a target: there is no host, or the pool cannot grow, or is broken.
+_NO_ROOM = frozenset({"no-address", "resize-error", "unfit-nodes", "pool-disabled"})
+
+_IN_ORDER = "give an order of your own: -s 'target=[FIRST, SECOND]'"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The targets that a job may run on, the best one first, and what a person should hear of their
+    order."""
+
+    targets: tuple[Target, ...]
+    warnings: Sequence[Finding] = ()
+
+
+def choose(job_file: JobFile, names: Sequence[str] = ()) -> Choice:
+    """Where a job runs: what the caller names, or the job itself, or `local`.
+
+    UserError for a target that is not there.
+    """
+    own = None if names else where_of(job_file.document)
+    names = names or (own.names if own is not None else ()) or [LOCAL]
+    unknown: Sequence[Finding] = ()
+    with job_file.document.locating():
+        targets = _found(names, None if own is None else job_file.document)
+        if len(targets) > 1 and own is not None and own.cheapest is not None:
+            targets, unknown = _cheapest_first(job_file, targets, own.metric, RunStore.here())
+    return Choice(tuple(targets), unknown)
+
+
+def _found(names: Sequence[str], document: Document | None) -> list[Target]:
+    """The targets of those names, which the document names, if there is one; UserError for all
+    that are not there."""
+    targets: list[Target] = []
+    unknown: list[Finding] = []
+    for name in dict.fromkeys(names):
+        try:
+            targets.append(find_target(name))
+        except UserError as error:
+            if error.findings[0].id != "unknown-target":
+                raise
+            path = "" if document is None else place_of(document, name)
+            unknown.extend(replace(finding, path=path) for finding in error.findings)
+    if unknown:
+        raise UserError(unknown)
+    return targets
+
+
+def prepare_for(
+    job_file: JobFile,
+    choice: Choice,
+    store: RunStore,
+    *,
+    run_id: str | None = None,
+    asks: bool = True,
+    copies: bool = True,
+) -> Prepared:
+    """The job as `prepare` makes it for the first target that has room now, with those that take it
+    where this one refuses it; for the first of all unless one `asks`. UserError with all that is
+    wrong with the job on any of them."""
+    if len(choice.targets) == 1:
+        return prepare(job_file, choice.targets[0], store, run_id=run_id, asks=asks, copies=copies)
+    require_one_target(job_file)
+    each: list[Prepared] = []
+    errors: list[UserError] = []
+    for target in choice.targets:
+        try:
+            made = prepare(job_file, target, store, run_id=run_id, asks=False, copies=copies)
+        except UserError as error:
+            errors.append(error)
+            continue
+        run_id = made.plan.run
+        each.append(made)
+    _raise(errors)
+    ordered, passed = _fit(each) if asks else (each, {})
+    if asks:
+        ordered, more = _with_room(ordered)
+        passed |= more
+    first, *others = ordered
+    first.others = others
+    names = {one.record.target for one in ordered}
+    first.passed = [one for one in each if one.record.target not in names]
+    _note(first, passed)
+    hints = [_passed_over(name, why) for name, why in passed.items()]
+    known = [*choice.warnings, *hints, *(found for one in each for found in one.warnings)]
+    first.warnings = _once(known)
+    return first
+
+
+def start_on_first(prepared: Prepared, store: RunStore) -> Run:
+    """Starts the run on the first of its targets that takes it; where a command was killed that
+    began to, first on that one. A target that refuses it has nothing of it, and is passed over;
+    where none takes it, nothing is left here either, and the error names all of them."""
+    import logging
+
+    left, passed = [prepared, *prepared.others], passed_over(prepared.files)
+    forgets = Unavailable if left[1:] or passed else Refused
+    alike = [*left, *prepared.passed]
+    if before := earlier(store, prepared.record.id, *(each.files for each in alike)):
+        alike.sort(key=lambda each: each.record.target != before.record.target)
+        left = [alike[0], *(each for each in left if each is not alike[0])]
+    while True:
+        now, *left = left
+        try:
+            return start(now, store, forgets=forgets)
+        except Unavailable as error:
+            if not left and forgets is Refused:
+                raise
+            if not left:
+                tried = [_passed_over(name, why) for name, why in passed.items()]
+                found = [each for each in error.findings if each.id != CUT_OFF]
+                raise type(error)([*found, *tried], exit_code=error.exit_code) from None
+            passed[now.record.target] = why = error.findings[0].message
+            log = logging.getLogger("fairway")
+            log.warning("`%s` was passed over: %s", now.record.target, printable(why))
+        left, more = _with_room(left)
+        passed |= more
+        left = [_in_place_of(prepared, each) for each in left]
+        _note(left[0], passed)
+
+
+def _in_place_of(first: Prepared, other: Prepared) -> Prepared:
+    """The same run as it goes to another target, with the labels and the origin of the first."""
+    record = replace(first.record, target=other.record.target, engine=other.record.engine)
+    files = {**other.files, "provenance.json": first.files["provenance.json"]}
+    return replace(other, record=record, files=files)
+
+
+def _fit(prepared: Sequence[Prepared]) -> tuple[list[Prepared], dict[str, str]]:
+    """Those whose targets may run the job; why others cannot now, by the names of their targets.
+
+    UserError where a target never can run it, or none can now.
+    """
+    found: list[Prepared] = []
+    passed: dict[str, str] = {}
+    errors: list[UserError] = []
+    full: list[UserError] = []
+    for each in prepared:
+        try:
+            each.plan.engine.require(each.job, each.plan.needs)
+            found.append(each)
+        except UserError as error:
+            (full if _has_no_room(error) else errors).append(error)
+            passed[each.record.target] = error.findings[0].message
+    _raise(errors or ([] if found else full))
+    return found, passed
+
+
+def _with_room(prepared: Sequence[Prepared]) -> tuple[list[Prepared], dict[str, str]]:
+    """The first whose target has room now, and those after it; then those that would have to wait.
+    Also says why those before it do not come first, by the names of their targets.
+
+    The last one is not asked: it says by itself what is wrong. UserError where none answers.
+    """
+    waits: list[Prepared] = []
+    passed: dict[str, str] = {}
+    away: list[UserError] = []
+    for position, each in enumerate(prepared):
+        if position == len(prepared) - 1 and not waits and not away:
+            return [each], passed
+        try:
+            why = _no_capacity(each)
+        except UserError as error:
+            if _has_no_room(error):
+                away.append(error)
+                passed[each.record.target] = error.findings[0].message
+                continue
+            why = ""  # what else is wrong there is said by the start itself
+        if not why:
+            return [*prepared[position:], *waits], passed
+        waits.append(each)
+        passed[each.record.target] = why
+    if not waits:
+        _raise(away)
+    passed.pop(waits[0].record.target)
+    return waits, passed
+
+
+def _no_capacity(prepared: Prepared) -> str:
+    engine = prepared.plan.engine
+    usual = engine.deadline
+    engine.deadline = min(usual, _BRIEF, deadline.deadline())
+    try:
+        return engine.no_capacity(prepared.job)
+    finally:
+        engine.deadline = usual
+
+
+def _has_no_room(error: UserError) -> bool:
+    """Whether a target does not answer, or has no node for the job now and may have some later."""
+    from fairway_runner.engines.absence import is_away
+
+    return is_away(error) or all(finding.id in _NO_ROOM for finding in error.findings)
+
+
+_PASSED = "passed_over"
+
+
+def _note(prepared: Prepared, passed: Mapping[str, str]) -> None:
+    """Writes down why the run does not go to targets that come before this one."""
+    if passed:
+        facts = json.loads(prepared.files["provenance.json"]) | {_PASSED: dict(passed)}
+        prepared.files["provenance.json"] = json.dumps(facts, indent=1)
+
+
+def passed_over(files: Mapping[str, str]) -> dict[str, str]:
+    """Why the run does not go to other targets, by their names."""
+    return dict(json.loads(files["provenance.json"]).get(_PASSED, {}))
+
+
+def _passed_over(name: str, why: str) -> Finding:
+    hint = f"check it now: fairway doctor {name}"
+    message = f"`{name}` was passed over: {why}"
+    return Finding("passed-over", message, hint, severity=Severity.WARNING)
+
+
+def _raise(errors: Sequence[UserError]) -> None:
+    """All of them as one."""
+    if errors:
+        findings = _once([finding for error in errors for finding in error.findings])
+        raise UserError(findings, exit_code=min(error.exit_code for error in errors))
+
+
+def _once(findings: Sequence[Finding]) -> list[Finding]:
+    """Each finding once, though it is one of every target."""
+    return list(dict.fromkeys(findings))
+
+
+def _cheapest_first(
+    job_file: JobFile, targets: Sequence[Target], metric: str, store: RunStore
+) -> tuple[list[Target], list[Finding]]:
+    """The targets, the cheapest first, and what is not known of them.
+
+    With a `metric` by the price of what a run held for an hour, divided by that; targets on which
+    the job has no run that succeeded with the metric come last, by their price. UserError where a
+    price is not known.
+    """
+    from fairway_runner.submit.budget import hourly_price
+
+    prices = {each.name: hourly_price(each, "target.cheapest", _IN_ORDER) for each in targets}
+    if not metric:
+        return sorted(targets, key=lambda each: prices[each.name]), []
+    job = next(job_file.tasks()).resolve(targets[0])
+    if metric not in job.metrics:
+        message = f"`target.by`: the job has no metric `{metric}`"
+        hint = f"add how the log shows it: metrics: {{{metric}: 'PATTERN'}}"
+        raise UserError([Finding("unknown-metric", message, hint, "target.by")])
+    earlier = {each.name: _figure(store, job.name, each.name, metric) for each in targets}
+    unknown = [
+        Finding(
+            "no-earlier-run",
+            f"no run of `{job.name}` on `{name}` succeeded with a `{metric}`: it comes last",
+            f"submit one: fairway submit {job_file.document.file} --target {name}",
+            severity=Severity.WARNING,
+        )
+        for name, figure in earlier.items()
+        if figure is None
+    ]
+
+    def cost(target: Target) -> tuple[bool, float]:
+        price, per_price = prices[target.name], earlier[target.name]
+        return per_price is None, price if per_price is None else price / per_price
+
+    return sorted(targets, key=cost), unknown
+
+
+def _figure(store: RunStore, name: str, target: str, metric: str) -> float | None:
+    """The metric for each node of the last run that has it; None where none has."""
+    is_asked = True
+    for run in reversed(store.all()):
+        try:
+            if (run.record.name, run.record.target, run.state) != (name, target, "succeeded"):
+                continue
+            # One that is away is not waited for again: it has told what it told.
+            is_asked = is_asked and _is_refreshed(run)
+            found = _per_node(run, metric)
+        except (UserError, OSError):
+            continue  # it is damaged, and the others count
+        if found is not None:
+            return found
+    return None
+
+
+def _is_refreshed(run: Run) -> bool:
+    try:
+        run.refresh(logs=True)
+    except UserError:
+        return False
+    return True
+
+
+def _per_node(run: Run, metric: str) -> float | None:
+    """The mean over its tasks of the metric's last value divided by the nodes of each."""
+    values = [
+        task.metrics[metric] / task.nodes
+        for task in run.tasks
+        if not task.is_last and task.metrics.get(metric, 0.0) > 0.0
+    ]
+    return sum(values) / len(values) if values else None
