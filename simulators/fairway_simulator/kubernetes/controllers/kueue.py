@@ -228,9 +228,9 @@ class Kueue:
             self._say_active(CLUSTER_QUEUES, queue, reason, said)
         for queue in self._store.items(LOCAL_QUEUES):
             known = self._store.find(CLUSTER_QUEUES, "", queue["spec"]["clusterQueue"])
-            reason = "Ready" if known is not None else "ClusterQueueDoesNotExist"
-            said = "Can submit new workloads to localQueue"
-            if known is None:
+            reason, said = "Ready", "Can submit new workloads to localQueue"
+            if known is None or not is_true(known, "Active"):
+                reason = "ClusterQueueDoesNotExist" if known is None else "ClusterQueueIsInactive"
                 said = "Can't submit new workloads to clusterQueue"
             self._say_active(LOCAL_QUEUES, queue, reason, said)
 
