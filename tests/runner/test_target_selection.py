@@ -6,13 +6,17 @@ import json
 import os
 from contextlib import suppress
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from fairway_core.findings import UserError
+from fairway_core.target import Target
+from fairway_runner.engines.engine import engine_for
 from fairway_runner.engines.refusals import Refused, Unavailable
 from fairway_runner.engines.ssh.engine import SshEngine
+from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.job_file import load_job
 from fairway_runner.runs.facts import target_facts
 from fairway_runner.runs.folder import RunFolder
@@ -222,6 +226,48 @@ class TestPreparing:
         choice = _choose(project, *NAMES, template="plain")
         job_file = load_job(project / "job.yaml")
         assert prepare_for(job_file, choice, RunStore.here(), asks=False).record.target == "nd"
+
+
+def _state(available: str, *states: str) -> Any:
+    nodes = [SimpleNamespace(state=state) for state in states]
+    return SimpleNamespace(health=SimpleNamespace(available=available), nodes=nodes)
+
+
+def _announced(*fresh: bool) -> Any:
+    return SimpleNamespace(nodes=[SimpleNamespace(fresh=each, trouble="") for each in fresh])
+
+
+_SHARED = {"host": "h", "user": "u", "shared": "/s"}
+_SLURM = {"slurm": {**_SHARED, "partition": "p"}}
+_CLUSTER = {"namespace": "n", "image": "i:1", "shared": "/data/s", "volumes": {"data": "c"}}
+_KUBERNETES = {"kubernetes": {**_CLUSTER, "queue": "q"}}
+
+
+@pytest.mark.parametrize(
+    ("access", "look", "said"),
+    [
+        ({"ssh": _SHARED}, _announced(True, True), ""),
+        ({"ssh": _SHARED}, _announced(True, False), "the job needs 2 nodes, and 1 are up"),
+        (_SLURM, _state("up", "idle", "alloc"), ""),
+        (_SLURM, _state("down", "idle", "idle"), "the partition is down"),
+        (_SLURM, _state("up", "idle", "drained*"), "the job needs 2 nodes, and 1 are fit"),
+        (_KUBERNETES, SimpleNamespace(health=SimpleNamespace(queue="")), ""),
+        (
+            _KUBERNETES,
+            SimpleNamespace(health=SimpleNamespace(queue="it is not active")),
+            "its queue admits nothing: it is not active",
+        ),
+    ],
+)
+def test_capacity_is_what_the_target_says(
+    monkeypatch: pytest.MonkeyPatch, access: dict[str, Any], look: Any, said: str
+) -> None:
+    [engine] = access
+    facts = {"name": "nd", "engine": engine, "mounts": {"data": "/data"}, **access}
+    facts["nodes"] = {"min": 0, "max": 2}
+    asked = engine_for(Target.model_validate(facts))
+    monkeypatch.setattr(type(asked), "_look", lambda *_, **__: look)
+    assert asked.no_capacity(Job(name="a", command="true", nodes=2)) == said
 
 
 class Killed(BaseException):
