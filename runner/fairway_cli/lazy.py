@@ -7,17 +7,71 @@ longer than most commands do. Here the list is a table of names and sentences.
 from __future__ import annotations
 
 import re
+import shlex
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, get_args, get_origin
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from fairway_cli.plain_values import take_plainly
-
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
+
+
+_PLAIN = (str, int, float, bool)
+
+
+class PlainValue:
+    """Stands before an option's adapter: what has the option's type already passes as it is.
+
+    Anything else, such as the digits of a number, is Typer's to read or to refuse.
+    """
+
+    def __init__(self, option: Any) -> None:
+        self._annotation: Any = option.type_descriptor.annotation
+        self._adapter = option.get_runtime_param
+
+    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+        """The option's value; Typer's BadParameter where it is none."""
+        if value is None:
+            return () if param.multiple or param.nargs == -1 else None
+        if get_origin(self._annotation) is list:
+            if isinstance(value, (list, tuple)) and _all_are(get_args(self._annotation)[0], value):
+                return list(value)
+        elif _all_are(self._annotation, [value]):
+            return value
+        return self._adapter().coerce(value, param=param, ctx=ctx)
+
+
+def _all_are(kind: Any, values: Sequence[Any]) -> bool:
+    return kind in _PLAIN and all(type(each) is kind for each in values)
+
+
+def take_plainly(command: Any) -> None:
+    """Lets the command read its options, `--help` too, without pydantic where they do not need it.
+
+    Those of an earlier Typer, which has no such adapters, are left as they are.
+    """
+    every = command.get_params
+
+    def get_params(ctx: Any) -> Any:
+        options = every(ctx)
+        for option in options:
+            if _has_adapter(option):
+                plain = PlainValue(option)
+                option.get_runtime_param = lambda plain=plain: plain
+        return options
+
+    command.get_params = get_params
+
+
+def _has_adapter(option: Any) -> bool:
+    """Whether Typer would build one; not where a function of the option's own reads its value."""
+    given = "get_runtime_param" in vars(option)
+    kind = getattr(option, "type_descriptor", None)
+    return not given and kind is not None and kind.parameter_info.parser is None
+
 
 _LAST = 3  # runs that are named where a command names none
 
@@ -157,3 +211,76 @@ def _typed(argument: Any, ctx: Any) -> list[str]:  # noqa: ARG001 - it stands in
 
 def _nothing(ctx: Any) -> None:
     """What stands behind a flag."""
+
+
+def group_with_default(default: str) -> type[TyperGroup]:
+    """A group in which a word that is no command was once an argument of `default`.
+
+    What was typed is refused with the command line to type now.
+    """
+
+    class Group(TyperGroup):
+        """A group that knows its earlier spelling."""
+
+        def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+            """The arguments; UserError where they begin with an option of a command."""
+            own = {name for each in self.get_params(ctx) for name in each.opts}
+            if args and args[0].startswith("-") and args[0] not in own and "-h" not in args:
+                _refuse_order(f"fairway {ctx.info_name}", default, list(self.commands), args)
+            return super().parse_args(ctx, args)
+
+        def resolve_command(self, ctx: Any, args: list[str]) -> tuple[Any, Any, list[str]]:
+            """The command that the arguments name; UserError where there is none."""
+            if args and not args[0].startswith("-") and args[0] not in self.commands:
+                _refuse(f"fairway {ctx.info_name}", default, list(self.commands), args)
+            found: tuple[Any, Any, list[str]] = super().resolve_command(ctx, args)
+            return found
+
+    return Group
+
+
+def group_for_words(default: str) -> type[TyperGroup]:
+    """A group in which what begins with no command is that of `default`."""
+
+    class Group(TyperGroup):
+        """A group with a command that need not be named."""
+
+        DEFAULT: ClassVar = default
+
+        def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+            """The arguments, with the command's name before those that do not begin with one."""
+            helps = self.get_help_option_names(ctx)
+            if args and args[0] not in self.commands and args[0] not in helps:
+                args = [default, *args]
+            return super().parse_args(ctx, args)
+
+        def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+            """The commands, and what the one that need not be named begins with."""
+            found: list[Any] = super().shell_complete(ctx, incomplete)
+            command: Any = self.commands[default]
+            inner = command.make_context(default, [], parent=ctx, resilient_parsing=True)
+            first = next(each for each in command.params if each.param_type_name == "argument")
+            return [*found, *first.shell_complete(inner, incomplete)]
+
+    return Group
+
+
+def _refuse_order(group: str, default: str, commands: list[str], args: list[str]) -> None:
+    from fairway_core.findings import UserError
+
+    name = next((each for each in args if each in commands), "")
+    rest = list(args)
+    if name:
+        rest.remove(name)
+    hint = f"type: {group} {name or default} {shlex.join(rest)}"
+    message = f"`{group}` has no option `{args[0]}`: its commands have"
+    raise UserError.of("unknown-option", message, hint)
+
+
+def _refuse(group: str, default: str, commands: list[str], args: list[str]) -> None:
+    from fairway_core.findings import UserError
+    from fairway_core.suggestions import nearest
+
+    near = nearest(args[0], commands)
+    hint = f"did you mean `{near}`?" if near else f"type: {group} {default} {shlex.join(args)}"
+    raise UserError.of("unknown-command", f"there is no command `{group} {args[0]}`", hint)

@@ -12,13 +12,12 @@ from fairway_core.findings import UserError
 from fairway_core.yaml_text import parse_yaml
 from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.job_file import JobFile, load_job
-from fairway_runner.moments import moment
+from fairway_runner.quantities import moment
 from fairway_runner.runs.accounting import BY, grouped
 from fairway_runner.runs.compare import compare as _compare
 from fairway_runner.runs.query import Wanted, select
-from fairway_runner.runs.refresh import refresh_all
 from fairway_runner.runs.spending import spending
-from fairway_runner.runs.store import RunStore
+from fairway_runner.runs.store import RunStore, refresh_all
 from fairway_runner.submit.ready import make_ready
 from fairway_runner.submit.rerun import rerun as _rerun
 from fairway_runner.targets.lookup import find_target

@@ -26,7 +26,7 @@ from fairway_core.documents import Document
 from fairway_core.findings import UserError
 from fairway_core.project import Serve
 from fairway_core.yaml_text import parse_yaml
-from fairway_runner.live.cloud import chosen_cloud
+from fairway_runner.live.management import chosen_cloud
 from fairway_runner.targets.lookup import find_target, server_settings
 from fairway_web.roles import ALONE, Person, Role
 

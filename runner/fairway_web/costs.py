@@ -10,7 +10,7 @@ from starlette.routing import Route
 from fairway_core.cost.cache import prices_at_hand
 from fairway_core.findings import UserError, finding_facts
 from fairway_core.suggestions import did_you_mean
-from fairway_runner.moments import moment
+from fairway_runner.quantities import moment
 from fairway_runner.runs.accounting import BY, grouped, run_cost_facts, total, uses
 from fairway_runner.runs.query import Wanted, select
 from fairway_web.acting import reading

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.findings import UserError
-from fairway_runner.runs.chosen import chosen_task, task_name
+from fairway_runner.runs.folder import chosen_task, task_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

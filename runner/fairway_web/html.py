@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from starlette.responses import HTMLResponse
 
 from fairway_core.findings import excerpt
-from fairway_runner.runs.html import html_templates
+from fairway_runner.runs.report.page import html_templates
 from fairway_web.roles import may, request_context
 
 if TYPE_CHECKING:

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from fairway_core.findings import UserError
-from fairway_runner.moments import moment
-from fairway_runner.runs.facts import run_facts
-from fairway_runner.runs.query import Wanted, select
-from fairway_runner.runs.run_columns import Column
+from fairway_runner.quantities import moment
+from fairway_runner.runs.query import Column, Wanted, select
+from fairway_runner.runs.view import run_facts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from fairway_core.findings import Finding
-    from fairway_runner.runs.run_columns import Found
+    from fairway_runner.runs.query import Found
     from fairway_runner.runs.store import Run, RunStore
     from fairway_web.project import Runs
 

@@ -16,7 +16,7 @@ import anyio
 
 from fairway_agent.log_marks import split_label
 from fairway_core.findings import UserError
-from fairway_runner.runs.chosen import chosen_task, task_name
+from fairway_runner.runs.folder import chosen_task, task_name
 from fairway_runner.runs.log_lines import ranks_wanted, require_labels
 from fairway_web.acting import reading
 

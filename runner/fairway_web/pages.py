@@ -10,13 +10,13 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from fairway_core.findings import UserError
-from fairway_runner.runs.chosen import task_name
 from fairway_runner.runs.compare import compare
-from fairway_runner.runs.facts import action_facts
+from fairway_runner.runs.folder import task_name
 from fairway_runner.runs.log_lines import names_ranks
-from fairway_runner.runs.report.overlay import overlay
+from fairway_runner.runs.report.charts import overlay
 from fairway_runner.runs.report.page import sections
 from fairway_runner.runs.steps import has_steps
+from fairway_runner.runs.view import action_facts
 from fairway_web import files, logs
 from fairway_web.acting import acting, reading
 from fairway_web.html import fragment, page
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from fairway_runner.runs.report.overlay import Overlay
+    from fairway_runner.runs.report.charts import Overlay
     from fairway_runner.runs.store import Run
     from fairway_web.following import Follower
     from fairway_web.project import Refresher, Runs

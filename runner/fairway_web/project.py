@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fairway_core.findings import Finding, UserError
-from fairway_runner.runs.refresh import refresh_all
-from fairway_runner.runs.store import Run, RunStore
+from fairway_runner.runs.store import Run, RunStore, refresh_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

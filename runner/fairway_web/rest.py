@@ -16,8 +16,8 @@ from starlette.routing import Route
 from fairway_core.findings import Finding, UserError
 from fairway_runner.runs.compare import compare
 from fairway_runner.runs.detail import Detail
-from fairway_runner.runs.facts import run_facts
 from fairway_runner.runs.steps import has_steps, to_begin
+from fairway_runner.runs.view import run_facts
 from fairway_web import files, logs, standing
 from fairway_web.acting import acting, checking, reading, submitting
 from fairway_web.listing import columns_of, compared, listed

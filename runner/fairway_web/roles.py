@@ -13,7 +13,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from fairway_core.findings import UserError
-from fairway_runner.runs import actions
+from fairway_runner.runs import labels
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -214,7 +214,7 @@ def noted(action: str, run: Run) -> Iterator[None]:
     with audited(action, {"run": run.id}):
         yield
         if (who := by()) is not None:
-            actions.note(run.folder, action, who)
+            labels.note(run.folder, action, who)
 
 
 def require_steering(run: Run) -> None:
@@ -227,7 +227,7 @@ def may_steer(run: Run) -> bool:
     """True where it is theirs, or their role is enough for all."""
     if may("steer-all"):
         return True
-    who = actions.submitter(run.folder)
+    who = labels.submitter(run.folder)
     return may("steer") and who is not None and who["id"] == request_context().person.id
 
 
@@ -237,4 +237,4 @@ def _write(action: str, outcome: str, about: Mapping[str, str]) -> None:
         return
     facts = {"at": time.time(), "by": person.name, "id": person.id, "role": person.role.word}
     file.parent.mkdir(parents=True, exist_ok=True)
-    actions.append(file, {**facts, "action": action, **about, "outcome": outcome})
+    labels.append(file, {**facts, "action": action, **about, "outcome": outcome})

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fairway_agent.task_spec import LAST
-from fairway_runner.runs.chosen import chosen_task, task_name
-from fairway_runner.runs.plans import read_specs
-from fairway_runner.runs.records import damaged
+from fairway_runner.runs.folder import chosen_task, task_name
+from fairway_runner.runs.records import damaged, read_specs
 
 if TYPE_CHECKING:
     from fairway_runner.runs.store import Run

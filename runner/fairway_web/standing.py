@@ -7,18 +7,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.findings import UserError, finding_facts
-from fairway_runner.runs.chosen import chosen_task
-from fairway_runner.runs.facts import iso, run_facts
+from fairway_runner.runs.folder import chosen_task
 from fairway_runner.runs.kept import empty_outputs
 from fairway_runner.runs.log_lines import names_ranks
-from fairway_runner.runs.refresh import refresh_all
-from fairway_runner.runs.store import RunStore
+from fairway_runner.runs.store import RunStore, refresh_all
+from fairway_runner.runs.view import iso, run_facts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from fairway_core.findings import Finding
-    from fairway_runner.runs.run_columns import Column
+    from fairway_runner.runs.query import Column
     from fairway_runner.runs.store import Run
     from fairway_web.project import Runs
 

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from fairway_core.findings import UserError
 from fairway_runner.submit.retry import retry, targets_of
-from fairway_runner.targets.lookup import server_settings
-from fairway_runner.targets.this_machine import uses_this_machine
+from fairway_runner.targets.lookup import server_settings, uses_this_machine
 from fairway_web.roles import may, noted, require_steering
 
 if TYPE_CHECKING:

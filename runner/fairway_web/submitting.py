@@ -17,9 +17,8 @@ from weakref import WeakValueDictionary
 from fairway_core.documents import Document, Model, text_of
 from fairway_core.findings import Finding, UserError
 from fairway_core.yaml_text import parse_yaml, unfit_character
-from fairway_runner.jobs.confined import confined, is_code_of
 from fairway_runner.jobs.job_file import job_of_text
-from fairway_runner.jobs.sent import sent
+from fairway_runner.jobs.project_sandbox import confined, is_code_of, sent
 from fairway_runner.runs.store import RunStore
 from fairway_runner.submit.ready import MANY, Ready, make_ready, many
 from fairway_runner.submit.rerun import Submitted, ready_again, submitted

@@ -10,9 +10,8 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from fairway_core.findings import UserError
-from fairway_runner.targets.facts import target_facts
 from fairway_runner.targets.lookup import all_targets, find_target
-from fairway_runner.targets.nodes import act_on_node, node_actions, nodes_of
+from fairway_runner.targets.nodes import act_on_node, node_actions, nodes_of, target_facts
 from fairway_web.acting import acting, reading
 from fairway_web.html import fragment, page
 from fairway_web.roles import audited, may

@@ -13,7 +13,7 @@ from ruamel.yaml import YAML
 
 from fairway_core.environment.schema import environment_schema
 from fairway_core.project import Project
-from fairway_runner.jobs.schema import job_schema
+from fairway_runner.jobs.steps import job_schema
 
 ROOT = Path(__file__).resolve().parents[2]
 _BLOCK = re.compile(r"^```yaml[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from fairway_core.findings import UserError
 from fairway_runner.engines.local import machine
-from fairway_runner.jobs.sweep import distributions
+from fairway_runner.jobs.sweep import values
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -174,18 +174,18 @@ def test_what_was_drawn_is_not_drawn_again(
     job = fairway.job("echo {{ params.x }}; false", template="plain", sweep=drawn)
     first = fairway.submit(job)
     assert fairway.within("wait", first).returncode == 1
-    values = _drawn(fairway, first)
-    monkeypatch.setitem(distributions._DRAWS, "uniform", lambda *_: 0.5)
+    known = _drawn(fairway, first)
+    monkeypatch.setitem(values._DRAWS, "uniform", lambda *_: 0.5)
     assert fairway.within("retry", first).returncode == 0
     assert fairway.within("wait", first).returncode == 1
     log = fairway.within("logs", first, "--task", "1", "--attempt", "2").stdout
-    assert str(values[1]) in log.splitlines()
+    assert str(known[1]) in log.splitlines()
     for changes in ((), ("-s", "timeout=1h"), ("-s", "sweep.points.random.x.uniform=[0, 2]")):
         again = fairway.within("rerun", first, *changes)
         assert again.returncode == 0, again.stderr
         new = again.stdout.split()[0]
         assert fairway.within("wait", new).returncode == 1
-        assert _drawn(fairway, new) == ([0.5, 0.5] if "2]" in str(changes) else values)
+        assert _drawn(fairway, new) == ([0.5, 0.5] if "2]" in str(changes) else known)
 
 
 def _drawn(fairway: Fairway, run: str) -> list[float]:

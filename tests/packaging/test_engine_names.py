@@ -20,7 +20,7 @@ OTHERS = {
     ("fairway_runner/targets/__init__.py", "local"),  # the target that always exists
     ("fairway_runner/dev/ssh.py", "ssh"),  # a folder with keys
     ("fairway_cli/main.py", "ssh"),  # a command
-    ("fairway_runner/targets/this_machine.py", "ssh"),  # a program
+    ("fairway_runner/targets/lookup.py", "ssh"),  # a program
 }
 
 

@@ -13,7 +13,7 @@ from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.job_file import load_job
-from fairway_runner.runs.plans import read_plan
+from fairway_runner.runs.records import read_plan
 from fairway_runner.runs.store import RunStore
 from fairway_runner.submit.budget import budget_of
 from fairway_runner.submit.submission import prepare

@@ -14,8 +14,8 @@ from fairway_core.target import Target
 from fairway_runner.engines.engine import engine_for
 from fairway_runner.jobs.job_file import load_job
 from fairway_runner.runs.clean import removable
-from fairway_runner.runs.facts import input_facts
 from fairway_runner.runs.store import Run
+from fairway_runner.runs.view import input_facts
 from fairway_runner.submit.chain import Chain
 
 if TYPE_CHECKING:

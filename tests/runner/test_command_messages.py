@@ -13,8 +13,8 @@ import pages
 import pytest
 
 from fairway_core.findings import UserError
-from fairway_runner.jobs.sweep import axes
-from fairway_runner.jobs.sweep import files as sweep_files
+from fairway_runner.jobs.sweep import sources as sweep_files
+from fairway_runner.jobs.sweep import values
 from fairway_runner.runs.store import RunStore
 from fairway_runner.submit import snapshot
 
@@ -59,7 +59,7 @@ SWEPT = "name: x\ncommand: echo\nparams: {x: 0}\nsweep: {points: %s}\n"
 def test_sweep_of_too_many_points_is_refused(
     fairway: RunFairway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, points: str
 ) -> None:
-    for module in (axes, sweep_files):
+    for module in (values, sweep_files):
         monkeypatch.setattr(module, "MOST_POINTS", 3)
     (tmp_path / "d").mkdir()
     for number in range(4):

@@ -11,9 +11,17 @@ import pytest
 from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.dev.beside import Beside
-from fairway_runner.dev.session_access import SessionAccess, look
-from fairway_runner.dev.sessions import Wanted, begin, chosen, has_jupyter, is_session, session_job
-from fairway_runner.runs.facts import run_facts
+from fairway_runner.dev.sessions import (
+    SessionAccess,
+    Wanted,
+    begin,
+    chosen,
+    has_jupyter,
+    is_session,
+    look,
+    session_job,
+)
+from fairway_runner.runs.view import run_facts
 
 if TYPE_CHECKING:
     from conftest import MakeRun, RunFairway

@@ -15,7 +15,7 @@ import pytest
 from fairway_core.findings import UserError
 from fairway_runner.dev import ssh
 from fairway_runner.dev.beside import Beside, SessionFailed
-from fairway_runner.dev.session_access import SessionAccess
+from fairway_runner.dev.sessions import SessionAccess
 from fairway_runner.dev.sync import Known, Sync, take_turn
 from fairway_runner.submit import snapshot
 

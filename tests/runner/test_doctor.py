@@ -14,7 +14,7 @@ import typer
 from fairway_cli.commands import doctor
 from fairway_core.catalog.roles import built_in_roles
 from fairway_core.findings import Finding, Severity, UserError
-from fairway_runner.doctor import programs
+from fairway_runner.doctor import checks
 from fairway_runner.engines import engine as engines
 from fairway_runner.live.management import not_signed_in
 from fairway_simulator.azure import ControlPlane
@@ -59,7 +59,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., No
             program.write_text(f"#!{sys.executable} -S\nprint({text!r})\n")
             program.chmod(0o755)
         monkeypatch.setenv("PATH", str(folder))
-        monkeypatch.setattr(programs, "find_spec", lambda _name: None)
+        monkeypatch.setattr(checks, "find_spec", lambda _name: None)
 
     return install
 
@@ -137,7 +137,7 @@ def test_without_cdktf_alone_nothing_fails(
 @pytest.mark.parametrize("said", ["", "{", "{}", "[]", '{"terraform_version": null}'])
 def test_a_terraform_that_does_not_say_its_version(install: Callable[..., None], said: str) -> None:
     install(terraform=said)
-    (found,) = [each for each in programs.examine_programs() if each.what == "Terraform"]
+    (found,) = [each for each in checks.examine_programs() if each.what == "Terraform"]
     assert found.missing
 
 
@@ -146,8 +146,8 @@ def test_a_node_of_the_wheel_comes_first_as_it_does_for_cdktf(
     install: Callable[..., None], monkeypatch: pytest.MonkeyPatch, on_path: str
 ) -> None:
     install(node=on_path)
-    monkeypatch.setattr(programs, "find_spec", lambda _name: object())
-    (found,) = [each for each in programs.examine_programs() if each.what == "Node.js"]
+    monkeypatch.setattr(checks, "find_spec", lambda _name: object())
+    (found,) = [each for each in checks.examine_programs() if each.what == "Node.js"]
     assert (found.missing, on_path in found.found) == (False, False)
 
 

@@ -15,7 +15,7 @@ from fairway_agent.record import write_json
 from fairway_cli.commands import logs
 from fairway_cli.ui import follow
 from fairway_cli.ui.follow import Selection, copy_logs
-from fairway_cli.ui.started import print_ended, watch_to_the_end
+from fairway_cli.ui.progress import print_ended, watch_to_the_end
 from fairway_core.findings import UserError
 from fairway_runner.runs.store import Run
 

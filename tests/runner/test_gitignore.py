@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fairway_core.findings import UserError
-from fairway_runner.jobs.confined import NEVER
 from fairway_runner.jobs.job_file import load_job
+from fairway_runner.jobs.project_sandbox import NEVER
 from fairway_runner.runs.store import RunStore
 from fairway_runner.submit import snapshot
 from fairway_runner.submit.parcel import Parcel

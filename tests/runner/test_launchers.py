@@ -200,7 +200,7 @@ def test_no_template_switches_infiniband_off(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", TEMPLATES)
 def test_the_example_of_a_template_is_a_job(tmp_path: Path, name: str) -> None:
-    from fairway_runner.jobs.template_facts import template_facts
+    from fairway_runner.jobs.templates import template_facts
 
     file = tmp_path / "job.yaml"
     file.write_text(template_facts(name, tmp_path)["job"])

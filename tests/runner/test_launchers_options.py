@@ -13,11 +13,10 @@ from fairway_core.target import Target
 from fairway_runner.jobs.job_file import load_job
 from fairway_runner.jobs.ranks import labels_ranks
 from fairway_runner.jobs.rendering import render_launcher
-from fairway_runner.jobs.template_options import Option
-from fairway_runner.jobs.templates import front_matter
+from fairway_runner.jobs.templates import Option, front_matter
 
 if TYPE_CHECKING:
-    from fairway_runner.jobs.params import Scalar
+    from fairway_runner.jobs.job_fields import Scalar
 
 pytestmark = pytest.mark.integration
 

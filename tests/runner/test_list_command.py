@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_core.findings import UserError
-from fairway_runner.moments import moment
+from fairway_runner.quantities import moment
 from fairway_runner.runs.store import Run
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import pytest
 
 from fairway_cli import main as cli
 from fairway_core.findings import UserError
-from fairway_runner.jobs.confined import confined
 from fairway_runner.jobs.job_file import load_job
+from fairway_runner.jobs.project_sandbox import confined
 from fairway_runner.runs.store import RunStore
 from fairway_runner.submit.listing import with_files
 from fairway_runner.submit.submission import prepare, start

@@ -16,11 +16,10 @@ from fairway_core.environment import load_environment
 from fairway_core.findings import Severity, UserError
 from fairway_runner.live import rules
 from fairway_runner.live.azure_queries import check_live
-from fairway_runner.live.cloud import chosen_cloud, credential_for
-from fairway_runner.live.management import Management, NotAllowed
-from fairway_runner.live.offers import Subscription
+from fairway_runner.live.management import Management, NotAllowed, chosen_cloud, credential_for
 from fairway_runner.live.requirements import (
     Machines,
+    Subscription,
     features_of,
     images_of,
     machines_of,

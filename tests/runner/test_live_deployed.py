@@ -16,7 +16,7 @@ from fairway_cli.commands import deploy as deploy_command
 from fairway_cli.commands import plan as plan_command
 from fairway_core.environment import load_environment
 from fairway_core.findings import Severity, UserError
-from fairway_runner.live import power, stopped
+from fairway_runner.live import operations, rules
 from fairway_runner.live.azure_queries import check_live
 from fairway_runner.live.management import Management, NotAllowed
 
@@ -258,10 +258,10 @@ def _plan(vm: list[str], extension: list[str], address: str = "cluster-box") -> 
 class TestPlan:
     @pytest.fixture(autouse=True)
     def _subscription(self, azure: Azure, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(stopped, "chosen_cloud", lambda: None)
-        monkeypatch.setattr(stopped, "credential_for", lambda _: None)
+        monkeypatch.setattr(rules, "chosen_cloud", lambda: None)
+        monkeypatch.setattr(rules, "credential_for", lambda _: None)
         asked = SimpleNamespace(get=azure.get, close=lambda: None)
-        monkeypatch.setattr(stopped, "Management", lambda *_: asked)
+        monkeypatch.setattr(rules, "Management", lambda *_: asked)
         azure.power("deallocated")
 
     @pytest.mark.parametrize(
@@ -280,19 +280,19 @@ class TestPlan:
     def test_what_azure_would_refuse_is_found(
         self, vm: list[str], extension: list[str], refused: bool
     ) -> None:
-        found = stopped.stopped_machines(_plan(vm, extension))
+        found = rules.stopped_machines(_plan(vm, extension))
         assert [each.name for each in found] == ["box"] * refused
 
     def test_one_that_runs_or_may_not_be_seen_is_not(self, azure: Azure) -> None:
         azure.hidden = ["instanceView"]
-        assert stopped.stopped_machines(_plan(["no-op"], ["update"])) == []
+        assert rules.stopped_machines(_plan(["no-op"], ["update"])) == []
         azure.hidden = []
         azure.power("running")
-        assert stopped.stopped_machines(_plan(["no-op"], ["update"])) == []
-        assert stopped.stopped_machines({}) == []
+        assert rules.stopped_machines(_plan(["no-op"], ["update"])) == []
+        assert rules.stopped_machines({}) == []
 
     def test_any_other_machine_is_started_by_az(self) -> None:
-        (found,) = stopped.stopped_machines(_plan(["no-op"], ["update"], "slurm-scheduler"))
+        (found,) = rules.stopped_machines(_plan(["no-op"], ["update"], "slurm-scheduler"))
         assert found.finding.message.startswith("`lab-vm-box` is stopped")
         assert found.finding.hint == f"az vm start --ids {BOX}"
 
@@ -307,7 +307,7 @@ class TestPlan:
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         started, questions = [], []
-        monkeypatch.setattr(power, "_ask", lambda *words: started.append(words))
+        monkeypatch.setattr(operations, "_ask", lambda *words: started.append(words))
 
         def ask(question: str) -> bool:
             questions.append(question)

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_agent import cpu_limit
-from fairway_cli.ui.follow import Selection, copy_logs
-from fairway_cli.ui.log_lines import LineFilter, tail_offset
+from fairway_cli.ui.follow import LineFilter, Selection, copy_logs, tail_offset
 from fairway_core.findings import UserError
 from fairway_runner.runs.log_lines import LogLine, names_ranks, require_attempt
 

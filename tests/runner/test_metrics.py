@@ -17,15 +17,16 @@ from fairway_agent.metric_logs import MetricLog
 from fairway_core.findings import UserError
 from fairway_runner.runs import metrics
 from fairway_runner.runs.metrics import (
+    Series,
     Values,
     all_values,
     compile_patterns,
     last_values,
     metric_log,
+    series,
 )
 from fairway_runner.runs.report import data
 from fairway_runner.runs.report.page import page
-from fairway_runner.runs.series import Series, series
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -261,7 +262,7 @@ class TestHugeLogs:
             return original(lines, *more)
 
         monkeypatch.setattr(metric_logs, "values_in", counting)
-        monkeypatch.setattr("fairway_runner.runs.series.PIECE", 4096)
+        monkeypatch.setattr("fairway_runner.runs.metrics.PIECE", 4096)
         return found
 
     def _written(self, log: Path, step: str) -> int:

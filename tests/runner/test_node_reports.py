@@ -15,7 +15,7 @@ from fairway_core.machine import Machine
 from fairway_core.target import Target
 from fairway_runner.engines.engine import Node
 from fairway_runner.engines.slurm.engine import SlurmEngine
-from fairway_runner.live import guest_health
+from fairway_runner.live import operations
 from fairway_simulator.azure import ControlPlane
 from fairway_simulator.azure.identity import NOBODY
 from fairway_simulator.azure.rights import all_of
@@ -50,7 +50,7 @@ def plane(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ControlPl
     ]
     monkeypatch.setattr(SlurmEngine, "nodes", lambda _: found)
     monkeypatch.setattr("fairway_runner.targets.lookup.find_target", lambda _: SLURM)
-    monkeypatch.setattr(guest_health, "_PAUSE", 0.01)
+    monkeypatch.setattr(operations, "_PAUSE", 0.01)
     with ControlPlane(tmp_path) as plane:
         for name, text in plane.environment().items():
             monkeypatch.setenv(name, text)

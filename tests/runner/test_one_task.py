@@ -9,7 +9,7 @@ import pytest
 
 from fairway_agent.plan import RunPlan
 from fairway_core.findings import UserError
-from fairway_runner.runs import one_task
+from fairway_runner.runs import store
 
 if TYPE_CHECKING:
     from conftest import MakeRun
@@ -38,19 +38,19 @@ def test_one_that_does_not_end_is_told_of(run: Run, monkeypatch: pytest.MonkeyPa
             told.append(task)
 
     monkeypatch.setitem(run.__dict__, "engine", Engine())
-    monkeypatch.setattr(one_task, "_state", lambda *_: "running")
+    monkeypatch.setattr(store, "_state", lambda *_: "running")
     now = iter((0.0, 10.0, 1e9))
     with pytest.raises(
         UserError, match="task 1 of job-aaaaaa is being ended, but is still running"
     ) as e:
-        one_task.cancel_task(run, run.engine, "1", clock=lambda: next(now))
+        store.cancel_task(run, run.engine, "1", clock=lambda: next(now))
     assert (told, e.value.exit_code) == ([1], 5)
 
 
 def test_a_target_that_ends_whole_runs_alone_says_so(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(one_task, "capabilities", lambda _: SimpleNamespace(ends_tasks=False))
+    monkeypatch.setattr(store, "capabilities", lambda _: SimpleNamespace(ends_tasks=False))
     with pytest.raises(UserError, match="cannot end one task of a run") as error:
         run.cancel(1)
     assert error.value.findings[0].hint == "end all: fairway cancel job-aaaaaa"

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fairway_core.findings import UserError
-from fairway_runner.runs.report import overlay as drawing
-from fairway_runner.runs.report.overlay import overlay
+from fairway_runner.runs.report import charts as drawing
+from fairway_runner.runs.report.charts import overlay
 
 if TYPE_CHECKING:
     from conftest import MakeRun

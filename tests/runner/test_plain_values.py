@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import pytest
 import typer
 
-from fairway_cli.plain_values import take_plainly
+from fairway_cli.lazy import take_plainly
 
 
 def _command(

@@ -11,7 +11,7 @@ import pytest
 from fairway_core.catalog.roles import built_in_roles
 from fairway_core.findings import UserError
 from fairway_runner.engines.engine import Node
-from fairway_runner.live import management, power
+from fairway_runner.live import management, operations
 from fairway_simulator.azure import ControlPlane
 from fairway_simulator.azure.resource_ids import ResourcePath
 from fairway_simulator.azure.rights import all_of
@@ -63,7 +63,7 @@ def _runs(monkeypatch: pytest.MonkeyPatch, *runs: str) -> None:
         def nodes(self) -> list[Node]:
             return [Node("n1", "busy", run=run) for run in runs]
 
-    monkeypatch.setattr(power, "engine_for", lambda *_: Engine())
+    monkeypatch.setattr(operations, "engine_for", lambda *_: Engine())
 
 
 def test_it_returns_when_azure_is_done(
@@ -157,7 +157,7 @@ def test_what_nobody_can_tell_needs_a_word(
     def unreachable(*_: Any) -> None:
         raise UserError.of("no-connection", "box cannot be reached", exit_code=5)
 
-    monkeypatch.setattr(power, "engine_for", unreachable)
+    monkeypatch.setattr(operations, "engine_for", unreachable)
     code, _, errors = fairway(tmp_path, "nodes", "stop", "box")
     assert code == 5
     assert "it is not known what runs on `box`: box cannot be reached" in errors

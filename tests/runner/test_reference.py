@@ -13,7 +13,7 @@ from fairway_core.environment.model import Environment
 from fairway_core.schema import models_in
 from fairway_core.yaml_text import parse_yaml
 from fairway_runner.jobs.job import Job
-from fairway_runner.jobs.schema import job_schema
+from fairway_runner.jobs.steps import job_schema
 
 pytestmark = pytest.mark.integration
 

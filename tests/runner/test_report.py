@@ -13,11 +13,10 @@ from xml.etree import ElementTree
 import pytest
 
 from fairway_core.findings import UserError
+from fairway_runner.runs.report.charts import points, throughput_metric
 from fairway_runner.runs.report.data import MOST_CURVES, read
 from fairway_runner.runs.report.page import page
-from fairway_runner.runs.report.scales import label, scale_of
-from fairway_runner.runs.report.scaling import points, throughput_metric
-from fairway_runner.runs.report.svg import tag
+from fairway_runner.runs.report.svg import label, scale_of, tag
 
 if TYPE_CHECKING:
     from pathlib import Path

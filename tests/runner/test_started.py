@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fairway_cli.ui.started import print_started, watch_to_the_end
+from fairway_cli.ui.progress import print_started, watch_to_the_end
 from fairway_runner.runs.store import RunStore
 
 if TYPE_CHECKING:

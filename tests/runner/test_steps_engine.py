@@ -19,11 +19,11 @@ from fairway_runner.engines.steps import whole as standing
 from fairway_runner.jobs.job_file import load_job
 from fairway_runner.runs import steps
 from fairway_runner.runs.clean import removable
-from fairway_runner.runs.facts import input_facts
 from fairway_runner.runs.fetch import fetch
 from fairway_runner.runs.records import known_task
 from fairway_runner.runs.steps import StepRecord
 from fairway_runner.runs.store import Run, RunRecord, RunStore
+from fairway_runner.runs.view import input_facts
 from fairway_runner.submit.steps import prepare_steps
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from fairway_cli import main as cli
 from fairway_core.findings import UserError
 from fairway_runner.jobs.job_file import load_job
 from fairway_runner.jobs.sweep.job_sweep import JobSweep, require_sweep
-from fairway_runner.runs.varying import shown, varying
+from fairway_runner.runs.view import shown, varying
 
 JOB = """\
 name: digits

@@ -15,9 +15,9 @@ import pytest
 
 from fairway_core.documents import Document, FieldError
 from fairway_core.yaml_text import parse_yaml
-from fairway_runner.jobs.sweep.distributions import Distribution
-from fairway_runner.jobs.sweep.expansion import points
+from fairway_runner.jobs.sweep.generators import points
 from fairway_runner.jobs.sweep.models import Sweep
+from fairway_runner.jobs.sweep.values import Distribution
 
 HERE = Path("/nowhere")
 SAMPLE = 2000
@@ -54,7 +54,7 @@ def test_the_same_seed_gives_the_same_values(distribution: dict[str, Any]) -> No
     """In another process too, whose texts have other hashes."""
     program = f"""
 from itertools import islice
-from fairway_runner.jobs.sweep.distributions import Distribution
+from fairway_runner.jobs.sweep.values import Distribution
 print(list(islice(Distribution(**{distribution!r}).draws(7, "lr"), 20)))
 """
     environment = {**os.environ, "PYTHONHASHSEED": "1"}

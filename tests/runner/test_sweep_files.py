@@ -7,8 +7,8 @@ import pytest
 
 from fairway_core.documents import FieldError
 from fairway_core.findings import UserError
-from fairway_runner.jobs.confined import confined
-from fairway_runner.jobs.sweep.files import file_points, matching_files, matching_names
+from fairway_runner.jobs.project_sandbox import confined
+from fairway_runner.jobs.sweep.sources import file_points, matching_files, matching_names
 
 TREE = [
     "a.csv",
@@ -171,7 +171,7 @@ def test_a_name_that_is_not_unicode_is_refused(tmp_path: Path) -> None:
 def test_more_files_than_points_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fairway_runner.jobs.sweep.files.MOST_POINTS", 3)
+    monkeypatch.setattr("fairway_runner.jobs.sweep.sources.MOST_POINTS", 3)
     for number in range(3):
         (tmp_path / f"{number}.csv").touch()
     assert len(matching_files("*.csv", tmp_path)) == 3

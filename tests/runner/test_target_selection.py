@@ -18,9 +18,9 @@ from fairway_runner.engines.refusals import Refused, Unavailable
 from fairway_runner.engines.ssh.engine import SshEngine
 from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.job_file import load_job
-from fairway_runner.runs.facts import target_facts
 from fairway_runner.runs.folder import RunFolder
 from fairway_runner.runs.store import Run, RunStore
+from fairway_runner.runs.view import target_facts
 from fairway_runner.submit.ready import make_ready
 from fairway_runner.submit.target_selection import choose, passed_over, prepare_for
 

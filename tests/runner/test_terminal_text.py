@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fairway_cli.ui.nodes import print_nodes
+from fairway_cli.ui.catalogue import print_nodes
 from fairway_runner.engines.engine import Node
 
 if TYPE_CHECKING:

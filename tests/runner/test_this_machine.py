@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_core.target import Target
-from fairway_runner.targets.this_machine import uses_this_machine
+from fairway_runner.targets.lookup import uses_this_machine
 
 if TYPE_CHECKING:
     from pathlib import Path

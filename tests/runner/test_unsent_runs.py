@@ -14,8 +14,7 @@ from fairway_core.findings import UserError
 from fairway_runner.engines.batch.engine import BatchEngine
 from fairway_runner.engines.remote import remote_host
 from fairway_runner.engines.remote.connection import Ended
-from fairway_runner.runs.refresh import refresh_all
-from fairway_runner.runs.store import Run, RunStore
+from fairway_runner.runs.store import Run, RunStore, refresh_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable

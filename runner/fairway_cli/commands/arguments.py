@@ -144,6 +144,6 @@ def states(given: list[str] | None) -> tuple[str, ...]:
 
 def span(option: str, text: str) -> float:
     """The seconds of a span such as 10m; UserError that names the option where it is none."""
-    from fairway_runner.moments import span as seconds
+    from fairway_runner.quantities import span as seconds
 
     return seconds(option, text)

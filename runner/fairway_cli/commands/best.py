@@ -37,9 +37,9 @@ def command(
 
     Failed and cancelled tasks are ignored; running ones count.
     """
-    from fairway_runner.runs.facts import task_facts
     from fairway_runner.runs.results import best
     from fairway_runner.runs.store import RunStore
+    from fairway_runner.runs.view import task_facts
 
     found = RunStore.here().find(run)
     found.refresh(logs=True)
@@ -49,7 +49,7 @@ def command(
         print(json.dumps(facts, indent=1))
         return
     from fairway_runner.quantities import number
-    from fairway_runner.runs.varying import shown
+    from fairway_runner.runs.view import shown
 
     print(f"task {task.index} of {found.id}: {name} {number(value)}")
     for parameter, setting in task.params.items():

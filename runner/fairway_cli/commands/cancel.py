@@ -32,7 +32,7 @@ def command(
         fact = {"run_id": run.id, "state": run.state}
         said = f"{run.id} {fact['state']}"
         if task is not None:
-            from fairway_runner.runs.chosen import chosen_task
+            from fairway_runner.runs.folder import chosen_task
 
             state = run.task_status(chosen_task(run, task), run.state).state
             fact |= {"task": task, "task_state": state}

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from fairway_core.environment import LoadedEnvironment
     from fairway_core.environment.egress import Outbound
     from fairway_core.findings import Finding
-    from fairway_runner.live.offers import Offer
+    from fairway_runner.live.requirements import Offer
 
 _FAILED = 2
 
@@ -48,7 +48,7 @@ def command(
     Where the way out is a firewall, or the network is there already, it lists what machines ask
     for on the internet.
     """
-    from fairway_cli.ui.findings import print_findings
+    from fairway_cli.ui.reviews import print_findings
     from fairway_core.checks import require_known
     from fairway_core.environment.selection import environment_file
     from fairway_core.findings import Severity
@@ -100,7 +100,7 @@ def _checked(file: Path, ignore: Sequence[str], *, live: bool) -> _Checked:
 
 def _facts(checked: _Checked, *, live: bool) -> object:
     """What `--json` prints."""
-    from fairway_cli.ui.offers import offer_facts
+    from fairway_cli.ui.catalogue import offer_facts
     from fairway_core.findings import finding_facts
 
     facts = [finding_facts(finding) for finding in checked.findings]
@@ -114,8 +114,7 @@ def _facts(checked: _Checked, *, live: bool) -> object:
 
 
 def _print_tables(checked: _Checked) -> None:
-    from fairway_cli.ui.offers import offer_table
-    from fairway_cli.ui.outbound import outbound_table
+    from fairway_cli.ui.catalogue import offer_table, outbound_table
 
     if checked.offers:
         print(offer_table(checked.offers), end="\n\n")
@@ -129,7 +128,7 @@ def _ask(loaded: LoadedEnvironment) -> tuple[list[Finding], list[Offer], int]:
     Where Azure cannot be asked: why, and the exit code of that.
     """
     from fairway_core.findings import UserError
-    from fairway_runner.doctor.subscription import open_subscription
+    from fairway_runner.doctor.checks import open_subscription
     from fairway_runner.live.azure_queries import ask_azure
 
     try:

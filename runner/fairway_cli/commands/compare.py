@@ -25,8 +25,7 @@ def command(
     """
     from fairway_core.findings import UserError, format_finding
     from fairway_runner.runs.compare import compare
-    from fairway_runner.runs.refresh import refresh_all
-    from fairway_runner.runs.store import RunStore
+    from fairway_runner.runs.store import RunStore, refresh_all
 
     if csv and json_:
         raise UserError.of("bad-value", "--csv and --json cannot be combined", "give one of them")
@@ -38,7 +37,7 @@ def command(
     if json_:
         print(json.dumps(records, indent=1))
         return
-    from fairway_cli.ui.comparison import comparison_table, write_csv
+    from fairway_cli.ui.runs import comparison_table, write_csv
 
     if csv:
         write_csv(records)

@@ -136,7 +136,7 @@ def tags(incomplete: str) -> list[str]:
 
 def columns(incomplete: str) -> list[str]:
     """The columns that a list of this project's runs can have; those before are kept."""
-    from fairway_runner.runs.run_columns import FACTS
+    from fairway_runner.runs.query import FACTS
 
     before, comma, last = incomplete.rpartition(",")
     metrics = _of_all_runs(lambda run: [f"metric:{name}" for name in run.record.metrics])

@@ -134,13 +134,9 @@ def _print_runs(
 ) -> None:
     import sys
 
-    from fairway_cli.ui.run_costs import (
-        budget_facts,
-        print_run_costs,
-        write_run_costs,
-    )
+    from fairway_cli.ui.costs import budget_facts, print_run_costs, write_run_costs
     from fairway_core.findings import format_finding
-    from fairway_runner.moments import moment
+    from fairway_runner.quantities import moment
     from fairway_runner.runs.accounting import grouped, run_cost_facts, this_month, total
     from fairway_runner.runs.spending import spending
     from fairway_runner.runs.store import RunStore
@@ -205,7 +201,7 @@ def _prices(file: Path | None, *, offline: bool) -> Prices:
 
 
 def _say_away(error: UserError) -> None:
-    from fairway_cli.ui.findings import warn
+    from fairway_cli.ui.reviews import warn
     from fairway_core.findings import Severity
 
     for finding in error.findings:

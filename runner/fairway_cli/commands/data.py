@@ -12,7 +12,7 @@ from fairway_cli.commands import completion
 from fairway_cli.commands.arguments import DeadlineOption, JsonOption, TargetArgument, WatchOption
 
 if TYPE_CHECKING:
-    from fairway_runner.data.blob_path import BlobPath
+    from fairway_runner.data.blobs import BlobPath
     from fairway_runner.data.transfer import Transferred
     from fairway_runner.engines.azure.storage import Storage
 
@@ -40,10 +40,10 @@ def put(
     _deadline: DeadlineOption = None,
 ) -> None:
     """Copy a file or a folder to storage; repeat the command to resume a copy."""
-    from fairway_cli.ui.findings import warn
+    from fairway_cli.ui.reviews import warn
     from fairway_cli.ui.transfer import shown
-    from fairway_runner.data.blob_path import blob_path
-    from fairway_runner.data.upload import Upload
+    from fairway_runner.data.blobs import blob_path
+    from fairway_runner.data.transfer import Upload
 
     where = blob_path(path)
     upload = Upload(source, where, _storage(where), force=force)
@@ -66,8 +66,8 @@ def get(
 ) -> None:
     """Copy blobs from storage to a folder; repeat the command to resume a copy."""
     from fairway_cli.ui.transfer import shown
-    from fairway_runner.data.blob_path import blob_path
-    from fairway_runner.data.download import Download
+    from fairway_runner.data.blobs import blob_path
+    from fairway_runner.data.transfer import Download
 
     where = blob_path(path)
     download = Download(where, folder, _storage(where), force=force)
@@ -90,9 +90,9 @@ def stage(
     """Copy blobs to a file system of the cluster, as a job under the nodes' identity."""
     from tempfile import TemporaryDirectory
 
-    from fairway_cli.ui.started import print_started, watch_to_the_end
+    from fairway_cli.ui.progress import print_started, watch_to_the_end
     from fairway_hpc import submit
-    from fairway_runner.data.staging import staging_job
+    from fairway_runner.data.blobs import staging_job
     from fairway_runner.targets.lookup import find_target
 
     job = staging_job(find_target(target), source, destination)
@@ -124,15 +124,15 @@ def list_(
     _deadline: DeadlineOption = None,
 ) -> None:
     """List the containers of a target, or the blobs in one."""
-    from fairway_runner.data.blob_path import blob_path, storage_of
+    from fairway_runner.data.blobs import blob_path, storage_of
     from fairway_runner.targets.lookup import find_target
 
     if ":" not in path:
         containers = storage_of(find_target(path))
         print(json.dumps(containers) if json_ else "\n".join(containers))
         return
-    from fairway_cli.ui.blobs import entry_facts, print_entries
-    from fairway_runner.data.ls import entries
+    from fairway_cli.ui.transfer import entry_facts, print_entries
+    from fairway_runner.data.blobs import entries
 
     where = blob_path(path)
     found = entries(where, _storage(where), recursive=recursive)

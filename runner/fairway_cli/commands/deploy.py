@@ -75,8 +75,8 @@ def command(
 def _have_machines_run(plan: Mapping[str, Any], ask: Callable[[str], bool] | None) -> None:
     """Starts VMs that the plan could not change as they are; UserError where nobody agrees."""
     from fairway_core.findings import UserError
-    from fairway_runner.live import power
-    from fairway_runner.live.stopped import stopped_machines
+    from fairway_runner.live import operations
+    from fairway_runner.live.rules import stopped_machines
 
     stopped = stopped_machines(plan)
     for machine in stopped:
@@ -84,4 +84,4 @@ def _have_machines_run(plan: Mapping[str, Any], ask: Callable[[str], bool] | Non
         if ask is None or not ask(question):
             raise UserError([each.finding for each in stopped])
     for machine in stopped:
-        power.start_machine(machine.name, machine.id)
+        operations.start_machine(machine.name, machine.id)

@@ -18,7 +18,7 @@ from fairway_cli.commands.arguments import (
     TargetArgument,
     span,
 )
-from fairway_cli.groups import group_for_words
+from fairway_cli.lazy import group_for_words
 
 if TYPE_CHECKING:
     from fairway_core.target import Target
@@ -81,7 +81,7 @@ def start(
     are copied there, from here only. Ctrl-C leaves the session running.
     """
     from fairway_cli.ui.dev import stay
-    from fairway_cli.ui.started import print_started
+    from fairway_cli.ui.progress import print_started
     from fairway_core.findings import UserError
     from fairway_runner.runs.store import RunStore
 
@@ -129,8 +129,8 @@ def list_(json_: JsonOption = False, _deadline: DeadlineOption = None) -> None:
     """List the sessions of this project that have not ended."""
     from fairway_core.findings import format_finding
     from fairway_runner.dev.sessions import going
-    from fairway_runner.runs.facts import run_facts
     from fairway_runner.runs.store import RunStore
+    from fairway_runner.runs.view import run_facts
 
     sessions, findings = going(RunStore.here())
     for finding in findings:
@@ -139,7 +139,7 @@ def list_(json_: JsonOption = False, _deadline: DeadlineOption = None) -> None:
     if json_:
         print(json.dumps(facts, indent=1))
     elif facts:
-        from fairway_cli.ui.tables import run_table
+        from fairway_cli.ui.runs import run_table
 
         print(run_table(facts))
     else:

@@ -24,7 +24,7 @@ def command(
     Markdown holds the picture as Mermaid text, which GitHub draws on pull requests; SVG needs
     Graphviz. An existing file is replaced. Nothing is deployed, and Azure is not asked.
     """
-    from fairway_cli.ui.findings import warn
+    from fairway_cli.ui.reviews import warn
     from fairway_core.diagram import draw, markdown
     from fairway_core.environment.selection import environment_file
     from fairway_runner.environments.diagram_file import require_writable, write_diagram

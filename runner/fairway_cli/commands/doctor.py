@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from fairway_core.environment import Environment
-    from fairway_runner.doctor.examined import Examined
+    from fairway_runner.doctor.checks import Examined
 
 _MISSING = 4
 
@@ -59,9 +59,7 @@ def command(
 
 def _of_environment(choice: str | None) -> Iterator[Examined]:
     from fairway_core.findings import UserError
-    from fairway_runner.doctor.examined import Examined
-    from fairway_runner.doctor.programs import examine_programs
-    from fairway_runner.doctor.subscription import examine_subscription
+    from fairway_runner.doctor.checks import Examined, examine_programs, examine_subscription
 
     loaded: Environment | None = None
     try:
@@ -83,7 +81,7 @@ def _load(choice: str | None) -> Environment:
 def _of_target(name: str) -> Iterator[Examined]:
     from fairway_core.environment.selection import known_environments
     from fairway_core.findings import UserError
-    from fairway_runner.doctor.examined import Examined
+    from fairway_runner.doctor.checks import Examined
     from fairway_runner.engines.engine import engine_for
     from fairway_runner.targets.lookup import all_targets, find_target
 

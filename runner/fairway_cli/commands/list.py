@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from fairway_core.findings import Finding
-    from fairway_runner.runs.run_columns import Column, Found
+    from fairway_runner.runs.query import Column, Found
     from fairway_runner.runs.store import RunStore
 
 _TargetOption = Annotated[
@@ -94,11 +94,9 @@ def command(
     """
     from fairway_core.findings import format_finding
     from fairway_runner.engines.deadline import brief
-    from fairway_runner.moments import moment
-    from fairway_runner.runs.query import Wanted, select
-    from fairway_runner.runs.refresh import refresh_all
-    from fairway_runner.runs.run_columns import Column
-    from fairway_runner.runs.store import RunStore
+    from fairway_runner.quantities import moment
+    from fairway_runner.runs.query import Column, Wanted, select
+    from fairway_runner.runs.store import RunStore, refresh_all
 
     store = RunStore.here()
     first = None if since is None else moment("--since", since)
@@ -128,14 +126,14 @@ def command(
         some = f"no runs yet in {store.base.parent}; {how}"
         print("no run to show" if findings or wanted != Wanted() else some)
     elif not watch or not sys.stdout.isatty():
-        from fairway_cli.ui.tables import run_table
+        from fairway_cli.ui.runs import run_table
 
         print(run_table(runs))
 
 
 def _facts(found: Found, columns: Sequence[Column]) -> dict[str, Any]:
     """A run's facts, and under `columns` those that were asked for."""
-    from fairway_runner.runs.facts import run_facts
+    from fairway_runner.runs.view import run_facts
 
     facts = run_facts(*found)
     if columns:
@@ -194,7 +192,7 @@ def _has_run_on(target: str, store: RunStore) -> bool:
 
 
 def _watch(look: Callable[[], list[dict[str, Any]]], *, json_: bool) -> None:
-    from fairway_cli.ui.live import until_ended
+    from fairway_cli.ui.progress import until_ended
 
     try:
         until_ended(look, draws=sys.stdout.isatty() and not json_)

@@ -54,10 +54,9 @@ def command(
     Where its target does not answer, what is known here is printed, and the exit code is 5; with
     --follow it is asked again until the deadline.
     """
-    from fairway_cli.ui.away import EXIT_CODE, is_away
     from fairway_cli.ui.columns import has_colours
-    from fairway_cli.ui.follow import Selection, copy_logs
-    from fairway_cli.ui.log_lines import LineFilter
+    from fairway_cli.ui.follow import LineFilter, Selection, copy_logs
+    from fairway_cli.ui.progress import EXIT_CODE, is_away
     from fairway_runner.runs.log_lines import (
         names_ranks,
         pattern,

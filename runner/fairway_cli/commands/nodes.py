@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from fairway_cli.commands.arguments import DeadlineOption, JsonOption, TargetArgument
-from fairway_cli.groups import group_with_default
+from fairway_cli.lazy import group_with_default
 
 app = typer.Typer(
     cls=group_with_default("list"),
@@ -30,7 +30,7 @@ def list_(
     _deadline: DeadlineOption = None,
 ) -> None:
     """List the nodes of a target, and why a node is unusable."""
-    from fairway_cli.ui.nodes import print_nodes
+    from fairway_cli.ui.catalogue import print_nodes
     from fairway_runner.engines.engine import engine_for
     from fairway_runner.targets.lookup import find_target
     from fairway_runner.targets.nodes import node_facts
@@ -54,10 +54,10 @@ def stop(
     _deadline: DeadlineOption = None,
 ) -> None:
     """Stop the machines of a plain cluster or VM; you then pay for their disks only."""
-    from fairway_runner.live import power
+    from fairway_runner.live import operations
     from fairway_runner.targets.lookup import find_target
 
-    power.stop(find_target(target), force=force)
+    operations.stop(find_target(target), force=force)
     if json_:
         print(json.dumps({"target": target, "action": "stop"}))
         return
@@ -69,10 +69,10 @@ def start(
     target: TargetArgument, json_: JsonOption = False, _deadline: DeadlineOption = None
 ) -> None:
     """Start the machines of a plain cluster or VM again."""
-    from fairway_runner.live import power
+    from fairway_runner.live import operations
     from fairway_runner.targets.lookup import find_target
 
-    power.start(find_target(target))
+    operations.start(find_target(target))
     if json_:
         print(json.dumps({"target": target, "action": "start"}))
         return
@@ -169,9 +169,9 @@ def report(
     onboarded to Guest Health Reporting (preview).
     """
     from fairway_cli.commands.arguments import span
-    from fairway_runner.live.guest_health import file_report, follow_report
+    from fairway_runner.live.operations import file_report, follow_report
     from fairway_runner.targets.lookup import find_target
-    from fairway_runner.targets.report import report_of, subscription_of
+    from fairway_runner.targets.nodes import report_of, subscription_of
 
     seconds = span("--timeout", timeout)
     found = report_of(find_target(target), node, category, description)

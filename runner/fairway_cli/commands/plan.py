@@ -101,7 +101,7 @@ def command(
 
 def _of_stopped_machines(reviews: Sequence[Path]) -> Iterator[Finding]:
     """VMs that would have to run, for Azure to change what these plans change of them."""
-    from fairway_runner.live.stopped import stopped_machines
+    from fairway_runner.live.rules import stopped_machines
 
     for file in reviews:
         with suppress(ValueError):  # the log of a plan that was not made

@@ -19,7 +19,7 @@ from fairway_cli.commands.arguments import (
 )
 
 if TYPE_CHECKING:
-    from fairway_cli.ui.started import Changes
+    from fairway_cli.ui.progress import Changes
 
 
 def command(
@@ -46,7 +46,7 @@ def command(
     elsewhere; what changed is printed, with --watch before the run starts. The new run has the
     earlier one's tags.
     """
-    from fairway_cli.ui.started import changes_shown, print_started, watch_to_the_end
+    from fairway_cli.ui.progress import changes_shown, print_started, watch_to_the_end
     from fairway_core.findings import format_finding
     from fairway_runner.runs.store import RunStore
     from fairway_runner.submit.rerun import rerun

@@ -15,7 +15,7 @@ from fairway_cli.commands.arguments import (
     TargetOption,
     span,
 )
-from fairway_cli.groups import group_with_default
+from fairway_cli.lazy import group_with_default
 
 if TYPE_CHECKING:
     from fairway_core.target import Target

@@ -25,5 +25,5 @@ def command(kind: Annotated[Kind, typer.Argument(help="Which kind of file.")]) -
     if kind is Kind.ENVIRONMENT:
         from fairway_core.environment.schema import environment_schema as schema
     else:
-        from fairway_runner.jobs.schema import job_schema as schema
+        from fairway_runner.jobs.steps import job_schema as schema
     print(json.dumps(schema(), indent=1, ensure_ascii=False))

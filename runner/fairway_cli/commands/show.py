@@ -28,7 +28,7 @@ def command(
 
     If its target does not answer, what is known locally is shown, and the exit code is 5.
     """
-    from fairway_cli.ui.away import EXIT_CODE, is_away
+    from fairway_cli.ui.progress import EXIT_CODE, is_away
     from fairway_runner.runs.detail import Detail
     from fairway_runner.runs.store import RunStore
 
@@ -38,7 +38,7 @@ def command(
     if json_:
         print(json.dumps(detail.to_json(failed=failed), indent=1))
     else:
-        from fairway_cli.ui.overview import print_overview
+        from fairway_cli.ui.runs import print_overview
 
         tasks = detail.unsuccessful if failed else detail.tasks
         print_overview(detail.head, tasks, limit)

@@ -21,13 +21,13 @@ def command(
 
     Shows the GPUs, memory and InfiniBand of each, and whether Azure still offers it.
     """
-    from fairway_cli.ui.sizes import select, size_facts
+    from fairway_cli.ui.catalogue import select, size_facts
     from fairway_core.catalog import vm_sizes
 
     sizes = select(vm_sizes().values(), rdma=rdma, gpu=gpu)
     if json_:
         print(json.dumps([size_facts(size) for size in sizes], indent=1))
     else:
-        from fairway_cli.ui.sizes import print_sizes
+        from fairway_cli.ui.catalogue import print_sizes
 
         print_sizes(sizes)

@@ -75,7 +75,7 @@ def command(
     In a job with steps, those that come after no other start at once. The others wait on their
     targets, or are started by a command that follows the run; the output says which.
     """
-    from fairway_cli.ui.started import print_prepared, print_started, watch_to_the_end
+    from fairway_cli.ui.progress import print_prepared, print_started, watch_to_the_end
     from fairway_runner.jobs.job_file import load_job
     from fairway_runner.runs.store import RunStore
     from fairway_runner.submit.ready import make_ready

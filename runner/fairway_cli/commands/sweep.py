@@ -36,6 +36,6 @@ def command(
     if json_:
         print(json.dumps(rows, indent=1))
         return
-    from fairway_cli.ui.tables import print_points
+    from fairway_cli.ui.runs import print_points
 
     print_points(rows)

@@ -27,7 +27,7 @@ def command(environment: EnvironmentArgument = None, json_: JsonOption = False) 
     from fairway_constructs.node import start_node_ahead
 
     ahead = start_node_ahead()
-    from fairway_cli.ui.findings import warn
+    from fairway_cli.ui.reviews import warn
     from fairway_core.collector import collector_paused
     from fairway_core.environment.selection import environment_file
     from fairway_stacks.app import write_stacks

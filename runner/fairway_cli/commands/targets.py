@@ -45,9 +45,9 @@ def list_(
 
 
 def _list(*, offline: bool, json_: bool) -> None:
-    from fairway_cli.ui.targets import print_targets, warn_of_unready
-    from fairway_runner.targets.facts import target_facts
+    from fairway_cli.ui.catalogue import print_targets, warn_of_unready
     from fairway_runner.targets.lookup import all_targets
+    from fairway_runner.targets.nodes import target_facts
 
     known = list(all_targets().values())
     facts = target_facts(known, ask=not offline)
@@ -78,10 +78,10 @@ def sync(
 
     Without --user the account of the last time is kept.
     """
-    from fairway_cli.ui.targets import print_targets, warn_of_unready
+    from fairway_cli.ui.catalogue import print_targets, warn_of_unready
     from fairway_core.project_folder import find_project
-    from fairway_runner.targets.facts import target_facts
     from fairway_runner.targets.lookup import SYNCED
+    from fairway_runner.targets.nodes import target_facts
     from fairway_runner.targets.sync import as_person, read_targets, write_targets
 
     file = find_project()[0] / SYNCED

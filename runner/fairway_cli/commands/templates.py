@@ -25,14 +25,14 @@ def command(
 
     Your own go into a folder job_templates/, as NAME.sh.j2; they win over those of Fairway.
     """
-    from fairway_runner.jobs.template_facts import template_facts, template_list
+    from fairway_runner.jobs.templates import template_facts, template_list
 
     if name is None:
         listed = template_list(Path.cwd())
         if json_:
             print(json.dumps(listed, indent=1))
             return
-        from fairway_cli.ui.templates import print_list
+        from fairway_cli.ui.catalogue import print_list
 
         print_list(listed)
         return
@@ -40,6 +40,6 @@ def command(
     if json_:
         print(json.dumps(facts, indent=1))
         return
-    from fairway_cli.ui.templates import print_explanation
+    from fairway_cli.ui.catalogue import print_explanation
 
     print_explanation(facts)

@@ -32,7 +32,7 @@ def command(
     Standard error says why a run waits, each time that the reason changes.
     """
     from fairway_cli.ui.follow import remarked
-    from fairway_cli.ui.started import print_empty
+    from fairway_cli.ui.progress import print_empty
     from fairway_runner.runs.kept import empty_outputs
     from fairway_runner.runs.store import RunStore
 

@@ -1,8 +1,6 @@
 """Pages of the documentation that are made from the code; see bin/docs."""
 
-from fairway_cli.reference.checks import checks_page
-from fairway_cli.reference.engines import engines_page
-from fairway_cli.reference.fields import environment_page, job_page
+from fairway_cli.reference.pages import checks_page, engines_page, environment_page, job_page
 
 PAGES = {
     "checks.md": checks_page,

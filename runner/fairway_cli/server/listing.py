@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from fairway_cli.server.connection import Answer, Server
     from fairway_core.findings import Finding
-    from fairway_runner.runs.run_columns import Column
+    from fairway_runner.runs.query import Column
 
     Found = tuple[list[dict[str, Any]], list[Finding]]
 
@@ -45,7 +45,7 @@ def list_command(
 ) -> None:
     """As `fairway list`; see there."""
     from fairway_cli.commands.arguments import states
-    from fairway_runner.runs.run_columns import Column
+    from fairway_runner.runs.query import Column
 
     shown = [Column.of(each.strip()).title for each in columns.split(",") if each.strip()]
     if not shown and not json_ and set(states(state)) == {"queued"}:
@@ -86,7 +86,7 @@ def _print(server: Server, found: Found, *, json_: bool, is_drawn: bool, is_plai
         some = "no runs yet; start one with: fairway submit JOB"
         print(some if is_plain and not findings else "no run to show")
     elif not is_drawn or not sys.stdout.isatty():
-        from fairway_cli.ui.tables import run_table
+        from fairway_cli.ui.runs import run_table
 
         with server.understood():
             print(run_table(runs))
@@ -94,7 +94,7 @@ def _print(server: Server, found: Found, *, json_: bool, is_drawn: bool, is_plai
 
 def _moment(since: str | None) -> str:
     """The moment as every clock has it: the server may be in another time zone."""
-    from fairway_runner.moments import moment
+    from fairway_runner.quantities import moment
 
     if since is None:
         return ""
@@ -132,14 +132,14 @@ def _following(answer: Answer) -> list[tuple[str, str]]:
 def _ordered(
     runs: list[dict[str, Any]], order: Column, *, descending: bool
 ) -> list[dict[str, Any]]:
-    from fairway_runner.runs.run_columns import by_value
+    from fairway_runner.runs.query import by_value
 
     valued = [(run["columns"][order.title], run) for run in runs]
     return by_value(valued, descending=descending)
 
 
 def _watch(server: Server, look: Callable[[], Found], *, json_: bool) -> None:
-    from fairway_cli.ui.live import until_ended
+    from fairway_cli.ui.progress import until_ended
 
     try:
         with server.understood():

@@ -155,8 +155,7 @@ class _Logs:
     ) -> Selection:
         """What of them is shown, and how."""
         from fairway_cli.ui.columns import has_colours
-        from fairway_cli.ui.follow import Log, Selection
-        from fairway_cli.ui.log_lines import LineFilter
+        from fairway_cli.ui.follow import LineFilter, Log, Selection
 
         named = self.state["labels_ranks"]
         several = named or (self.is_all and len(self.tasks) > 1)

@@ -13,7 +13,7 @@ import typer
 
 from fairway_agent.record import FINAL_STATES, UNSUCCESSFUL_STATES
 from fairway_cli.server.connection import quoted
-from fairway_cli.ui.started import print_empty
+from fairway_cli.ui.progress import print_empty
 from fairway_core.findings import UserError, format_finding, printable
 from fairway_runner.engines.deadline import deadline
 
@@ -70,7 +70,7 @@ _OF_SERVER = frozenset({"server-away", "strange-server", "old-server"})
 
 def show_command(server: Server, *, run: str, failed: bool, limit: int, json_: bool) -> None:
     """As `fairway show`; see there."""
-    from fairway_cli.ui.overview import print_overview
+    from fairway_cli.ui.runs import print_overview
 
     found, is_away = looked_at(server, run)
     facts = server.get(f"/runs/{quoted(found['run_id'])}")

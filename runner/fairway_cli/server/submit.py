@@ -15,7 +15,7 @@ import typer
 from fairway_cli.server.commands import require_unset
 from fairway_cli.server.connection import Sent, found_beside, found_in, quoted
 from fairway_cli.server.runs import wait_for
-from fairway_cli.ui.started import print_begun, print_empty, print_end, print_valid
+from fairway_cli.ui.progress import print_begun, print_empty, print_end, print_valid
 from fairway_core.findings import Finding, UserError, format_finding, printable
 
 if TYPE_CHECKING:

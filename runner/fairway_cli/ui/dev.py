@@ -11,11 +11,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from fairway_cli.ui.follow import Remarks, Selection, copy_logs
-from fairway_cli.ui.started import print_ended
+from fairway_cli.ui.progress import print_ended
 from fairway_core.findings import UserError, format_finding
 from fairway_runner.dev.beside import Beside, SessionFailed
-from fairway_runner.dev.session_access import look
-from fairway_runner.dev.sessions import has_jupyter
+from fairway_runner.dev.sessions import has_jupyter, look
 from fairway_runner.dev.ssh import INCLUDE, remove_host, write_host
 from fairway_runner.dev.sync import Known, Sync, take_turn
 from fairway_runner.engines.absence import Absence
@@ -26,7 +25,7 @@ from fairway_runner.runs.store import FINAL_STATES
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from fairway_runner.dev.session_access import SessionAccess
+    from fairway_runner.dev.sessions import SessionAccess
     from fairway_runner.runs.store import Run
 
 _DETACHED = 130

@@ -1,24 +1,31 @@
-"""A run of many tasks while it goes on: a bar on a terminal, a line a finished task elsewhere."""
+"""A run on a terminal from its start to its end: announcements, progress, and a live list."""
 
 from __future__ import annotations
 
+import json
 import sys
 import time
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, TextIO
+from collections.abc import Mapping
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, TextIO
 
 from fairway_cli.ui.columns import state as coloured
 from fairway_cli.ui.follow import Remarks
-from fairway_runner.engines.absence import Absence
+from fairway_cli.ui.runs import run_table
+from fairway_core.findings import printable
 from fairway_runner.quantities import duration, number
+from fairway_runner.runs.kept import empty_outputs, in_words
 from fairway_runner.runs.metrics import compile_patterns, last_values
 from fairway_runner.runs.results import task_results
-from fairway_runner.runs.varying import shown, varying
+from fairway_runner.runs.steps import ENGINE, has_steps, to_begin
+from fairway_runner.runs.store import FINAL_STATES
+from fairway_runner.runs.view import shown, varying
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from fairway_agent.task_state import TaskState
+    from fairway_runner.runs.records import RunRecord
     from fairway_runner.runs.results import TaskResult
     from fairway_runner.runs.store import Run
 
@@ -38,6 +45,8 @@ def _ends(
     run: Run, tasks: list[TaskResult], remarks: Remarks | None
 ) -> Iterator[tuple[TaskResult, TaskState]]:
     """The tasks as they end, with their last state."""
+    from fairway_runner.engines.absence import Absence
+
     open_, absence = list(tasks), Absence(run, run.engine.deadline)
     seen: object = None
     while True:
@@ -108,3 +117,220 @@ def _reporter(run: Run, count: int, out: TextIO) -> Iterator[Callable[[str, str]
 
         yield report
     out.flush()
+
+
+Changes = Mapping[str, tuple[Any, Any]]
+
+_DETACHED = 130
+_NAMED = 5  # steps; of more their number is said
+_IN_JSON = ("run_id", "target", "tasks", "state")
+
+
+def print_prepared(record: RunRecord, others: Sequence[str] = (), *, json_: bool = False) -> None:
+    """The tasks that a submission would start, and on which other targets that may be."""
+    kind = "step" if record.engine == ENGINE else "task"
+    print_valid(record.name, [record.target, *others], record.tasks, kind, json_=json_)
+
+
+def print_valid(name: str, targets: Sequence[str], tasks: int, kind: str, *, json_: bool) -> None:
+    """The same of a job by that name, with its number of tasks, or of steps by the word `kind`."""
+    if json_:
+        facts = {"target": targets[0], "tasks": tasks, "dry_run": True}
+        print(json.dumps({**facts, **({"next_targets": [*targets[1:]]} if targets[1:] else {})}))
+        return
+    from fairway_runner.quantities import counted
+
+    where = ", or else on ".join(targets)
+    print(printable(f"{name} is valid; it would start {counted(tasks, kind)} on {where}"))
+
+
+def print_started(
+    run: Run, *, json_: bool = False, quiet: bool = False, changes: Changes | None = None
+) -> None:
+    """The run's id and how to go on; `quiet` is the id alone. `changes` are those from an
+    earlier run."""
+    from fairway_runner.runs.view import run_facts
+
+    facts = run_facts(run)
+    known = {name: facts[name] for name in _IN_JSON}
+    known |= {} if changes is None else {"changes": changes}
+    known |= {"steps_to_begin": to_begin(run)} if has_steps(run.folder) else {}
+    print_begun(known, json_=json_, quiet=quiet)
+
+
+def print_begun(
+    facts: Mapping[str, Any], *, json_: bool, quiet: bool, by_server: bool = False
+) -> None:
+    """The same by what `--json` prints of a run; `by_server` is where a server goes on with it."""
+    run_id = str(facts["run_id"])
+    with _named(run_id):
+        if json_:
+            print(json.dumps(facts))
+        elif quiet:
+            print(printable(run_id))
+        else:
+            for line in _begun(run_id, facts, by_server=by_server):
+                print(line)
+
+
+def _begun(run_id: str, facts: Mapping[str, Any], *, by_server: bool) -> Iterator[str]:
+    yield printable(f"{run_id} runs on {facts['target']}")
+    yield from changes_shown(facts.get("changes", {}))
+    by = f"by: fairway wait {run_id}, or fairway serve"
+    if "steps_to_begin" in facts:
+        yield printable(_who_begins(facts["steps_to_begin"], "" if by_server else by))
+    yield printable(f"  follow it:  fairway logs {run_id} -f")
+    yield printable(f"  end it:     fairway cancel {run_id}")
+
+
+def _who_begins(left: Sequence[str], by: str) -> str:
+    """By what the steps begin that no target has yet, and which machine has to stay on for it: that
+    of the server, where no command is named."""
+    if not left:
+        return "  its steps begin by themselves, even if no command follows it"
+    from fairway_runner.quantities import few
+
+    names = few(left, _NAMED)
+    if not by:
+        return f"  the server has to stay on to begin: {names}"
+    return f"  this machine has to stay on to begin: {names}, {by}"
+
+
+def changes_shown(changes: Changes) -> Iterator[str]:
+    """A line for each field that was changed: its value before and after."""
+    from fairway_runner.runs.view import shown
+
+    for name, values in changes.items():
+        texts = [json.dumps(each) if isinstance(each, dict) else shown(each) for each in values]
+        before, after = (printable(text) or "(none)" for text in texts)
+        yield f"  {printable(name)}: {before} → {after}"
+
+
+@contextmanager
+def _named(run_id: str) -> Iterator[None]:
+    """Names the run on standard error where standard output cannot be written: a caller that
+    did not learn that it was started would start it a second time."""
+    try:
+        yield
+        sys.stdout.flush()
+    except OSError as error:
+        if error.filename is None:
+            with suppress(OSError):
+                print(f"{run_id} was started; see: fairway show {run_id}", file=sys.stderr)
+        raise
+
+
+def print_ended(run: Run, *, json_: bool = False) -> None:
+    """How a run that was watched has ended."""
+    from fairway_runner.runs.view import run_facts
+
+    facts = {**run_facts(run), "exit_code": run.exit_code, "folder": str(run.folder)}
+    own = None if run.is_sweep else _reason_of_its_task(run, facts["state"])
+    print_end(facts, own, json_=json_)
+    print_empty(run.id, empty_outputs(run))
+
+
+def print_empty(run_id: str, found: Sequence[Mapping[str, Any]]) -> None:
+    """Says on standard error which outputs of a run's tasks are empty, if any are."""
+    if said := in_words(run_id, found):
+        print(printable(f"{run_id}: {said}"), file=sys.stderr, flush=True)
+
+
+def print_end(facts: Mapping[str, Any], reason: str | None, *, json_: bool) -> None:
+    """The same by the facts of the run, and the reason of its one task."""
+    if json_:
+        print(json.dumps({name: facts[name] for name in (*_IN_JSON, "exit_code", "reason")}))
+        return
+    from fairway_runner.quantities import duration
+
+    spent = f" after {duration(facts['seconds'])}" if facts["seconds"] else ""
+    reason = facts["reason"] or reason
+    why = f" ({reason})" if reason else ""
+    said = f"{facts['run_id']} {facts['state']}{spent}{why}; its files are in {facts['folder']}"
+    print(printable(said))
+
+
+def _reason_of_its_task(run: Run, state: str) -> str | None:
+    """Why the one task of a run failed, where that is known."""
+    if state == "succeeded":
+        return None
+    return run.task_status(0, state).reason
+
+
+def watch_to_the_end(run: Run, *, json_: bool = False, quiet: bool = False) -> int:
+    """Follows a run until it has ended; returns its exit code, or 130 where a person stopped
+    watching. With `json_` all but the last line goes to standard error."""
+    with _named(run.id):
+        if not json_ and not quiet:
+            print(f"{run.id} runs on {run.record.target}", flush=True)
+        try:
+            _follow(run, sys.stderr if json_ else sys.stdout, quiet=quiet)
+        except KeyboardInterrupt:
+            print(
+                f"\n{run.id} is still running; to end it: fairway cancel {run.id}", file=sys.stderr
+            )
+            return _DETACHED
+        print_ended(run, json_=json_)
+    return run.exit_code
+
+
+def _follow(run: Run, out: TextIO, *, quiet: bool) -> None:
+    if not quiet and run.is_sweep:
+        watch_tasks(run, out)
+    elif not quiet:
+        from fairway_cli.ui.follow import LineFilter, Selection, copy_logs
+        from fairway_runner.runs.log_lines import names_ranks
+
+        # Where the log itself goes to standard error, that has nothing else.
+        remarks = out is not sys.stderr
+        selection = Selection.of(run, lines=LineFilter(named=names_ranks(run)))
+        selection.whole = remarks
+        copy_logs(run, selection, out.buffer, follow=True, remarks=remarks)
+    run.wait()
+
+
+_PAUSE = 0.25  # seconds between two looks
+
+
+def until_ended(
+    look: Callable[[], list[dict[str, Any]]], *, draws: bool, pause: float = _PAUSE
+) -> None:
+    """Looks at runs until all have ended; `draws` shows each look on the terminal."""
+    if not draws:
+        while not _have_ended(look()):
+            time.sleep(pause)
+        return
+    from rich.live import Live
+    from rich.text import Text
+
+    with Live(auto_refresh=False) as live:
+        while True:
+            runs = look()
+            live.update(Text.from_ansi(run_table(runs)), refresh=True)
+            if _have_ended(runs):
+                return
+            time.sleep(pause)
+
+
+def _have_ended(runs: list[dict[str, Any]]) -> bool:
+    return all(run["state"] in FINAL_STATES for run in runs)
+
+
+EXIT_CODE = 5
+
+
+def is_away(run: Run, ask: Callable[[], object]) -> bool:
+    """Brings the run up to date by `ask`; whether its target did not answer, which is said."""
+    from fairway_core.findings import UserError, format_finding
+    from fairway_runner.engines.absence import clock
+
+    try:
+        ask()
+    except UserError as error:
+        if error.exit_code != EXIT_CODE:
+            raise
+        for finding in error.findings:
+            print(format_finding(finding), file=sys.stderr)
+        print(f"{run.id} is shown as last known at {clock(run.last_known)}", file=sys.stderr)
+        return True
+    return False

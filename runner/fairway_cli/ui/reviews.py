@@ -1,4 +1,4 @@
-"""A review on a terminal: what is dangerous first, then stack by stack."""
+"""Findings and reviews on a terminal, the most dangerous first."""
 
 from __future__ import annotations
 
@@ -8,17 +8,20 @@ import sys
 from typing import TYPE_CHECKING
 
 from fairway_cli.ui.columns import has_colours
-from fairway_core.findings import UserError, format_finding, printable
+from fairway_core.findings import Severity, UserError, format_finding, printable
 from fairway_core.review import lines
 from fairway_core.review.changes import Action
 from fairway_core.review.lines import DONE, Given
+from fairway_runner.quantities import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from fairway_core.findings import Finding
     from fairway_core.review.changes import Change
     from fairway_core.review.lines import Line
     from fairway_core.review.review import Review, StackReview
+
 
 # SGR parameters of ECMA-48.
 _COLOURS = {
@@ -112,3 +115,19 @@ def _written(line: Line) -> str:
 
 def _styled(text: str, style: str) -> str:
     return f"\x1b[{style}m{text}\x1b[0m" if has_colours() else text
+
+
+def print_findings(findings: Sequence[Finding], subject: str) -> None:
+    """Each as a person reads it, and how many there are."""
+    for finding in findings:
+        print(format_finding(finding), end="\n\n")
+    errors = sum(finding.severity is Severity.ERROR for finding in findings)
+    warnings = len(findings) - errors
+    kinds = {"error": errors, "warning": warnings}
+    counts = [counted(number, kind) for kind, number in kinds.items() if number]
+    print(f"{subject}: {', '.join(counts) or 'nothing found'}")
+
+
+def warn(finding: Finding) -> None:
+    """A warning beside the output of a command."""
+    print(format_finding(finding), file=sys.stderr, flush=True)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_cli.ui.columns import columns
 from fairway_runner.quantities import duration, size
-from fairway_runner.runs.facts import iso
 from fairway_runner.runs.figures import mean
+from fairway_runner.runs.view import iso
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

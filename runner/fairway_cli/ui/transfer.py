@@ -5,11 +5,12 @@ from __future__ import annotations
 import sys
 from contextlib import contextmanager
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
+    from fairway_runner.data.blobs import Entry
     from fairway_runner.data.transfer import Report
     from fairway_runner.engines.engine import Progress
 
@@ -60,3 +61,30 @@ def shown_files(title: str, *, quiet: bool = False) -> Iterator[Progress]:
     with Progress(*columns, console=Console(file=sys.stderr)) as progress:
         bar = progress.add_task(title, total=None, visible=False)
         yield lambda done, of: progress.update(bar, completed=done, total=of, visible=True)
+
+
+def entry_facts(entry: Entry) -> dict[str, Any]:
+    """One blob or folder; the size in bytes, the time in ISO 8601."""
+    return {
+        "name": entry.name,
+        "bytes": entry.size,
+        "blobs": entry.blobs,
+        "modified": entry.modified.isoformat() if entry.modified else None,
+    }
+
+
+def print_entries(entries: Sequence[Entry]) -> None:
+    """A line an entry."""
+    from fairway_cli.ui.columns import columns
+    from fairway_runner.quantities import size
+
+    rows = [
+        (
+            entry.name,
+            size(entry.size),
+            f"{entry.blobs:,} blobs" if entry.is_folder else "",
+            f"{entry.modified:%Y-%m-%d %H:%M}" if entry.modified else "",
+        )
+        for entry in entries
+    ]
+    print(columns(("NAME", "SIZE", "", "MODIFIED"), rows))

@@ -1,17 +1,32 @@
-"""What uploads and downloads share: their sizes, their threads, what they report."""
+"""Uploads and downloads: many files at once, checked, and going on where one was cut off."""
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
-from threading import BoundedSemaphore
+from itertools import takewhile
+from pathlib import Path, PurePosixPath
+from threading import BoundedSemaphore, Lock
 from typing import TYPE_CHECKING, TypeVar
 
+from fairway_core.findings import Finding, Severity, UserError
+from fairway_core.yaml_text import unfit_character
+from fairway_runner.jobs.walk import left_out, walk
+from fairway_runner.quantities import few
+
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Mapping
+
+    from azure.storage.blob import BlobProperties
+
+    from fairway_runner.data.blobs import BlobPath
+    from fairway_runner.engines.azure.storage import Storage
+
 
 T = TypeVar("T")
 
@@ -77,3 +92,308 @@ def blocks_at_once() -> Iterator[Callable[[Callable[[], None]], None]]:
         yield start
         for each in started:
             each.result()
+
+
+_ONE = "name a file, or a folder with files"
+
+
+def files_below(source: Path) -> tuple[dict[str, Path], list[Finding]]:
+    """The files of a folder by their paths in it, or one file by its name, and what a person should
+    hear of the rest; UserError for none, and for what cannot be read."""
+    if source.is_file():
+        return {source.name: source}, []
+    if not source.is_dir():
+        raise UserError.of("no-files", f"there is no file or folder {source}", _ONE)
+    try:
+        found = sorted(walk(source), key=lambda each: each.path)
+    except OSError as error:
+        message = f"{error.filename}: {error.strerror}"
+        raise UserError.of("unreadable", message, "make it readable, or remove it") from None
+    files = {each.path: source / each.path for each in found if each.is_file}
+    if not files:
+        raise UserError.of("no-files", f"{source} holds no files", _ONE)
+    folders = [each.path for each in found if each.is_folder]
+    others = [each for each in found if not each.is_file and not each.is_folder]
+    return files, [*left_out(others, "the copy"), *_empty(folders)]
+
+
+def _empty(folders: list[str]) -> list[Finding]:
+    if not folders:
+        return []
+    message = f"storage has no empty folders, so these are not there: {few(folders)}"
+    hint = "let the program make them, or put a file into each"
+    return [Finding("empty-folders", message, hint, severity=Severity.WARNING)]
+
+
+def _require_text(names: Mapping[str, Path]) -> None:
+    """UserError for a file whose name is not UTF-8: in storage every name is."""
+    for name, file in names.items():
+        if unfit_character(name):
+            message = f"{file}: its name is not UTF-8, as names in storage must be"
+            raise UserError.of("odd-name", message, "rename the file, or leave it out")
+
+
+class Upload:
+    """Files on their way to a container; made once, `run` once."""
+
+    def __init__(self, source: Path, at: BlobPath, storage: Storage, *, force: bool) -> None:
+        self._storage = storage
+        self._at = at
+        self._names = self._blob_names(source)
+        _require_text(self._names)
+        there = {blob.name: blob for blob in storage.blobs(at.container, self._beginning())}
+        self._new = {
+            name: file for name, file in self._names.items() if not _is_same(file, there.get(name))
+        }
+        if not force:
+            self._require_free(there)
+
+    @property
+    def size(self) -> int:
+        """The bytes that are to travel."""
+        return sum(file.stat().st_size for file in self._new.values())
+
+    def run(self, report: Report) -> Transferred:
+        """Uploads what is not there; `report` is told of each piece that has arrived."""
+        size = self.size
+
+        def send(item: tuple[str, Path]) -> None:
+            name, file = item
+            try:
+                if file.stat().st_size <= BLOCK:
+                    self._send_whole(name, file, report)
+                else:
+                    self._send_blocks(name, file, report)
+            except OSError as error:
+                message = f"{file} cannot be read: {error.strerror}"
+                raise UserError.of("unreadable-file", message, f"ls -l {file}") from None
+
+        at_once(send, self._new.items())
+        return Transferred(tuple(self._new), size, len(self._names) - len(self._new))
+
+    def _blob_names(self, source: Path) -> dict[str, Path]:
+        files, self.warnings = files_below(source)
+        if source.is_file() and self._at.path and not self._at.path.endswith("/"):
+            return {self._at.path: source}
+        return {self._at.name_of(name): file for name, file in files.items()}
+
+    def _beginning(self) -> str:
+        """How the names of all the blobs begin."""
+        first, last = min(self._names), max(self._names)
+        same = takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False))
+        return "".join(character for character, _ in same)
+
+    def _require_free(self, there: Mapping[str, BlobProperties]) -> None:
+        taken = [name for name in self._new if name in there]
+        if taken:
+            message = f"{self._at} already holds other data: {few(taken)}"
+            hint = "choose another path, or replace it with --force"
+            raise UserError.of("existing-blobs", message, hint, exit_code=3)
+
+    def _send_whole(self, name: str, file: Path, report: Report) -> None:
+        from azure.storage.blob import ContentSettings
+
+        data = file.read_bytes()
+        digest = hashlib.md5(data, usedforsecurity=False).digest()
+        settings = ContentSettings(content_md5=bytearray(digest))
+        client = self._storage.container(self._at.container)
+        self._storage.calls.call(
+            f"the blob {name}",
+            lambda: client.upload_blob(
+                name, data, overwrite=True, content_settings=settings, validate_content=True
+            ),
+        )
+        report(len(data))
+
+    def _send_blocks(self, name: str, file: Path, report: Report) -> None:
+        from azure.storage.blob import BlobBlock, ContentSettings
+
+        blob = self._storage.container(self._at.container).get_blob_client(name)
+        calls, what = self._storage.calls, f"the blob {name}"
+        kept = self._kept_blocks(name)
+        whole = hashlib.md5(usedforsecurity=False)
+        ids: list[str] = []
+        length = block_size(file.stat().st_size)
+        with file.open("rb") as content, blocks_at_once() as start:
+            while data := content.read(length):
+                whole.update(data)
+                block = _block_id(len(ids), data)
+                ids.append(block)
+                if block in kept:
+                    report(len(data))
+                    continue
+
+                def send(data: bytes = data, block: str = block) -> None:
+                    calls.call(
+                        what,
+                        lambda: blob.stage_block(block, data, len(data), validate_content=True),
+                    )
+                    report(len(data))
+
+                start(send)
+        settings = ContentSettings(content_md5=bytearray(whole.digest()))
+        blocks = [BlobBlock(each) for each in ids]
+        calls.call(what, lambda: blob.commit_block_list(blocks, content_settings=settings))
+
+    def _kept_blocks(self, name: str) -> set[str]:
+        """The blocks that an upload which was cut off has left."""
+        from fairway_runner.engines.azure.calls import ServiceError
+
+        blob = self._storage.container(self._at.container).get_blob_client(name)
+        try:
+            _, uncommitted = self._storage.calls.call(
+                f"the blob {name}", lambda: blob.get_block_list("uncommitted")
+            )
+        except ServiceError as error:
+            if error.is_missing:
+                return set()
+            raise
+        return {block.id for block in uncommitted}
+
+
+def _block_id(index: int, data: bytes) -> str:
+    """All ids of one blob are equally long, as the service wants them."""
+    digest = hashlib.sha256(data).hexdigest()[:32]
+    return base64.b64encode(f"{index:06}-{digest}".encode()).decode()
+
+
+def _is_same(file: Path, blob: BlobProperties | None) -> bool:
+    if blob is None or blob.size != file.stat().st_size:
+        return False
+    known = blob.content_settings.content_md5
+    return known is not None and bytes(known) == digest_of(file)
+
+
+class Download:
+    """Blobs on their way to a folder; made once, `run` once."""
+
+    def __init__(self, at: BlobPath, folder: Path, storage: Storage, *, force: bool) -> None:
+        self._at = at
+        self._storage = storage
+        self._files = self._wanted(folder)
+        self._new = {
+            file: blob for file, blob in self._files.items() if not _is_downloaded(file, blob)
+        }
+        taken = [str(file) for file in self._new if os.path.lexists(file)]
+        if taken and not force:
+            hint = "choose another folder, or replace them with --force"
+            message = f"other files already exist there: {few(taken)}"
+            raise UserError.of("existing-files", message, hint, exit_code=3)
+
+    @property
+    def size(self) -> int:
+        """The bytes that are to travel."""
+        return sum(int(blob.size) for blob in self._new.values())
+
+    def run(self, report: Report) -> Transferred:
+        """Downloads what is not there; `report` is told of each piece that has arrived."""
+
+        def take(item: tuple[Path, BlobProperties]) -> None:
+            file, blob = item
+            try:
+                file.parent.mkdir(parents=True, exist_ok=True)
+                self._take(file, blob, report)
+            except OSError as error:
+                message = f"{file} cannot be written: {error.strerror}"
+                raise UserError.of("unwritable-folder", message, "name another folder") from None
+
+        at_once(take, self._new.items())
+        files = tuple(str(file) for file in self._new)
+        return Transferred(files, self.size, len(self._files) - len(self._new))
+
+    def _wanted(self, folder: Path) -> dict[Path, BlobProperties]:
+        path = self._at.path
+        found = {}
+        for blob in self._storage.blobs(self._at.container, path):
+            name = str(blob.name)
+            if name == path:
+                found[folder / PurePosixPath(name).name] = blob
+            elif not path or path.endswith("/") or name.startswith(f"{path}/"):
+                found[folder / _inside(name[len(path) :].lstrip("/"), name)] = blob
+        if not found:
+            hint = f"look at what is there: fairway data ls {self._at.target.name}"
+            raise UserError.of("no-blobs", f"there is nothing at {self._at}", hint)
+        return found
+
+    def _take(self, file: Path, blob: BlobProperties, report: Report) -> None:
+        part = file.with_name(f".{file.name[:200]}.part")
+        blocks = part.with_name(part.name + ".blocks")
+        self._take_blocks(blob, part, _Journal(blocks, str(blob.etag)), report)
+        known = blob.content_settings.content_md5
+        if known is not None and bytes(known) != digest_of(part):
+            part.unlink()
+            blocks.unlink(missing_ok=True)
+            message = f"{blob.name} arrived damaged: its digest does not match"
+            raise UserError.of("bad-digest", message, "try again", exit_code=5)
+        part.replace(file)
+        blocks.unlink(missing_ok=True)
+
+    def _take_blocks(
+        self, blob: BlobProperties, part: Path, journal: _Journal, report: Report
+    ) -> None:
+        size, length = int(blob.size), block_size(int(blob.size))
+        container = self._at.container
+        descriptor = os.open(part, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            os.ftruncate(descriptor, size)
+            with blocks_at_once() as start:
+                for first in range(0, size, length):
+                    count = min(length, size - first)
+                    if journal.has(first):
+                        report(count)
+                        continue
+
+                    def take(first: int = first, count: int = count) -> None:
+                        data = self._storage.read(container, str(blob.name), first, count)
+                        os.pwrite(descriptor, data, first)
+                        journal.add(first, keep=size > BLOCK)
+                        report(count)
+
+                    start(take)
+        finally:
+            os.close(descriptor)
+
+
+class _Journal:
+    """Which blocks of one version of a blob have arrived."""
+
+    def __init__(self, file: Path, version: str) -> None:
+        self._file, self._version, self._lock = file, version, Lock()
+        try:
+            head, *lines = file.read_text(encoding="utf-8").splitlines()
+        except (OSError, ValueError):
+            head, lines = "", []
+        self._done = {int(line) for line in lines if line.isdecimal()} if head == version else set()
+        if not self._done:
+            file.unlink(missing_ok=True)
+
+    def has(self, first: int) -> bool:
+        """Whether the block that begins there is among them."""
+        return first in self._done
+
+    def add(self, first: int, *, keep: bool) -> None:
+        """Notes a block, whose bytes have been written; `keep` is for large blobs."""
+        if not keep:
+            return
+        with self._lock, self._file.open("a", encoding="utf-8") as file:
+            if file.tell() == 0:
+                file.write(f"{self._version}\n")
+            file.write(f"{first}\n")
+
+
+_RENAME = "rename it in storage, or copy another path"
+
+
+def _inside(path: str, name: str) -> PurePosixPath:
+    """A path that stays in its folder, whatever the blob is named."""
+    found = PurePosixPath(path)
+    if found.is_absolute() or ".." in found.parts or not found.parts:
+        raise UserError.of("bad-blob-name", f"the blob `{name}` cannot be a file here", _RENAME)
+    return found
+
+
+def _is_downloaded(file: Path, blob: BlobProperties) -> bool:
+    if not file.is_file() or file.stat().st_size != blob.size:
+        return False
+    known = blob.content_settings.content_md5
+    return known is not None and bytes(known) == digest_of(file)

@@ -5,29 +5,31 @@ from __future__ import annotations
 import json
 import re
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.documents import Document
-from fairway_core.findings import UserError
+from fairway_core.findings import Finding, UserError
 from fairway_core.yaml_text import parse_yaml
 from fairway_runner.dev import TEMPLATE
+from fairway_runner.dev.beside import SessionFailed
 from fairway_runner.dev.sync import Known
 from fairway_runner.engines.capabilities import capabilities
 from fairway_runner.engines.deadline import brief
 from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.job_file import JobFile, load_job
 from fairway_runner.runs.records import FINAL_STATES, read_json
-from fairway_runner.runs.refresh import refresh_all
+from fairway_runner.runs.store import refresh_all
 from fairway_runner.submit.submission import prepare, start
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fairway_core.findings import Finding
     from fairway_core.target import Target
+    from fairway_runner.dev.beside import Beside
     from fairway_runner.runs.store import Run, RunStore
+
 
 # Of a job, what is for runs that do something by themselves, and what a session has its own of.
 _DROPPED = (
@@ -159,3 +161,47 @@ def chosen(store: RunStore, name: str | None) -> Run:
         message = f"{len(found)} sessions are running: {listed}"
         raise UserError.of("many-sessions", message, f"name one: fairway dev stop {found[-1].id}")
     return found[0]
+
+
+# Before the session's script begins, what prepares it has its name, and may be in any folder.
+_QUESTION = """
+[ -n "${FAIRWAY_SESSION-}" ] || { printf "\\nfairway-begun=no\\n"; exit 0; }
+printf "\\nfairway-%s=%s\\n" user "$(id -un)" folder "$FAIRWAY_SESSION" \\
+    port "$(cat "$FAIRWAY_SCRATCH_DIR/jupyter-port" 2>/dev/null)" \\
+    token "$(cat "$FAIRWAY_SCRATCH_DIR/jupyter-token" 2>/dev/null)"
+"""
+
+
+@dataclass(frozen=True)
+class SessionAccess:
+    """The `user` of a session's programs, the `folder` of its code, and the `port` and `token` of
+    Jupyter, if it runs there."""
+
+    user: str
+    folder: str
+    port: int | None = None
+    token: str = field(default="", repr=False)
+
+
+def look(beside: Beside) -> SessionAccess | None:
+    """Asks the session; None where its script has not begun, as while its setup runs. SessionFailed
+    where it does not answer, or what it says is not what it should be."""
+    said = beside.ask(["sh", "-c", _QUESTION])
+    facts = dict(re.findall(r"^fairway-(\w+)=(.*)$", said, re.MULTILINE))
+    if facts == {"begun": "no"}:
+        return None
+    user, folder = facts.get("user", ""), facts.get("folder", "")
+    port, token = facts.get("port", ""), facts.get("token", "")
+    fits = (
+        re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}", user)
+        and folder.startswith("/")
+        and folder.isprintable()
+        and re.fullmatch(r"(?:[1-9][0-9]{3,4})?", port)
+        and int(port or 0) < 1 << 16
+        and re.fullmatch(r"(?:[0-9a-f]{48})?", token)
+    )
+    if not fits:
+        message = f"{beside.run.id} does not report its user and folder"
+        hint = f"see what this prints: fairway exec {beside.run.id} -- id"
+        raise SessionFailed([Finding("session-failed", message, hint)], exit_code=5)
+    return SessionAccess(user, folder, int(port) if port and token else None, token)

@@ -24,7 +24,7 @@ from fairway_core.project_folder import VARIABLE
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fairway_runner.dev.session_access import SessionAccess
+    from fairway_runner.dev.sessions import SessionAccess
     from fairway_runner.runs.store import Run
 
 FOLDER = "fairway.d"

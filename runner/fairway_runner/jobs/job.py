@@ -11,12 +11,18 @@ from fairway_core.documents import FieldError, Model, written_as
 from fairway_core.durations import Span
 from fairway_core.image_names import is_image
 from fairway_core.notifications import Notify
-from fairway_runner.jobs.foreign_keys import FOREIGN_CAUSES, FOREIGN_KEYS
-from fairway_runner.jobs.inputs import Input
-from fairway_runner.jobs.labels import Note, Tags
-from fairway_runner.jobs.params import Identifier, ParamValue, Scalar
+from fairway_runner.jobs.job_fields import (
+    FOREIGN_CAUSES,
+    FOREIGN_KEYS,
+    Identifier,
+    Input,
+    Note,
+    ParamValue,
+    Scalar,
+    Tags,
+    Targets,
+)
 from fairway_runner.jobs.sweep.models import Sweep
-from fairway_runner.jobs.where import Targets
 
 T = TypeVar("T")
 

@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING
 from fairway_core.findings import Finding, Location, UserError
 from fairway_core.yaml_text import unfit_character
 from fairway_runner.jobs import templating
-from fairway_runner.jobs.preflight import with_preflight
-from fairway_runner.jobs.sent import is_own
-from fairway_runner.jobs.template_errors import Refusals
-from fairway_runner.jobs.template_options import resolve_options
-from fairway_runner.jobs.templates import front_matter, template_paths, template_source
+from fairway_runner.jobs.project_sandbox import is_own
+from fairway_runner.jobs.templates import (
+    Refusals,
+    front_matter,
+    resolve_options,
+    template_paths,
+    template_source,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,9 +29,30 @@ if TYPE_CHECKING:
     from fairway_core.yaml_text import DataPath
     from fairway_runner.jobs.fabric import FabricProfile
     from fairway_runner.jobs.job import Job
+    from fairway_runner.jobs.job_fields import Scalar
     from fairway_runner.jobs.job_file import JobFile
-    from fairway_runner.jobs.params import Scalar
     from fairway_runner.jobs.templates import FrontMatter
+
+
+# The exit code of a script whose nodes did not pass: EX_UNAVAILABLE of sysexits.h, which
+# neither a shell nor an MPI launcher uses.
+UNFIT_NODES = 69
+
+
+def with_preflight(
+    script: str, environment: SandboxedEnvironment, context: Mapping[str, object]
+) -> str:
+    """The script with the checks after its opening comments; they end it where a node fails.
+
+    The text is `_preflight.sh.j2`, found as any template is; TemplateFault where it fails.
+    """
+    template = templating.compile_text(environment, '{% include "_preflight.sh.j2" %}')
+    checks = templating.render(template, {**context, "unfit_nodes": UNFIT_NODES})
+    lines = script.splitlines(keepends=True)
+    head = 0
+    while head < len(lines) and lines[head].startswith("#"):
+        head += 1
+    return "".join([*lines[:head], checks, *lines[head:]])
 
 
 @dataclass(frozen=True)

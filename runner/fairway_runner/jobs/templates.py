@@ -1,26 +1,152 @@
-"""Launchers' templates: where they lie, how one is found by its name, what it says of itself.
-
-A template begins with a Jinja comment that holds a YAML mapping: a `description` of one
-sentence, under `needs` the programs that must be on the main host's PATH, under `options`
-what a job may set, and under `example` the fields of a job that uses it.
-"""
+"""Launchers' templates: finding one by name, its front matter, its options, and its description."""
 
 from __future__ import annotations
 
+import json
 import re
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from fairway_core.documents import Document, FieldError, Model
-from fairway_core.findings import UserError
+from fairway_core.findings import Finding, UserError
 from fairway_core.suggestions import did_you_mean
 from fairway_core.yaml_text import parse_yaml
 from fairway_runner.engines.capabilities import ENGINES
-from fairway_runner.jobs.params import Identifier
-from fairway_runner.jobs.template_options import Option
+from fairway_runner.jobs.job_fields import Identifier, Scalar
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+OptionType = Literal["int", "float", "text", "bool", "choice"]
+
+_NAMES = {
+    "int": "a whole number",
+    "float": "a number",
+    "text": "text",
+    "bool": "true or false",
+}
+
+
+class Option(Model):
+    """One option of a template; without a `default` a job must set it.
+
+    `choices` are the values of the type `choice`, which are text.
+
+    >>> Option(type="choice", choices=("static", "c10d"), default="c10d", help="how").expected
+    'one of `static`, `c10d`'
+    """
+
+    type: OptionType
+    help: str
+    default: Scalar | None = None
+    choices: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _agrees_with_itself(self) -> Self:
+        if (self.type == "choice") != bool(self.choices):
+            hint = "`choices` are for the type `choice` only"
+            raise FieldError("the type and the choices do not fit", hint, ("type",))
+        if self.default is not None and self.accept(self.default) is None:
+            from fairway_core.validation import describe
+
+            message = f"the default must be {self.expected}, found {describe(self.default)}"
+            raise FieldError(message, "change the default, or the type", ("default",))
+        return self
+
+    @property
+    def expected(self) -> str:
+        """What a value must be, in words."""
+        if self.type == "choice":
+            return "one of " + ", ".join(f"`{choice}`" for choice in self.choices)
+        return _NAMES[self.type]
+
+    def accept(self, value: Scalar) -> Scalar | None:
+        """The value as one of this option's type, or None where it is not.
+
+        Text that holds a number or a truth value counts as it: `{{ params.x }}` makes text.
+        """
+        if self.type in ("text", "choice"):
+            fits = isinstance(value, str) and (self.type == "text" or value in self.choices)
+            return value if fits else None
+        if isinstance(value, str):
+            value = _read(value)
+        if self.type == "bool" or isinstance(value, bool):
+            return value if self.type == "bool" and isinstance(value, bool) else None
+        if self.type == "float" and isinstance(value, int | float):
+            return float(value)
+        return value if isinstance(value, int) else None
+
+
+def resolve_options(
+    given: Mapping[str, Scalar],
+    declared: Mapping[str, Option],
+    template: str,
+    document: Document,
+) -> dict[str, Scalar]:
+    """Every declared option with the job's value or its default.
+
+    UserError with a finding for each that is unknown, missing or not of its type, at its
+    line of the job's `document`.
+    """
+    findings = [
+        _unknown(name, declared, template, document) for name in given if name not in declared
+    ]
+    values: dict[str, Scalar] = {}
+    for name, option in declared.items():
+        value = option.accept(given[name]) if name in given else option.default
+        if value is not None:
+            values[name] = value
+        elif name in given:
+            findings.append(_unfit(name, given[name], option, document))
+        else:
+            findings.append(_missing(name, option, template, document))
+    if findings:
+        raise UserError(findings)
+    return values
+
+
+def _unknown(
+    name: str, declared: Mapping[str, Option], template: str, document: Document
+) -> Finding:
+    hint = did_you_mean(name, declared) or f"see them with: fairway templates {template}"
+    if not declared:
+        hint = f"the template `{template}` has no options: remove it"
+    message = f"the template `{template}` has no option `{name}`"
+    location = document.location(("options", name), of_key=True)
+    return Finding("unknown-option", message, hint, f"options.{name}", location=location)
+
+
+def _unfit(name: str, value: Scalar, option: Option, document: Document) -> Finding:
+    from fairway_core.validation import describe
+
+    hint = ""
+    if option.type == "choice":
+        hint = did_you_mean(str(value), option.choices)
+    elif option.type == "text":
+        hint = f"put it in quotes: {document.quoted(('options', name), value)}"
+    message = f"`options.{name}`: expected {option.expected}, found {describe(value)}"
+    location = document.location(("options", name))
+    return Finding("bad-option", message, hint, f"options.{name}", location=location)
+
+
+def _missing(name: str, option: Option, template: str, document: Document) -> Finding:
+    message = f"the template `{template}` needs the option `{name}`: {option.help}"
+    hint = f"add it under `options:`, {option.expected}"
+    return Finding("missing-option", message, hint, "options", location=document.location(()))
+
+
+def _read(text: str) -> Scalar:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return {"true": True, "false": False}.get(text, text)
+
 
 SUFFIX = ".sh.j2"
 
@@ -132,3 +258,94 @@ def front_matter(file: Path, source: str) -> FrontMatter:
     text = "\n" * before.count("\n") + comment.group(1)
     parsed = parse_yaml(text, str(file))
     return Document(parsed, parsed.data).validate(FrontMatter)
+
+
+def template_list(folder: Path) -> list[dict[str, str]]:
+    """Name, description and folder of every template that a job in `folder` can name.
+
+    A template that cannot be read is in the list too, with the reason as its description.
+    """
+    listed = []
+    for name, file in all_templates(folder).items():
+        try:
+            description = _front_matter(file).description
+        except UserError as error:
+            description = f"cannot be used: {error}"
+        listed.append({"name": name, "description": description, "folder": str(file.parent)})
+    return listed
+
+
+def template_facts(name: str, folder: Path) -> dict[str, Any]:
+    """One template: its description, needs and options, and a job file that uses it.
+
+    UserError where a job in `folder` can name no such template.
+    """
+    try:
+        file = find_template(name, folder)
+    except FieldError as error:
+        raise UserError.of("unknown-template", str(error), error.hint) from None
+    front = _front_matter(file)
+    options = {
+        option_name: option.model_dump(exclude_defaults=True, mode="json")
+        for option_name, option in front.options.items()
+    }
+    return {
+        "name": name,
+        "file": str(file),
+        "description": front.description,
+        "needs": list(front.needs),
+        "options": options,
+        "job": _example(name, front),
+    }
+
+
+def _front_matter(file: Path) -> FrontMatter:
+    try:
+        source = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError.of(
+            "bad-template", f"{file}: cannot be read: {error}", f"ls -l {file}"
+        ) from None
+    return front_matter(file, source)
+
+
+def _example(name: str, front: FrontMatter) -> str:
+    """A job file with every option at its default; a value in JSON is one in YAML."""
+    options = {
+        key: option.default if option.default is not None else f"<{option.type}>"
+        for key, option in front.options.items()
+    }
+    job: dict[str, Any] = {"name": "example", "template": name}
+    job |= front.example
+    job.setdefault("command", "python train.py")
+    job |= {"options": options} if options else {}
+    return "".join(f"{key}: {_flow(value)}\n" for key, value in job.items())
+
+
+def _flow(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {_flow(each)}" for key, each in value.items()) + "}"
+    words = isinstance(value, str) and re.fullmatch(r"[A-Za-z./][\w./ -]*", value)
+    # YAML takes these for something else than text.
+    if words and value.lower() not in ("true", "false", "null", "yes", "no", "on", "off", "."):
+        return str(value)
+    return json.dumps(value)
+
+
+class Refusals:
+    """Collects what a template says with `{{ refuse("options.min_nodes", "why", "hint") }}`."""
+
+    def __init__(self, document: Document) -> None:
+        self._document = document
+        self._findings: list[Finding] = []
+
+    def __call__(self, path: str, message: str, hint: str = "") -> str:
+        """Notes a finding at the job's dotted `path`, or where it would stand; writes nothing."""
+        location = self._document.location(tuple(path.split(".")))
+        self._findings.append(Finding("unfit-job", message, hint, path, location=location))
+        return ""
+
+    def raise_if_any(self) -> None:
+        """UserError with all that was refused."""
+        if self._findings:
+            raise UserError(self._findings)

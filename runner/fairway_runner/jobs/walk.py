@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_core.findings import Finding, Severity
-from fairway_runner.jobs.confined import require_inside
+from fairway_runner.jobs.project_sandbox import require_inside
 from fairway_runner.quantities import few
 
 if TYPE_CHECKING:

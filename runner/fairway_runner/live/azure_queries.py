@@ -10,9 +10,9 @@ from fairway_core.catalog import vm_size
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.live import rules
 from fairway_runner.live.management import NotAllowed
-from fairway_runner.live.offers import Offer, Subscription
-from fairway_runner.live.promised_roles import promised_roles
 from fairway_runner.live.requirements import (
+    Offer,
+    Subscription,
     actions_of,
     existing_of,
     extended_machines_of,
@@ -22,7 +22,7 @@ from fairway_runner.live.requirements import (
     pool_images_of,
     providers_of,
 )
-from fairway_runner.live.stopped import StoppedMachine, is_stopped
+from fairway_runner.live.rules import StoppedMachine, is_stopped, promised_roles
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

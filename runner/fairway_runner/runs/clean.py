@@ -14,9 +14,9 @@ from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.engines.deadline import brief
 from fairway_runner.runs import steps
-from fairway_runner.runs.facts import input_facts
 from fairway_runner.runs.records import FINAL_STATES, read_json
-from fairway_runner.runs.refresh import refresh_all
+from fairway_runner.runs.store import refresh_all
+from fairway_runner.runs.view import input_facts
 from fairway_runner.submit import snapshot as code
 
 if TYPE_CHECKING:

@@ -6,16 +6,15 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from fairway_runner.runs import steps
-from fairway_runner.runs.facts import iso, seconds
 from fairway_runner.runs.metrics import all_values, compile_patterns
 from fairway_runner.runs.records import read_json
 from fairway_runner.runs.results import task_results
-from fairway_runner.runs.varying import varying
+from fairway_runner.runs.view import iso, seconds, varying
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from fairway_runner.jobs.params import ParamValue
+    from fairway_runner.jobs.job_fields import ParamValue
     from fairway_runner.runs.results import TaskResult
     from fairway_runner.runs.store import Run
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_agent.record import UNSUCCESSFUL_STATES
 from fairway_runner.runs.accounting import use_of
-from fairway_runner.runs.facts import (
+from fairway_runner.runs.view import (
     action_facts,
     input_facts,
     run_facts,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fairway_core.findings import UserError
-from fairway_runner.runs.chosen import chosen_task
+from fairway_runner.runs.folder import chosen_task
 from fairway_runner.runs.store import FINAL_STATES
 
 if TYPE_CHECKING:

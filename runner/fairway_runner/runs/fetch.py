@@ -13,7 +13,7 @@ from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.engines.engine import no_progress
 from fairway_runner.quantities import few
-from fairway_runner.runs.chosen import chosen_task, task_name
+from fairway_runner.runs.folder import chosen_task, task_name
 from fairway_runner.runs.kept import expected
 from fairway_runner.runs.steps import has_steps
 from fairway_runner.runs.steps import read as read_steps

@@ -26,7 +26,9 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairway_agent.fields import shown
 from fairway_agent.run_state import RunState, exit_code_of
+from fairway_agent.task_spec import LAST
 from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.runs import steps
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
 
     Content = str | Iterable[bytes]
     """What a file is to hold: a text, or bytes in pieces, where it may be very large."""
+
 
 # Letters and digits that cannot be taken for one another when read aloud.
 _ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"
@@ -402,3 +405,28 @@ def _has_record(folder: Path) -> bool:
         return (folder / "run.json").is_file()
     except PermissionError:
         return True  # somebody else's: who reads it is told so
+
+
+def chosen_task(run: RunFolder, task: str | int) -> int:
+    """The place of a task in the run, given by its number or as `finally`, or of a step, given by
+    its name too; UserError where the run has no such task."""
+    if steps.has_steps(run.folder):
+        names = [each.name for each in steps.read(run.folder)]
+        if task in names:
+            return names.index(str(task))
+    count = run.record.tasks - run.has_last
+    if task == LAST and run.has_last:
+        return count
+    if isinstance(task, str) and task.isascii() and task.isdecimal() and len(task) < 10:
+        task = int(task)
+    if isinstance(task, int) and 0 <= task < count:
+        return task
+    known = "its only task is 0" if count == 1 else f"its tasks are 0 to {count - 1}"
+    hint = f"{known}, and {LAST}" if run.has_last else known
+    raise UserError.of("unknown-task", f"{run.id} has no task {shown(task)}", hint)
+
+
+def task_name(run: RunFolder, index: int) -> str:
+    """A task as people name it: by its number, or `finally`; its folder may have another name, of
+    an earlier release."""
+    return LAST if run.has_last and index == run.record.tasks - 1 else str(index)

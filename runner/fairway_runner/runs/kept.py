@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent.outputs import said_empty
-from fairway_runner.runs.chosen import task_name
-from fairway_runner.runs.plans import read_last, read_specs
+from fairway_runner.runs.folder import task_name
+from fairway_runner.runs.records import read_last, read_specs
 from fairway_runner.runs.steps import begun, has_steps
 
 if TYPE_CHECKING:

@@ -13,9 +13,8 @@ from fairway_agent.log_marks import begun, split_label
 from fairway_agent.record import FINAL_STATES
 from fairway_core.findings import UserError
 from fairway_runner.jobs.ranks import labels_ranks, ranks_of_node
-from fairway_runner.runs.chosen import chosen_task
-from fairway_runner.runs.plans import read_specs
-from fairway_runner.runs.records import read_json
+from fairway_runner.runs.folder import chosen_task
+from fairway_runner.runs.records import read_json, read_specs
 from fairway_runner.runs.results import task_results
 
 if TYPE_CHECKING:

@@ -10,18 +10,21 @@ from typing import TYPE_CHECKING, Any
 from fairway_agent.fields import Unfit
 from fairway_agent.record import FINAL_STATES
 from fairway_agent.run_state import RunState
+from fairway_agent.task_spec import TaskSpec
 from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import HERE
 from fairway_runner.runs.shapes import RECORD, check
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
     from typing import TypeVar
 
+    from fairway_agent.plan import Retry, RunPlan
     from fairway_agent.task_state import TaskState
 
     T = TypeVar("T")
+
 
 __all__ = [
     "FINAL_STATES",
@@ -177,3 +180,45 @@ def damaged(path: Path, why: str) -> UserError:
         return gone
     hint = f"if it is no longer needed, remove the run's folder: {path.parent}"
     return UserError.of("damaged-run", f"{path}: damaged: {why}", hint)
+
+
+def read_plan(folder: Path) -> RunPlan:
+    """The plan of the run in a folder; UserError where it is damaged, or of a newer release."""
+    from fairway_agent.plan import RunPlan
+
+    return _kept(folder / "plan.json", RunPlan.from_json)
+
+
+def read_retry(folder: Path) -> Retry:
+    """Which of its tasks run again; UserError where that is damaged, or nothing says so."""
+    from fairway_agent.plan import Retry
+
+    return _kept(folder / "retry.json", Retry.from_json)
+
+
+def _kept(path: Path, make: Callable[[object], T]) -> T:
+    try:
+        return read_as(path, make)
+    except FileNotFoundError:
+        raise damaged(path, "missing") from None
+
+
+def read_specs(path: Path) -> Iterator[TaskSpec]:
+    """Every task of a file of the folder, read when it is wanted; UserError where it is damaged,
+    FileNotFoundError where there is none."""
+    try:
+        with path.open("rb") as lines:
+            for line in lines:
+                yield TaskSpec.from_json(json.loads(line))
+    except FileNotFoundError:
+        raise
+    except RecursionError:
+        raise damaged(path, "nested too deeply") from None
+    except (OSError, ValueError, Unfit) as error:
+        raise damaged(path, str(error)) from None
+
+
+def read_last(folder: Path) -> Iterator[TaskSpec]:
+    """The task of `finally:`, where the job has one."""
+    path = folder / "finally.jsonl"
+    return read_specs(path) if path.exists() else iter(())

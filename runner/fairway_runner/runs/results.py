@@ -10,17 +10,20 @@ from fairway_agent.outputs import said_empty
 from fairway_agent.task_spec import LAST
 from fairway_core.findings import UserError
 from fairway_core.suggestions import did_you_mean
-from fairway_runner.runs.metric_settings import metric_settings
-from fairway_runner.runs.metrics import compile_patterns, last_values
-from fairway_runner.runs.plans import read_last, read_specs
-from fairway_runner.runs.records import damaged
-from fairway_runner.runs.series import axis_of, series
+from fairway_runner.runs.metrics import (
+    axis_of,
+    compile_patterns,
+    last_values,
+    metric_settings,
+    series,
+)
+from fairway_runner.runs.records import damaged, read_last, read_specs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from fairway_agent.task_spec import TaskSpec
-    from fairway_runner.jobs.params import ParamValue
+    from fairway_runner.jobs.job_fields import ParamValue
     from fairway_runner.runs.folder import RunFolder
 
 # What a task printed before it failed, or was ended, is no result.

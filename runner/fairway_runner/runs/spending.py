@@ -10,7 +10,7 @@ from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.engines.engine import engine_for
 from fairway_runner.runs.accounting import environment_of, uses
 from fairway_runner.runs.query import Wanted, select
-from fairway_runner.runs.refresh import refresh_all
+from fairway_runner.runs.store import refresh_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -2,27 +2,72 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import chain
 from typing import TYPE_CHECKING, cast
 
 from fairway_core.findings import UserError
 from fairway_core.project_folder import find_project
 from fairway_core.suggestions import did_you_mean
-from fairway_runner.engines.capabilities import runs_here
+from fairway_runner.engines.capabilities import capabilities, runs_here
+from fairway_runner.engines.engine import unsupported
 from fairway_runner.runs import steps
-from fairway_runner.runs.folder import RunFolder, RunFolders
-from fairway_runner.runs.records import FINAL_STATES, RunRecord
+from fairway_runner.runs.folder import RunFolder, RunFolders, chosen_task, task_name
+from fairway_runner.runs.records import FINAL_STATES, RunRecord, read_plan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from fairway_core.findings import Finding
     from fairway_runner.engines.engine import Engine, StepsEngine
     from fairway_runner.runs.figures import Sample
     from fairway_runner.runs.folder import Content
     from fairway_runner.runs.log_lines import LogLine
     from fairway_runner.runs.results import TaskResult
+
+
+_SLACK = 60.0  # seconds beyond a task's grace in which its end is known
+
+
+def cancel_task(
+    run: RunFolder,
+    engine: Engine,
+    task: str | int,
+    *,
+    clock: Callable[[], float] = time.monotonic,
+) -> str:
+    """Ends a task, given by its number or as `finally`, or a step by its name; its state once it
+    has ended. One that has ended stays as it is. UserError where the run has no such task, or its
+    target ends whole runs alone."""
+    index = chosen_task(run, task)
+    is_whole = steps.has_steps(run.folder)
+    if not is_whole and not capabilities(run.record.engine).ends_tasks:
+        raise unsupported(engine, "end one task of a run", f"end all: fairway cancel {run.id}")
+    engine.refresh([run])
+    if _state(run, index) in FINAL_STATES:
+        return _state(run, index)
+    engine.cancel_task(run, index)
+    grace = 0.0 if is_whole else read_plan(run.folder).grace
+    deadline = clock() + grace + _SLACK
+    while (state := _state(run, index)) not in FINAL_STATES:
+        if clock() >= deadline:
+            message = (
+                f"task {task_name(run, index)} of {run.id} is being ended, but is still {state}"
+            )
+            hint = f"see its state: fairway show {run.id}"
+            raise UserError.of("not-ended", message, hint, exit_code=5)
+        time.sleep(engine.pause)
+        engine.refresh([run])
+    return state
+
+
+def _state(run: RunFolder, index: int) -> str:
+    return run.task_status(index, run.state).state
+
 
 __all__ = ["FINAL_STATES", "Run", "RunRecord", "RunStore"]
 
@@ -101,8 +146,6 @@ class Run(RunFolder):
         """Cancels the run, or only `task`: a number, `finally`, or the name of a step. Returns when
         it has ended."""
         if task is not None:
-            from fairway_runner.runs.one_task import cancel_task
-
             cancel_task(self, self.engine, task)
             return
         if not self.end_unsent():
@@ -181,3 +224,68 @@ class RunStore(RunFolders):
     def unsorted(self) -> Iterator[Run]:
         """Every run, in no order."""
         return (Run(each.folder) for each in super().unsorted())
+
+
+_AT_ONCE = 16  # targets
+
+
+def refresh_all(
+    runs: Iterable[Run], *, logs: bool = False, patience: float | None = None
+) -> list[Finding]:
+    """Looks at the runs that go on elsewhere, and with `logs` brings what those with metrics
+    have printed, also where they have ended; returns what is wrong with targets that do not
+    answer, whose runs stay as they were last seen.
+
+    All targets are asked at a time; one that is away is asked once, and again for the seconds of
+    `patience`, by default as long as its engine does.
+    """
+    by_target: dict[str, dict[tuple[str, bool], list[Run]]] = {}
+    for run in runs:
+        try:
+            elsewhere = not runs_here(run.record.engine) and not run.is_unsent
+            printed = logs and bool(run.record.metrics)
+            # Runs of steps ask the targets of these, each for itself.
+            place = run.id if steps.has_steps(run.folder) else run.record.target
+            if elsewhere and (printed or not run.status.is_final):
+                key = (run.record.engine, printed)
+                by_target.setdefault(place, {}).setdefault(key, []).append(run)
+        except (UserError, OSError):
+            continue  # the next to read it says what is wrong with it
+    looks: dict[str, list[Callable[[], None]]] = {}
+    for place, groups in by_target.items():
+        looks[place] = [
+            partial(_look, some, logs=printed, patience=patience)
+            for (_, printed), some in groups.items()
+        ]
+    if len(looks) > 1:
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            found = list(pool.map(_looked, looks.values()))
+    else:
+        found = [*map(_looked, looks.values())]
+    return list(dict.fromkeys(chain.from_iterable(found)))
+
+
+def _looked(looks: Iterable[Callable[[], None]]) -> list[Finding]:
+    """What is wrong with a target at which these look, until it is away."""
+    findings: list[Finding] = []
+    for look in looks:
+        try:
+            look()
+        except UserError as error:
+            from fairway_runner.engines.absence import is_away
+
+            findings += error.findings
+            if is_away(error):
+                break
+    return findings
+
+
+def _look(runs: Sequence[Run], *, logs: bool, patience: float | None) -> None:
+    """One look at the target that these runs are on."""
+    engine = runs[0].engine
+    usual = engine.deadline
+    engine.deadline = usual if patience is None else min(usual, patience)
+    try:
+        engine.refresh(runs, logs=logs)
+    finally:
+        engine.deadline = usual

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_core.environment.keys import NOBODYS_KEY
 from fairway_core.findings import Severity, UserError
-from fairway_runner.starter import sections
+from fairway_runner.starter import answers
 from fairway_runner.starter.answers import Answers, validated
-from fairway_runner.starter.github import workflows
 from fairway_runner.starter.source import WHEELS, Source, installed_source
 from fairway_runner.submit.git import keeps
 
@@ -23,6 +22,41 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from fairway_core.findings import Finding
+
+
+_HERE = Path(__file__).resolve()
+# In a wheel, and in the repository.
+_FOLDERS = (_HERE.with_name("workflows"), _HERE.parents[3] / ".github/workflows")
+
+NAMES = ("comment", "deploy", "drift", "plan")
+"""Those that a project has, without `.yml`; Fairway's own tests are no matter of it."""
+
+_PYTHON = r"( +)- uses: actions/setup-python@.*\n +with:\n +python-version: .*\n"
+_INSTALL = r"\g<0>\1- run: pip install -r requirements.txt\n"
+
+_CHANGES = (
+    # What a script of the repository does, a program of the wheel does.
+    (r"\bbin/fairway ", "fairway "),
+    (_PYTHON, _INSTALL),
+    # A project holds environments, and Fairway is what its requirements name.
+    (r"( +- )stacks/\*\*\n +- constructs/\*\*\n", r"\1environments/**\n\1requirements.txt\n"),
+    (r" +- (bin|runner|simulators|requirements)/\*\*\n", ""),
+    (r" +- pyproject.toml\n", ""),
+    (r"env:\n  FAIRWAY_REQUIREMENTS: .*\n\n", ""),
+    (r"docs/pull-requests\.md", "README.md"),
+)
+
+
+def workflows(environment: str) -> Iterator[tuple[Path, str]]:
+    """Each workflow of a project with that environment, by its path in the project."""
+    folder = next(folder for folder in _FOLDERS if folder.is_dir())
+    for name in NAMES:
+        text = (folder / f"{name}.yml").read_text(encoding="utf-8")
+        for pattern, replacement in _CHANGES:
+            text = re.sub(pattern, replacement, text)
+        text = text.replace("""'["demo"]'""", f"""'["{environment}"]'""")
+        yield Path(".github/workflows", f"{name}.yml"), text
+
 
 _FILES = Path(__file__).with_name("files")
 _SUFFIX = ".in"
@@ -95,19 +129,19 @@ class Settings:
 
     def replacements(self) -> dict[str, str]:
         """What stands for each name between two @."""
-        return {**self._replacements(), "CHECKS": sections.checks(self.known)}
+        return {**self._replacements(), "CHECKS": answers.checks(self.known)}
 
     def _replacements(self) -> dict[str, str]:
         keys = self.ssh_keys or (NOBODYS_KEY,)
         return {
             "NAME": self.name,
             "LOCATION": self.answers.location,
-            "ZONE": sections.zone(self.answers),
+            "ZONE": answers.zone(self.answers),
             "EMAIL": self.answers.email,
             "BUDGET": str(self.answers.budget),
             "CLUSTER": self.answers.cluster,
-            "CLUSTERS": sections.clusters(self.answers),
-            "WAYS": sections.ways_in(self.answers),
+            "CLUSTERS": answers.clusters(self.answers),
+            "WAYS": answers.ways_in(self.answers),
             "REQUIREMENT": self.source.requirement,
             "PROJECT_ID": self.project_id,
             # JSON's quoting is YAML's: the comment of a key may hold anything.

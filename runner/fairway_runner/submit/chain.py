@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.findings import UserError
-from fairway_runner.jobs.inputs import BestInput, KeptInput
+from fairway_runner.jobs.job_fields import BestInput, KeptInput
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

@@ -6,19 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_core.findings import UserError
 from fairway_core.suggestions import did_you_mean
-from fairway_runner.jobs.inputs import BestInput, KeptInput
-from fairway_runner.runs.chosen import chosen_task, task_name
-from fairway_runner.runs.facts import BEST
+from fairway_runner.jobs.job_fields import BestInput, KeptInput
+from fairway_runner.runs.folder import chosen_task, task_name
 from fairway_runner.runs.kept import KeptOutput, files_of
-from fairway_runner.runs.plans import read_last, read_specs
-from fairway_runner.runs.records import FINAL_STATES
+from fairway_runner.runs.records import FINAL_STATES, read_last, read_specs
+from fairway_runner.runs.view import BEST
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from fairway_agent.plan import Chained
     from fairway_agent.task_spec import Output
-    from fairway_runner.jobs.inputs import Best
+    from fairway_runner.jobs.job_fields import Best
     from fairway_runner.runs.store import Run, RunStore
 
 WHICH_BETTER = "write better: lower, or better: higher, beside the metric's name"

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.engines.capabilities import runs_here
-from fairway_runner.jobs.confined import require_code
 from fairway_runner.jobs.mounts import below_mount, blobs_of
+from fairway_runner.jobs.project_sandbox import require_code
 from fairway_runner.jobs.walk import walk
 
 if TYPE_CHECKING:

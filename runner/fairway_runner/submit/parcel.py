@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_core.documents import FieldError
 from fairway_core.findings import Finding, UserError
-from fairway_runner.jobs.confined import NEVER
 from fairway_runner.jobs.job_file import JobFile, has_steps
+from fairway_runner.jobs.project_sandbox import NEVER
 from fairway_runner.jobs.templates import SUFFIX
 from fairway_runner.submit import snapshot
 
@@ -199,7 +199,7 @@ def _swept(job: JobFile) -> Iterator[Path]:
 
 
 def _matching(folder: Path, pattern: str) -> Iterator[Path]:
-    from fairway_runner.jobs.sweep.files import matching_files
+    from fairway_runner.jobs.sweep.sources import matching_files
 
     if pattern.startswith("/") or ".." in pattern.split("/"):
         message = f"`files:` the pattern `{pattern}` cannot be listed here for a server"

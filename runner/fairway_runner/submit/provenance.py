@@ -6,7 +6,7 @@ import platform
 from typing import TYPE_CHECKING, Any
 
 import fairway_core
-from fairway_runner.jobs.sent import known_git
+from fairway_runner.jobs.project_sandbox import known_git
 from fairway_runner.submit.git import ask
 
 if TYPE_CHECKING:

@@ -67,7 +67,7 @@ class Ready:
 
     def sign(self, by: dict[str, str]) -> None:
         """Writes down who submits it: their name and id."""
-        from fairway_runner.runs.actions import signed
+        from fairway_runner.runs.labels import signed
 
         files = self.prepared.files
         files["provenance.json"] = signed(files["provenance.json"], by)

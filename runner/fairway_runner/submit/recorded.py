@@ -10,8 +10,7 @@ from fairway_agent import record
 from fairway_core.findings import UserError
 from fairway_runner.engines import capabilities
 from fairway_runner.jobs.job import Job
-from fairway_runner.runs.plans import read_plan
-from fairway_runner.runs.records import read_json, removed
+from fairway_runner.runs.records import read_json, read_plan, removed
 from fairway_runner.submit import snapshot as code
 from fairway_runner.targets.lookup import all_targets, submitted_to
 

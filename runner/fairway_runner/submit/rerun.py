@@ -20,10 +20,10 @@ from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.engines.engine import target_of
 from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.job_file import JobFile
-from fairway_runner.jobs.sent import sent_before
+from fairway_runner.jobs.project_sandbox import sent_before
 from fairway_runner.runs import steps
 from fairway_runner.runs.labels import labelled
-from fairway_runner.runs.plans import read_specs
+from fairway_runner.runs.records import read_specs
 from fairway_runner.runs.store import RunStore
 from fairway_runner.submit import recorded
 from fairway_runner.submit import snapshot as code

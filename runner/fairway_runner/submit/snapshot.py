@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_core.findings import Finding, UserError
-from fairway_runner.jobs.confined import NEVER
+from fairway_runner.jobs.project_sandbox import NEVER
 from fairway_runner.jobs.walk import left_out, walk
 from fairway_runner.submit.git import Ignored, ignored_yet_sent
 

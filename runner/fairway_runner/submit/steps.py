@@ -21,13 +21,8 @@ from fairway_runner.engines.capabilities import capabilities
 from fairway_runner.engines.engine import engine_of_steps
 from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.job_file import typed_by
-from fairway_runner.jobs.sent import known_git, sent_before
-from fairway_runner.jobs.steps import (
-    inputs_of_runs,
-    plain_condition,
-    read_steps,
-    step_run,
-)
+from fairway_runner.jobs.project_sandbox import known_git, sent_before
+from fairway_runner.jobs.steps import inputs_of_runs, plain_condition, read_steps, step_run
 from fairway_runner.runs import steps
 from fairway_runner.runs.records import LONGEST_ID, is_run_id
 from fairway_runner.runs.steps import StepRecord

@@ -18,11 +18,10 @@ from fairway_runner.engines.engine import engine_for
 from fairway_runner.engines.refusals import Refused
 from fairway_runner.engines.shares import require_gpus, require_share
 from fairway_runner.jobs import mounts
-from fairway_runner.jobs.confined import require_code
+from fairway_runner.jobs.job_fields import changed_numbers
 from fairway_runner.jobs.launcher import Launchers, render_release, render_setup
-from fairway_runner.jobs.params import changed_numbers
-from fairway_runner.jobs.sent import known_git
-from fairway_runner.jobs.unused_params import ParamUse
+from fairway_runner.jobs.project_sandbox import known_git, require_code
+from fairway_runner.jobs.rendering import ParamUse
 from fairway_runner.runs.steps import require_one_job
 from fairway_runner.runs.store import Run, RunRecord, RunStore
 from fairway_runner.submit import snapshot as code

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from fairway_core.findings import Finding, Severity, UserError, printable
 from fairway_runner.engines import deadline
 from fairway_runner.engines.refusals import Refused, Unavailable
-from fairway_runner.jobs.where import place_of, where_of
+from fairway_runner.jobs.job_fields import place_of, where_of
 from fairway_runner.runs.store import RunStore
 from fairway_runner.submit.listing import require_one_target
 from fairway_runner.submit.resume import CUT_OFF, earlier

@@ -8,7 +8,7 @@ from fairway_core.findings import Finding
 from fairway_core.suggestions import did_you_mean
 from fairway_runner.jobs.job import Metric
 from fairway_runner.jobs.steps import inputs_of_runs, step_run
-from fairway_runner.runs.metric_settings import setting_of
+from fairway_runner.runs.metrics import setting_of
 from fairway_runner.submit.kept_input import WHICH_BETTER
 
 if TYPE_CHECKING:

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import capabilities
 from fairway_runner.engines.engine import engine_for
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from fairway_core.machine import Machine
     from fairway_core.target import Target
     from fairway_runner.engines.engine import Node
+    from fairway_runner.live.management import Management
+    from fairway_runner.live.operations import HealthReport
+    from fairway_runner.targets.lookup import KnownTarget
 
 
 def node_facts(node: Node) -> dict[str, Any]:
@@ -38,3 +47,112 @@ def node_actions(target: Target) -> tuple[str, ...]:
 def act_on_node(target: Target, action: str, node: str) -> None:
     """Does that; UserError where it cannot be."""
     engine_for(target).act_on_node(action, node)
+
+
+def target_facts(targets: Sequence[KnownTarget], *, ask: bool) -> list[dict[str, Any]]:
+    """One mapping a target; `nodes_now` is null where the target was not asked, or is silent,
+    `ready` false where it takes no jobs yet."""
+    counts: list[int | None] = [None] * len(targets)
+    if ask:
+        with ThreadPoolExecutor(max_workers=16) as pool:
+            counts = list(pool.map(lambda known: _nodes_now(known.target), targets))
+    return [
+        {**_facts(known.target), "nodes_now": count, "source": known.source}
+        for known, count in zip(targets, counts, strict=True)
+    ]
+
+
+def _facts(target: Target) -> dict[str, Any]:
+    size = None
+    if target.vm_size:
+        from fairway_core.catalog import vm_size
+
+        with suppress(UserError):  # a size of the user's in fairway.yaml need not be known
+            size = vm_size(target.vm_size)
+    from fairway_runner.engines.engine import unready
+
+    fabric = size.infiniband if size and size.rdma else None
+    return {
+        "name": target.name,
+        "environment": target.environment or None,
+        "engine": target.engine,
+        "vm_size": target.vm_size or None,
+        "region": target.region or None,
+        "gpus": size.gpu.count if size and size.gpu else 0,
+        "infiniband_gbps": fabric.gbps * fabric.adapters if fabric else None,
+        "nodes_min": target.nodes.min,
+        "nodes_max": target.nodes.max,
+        "spot": target.spot,
+        "price": target.price,
+        "mounts": target.mounts,
+        "ready": unready(target) is None,
+    }
+
+
+def _nodes_now(target: Target) -> int | None:
+    from fairway_runner.engines.deadline import brief
+    from fairway_runner.engines.engine import engine_for, is_addressed
+
+    if not is_addressed(target):  # to say so, its engine would import all of an SDK
+        return None
+    try:
+        return len(engine_for(target, brief()).nodes())
+    except (UserError, ImportError):
+        return None
+
+
+def report_of(
+    target: Target, node: str, category: str, description: str | None = None
+) -> HealthReport:
+    """What is to be reported of that node, without a description why it is out of use.
+
+    UserError where nobody knows which VM it is, or for an unknown category.
+    """
+    from fairway_core.catalog.guest_health import impact_category
+    from fairway_runner.live.operations import HealthReport
+
+    impact_category(category)
+    machine, reason = _machine_of(target, node)
+    said = description or reason
+    if not said:
+        message = f"{node} is not drained, and no description of its fault is given"
+        raise UserError.of(
+            "no-description", message, ('describe it, for example: --description "GPU 3 is lost"')
+        )
+    return HealthReport(machine, category, said)
+
+
+@contextmanager
+def subscription_of(machine: Machine) -> Iterator[Management]:
+    """The subscription that the machine is in."""
+    from fairway_runner.live.management import Management, chosen_cloud, credential_for
+
+    cloud = chosen_cloud()
+    azure = Management(cloud, credential_for(cloud), machine.subscription)
+    try:
+        yield azure
+    finally:
+        azure.close()
+
+
+def _machine_of(target: Target, name: str) -> tuple[Machine, str]:
+    from fairway_core.suggestions import did_you_mean
+    from fairway_runner.engines.capabilities import capabilities
+    from fairway_runner.engines.engine import engine_for, unsupported
+
+    engine = engine_for(target)
+    if not capabilities(target.engine).machines:
+        raise unsupported(
+            engine, "find out which VM a node is", f"its nodes: fairway nodes list {target.name}"
+        )
+    nodes = {node.name: node for node in engine.nodes()}
+    if name not in nodes:
+        hint = did_you_mean(name, nodes) or f"fairway nodes list {target.name}"
+        raise UserError.of("unknown-node", f"`{target.name}` has no node `{name}`", hint)
+    machine = nodes[name].machine
+    if machine is None:
+        message = (
+            f"the VM of {name} is not known: it has none now, or joined under an older scheduler"
+        )
+        raise UserError.of("unknown-vm", message, f"fairway nodes list {target.name}")
+    return machine, nodes[name].reason

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from starlette.routing import Mount, Route
 
-from fairway_runner.runs.actions import note, signed
+from fairway_runner.runs.labels import note, signed
 from fairway_runner.targets.lookup import find_target
 from fairway_web.roles import ACTIONS, OPEN, ROUTES, Person, Role, role_table
 

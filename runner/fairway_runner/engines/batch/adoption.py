@@ -18,7 +18,7 @@ from fairway_runner.engines.batch import names, states
 from fairway_runner.engines.batch.client import CONCURRENCY
 from fairway_runner.engines.batch.generations import note_later, write_history
 from fairway_runner.engines.batch.submission import RECORD, metadata_of
-from fairway_runner.runs.plans import read_plan
+from fairway_runner.runs.records import read_plan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -17,8 +17,7 @@ from fairway_runner.engines.azure.storage import OUTPUTS
 from fairway_runner.engines.batch import names
 from fairway_runner.engines.batch.client import CONCURRENCY
 from fairway_runner.engines.batch.request_builder import is_told
-from fairway_runner.runs.plans import read_plan
-from fairway_runner.runs.records import known_state
+from fairway_runner.runs.records import known_state, read_plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -25,8 +25,7 @@ from fairway_runner.engines.batch.poller import Poller, cut_off
 from fairway_runner.engines.batch.submission import State, Submission
 from fairway_runner.engines.deadline import USUAL
 from fairway_runner.engines.engine import no_progress, unsupported
-from fairway_runner.runs.plans import read_plan, read_retry
-from fairway_runner.runs.records import FINAL_STATES, known_task
+from fairway_runner.runs.records import FINAL_STATES, known_task, read_plan, read_retry
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -14,7 +14,7 @@ from fairway_runner.engines.batch import names, states
 from fairway_runner.engines.batch.logs import Logs
 from fairway_runner.engines.batch.submission import State, metadata_of
 from fairway_runner.runs.folder import RunFolder
-from fairway_runner.runs.plans import read_plan
+from fairway_runner.runs.records import read_plan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -14,7 +14,7 @@ from fairway_runner.engines.batch import names
 from fairway_runner.engines.batch.client import CONCURRENCY
 from fairway_runner.engines.refusals import gone_input
 from fairway_runner.runs.kept import files_of
-from fairway_runner.runs.plans import read_plan
+from fairway_runner.runs.records import read_plan
 from fairway_runner.targets.lookup import submitted_to
 
 if TYPE_CHECKING:

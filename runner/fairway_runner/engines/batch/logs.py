@@ -20,8 +20,7 @@ from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.azure.storage import OUTPUTS
 from fairway_runner.engines.batch import names
 from fairway_runner.engines.batch.client import CONCURRENCY
-from fairway_runner.runs.plans import read_specs
-from fairway_runner.runs.records import known_as
+from fairway_runner.runs.records import known_as, read_specs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

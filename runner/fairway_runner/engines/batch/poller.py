@@ -21,8 +21,7 @@ from fairway_runner.engines.batch.outputs import note_empty
 from fairway_runner.engines.batch.setup import unprepared, watch_setup
 from fairway_runner.engines.batch.slots import Shares
 from fairway_runner.engines.batch.submission import State
-from fairway_runner.runs.plans import read_plan
-from fairway_runner.runs.records import known_state, known_task
+from fairway_runner.runs.records import known_state, known_task, read_plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

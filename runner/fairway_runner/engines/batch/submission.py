@@ -28,8 +28,7 @@ from fairway_runner.engines.batch import inputs, names
 from fairway_runner.engines.batch.request_builder import Blobs, RequestBuilder
 from fairway_runner.engines.refusals import Unavailable
 from fairway_runner.jobs.job import Job
-from fairway_runner.runs.plans import read_last, read_plan, read_retry, read_specs
-from fairway_runner.runs.records import known_as
+from fairway_runner.runs.records import known_as, read_last, read_plan, read_retry, read_specs
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fairway_runner.engines.refusals import gone_input
-from fairway_runner.runs.plans import read_plan
+from fairway_runner.runs.records import read_plan
 
 if TYPE_CHECKING:
     from fairway_runner.runs.folder import RunFolder

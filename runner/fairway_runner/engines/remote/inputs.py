@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from fairway_agent.shared.reports import InputsReport, InputsRequest
 from fairway_runner.engines.refusals import gone_input
-from fairway_runner.runs.plans import read_plan
+from fairway_runner.runs.records import read_plan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -117,7 +117,7 @@ class ScheduledEngine(RemoteEngine):
         request = CancelRequest(run.id, last.submission)
         self.ask("cancel", request, Done)
         self.mirror.cancel_unknown(run)
-        from fairway_runner.runs.plans import read_plan
+        from fairway_runner.runs.records import read_plan
 
         deadline = time.monotonic() + read_plan(run.folder).grace + _CANCEL_SLACK
         while not submission_state.is_final(run):

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from fairway_agent import record, state_files
 from fairway_agent.json_record import JsonRecord
 from fairway_agent.run_state import RunState
-from fairway_runner.runs.plans import read_retry
-from fairway_runner.runs.records import known_as, known_state, known_task
+from fairway_runner.runs.records import known_as, known_state, known_task, read_retry
 
 if TYPE_CHECKING:
     from fairway_runner.runs.folder import RunFolder

@@ -22,8 +22,7 @@ from fairway_runner.engines.engine import no_progress
 from fairway_runner.engines.refusals import Refused
 from fairway_runner.engines.steps.whole import Whole
 from fairway_runner.runs import steps
-from fairway_runner.runs.plans import read_retry
-from fairway_runner.runs.records import FINAL_STATES, known_state
+from fairway_runner.runs.records import FINAL_STATES, known_state, read_retry
 from fairway_runner.submit.resume import resume
 from fairway_runner.submit.retry import retry as run_again
 

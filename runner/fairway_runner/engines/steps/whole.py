@@ -21,8 +21,7 @@ from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.engines.refusals import FAILED_PREDECESSOR, Refused
 from fairway_runner.runs import steps
 from fairway_runner.runs.records import known_state, known_task
-from fairway_runner.runs.refresh import refresh_all
-from fairway_runner.runs.store import Run, RunStore
+from fairway_runner.runs.store import Run, RunStore, refresh_all
 from fairway_runner.submit.chain import NotKept
 from fairway_runner.submit.steps import start_step
 

@@ -1,4 +1,4 @@
-"""The points of each kind of generator, one at a time."""
+"""The points of a sweep: each kind of generator, and how they combine."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import itertools
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.documents import FieldError
-from fairway_runner.jobs.sweep.axes import values_of
+from fairway_runner.jobs.sweep.models import too_many
+from fairway_runner.jobs.sweep.values import MOST_POINTS, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from fairway_runner.jobs.params import ParamValue, Scalar
-    from fairway_runner.jobs.sweep.axes import Range
+    from fairway_runner.jobs.job_fields import ParamValue, Scalar
     from fairway_runner.jobs.sweep.models import (
         Combinations,
         FilesOfInput,
@@ -21,12 +21,14 @@ if TYPE_CHECKING:
         Permutations,
         Random,
         Shards,
+        Sweep,
     )
+    from fairway_runner.jobs.sweep.values import Range
 
     Point = dict[str, ParamValue]
-    # None for an input whose files nobody has asked for: one stands for them all.
     Listed = Mapping[str, Sequence[str] | None]
     Axes = dict[str, list[ParamValue] | Range]
+
 
 NONE_LISTED: Listed = {}
 
@@ -35,11 +37,11 @@ def generate(generator: Generator, folder: Path, listed: Listed) -> Iterator[Poi
     """The generator's points; FieldError where files, a function or a draw is at fault."""
     match generator.key:
         case "files":
-            from fairway_runner.jobs.sweep.files import file_points
+            from fairway_runner.jobs.sweep.sources import file_points
 
             return file_points(files_of(generator, folder, listed))
         case "python":
-            from fairway_runner.jobs.sweep.functions import function_points
+            from fairway_runner.jobs.sweep.sources import function_points
 
             return function_points(generator.value, folder)
     return _GENERATORS[generator.key](generator.value)
@@ -48,7 +50,7 @@ def generate(generator: Generator, folder: Path, listed: Listed) -> Iterator[Poi
 def files_of(generator: Generator, folder: Path, listed: Listed) -> Sequence[str]:
     """The files of a generator `files`; FieldError where there are none, or nobody has listed
     those of its input."""
-    from fairway_runner.jobs.sweep.files import matching_files, matching_names
+    from fairway_runner.jobs.sweep.sources import matching_files, matching_names
 
     if isinstance(generator.value, str):
         return matching_files(generator.value, folder)
@@ -124,3 +126,58 @@ _GENERATORS: dict[str, Callable[[Any], Iterator[Point]]] = {
     "repeat": _repeat,
     "shards": _shards,
 }
+
+
+def points(
+    section: Sweep,
+    folder: Path,
+    listed: Listed = NONE_LISTED,
+    drawn: Sequence[Mapping[str, ParamValue]] = (),
+) -> Iterator[dict[str, ParamValue]]:
+    """The values of each task's parameters, in order, made when they are asked for.
+
+    `folder` is where relative files and modules are looked for, `listed` has the files of inputs
+    by the inputs' names, and `drawn` what was drawn before for each task, which is not drawn
+    again. Raises FieldError, its path below the section, where a generator has no points or the
+    sweep has more than 100,000; UserError where the user's own function fails.
+    """
+    total = 0
+    for path, generator in section.generators():
+        before = total
+        try:
+            for point in generate(generator, folder, listed):
+                total += 1
+                if total > MOST_POINTS:
+                    break
+                if generator.key == "random" and total <= len(drawn):
+                    known = drawn[total - 1]
+                    point = {name: known.get(name, value) for name, value in point.items()}
+                yield point
+        except FieldError as error:
+            raise FieldError(str(error), error.hint, (*path, *error.path)) from None
+        if total > MOST_POINTS:
+            raise too_many(None, path)
+        if total == before:
+            message = f"`{generator.value}` yields no points"
+            raise FieldError(message, "a sweep needs at least one", path)
+
+
+def count(section: Sweep, folder: Path, listed: Listed = NONE_LISTED) -> int | None:
+    """The number of points, without making them; None where a function has to be run.
+
+    Looks for files. Raises FieldError as `points` does.
+    """
+    total = 0
+    for path, generator in section.generators():
+        if generator.key == "python":
+            return None
+        number = generator.count
+        if number is None:
+            try:
+                number = len(files_of(generator, folder, listed))
+            except FieldError as error:
+                raise FieldError(str(error), error.hint, (*path, *error.path)) from None
+        total += number
+        if total > MOST_POINTS:
+            raise too_many(total, path)
+    return total

@@ -11,8 +11,8 @@ from pydantic import ConfigDict, Field
 from fairway_core.documents import Document, FieldError, Model
 from fairway_core.findings import Finding, UserError
 from fairway_core.suggestions import did_you_mean, nearest
-from fairway_runner.jobs.params import Identifier, ParamValue
-from fairway_runner.jobs.sweep.expansion import count, points
+from fairway_runner.jobs.job_fields import Identifier, ParamValue
+from fairway_runner.jobs.sweep.generators import count, points
 from fairway_runner.jobs.sweep.models import Sweep
 
 if TYPE_CHECKING:

@@ -3,26 +3,65 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 
 from fairway_core.documents import FieldError, Model
-from fairway_runner.jobs.params import Identifier, Scalar
-from fairway_runner.jobs.sweep.axes import MOST_POINTS, Axis, Range, ScalarAxis, length_of
-from fairway_runner.jobs.sweep.distributions import Distribution
-from fairway_runner.jobs.sweep.one_key import Called, OneKey
-from fairway_runner.jobs.sweep.references import (  # pydantic reads them
-    FilePattern,
-    FunctionReference,
-    NamePattern,
+from fairway_runner.jobs.job_fields import Identifier, Scalar
+from fairway_runner.jobs.sweep.values import (
+    MOST_POINTS,
+    Axis,
+    Called,
+    Distribution,
+    OneKey,
+    Range,
+    ScalarAxis,
+    length_of,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from fairway_core.yaml_text import DataPath
+
+
+def _pattern(value: str) -> str:
+    if not [part for part in value.split("/") if part not in ("", ".")]:
+        raise FieldError("the pattern names no file", "for example data/*.csv")
+    if ".." in value.split("/"):
+        message = "`..` leads out of the job's folder"
+        raise FieldError(message, "write the files' absolute path")
+    return value
+
+
+def _name_pattern(value: str) -> str:
+    if value.startswith("/"):
+        message = "the pattern begins with `/`"
+        raise FieldError(message, "leave it out: names begin below the input's folder")
+    return _pattern(value)
+
+
+def _reference(value: str) -> str:
+    name = r"[^\W\d]\w*"
+    if not re.fullmatch(rf"{name}(\.{name})*:{name}", value):
+        message = f"`{value[:60]}` does not name a function"
+        raise FieldError(message, "write module:function, for example my_points:generate")
+    return value
+
+
+FilePattern = Annotated[str, AfterValidator(_pattern)]
+"""A shell pattern, relative to the job's folder or absolute; `**` is any depth of folders,
+linked ones too."""
+
+NamePattern = Annotated[str, AfterValidator(_name_pattern)]
+"""A shell pattern of names below a folder; `**` is any depth of folders, linked ones too."""
+
+FunctionReference = Annotated[str, AfterValidator(_reference)]
+"""`module:function`; the module lies in the job's folder."""
+
 
 # Beyond this a count is only called large: nobody reads its digits.
 _COUNTABLE = 10**15

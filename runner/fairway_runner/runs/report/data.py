@@ -7,17 +7,21 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.findings import UserError
-from fairway_runner.runs.metric_settings import MetricSetting, metric_settings
-from fairway_runner.runs.metrics import compile_patterns
+from fairway_runner.runs.metrics import (
+    MetricSetting,
+    Series,
+    compile_patterns,
+    metric_settings,
+    series,
+)
 from fairway_runner.runs.records import read_json
 from fairway_runner.runs.results import task_results
-from fairway_runner.runs.series import Series, series
-from fairway_runner.runs.varying import shown, varying
+from fairway_runner.runs.view import shown, varying
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fairway_runner.jobs.params import ParamValue
+    from fairway_runner.jobs.job_fields import ParamValue
     from fairway_runner.runs.results import TaskResult
     from fairway_runner.runs.store import Run
 

@@ -6,22 +6,42 @@ import time
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from fairway_runner.quantities import duration, number
-from fairway_runner.runs.facts import iso, run_facts, target_facts
+from fairway_runner.quantities import duration, money, number
 from fairway_runner.runs.figures import figures, in_words
-from fairway_runner.runs.html import html_templates
-from fairway_runner.runs.report.curves import curves
+from fairway_runner.runs.report.charts import (
+    curves,
+    legend,
+    node_charts,
+    parallel,
+    points,
+    scaling,
+    throughput_metric,
+)
 from fairway_runner.runs.report.data import MOST_CURVES, SHADES, Report, read
-from fairway_runner.runs.report.nodes import legend, node_charts
-from fairway_runner.runs.report.parallel import parallel
-from fairway_runner.runs.report.scaling import points, scaling, throughput_metric
+from fairway_runner.runs.view import iso, run_facts, shown, target_facts
 
 if TYPE_CHECKING:
     from jinja2 import Template
 
     from fairway_runner.runs.store import Run
+
+
+def html_templates(package: str, folder: str) -> Environment:
+    """The templates in a folder of a package: what they are given is escaped, and must be there."""
+    environment = Environment(
+        loader=PackageLoader(package, folder),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"money": money}
+    environment.filters |= {"number": number, "shown": shown, "duration": duration, "iso": iso}
+    return environment
+
 
 _MOST_ROWS = 1000
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from markupsafe import Markup, escape
@@ -67,3 +69,91 @@ def text(x: float, y: float, content: str, anchor: str = "start", class_: str = 
 def line(x1: float, y1: float, x2: float, y2: float, class_: str) -> Markup:
     """A straight line."""
     return tag("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_)
+
+
+_STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
+_FEW = 5  # labels that an axis has room for
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Values from `low` to `high` lie from the pixel `start` to `end`; `log` says how.
+
+    `step` is that between two round values; 0 finds one that fits.
+    """
+
+    low: float
+    high: float
+    start: float
+    end: float
+    log: bool = False
+    step: float = 0.0
+
+    def __call__(self, value: float) -> float:
+        """The pixel of a value."""
+        low, high, at = self.low, self.high, value
+        if self.log:
+            low, high, at = math.log(low), math.log(high), math.log(value)
+        return self.start + (at - low) / (high - low) * (self.end - self.start)
+
+    def ticks(self) -> list[float]:
+        """A few round values between low and high."""
+        if self.log:
+            return _log_ticks(self.low, self.high)
+        step = self.step or _step(self.high - self.low)
+        first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
+        return [number * step + 0.0 for number in range(first, last + 1)]
+
+
+def scale_of(
+    values: Iterable[float], start: float, end: float, *, log: bool | None = None
+) -> Scale:
+    """A scale that all values lie on, with round ends.
+
+    Logarithmic where `log` says so, or by default where all are above 0 and differ by more
+    than a hundred times.
+    """
+    found = list(values)
+    low, high = min(found), max(found)
+    if log is None:
+        log = low > 0 and high / low > 100
+    if low == high:
+        margin = abs(low) * 0.05 or 0.5
+        low, high = low - margin, high + margin
+    if log:
+        return Scale(low * 0.95, high * 1.05, start, end, log=True)
+    step = _step(high - low)
+    low, high = math.floor(low / step) * step, math.ceil(high / step) * step
+    return Scale(low, high, start, end, step=step)
+
+
+def _step(span: float) -> float:
+    raw = span / _FEW
+    power = 10.0 ** math.floor(math.log10(raw))
+    return next(step * power for step in _STEPS if step * power >= raw * 0.999)
+
+
+def _log_ticks(low: float, high: float) -> list[float]:
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    for within in ((1,), (1, 3), (1, 2, 5)):
+        ticks = [factor * 10.0**power for power in powers for factor in within]
+        ticks = [tick for tick in ticks if low <= tick <= high]
+        if len(ticks) >= 3:
+            break
+    every = math.ceil(len(ticks) / (2 * _FEW)) or 1
+    return ticks[::every]
+
+
+def label(value: float) -> str:
+    """A value on an axis, as short as it can be said.
+
+    >>> label(0.30000000000000004), label(183211.0), label(1e-07), label(25000)
+    ('0.3', '183k', '1e-7', '25k')
+    """
+    size = abs(value)
+    for limit, unit in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
+        if size >= limit and size < 1e12:
+            return f"{value / (1e3 if unit == 'k' else limit):.3g}{unit}"
+    shown = f"{value:.4g}"
+    mantissa, e, exponent = shown.partition("e")
+    return f"{mantissa}e{int(exponent)}" if e else shown

@@ -1,7 +1,8 @@
-"""What is said of a run, as plain data: the same for `--json` and for tables."""
+"""Facts about runs and their parameters, as plain data for JSON and tables."""
 
 from __future__ import annotations
 
+import json
 import time
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -11,14 +12,15 @@ from fairway_agent.fields import Fields, Unfit
 from fairway_core.findings import UserError
 from fairway_runner.dev import TEMPLATE
 from fairway_runner.quantities import duration
-from fairway_runner.runs.actions import actions
+from fairway_runner.runs.labels import actions
 from fairway_runner.runs.records import read_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
 
     from fairway_agent.run_state import RunState
     from fairway_agent.task_state import BestTasks
+    from fairway_runner.jobs.job_fields import ParamValue
     from fairway_runner.runs.results import TaskResult
     from fairway_runner.runs.store import Run
 
@@ -195,3 +197,37 @@ def seconds(state: str, started: float | None, ended: float | None) -> float | N
         return None
     # The clock may have been set back meanwhile.
     return max(0.0, round(float(ended or time.time()) - float(started), 3))
+
+
+def varying(points: Sequence[Mapping[str, ParamValue]]) -> list[str]:
+    """The parameters that some points lack or that differ between two of them, in order.
+
+    >>> varying([{"lr": 1, "epochs": 3}, {"lr": 1.0, "epochs": 3}])
+    ['lr']
+    """
+    names = dict.fromkeys(name for point in points for name in point)
+    return [name for name in names if not _agree(name, points)]
+
+
+def shown(value: ParamValue | None) -> str:
+    """A value as a cell of a table: as YAML would have it, on one line; None is empty.
+
+    >>> shown(True), shown([1, "a"]), shown("two\\nlines")
+    ('true', '[1, a]', '"two\\\\nlines"')
+    """
+    match value:
+        case None:
+            return ""
+        case bool():
+            return str(value).lower()
+        case list():
+            return f"[{', '.join(map(shown, value))}]"
+        case str() if not value.isprintable() or not value:
+            return json.dumps(value)
+    return str(value)
+
+
+def _agree(name: str, points: Sequence[Mapping[str, ParamValue]]) -> bool:
+    first = points[0].get(name)
+    # repr tells 1 from 1.0 and from true.
+    return all(point.get(name) is first or repr(point.get(name)) == repr(first) for point in points)

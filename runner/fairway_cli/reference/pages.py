@@ -1,4 +1,4 @@
-"""The pages that list everything an environment file and a job file may hold."""
+"""The generated pages of the docs: fields of both files, checks, engines."""
 
 from __future__ import annotations
 
@@ -7,14 +7,21 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+from fairway_core.checks import Subject, all_checks
+from fairway_core.checks.examples import explain
+from fairway_core.checks.live import LIVE
 from fairway_core.environment.model import Environment
 from fairway_core.schema import models_in, schema_of
+from fairway_runner.engines.capabilities import ENGINES, table
 from fairway_runner.jobs.job import Job
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from pydantic import BaseModel
+
+    from fairway_core.checks import Check
+
 
 _ENVIRONMENT = """# The environment file
 
@@ -265,3 +272,150 @@ def _plain_type(schema: Mapping[str, Any], models: Mapping[str, Any]) -> str:
         case "string":
             return "text"
     return "anything"
+
+
+_HEAD = """# Checks
+
+<!-- Made by bin/docs from constructs/fairway_core/checks: change it there. -->
+
+```bash
+fairway check lab
+fairway check lab --live
+```
+
+Before anything is deployed, Fairway checks for known problems.
+
+- `fairway check` runs the checks on an environment file, and so does `fairway synth`
+  before it writes anything. A file that cannot be read as an environment is refused before that.
+- `fairway synth` runs the checks on Terraform on the stacks that it has written.
+- `fairway review` runs the checks on a plan, as printed by `terraform show -json`.
+- `fairway check ENVIRONMENT --live`, and `fairway doctor`, [ask Azure](#in-azure) too.
+
+An **error** stops the command; a **warning** is only printed. To accept a finding on an environment
+or its Terraform, ignore the check by its id: for one command with `--ignore ID`, or permanently in
+the environment file:
+
+```yaml
+checks: {ignore: [no-budget]}
+```
+
+The examples below show only the lines that matter.
+"""
+
+_SECTIONS = {
+    Subject.ENVIRONMENT: "On the environment file",
+    Subject.TERRAFORM: "On the generated Terraform",
+    Subject.PLAN: "On a plan",
+    Subject.JOB: "On a job",
+}
+
+
+_LIVE = """## In Azure
+
+These checks ask Azure. They need `az login`, and the subscription in `ARM_SUBSCRIPTION_ID` or
+the default one of `az`; the role Reader on it is enough. They only read. They can be ignored by
+their
+ids like the others.
+"""
+
+
+def checks_page() -> str:
+    """docs/checks.md."""
+    parts = [_HEAD, _table()]
+    for subject, title in _SECTIONS.items():
+        parts.append(f"## {title}\n")
+        parts += [_entry(check) for check in all_checks(subject)]
+    parts += [_LIVE, _live_table()]
+    return "\n".join(parts)
+
+
+def _table() -> str:
+    rows = ["| check | severity | looks at |", "|---|---|---|"]
+    rows += [
+        f"| [{check.id}](#{check.id}) | {check.severity} | {check.summary} |"
+        for check in all_checks()
+    ]
+    return "\n".join(rows) + "\n"
+
+
+def _live_table() -> str:
+    rows = ["| check | severity | looks at | reads, under the subscription |", "|---|---|---|---|"]
+    rows += [
+        f"| `{id_}` | {one.severity} | {one.text} | {one.reads} |" for id_, one in LIVE.items()
+    ]
+    return "\n".join(rows) + "\n"
+
+
+def _entry(check: Check) -> str:
+    explained = explain(check)
+    return (
+        f"### {check.id}\n\n*{check.severity.capitalize()}.* {explained.text}\n\n"
+        f"Fails:\n\n```yaml\n{explained.wrong}\n```\n\n"
+        f"Passes:\n\n```yaml\n{explained.right}\n```\n"
+    )
+
+
+_ENGINES_HEAD = """# Engines
+
+<!-- Made by bin/docs from runner/fairway_runner/engines/capabilities.py: change it there. -->
+
+A target's engine starts its jobs: `local` is this machine, `ssh` a [cluster without a
+scheduler](ssh.md), `slurm` a [Slurm partition](slurm-jobs.md), `batch` an [Azure Batch
+pool](batch.md) and `kubernetes` a [namespace of a cluster](kubernetes.md). The same job file runs
+on all of them. A job that needs something its engine cannot do is refused at submission.
+
+"""
+
+_TAIL = """
+On `batch`, a command that follows the run, or a server, starts the next step:
+[why](batch.md#steps).
+
+## Which MPI a launcher uses
+
+On every engine, launchers use the MPI on PATH. If there is none, they use one of Azure's HPC image,
+from `/opt`, so that no job needs `module load`:
+
+| launcher | MPI of the HPC image |
+|---|---|
+| `openmpi`, `horovod` | HPC-X, or else the newest Open MPI |
+| `hpcx` | HPC-X, whatever is on PATH |
+| `mpich`, `mvapich` | MVAPICH |
+| `intelmpi` | Intel MPI |
+| `nccl-tests` | HPC-X for the image's own programs, which are linked against it |
+
+## Several targets
+
+`target: [nd, spot]` in a job, or `fairway submit JOB --target nd,spot`, names several targets, the
+preferred one first. Fairway checks the job for each of them (mounts, sizes, what the engine can do)
+before anything starts, and submits the run to the first that has room for it. A target is passed
+over if it
+
+- cannot be reached;
+- says that it has no capacity or quota: a Batch pool whose last resize failed, a partition that is
+  down, fewer nodes up than the job needs, a Kueue queue that admits nothing;
+- refuses the run when it is submitted, as Slurm does for a limit that is used up.
+
+If all of them are without capacity, the run waits on the first that answers. `target: {in_order:
+[nd, spot]}` is the same as the list.
+
+`target: {cheapest: [nd, spot]}` orders them by price. With `by: price/images_per_second` the price
+is divided by what a node achieved there: the metric `images_per_second` per node of the job's last
+successful run on that target. Targets without such a run come last. Prices are those of `fairway
+cost`; a target in fairway.yaml may set its own `price`.
+
+A run stays on the target that it was submitted to, however long it waits there, and is never on
+two: a target that may have any part of it is asked to complete the submission, also if the command
+was killed. To move a run, cancel it and submit the job again. `fairway show` says which targets
+were passed over, and why.
+"""
+
+
+def engines_page() -> str:
+    """docs/engines.md."""
+    rows = [["", *(f"`{name}`" for name in ENGINES)], ["---"] * (len(ENGINES) + 1)]
+    rows += [[title, *words] for title, words in table()]
+    return (
+        _ENGINES_HEAD
+        + "".join(f"| {' | '.join(row)} |\n" for row in rows).replace("|  |", "| |")
+        + _TAIL
+    )

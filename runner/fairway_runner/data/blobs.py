@@ -1,4 +1,4 @@
-"""Where in a storage account: `TARGET:CONTAINER/PATH`."""
+"""Places in a storage account: their addresses, listings, and staging from them on a cluster."""
 
 from __future__ import annotations
 
@@ -6,14 +6,20 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fairway_core.documents import FieldError
 from fairway_core.findings import UserError
 from fairway_core.suggestions import did_you_mean
 from fairway_core.yaml_text import unfit_character
 from fairway_runner.engines.capabilities import runs_here
+from fairway_runner.jobs.job import Job
 from fairway_runner.targets.lookup import find_target
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from fairway_core.target import Target
+    from fairway_runner.engines.azure.storage import Storage
+
 
 _CONTAINER = re.compile(r"[a-z0-9](-?[a-z0-9]){2,62}")
 
@@ -67,3 +73,64 @@ def storage_of(target: Target) -> tuple[str, ...]:
             hint = "on this machine, data is in folders: see `mounts:` in fairway.yaml"
         raise UserError.of("no-storage", message, hint)
     return target.storage.containers
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A blob, or a folder with the number of blobs below it; sizes in bytes."""
+
+    name: str
+    size: int
+    modified: datetime | None
+    blobs: int = 1
+    is_folder: bool = False
+
+
+def entries(at: BlobPath, storage: Storage, *, recursive: bool) -> list[Entry]:
+    """What lies at a path, in the order of the names; without `recursive` a folder is one entry."""
+    path = at.path
+    below = path if not path or path.endswith("/") else f"{path}/"
+    found: dict[str, Entry] = {}
+    for blob in storage.blobs(at.container, path):
+        name, size = str(blob.name), int(blob.size)
+        if name != path and not name.startswith(below):
+            continue
+        head, slash, _ = name[len(below) :].partition("/")
+        if name == path or recursive or not slash:
+            found[name] = Entry(name, size, blob.last_modified)
+            continue
+        folder = f"{below}{head}/"
+        known = found.get(folder, Entry(folder, 0, None, 0, is_folder=True))
+        found[folder] = Entry(
+            folder,
+            known.size + size,
+            max(filter(None, (known.modified, blob.last_modified)), default=None),
+            known.blobs + 1,
+            is_folder=True,
+        )
+    return [found[name] for name in sorted(found)]
+
+
+def staging_job(target: Target, source: str, destination: str) -> Job:
+    """A job that copies `CONTAINER:PATH` to `MOUNT:PATH`; UserError where it cannot.
+
+    What is there already, and is the same, is not copied again: run once more, it goes on
+    where it was cut off.
+    """
+    container, colon, path = source.partition(":")
+    if not colon:
+        message = f"`{source}` does not say what to copy"
+        raise UserError.of("bad-place", message, "write CONTAINER:PATH")
+    blob_path(f"{target.name}:{container}/{path}")
+    try:
+        return Job.model_validate(
+            {
+                "name": "stage",
+                "template": "plain",
+                "command": 'du -sh "$FAIRWAY_INPUT_DATA"',
+                "inputs": {"data": {"from": source, "stage": "shared", "to": destination}},
+            }
+        )
+    except (ValueError, FieldError):
+        message = f"`{destination}` is not a path on the cluster"
+        raise UserError.of("bad-place", message, "write MOUNT:PATH") from None

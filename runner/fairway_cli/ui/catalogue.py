@@ -1,0 +1,203 @@
+"""Small tables: nodes, targets, sizes, offers, templates, firewall rules."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict, replace
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from fairway_cli.ui.columns import columns
+from fairway_core.findings import Severity, UserError, format_finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from fairway_core.catalog import VmSize
+    from fairway_core.environment.egress import Outbound
+    from fairway_core.target import Target
+    from fairway_runner.engines.engine import Node
+    from fairway_runner.live.requirements import Offer
+
+
+_COLOURS = {"idle": "green", "running": "cyan", "allocated": "cyan", "mixed": "cyan"}
+_BROKEN = ("unusable", "starttaskfailed", "down", "offline", "drain", "fail", "unknown", "lost")
+
+
+def print_nodes(nodes: Sequence[Node]) -> None:
+    """A line a node; why one is not fit for work stands below it."""
+    from rich.text import Text
+
+    from fairway_cli.ui.runs import add_row, new_table, print_table
+    from fairway_core.findings import printable
+
+    more = list(dict.fromkeys(name for node in nodes for name in node.facts))
+    rows = new_table("NODE", "STATE", "ADDRESS", "RUN", *(name.upper() for name in more), "REASON")
+    for node in nodes:
+        broken = node.state.lower().startswith(_BROKEN)
+        style = "red" if broken else _COLOURS.get(node.state.lower(), "")
+        extra = [node.facts.get(name, "") for name in more]
+        state = Text(printable(node.state), style=style)
+        add_row(rows, node.name, state, node.address, node.run, *extra, node.reason)
+    print_table(rows)
+
+
+def offer_facts(offer: Offer) -> dict[str, Any]:
+    """One size; `room` is how many VMs the quota leaves, null where a pool's account knows it."""
+    facts = {**asdict(offer), "room": offer.room, "offered": not offer.refusal}
+    return {**facts, "refusal": offer.refusal or None, "nearest": offer.nearest or None}
+
+
+def offer_table(offers: Sequence[Offer]) -> str:
+    """A line for each part of the environment."""
+    header = ("SIZE", "FOR", "WANTED", "YOURS", "ZONES", "VCPUS LEFT", "ROOM FOR", "NEAREST")
+    return columns(header, [_row(each) for each in offers])
+
+
+def _row(offer: Offer) -> tuple[str, ...]:
+    left = "" if offer.vcpus_left is None else f"{offer.vcpus_left} of {offer.vcpus_limit}"
+    return (
+        offer.size,
+        offer.path,
+        f"{offer.wanted}{' Spot' if offer.spot else ''}",
+        offer.refusal or "yes",
+        ", ".join(offer.zones) or "-",
+        left or "?",
+        "?" if offer.room is None else str(offer.room),
+        offer.nearest,
+    )
+
+
+def outbound_table(names: Sequence[Outbound]) -> str:
+    """A line for each name."""
+    rows = [(each.name, str(each.port), each.reason) for each in names]
+    return columns(("OUTBOUND NAME", "PORT", "FOR"), rows)
+
+
+_SIZES_COLOURS = {"current": "green", "retiring": "yellow", "no-new-capacity": "yellow"}
+_GONE = "red"  # retired, or not for Fairway
+
+
+def select(sizes: Iterable[VmSize], *, rdma: bool, gpu: str | None) -> list[VmSize]:
+    """The sizes with InfiniBand, or with that GPU; UserError where no size has such a GPU."""
+    known = list(sizes)
+    if gpu is not None:
+        models = {size.gpu.model for size in known if size.gpu}
+        if not any(gpu.lower() == model.lower() for model in models):
+            from fairway_core.suggestions import did_you_mean
+
+            raise UserError.of(
+                "unknown-gpu", f"no size has the GPU `{gpu}`", did_you_mean(gpu, models, most=40)
+            )
+        known = [size for size in known if size.gpu and size.gpu.model.lower() == gpu.lower()]
+    return [size for size in known if size.rdma or not rdma]
+
+
+def size_facts(size: VmSize) -> dict[str, Any]:
+    """One size: memory in GiB, GPU memory in GB, InfiniBand in Gb/s an adapter; null for none."""
+    return {
+        "name": size.name,
+        "vcpus": size.vcpus,
+        "memory_gib": size.memory_gib,
+        "gpu": size.gpu.model if size.gpu else None,
+        "gpus": size.gpu.count if size.gpu else 0,
+        "gpu_memory_gb": size.gpu.memory_gb if size.gpu else None,
+        "infiniband_adapters": size.infiniband.adapters if size.infiniband else 0,
+        "infiniband_gbps": size.infiniband.gbps if size.infiniband else None,
+        "rdma": size.rdma,
+        "status": _status(size),
+        "retirement_date": size.retirement_date.isoformat() if size.retirement_date else None,
+        "successor": size.successor or None,
+        "unsupported": size.unsupported or None,
+        "quota_family": size.quota_family or None,
+    }
+
+
+def print_sizes(sizes: Iterable[VmSize]) -> None:
+    """A line a size, in the order of the catalogue."""
+    from rich.text import Text
+
+    from fairway_cli.ui.runs import new_table, print_table
+
+    rows = new_table("SIZE", "GPU", "MEMORY", "INFINIBAND", "STATUS", "SUCCESSOR")
+    for size in sizes:
+        status = _status(size)
+        when = f" {size.retirement_date}" if size.retirement_date else ""
+        rows.add_row(
+            size.name,
+            f"{size.gpu.count} × {size.gpu.model} {size.gpu.memory_gb} GB" if size.gpu else "",
+            f"{size.memory_gib} GiB",
+            _infiniband(size),
+            Text(f"{status}{when}", style=_SIZES_COLOURS.get(status, _GONE)),
+            size.successor,
+        )
+    print_table(rows)
+
+
+def _status(size: VmSize) -> str:
+    return "retired" if size.is_retired() else size.status
+
+
+def _infiniband(size: VmSize) -> str:
+    if size.infiniband is None:
+        return ""
+    without = "" if size.rdma else " (no MPI)"
+    return f"{size.infiniband.adapters} × {size.infiniband.gbps} Gb/s{without}"
+
+
+def warn_of_unready(targets: Iterable[Target]) -> None:
+    """Says on standard error which targets take no jobs yet, and why."""
+    from fairway_runner.engines.engine import unready
+
+    for target in targets:
+        if (finding := unready(target)) is not None:
+            print(format_finding(replace(finding, severity=Severity.WARNING)), file=sys.stderr)
+
+
+def print_targets(facts: Sequence[dict[str, Any]]) -> None:
+    """A line a target."""
+    from fairway_cli.ui.runs import add_row, new_table, print_table
+    from fairway_runner.engines.capabilities import runs_here
+
+    rows = new_table("TARGET", "ENGINE", "SIZE", "GPUS", "INFINIBAND", "NODES", "MOUNTS", "FROM")
+    for each in facts:
+        limit = "" if runs_here(each["engine"]) else f"/{each['nodes_max']}"
+        now = "?" if each["nodes_now"] is None else each["nodes_now"]
+        count = f"{now}{limit}" if each["ready"] else "not ready"
+        add_row(
+            rows,
+            each["name"],
+            each["engine"],
+            each["vm_size"] or "",
+            f"{each['gpus']}" if each["gpus"] else "",
+            f"{each['infiniband_gbps']} Gb/s" if each["infiniband_gbps"] else "",
+            count,
+            " ".join(f"{name}:{path}" for name, path in each["mounts"].items()),
+            each["source"],
+        )
+    print_table(rows)
+
+
+def print_list(listed: list[dict[str, str]]) -> None:
+    """A line a template, under the folder it comes from."""
+    width = max((len(each["name"]) for each in listed), default=0)
+    for folder, templates in groupby(listed, key=lambda each: each["folder"]):
+        print(folder)
+        for each in templates:
+            print(f"  {each['name']:<{width}}  {each['description']}")
+    print("\nmore of one: fairway templates NAME")
+
+
+def print_explanation(facts: dict[str, Any]) -> None:
+    """What a template does, needs and takes, and a job file that uses it."""
+    print(facts["description"])
+    print(f"\nfile     {facts['file']}")
+    if facts["needs"]:
+        print(f"needs    {', '.join(facts['needs'])} on the main host's PATH")
+    for name, option in facts["options"].items():
+        kind = " | ".join(option["choices"]) if option.get("choices") else option["type"]
+        default = f"default {json.dumps(option['default'])}" if "default" in option else "required"
+        print(f"\n  {name}  ({kind}, {default})\n      {option['help']}")
+    print("\nA job that uses it:\n")
+    print("".join(f"  {line}\n" for line in facts["job"].splitlines()), end="")

@@ -1,0 +1,321 @@
+"""Runs, tasks and points on a terminal: tables, one run's overview, and comparisons."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Protocol
+
+from fairway_cli.ui.columns import columns
+from fairway_cli.ui.columns import state as coloured
+from fairway_cli.ui.costs import cost_line
+from fairway_core.findings import printable
+from fairway_runner.quantities import duration, number
+from fairway_runner.runs.view import BEST, shown, task_facts, varying
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from rich.table import Table
+    from rich.text import Text
+
+
+# More lines than this nobody reads.
+_MOST_POINTS = 1000
+
+
+def run_table(runs: Sequence[dict[str, Any]]) -> str:
+    """A line a run, with the columns that were asked for."""
+    more = list(runs[0].get("columns", {})) if runs else []
+    return columns(
+        ("RUN", "STATE", "TARGET", "TASKS", "CREATED", "TIME", "TAGS", *map(_title, more)),
+        [
+            (
+                run["run_id"],
+                run["state"],
+                run["target"],
+                str(run["tasks"]),
+                _moment(run["created"]),
+                duration(run["seconds"]),
+                " ".join(run["tags"]),
+                *(_cell(name, run["columns"][name]) for name in more),
+            )
+            for run in runs
+        ],
+    )
+
+
+def task_table(
+    tasks: Sequence[dict[str, Any]], params: Sequence[str], metrics: Sequence[str]
+) -> str:
+    """A line a task, with a column for each of these parameters and metrics."""
+    more = [
+        name for name in ("node", "gpus", "cores", "reason") if any(task[name] for task in tasks)
+    ]
+    titles = [name.upper() for name in more]
+    header = ("TASK", *params, "STATE", "EXIT", "ATTEMPTS", "TIME", *metrics, *titles)
+    rows = []
+    for task in tasks:
+        code, attempts = task["exit_code"], task["attempts"]
+        rows.append(
+            (
+                str(task["task"]),
+                *(shown(None if task["last"] else task["params"].get(name)) for name in params),
+                task["state"],
+                "" if code is None else f"{code} (timeout)" if task["timed_out"] else str(code),
+                str(attempts) if attempts > 1 else "",
+                duration(task["seconds"]),
+                *(number(task["metrics"].get(name)) for name in metrics),
+                *(task[name] or "" for name in more),
+            )
+        )
+    return columns(header, rows)
+
+
+def print_points(points: list[dict[str, Any]]) -> None:
+    """A line a point of a sweep, up to a thousand, and a column a parameter that varies."""
+    names = varying([point["params"] for point in points])
+    print(
+        columns(
+            ("TASK", *names),
+            [
+                (str(point["index"]), *(shown(point["params"].get(name)) for name in names))
+                for point in points[:_MOST_POINTS]
+            ],
+        )
+    )
+    if len(points) > _MOST_POINTS:
+        print(f"… and {len(points) - _MOST_POINTS:,} more; all of them: --json")
+
+
+def new_table(*columns: str) -> Table:
+    """An empty table of rich, for cells that are more than text."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
+def add_row(table: Table, *cells: str | Text) -> None:
+    """Adds a row whose text stands as it is: rich takes no `[word]` of it for its own markup, and
+    the terminal no control character."""
+    from rich.text import Text
+
+    table.add_row(*(Text(printable(each)) if isinstance(each, str) else each for each in cells))
+
+
+def print_table(table: Table) -> None:
+    """Prints it; nothing is cut off in a file or a pipe."""
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = 10_000
+    # rich would end the program with 1 where the reader of its output went away.
+    with console.capture() as text:
+        console.print(table)
+    print(text.get(), end="")
+
+
+def _title(column: str) -> str:
+    """That of a column: a metric and a parameter are called as they are, a fact in capitals."""
+    _, colon, name = column.partition(":")
+    return name if colon else column.upper()
+
+
+def _cell(column: str, value: Any) -> str:
+    if column.startswith("metric:"):
+        return " … ".join(map(number, value if isinstance(value, list) else [value]))
+    if column == "time":
+        return duration(value)
+    return " ".join((value if isinstance(value, str) else shown(value)).splitlines())
+
+
+def _moment(iso: str | None) -> str:
+    return (iso or "").replace("T", " ").removesuffix("Z")
+
+
+class Task(Protocol):
+    """What an overview needs of each task, also of those that it has no line for."""
+
+    @property
+    def attempts(self) -> int:
+        """How many were begun."""
+
+    @property
+    def ends(self) -> Mapping[str, int]:
+        """Those that did not end well, by their cause."""
+
+    @property
+    def is_last(self) -> bool:
+        """Whether it is the job's `finally`."""
+
+    @property
+    def params(self) -> Mapping[str, Any]:
+        """Its parameters."""
+
+
+def print_overview(
+    facts: Mapping[str, Any],
+    tasks: Sequence[Task],
+    limit: int,
+    rows: Callable[[Sequence[Any]], list[dict[str, Any]]] = task_facts,
+) -> None:
+    """The run, by all that `show --json` says of it but its tasks, and a line for each of the first
+    `limit` of those; 0 is all. `rows` makes the facts of those that have one."""
+    took = duration(facts["seconds"])
+    setup = facts["setup"]
+    name, target = printable(facts["run_id"]), printable(facts["target"])
+    print(f"{name}  {coloured(printable(facts['state']))}  on {target}  {took}".rstrip())
+    for line in _remarks(facts):
+        print(line)
+    spent = {"cost": cost_line(facts["cost"]), "use": facts["use"], "tries": _ends(tasks)}
+    for title, words in spent.items():
+        if words:
+            print(f"{title:<8}{printable(words)}")
+    print(f"job     {printable(facts['job_file'])}")
+    print(f"folder  {printable(facts['folder'])}")
+    if facts["tasks"] > 1:
+        counts = [f"{count:,} {state}" for state, count in facts["task_states"].items()]
+        print(f"tasks   {printable(', '.join(counts)) or facts['tasks']}")
+    if setup is not None:
+        code = f", exit code {setup['exit_code']}" if setup["exit_code"] else ""
+        state = coloured(printable(setup["state"]))
+        print(f"setup   {state}{code}  {duration(setup['seconds'])}".rstrip())
+    names = _params(tasks)
+    print()
+    if not tasks:
+        print("no such task")
+        return
+    some = tasks[:limit] if limit else tasks
+    print(task_table(rows(some), names, facts["metrics"]))
+    if len(some) < len(tasks):
+        print(f"… and {len(tasks) - len(some):,} more; all of them: --limit 0")
+
+
+def _remarks(facts: Mapping[str, Any]) -> Iterator[str]:
+    """Why it stands where it does, and why not elsewhere, and what is said of it."""
+    if facts["reason"]:
+        yield f"reason  {printable(facts['reason'])}"
+    for target, reason in facts["passed_over"].items():
+        yield "passed  " + printable(f"{target}: {reason}")
+    for name, each in facts["inputs"].items():
+        yield f"input   {printable(f'{name}: {_origin(each)}')}"
+    for each in facts.get("actions", ()):  # a server may be older
+        yield "by      " + printable(f"{each['by']}, {each['at']}: {each['action']}")
+    if facts["tags"]:
+        yield f"tags    {printable(' '.join(facts['tags']))}"
+    for line in facts["note"].splitlines():
+        yield f"note    {printable(line)}"
+
+
+def _origin(kept: Mapping[str, Any]) -> str:
+    """Which output of which run an input is, and of the best task by which metric."""
+    task, by = "the best task" if kept["task"] == BEST else f"task {kept['task']}", ""
+    if metric := kept.get("metric"):
+        by = f" (by {metric})" if kept["value"] is None else f" ({metric}={kept['value']:g})"
+    return f"{kept['output']} of {task} of {kept['run']}{by}"
+
+
+_CAUSES = {
+    "error": ("an error", "errors"),
+    "node": ("a lost node", "lost nodes"),
+    "preemption": ("a preemption", "preemptions"),
+}
+
+
+def _ends(tasks: Sequence[Task]) -> str:
+    """By what attempts ended of tasks that were begun again, in words; "" where none was."""
+    found: Counter[str] = Counter()
+    for task in tasks:
+        if task.attempts > 1:
+            found.update(task.ends)
+    words = [
+        one if found[cause] == 1 else f"{found[cause]:,} {many}"
+        for cause, (one, many) in _CAUSES.items()
+        if found[cause]
+    ]
+    return f"ended by {', '.join(words)}" if words else ""
+
+
+def _params(tasks: Sequence[Task]) -> list[str]:
+    """The names of those in which the tasks differ; prints the others."""
+    params = [task.params for task in tasks if not task.is_last]
+    names = varying(params) if params else []
+    fixed = [f"{name}={shown(v)}" for name, v in (params or [{}])[0].items() if name not in names]
+    if fixed:
+        print(f"params  {printable(' '.join(fixed))}")
+    return names
+
+
+Record = dict[str, Any]
+
+_FACTS = ("run_id", "task", "name", "target", "state", "created", "seconds", "commit", "dirty")
+
+
+def comparison_table(records: Sequence[Record]) -> str:
+    """A line a task; the lowest and highest of a metric where they are not always the last."""
+    names = _differing(records)
+    values = [
+        (metric, kind)
+        for metric, kind in _values(records)
+        if kind == "last"
+        or any(_value(each, metric, kind) != _value(each, metric, "last") for each in records)
+    ]
+    header = (
+        "RUN",
+        *names,
+        "STATE",
+        "TIME",
+        *(_comparison_title(*each) for each in values),
+        "COMMIT",
+    )
+    rows = [
+        (
+            f"{each['run_id']}/{each['task']}" if each["sweep"] else each["run_id"],
+            *(shown(each["differs"].get(name)) for name in names),
+            each["state"],
+            duration(each["seconds"]),
+            *(number(_value(each, *value)) for value in values),
+            _commit(each),
+        )
+        for each in records
+    ]
+    return columns(header, rows)
+
+
+def write_csv(records: Sequence[Record]) -> None:
+    """All of the records to standard output, a line a task."""
+    names, values = _differing(records), _values(records)
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow([*_FACTS, *names, *(_comparison_title(*each) for each in values)])
+    for each in records:
+        facts = [str(each[name]).lower() if name == "dirty" else each[name] for name in _FACTS]
+        cells = [shown(each["differs"].get(name)) for name in names]
+        writer.writerow([*facts, *cells, *(_value(each, *value) for value in values)])
+
+
+def _differing(records: Sequence[Record]) -> list[str]:
+    return list(dict.fromkeys(name for each in records for name in each["differs"]))
+
+
+def _values(records: Sequence[Record]) -> list[tuple[str, str]]:
+    metrics = dict.fromkeys(name for each in records for name in each["metrics"])
+    return [(name, kind) for name in metrics for kind in ("last", "lowest", "highest")]
+
+
+def _value(record: Record, metric: str, kind: str) -> float | None:
+    found: float | None = record["metrics"].get(metric, {}).get(kind)
+    return found
+
+
+def _comparison_title(metric: str, kind: str) -> str:
+    return metric if kind == "last" else f"{kind} {metric}"
+
+
+def _commit(record: Record) -> str:
+    commit = record["commit"]
+    return f"{commit[:10]}{'+' if record['dirty'] else ''}" if commit else ""

@@ -1,0 +1,335 @@
+"""Fields of a job file with a grammar of their own: parameters, labels, inputs, targets."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+
+from fairway_core.documents import FieldError, Model, written_as
+from fairway_core.findings import Finding, Severity
+from fairway_core.target import Name
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+
+    from fairway_core.documents import Document
+    from fairway_core.yaml_text import DataPath
+
+
+Scalar = str | int | float | bool
+ParamValue = Scalar | list[Scalar]
+
+
+def is_identifier(text: str) -> bool:
+    """Whether the text can name a parameter."""
+    return re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,63}", text) is not None
+
+
+def _identifier(value: str) -> str:
+    if not is_identifier(value):
+        raise FieldError(f"`{value[:60]}` is not a name", "use letters, digits and underscores")
+    return value
+
+
+Identifier = Annotated[str, AfterValidator(_identifier)]
+
+
+def changed_numbers(document: Document, names: Collection[str]) -> Iterator[Finding]:
+    """Warns of each number for a parameter of these names that a template prints otherwise than it
+    is written: of 1.10, which prints as 1.1, and not of 1e-4, which can only be meant as one."""
+    for path, value in _numbers({key: document.data.get(key) for key in ("params", "sweep")}, ()):
+        written = document.written(path, value)
+        is_named = path[0] == "params" or not {*path[-2:]}.isdisjoint(names)
+        if is_named and written != str(value) and not re.search("[eE]-", written):
+            dotted = ".".join(map(str, path))
+            message = f"`{dotted}`: a template prints {value} for {written}"
+            hint = f"where it is text, put it in quotes: {document.quoted(path, value)}"
+            location = document.location(path)
+            yield Finding("changed-number", message, hint, dotted, Severity.WARNING, location)
+
+
+def _numbers(value: Any, path: DataPath) -> Iterator[tuple[DataPath, int | float]]:
+    if isinstance(value, dict | list):
+        for step, item in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _numbers(item, (*path, step))
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield path, value
+
+
+_MOST_CHARACTERS = 10_000
+
+
+def tag(value: str) -> str:
+    """The tag; FieldError where it cannot be one."""
+    if not re.fullmatch(r"\w[\w.:=/@+-]{0,62}", value):
+        hint = "up to 63 letters, digits and any of _ . : = / @ + -, for example lr=high"
+        raise FieldError(f"`{value[:70]}` is not a tag", hint)
+    return value
+
+
+def note(value: str) -> str:
+    """The note; FieldError where it is too long."""
+    if len(value) > _MOST_CHARACTERS:
+        message = f"a note of {len(value):,} characters is too long"
+        raise FieldError(message, f"{_MOST_CHARACTERS:,} at most")
+    return value.strip()
+
+
+def each_once(tags: Iterable[str]) -> tuple[str, ...]:
+    """The tags without those that came before."""
+    return tuple(dict.fromkeys(tags))
+
+
+RunTag = Annotated[str, AfterValidator(tag)]
+Tags = Annotated[tuple[RunTag, ...], AfterValidator(each_once)]
+Note = Annotated[str, AfterValidator(note)]
+
+
+_GPUS = "GPUs come with the nodes of the target; `gpus: 1` takes one of a node"
+_RANKS = "nodes come with all their GPUs; a rank on each is `processes_per_node: gpus`"
+_COMMAND = "write what runs as `command: python train.py`"
+_ENV = "write variables as `env: {NAME: VALUE}`"
+_NODES = "write the number of nodes as `nodes: 2`"
+_TIMEOUT = "write how long it may take as `timeout: 2h`"
+_IMAGE = "write `container: {image: REGISTRY/NAME:TAG}`"
+_CODE = "the job file's own folder is copied; for another: `code: {path: FOLDER}`"
+_ORDER = "write it under target: `target: {in_order: [FIRST, SECOND]}`"
+STAYS = (
+    "a run stays on the target that it was submitted to: leave it out; to move one that waits, "
+    "cancel it, and submit the job to another"
+)
+_INPUTS = "name what it reads as `inputs: {data: MOUNT:PATH}`"
+_TARGET = "write `target: NAME`, or `fairway submit JOB --target NAME`"
+
+FOREIGN_KEYS = MappingProxyType(
+    {
+        **dict.fromkeys(("resources", "gpu", "accelerators", "num_gpus"), _GPUS),
+        **dict.fromkeys(("gpus_per_node", "gpu_count", "ngpus", "nproc_per_node"), _RANKS),
+        **dict.fromkeys(("ntasks_per_node", "ranks_per_node", "ntasks"), _RANKS),
+        **dict.fromkeys(("script", "run", "commands", "cmd", "entrypoint", "args"), _COMMAND),
+        **dict.fromkeys(("environment", "environment_variables", "envs", "variables"), _ENV),
+        **dict.fromkeys(("num_nodes", "node_count", "instance_count", "instances"), _NODES),
+        **dict.fromkeys(("time", "time_limit", "walltime"), _TIMEOUT),
+        **dict.fromkeys(("image", "docker", "docker_image"), _IMAGE),
+        **dict.fromkeys(("workdir", "working_dir", "src", "file_mounts"), _CODE),
+        "in_order": _ORDER,
+        "patience": STAYS,
+        **dict.fromkeys(("mounts", "volumes"), _INPUTS),
+        **dict.fromkeys(("compute", "partition", "queue", "pool"), _TARGET),
+    }
+)
+
+_PREEMPTION = "nodes that are taken away with notice are `retry: {preemption: 3}`"
+_NODE = "nodes that are lost are `retry: {node: 3}`"
+_ERROR = "failures of the job's own are `retries: 3`"
+
+FOREIGN_CAUSES = MappingProxyType(
+    {
+        **dict.fromkeys(("spot", "eviction", "evictions", "interruption"), _PREEMPTION),
+        **dict.fromkeys(("node_failure", "lost", "hardware", "no_capacity"), _NODE),
+        **dict.fromkeys(("failure", "failures", "attempts", "count", "max", "limit"), _ERROR),
+    }
+)
+
+
+def _each_once(names: tuple[str, ...]) -> tuple[str, ...]:
+    if not names:
+        raise FieldError("this names no target", "name at least one")
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            raise FieldError(f"`{name}` is there twice", "name each target once", (index,))
+    return names
+
+
+Names = Annotated[tuple[Name, ...], AfterValidator(_each_once)]
+
+
+_FIGURE = r"price(/[A-Za-z_][A-Za-z0-9_]*)?"
+
+
+def _figure(value: str) -> str:
+    if not re.fullmatch(_FIGURE, value):
+        raise FieldError(f"`{value[:60]}` is not an order", "write `price`, or `price/METRIC`")
+    return value
+
+
+class Where(Model):
+    """Several targets. A run goes to the first one that has room when it is submitted."""
+
+    FOREIGN: ClassVar[Mapping[str, str]] = MappingProxyType({"patience": STAYS})
+
+    in_order: Names | None = None
+    """Names of targets, in order of preference."""
+    cheapest: Names | None = None
+    """Names of targets to order by cost, in place of `in_order`."""
+    by: Annotated[str, AfterValidator(_figure), written_as(_FIGURE)] | None = None
+    """How to order them: by `price`, the price of a node, which is the default; or by
+    `price/METRIC`, such as `price/images_per_second`, with the metric of the job's last successful
+    run on each.
+    """
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> Self:
+        if (self.in_order is None) == (self.cheapest is None):
+            message = "give either `in_order` or `cheapest`"
+            raise FieldError(message, "write {in_order: [FIRST, SECOND]}")
+        if self.by is not None and self.cheapest is None:
+            raise FieldError("`by` has no effect with `in_order`", "leave it out", ("by",))
+        return self
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All of the targets, as they are written."""
+        return self.in_order or self.cheapest or ()
+
+    @property
+    def metric(self) -> str:
+        """The metric by which the price is divided; "" for the price alone."""
+        return (self.by or "").partition("/")[2]
+
+
+Targets = Name | Names | Where
+
+
+class _Placed(Model):
+    """The one field of a job that says where it runs."""
+
+    target: Targets | None = None
+
+
+def where_of(document: Document) -> Where | None:
+    """What a job says of where it runs, None where it does not; UserError with the line of what is
+    wrong in it. Nothing else of the job is looked at."""
+    data = document.data
+    if not isinstance(data, dict) or "target" not in data:
+        return None
+    found = replace(document, data={"target": data["target"]}).validate(_Placed).target
+    if found is None or isinstance(found, Where):
+        return found
+    return Where(in_order=(found,) if isinstance(found, str) else found)
+
+
+def place_of(document: Document, name: str) -> str:
+    """The field in which a job names a target, dotted."""
+    target, path = document.data["target"], "target"
+    if isinstance(target, dict):
+        key = "in_order" if target.get("in_order") else "cheapest"
+        target, path = target[key], f"{path}.{key}"
+    return f"{path}.{target.index(name)}" if isinstance(target, list) else path
+
+
+def _mounted_path(value: str) -> str:
+    mount, colon, path = value.partition(":")
+    if not colon or not re.fullmatch(r"[a-z][a-z0-9-]*", mount) or ".." in path.split("/"):
+        hint = "write MOUNT:PATH, for example data:/imagenet/train"
+        raise FieldError(f"`{value}` is not a path on a mount", hint)
+    return value
+
+
+def _container_path(value: str) -> str:
+    name, colon, path = value.partition(":")
+    if not colon or not re.fullmatch(r"[a-z0-9](-?[a-z0-9])+", name) or ".." in path.split("/"):
+        hint = "write CONTAINER:PATH, for example datasets:words/"
+        raise FieldError(f"`{value}` is not a path in a storage container", hint)
+    return value
+
+
+MountedPath = Annotated[str, AfterValidator(_mounted_path)]
+ContainerPath = Annotated[str, AfterValidator(_container_path)]
+RunName = Annotated[str, Field(min_length=1, max_length=63)]
+
+
+class StagedInput(Model):
+    """Blobs that are copied to the nodes before the tasks, and checked against their digests.
+
+    `scratch` is the local disk of each node. `shared` is a folder that all nodes see; `to` may name
+    it. Files that are already there are not copied again.
+    """
+
+    from_: Annotated[ContainerPath, Field(alias="from")]
+    """The blobs, as `CONTAINER:PATH`."""
+    stage: Literal["scratch", "shared"] = "scratch"
+    """Where to copy them: to each node (`scratch`), or once for all (`shared`)."""
+    to: MountedPath | None = None
+    """The folder for `shared`, as `MOUNT:PATH`; by default Fairway chooses one."""
+
+    @field_validator("to")
+    @classmethod
+    def _is_shared(cls, to: str | None, info: ValidationInfo) -> str | None:
+        if to is not None and info.data.get("stage") != "shared":
+            raise FieldError(
+                "only an input with `stage: shared` has a folder", "add `stage: shared`"
+            )
+        return to
+
+
+class KeptInput(Model):
+    """An output of an earlier run, as it is when the job is submitted."""
+
+    from_: Annotated[Literal["run"], Field(alias="from")]
+    """`run`: an output of a run."""
+    run: RunName
+    """Run ID, or any unique prefix."""
+    task: Annotated[int, Field(ge=0)] | Literal["finally"] | None = None
+    """Task number, or `finally`; needed if the run has several tasks."""
+    output: Identifier | None = None
+    """Name of the output; by default the input's own name."""
+
+
+class Best(Model):
+    """The task of a sweep whose last value of a metric was the best, as `fairway best` finds it."""
+
+    run: RunName
+    """Run ID, or any unique prefix."""
+    metric: Identifier | None = None
+    """The metric; needed if the run's job has several."""
+    better: Literal["lower", "higher"] | None = None
+    """Which values are better; needed if neither the run's job nor the metric's name says so."""
+    output: Identifier | None = None
+    """Name of the output; by default the input's own name."""
+
+
+class BestInput(Model):
+    """An output of the best task of an earlier run, chosen when the job is submitted; of a step of
+    the same file, once that step has ended."""
+
+    best: Best
+    """The run, and the metric that decides."""
+
+
+def _kind(value: Any) -> str | None:
+    """Which kind is meant; no name of a kind is a key, by which a fault's place would be lost."""
+    if isinstance(value, str):
+        return "a path"
+    if isinstance(value, Mapping):
+        if "best" in value:
+            return "of the best"
+        return "of a run" if value.get("from") == "run" or "run" in value else "of storage"
+    if isinstance(value, BestInput):
+        return "of the best"
+    if isinstance(value, KeptInput):
+        return "of a run"
+    return "of storage" if isinstance(value, StagedInput) else None
+
+
+Input = Annotated[
+    Annotated[MountedPath, Tag("a path")]
+    | Annotated[StagedInput, Tag("of storage")]
+    | Annotated[KeptInput, Tag("of a run")]
+    | Annotated[BestInput, Tag("of the best")],
+    Discriminator(_kind, custom_error_type="input", custom_error_message="text or a mapping"),
+]
+"""One of them."""

@@ -1,0 +1,416 @@
+"""The charts of a run's page: metrics, overlays, node use, scaling and parallel coordinates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING
+
+from fairway_runner.quantities import number
+from fairway_runner.runs.figures import mean
+from fairway_runner.runs.metrics import Series, axis_of, axis_title
+from fairway_runner.runs.report.data import CATEGORIES, MOST_CURVES, read
+from fairway_runner.runs.report.svg import (
+    Scale,
+    chart,
+    group,
+    label,
+    line,
+    polyline,
+    scale_of,
+    tag,
+    text,
+)
+from fairway_runner.runs.results import metric_name
+from fairway_runner.runs.view import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from markupsafe import Markup
+
+    from fairway_runner.jobs.job_fields import ParamValue
+    from fairway_runner.runs.figures import Sample
+    from fairway_runner.runs.report.data import Report, Row
+    from fairway_runner.runs.store import Run
+
+
+SIZE = (520.0, 300.0)
+LEFT, RIGHT, TOP, BOTTOM = 58.0, 508.0, 14.0, 256.0
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line: what it is called, its colour's class, its points."""
+
+    name: str
+    shade: str
+    points: Sequence[tuple[float, float]]
+
+
+def curves(metric: str, rows: Sequence[Row], params: Sequence[str]) -> Markup | None:
+    """The chart of one metric; None where no task has printed it."""
+    having = [row for row in rows if metric in row.series]
+    if not having:
+        return None
+    axis = axis_of(metric, [row.series[metric] for row in having])
+    drawn = [
+        Line(row.name(params), row.shade, row.series[metric].points_over(axis)) for row in having
+    ]
+    lowest, highest = (
+        number(extreme(row.series[metric].last for row in having)) for extreme in (min, max)
+    )
+    description = f"{len(having)} tasks, the last values from {lowest} to {highest}."
+    if len(having) == 1:
+        one = having[0].series[metric]
+        count = f"about {one.end + 1}" if one.is_sampled else str(one.count)
+        description = f"One task, {count} values, the last {lowest}."
+    is_sampled = any(row.series[metric].is_sampled for row in having)
+    if is_sampled:
+        description += " Long logs were read in part."
+    return lines_chart(metric, drawn, axis_title(metric, axis, is_sampled=is_sampled), description)
+
+
+def lines_chart(metric: str, drawn: Sequence[Line], title: str, description: str) -> Markup:
+    """A chart of these lines; `title` is written below the axis, whose ticks are whole numbers."""
+    points = [point for each in drawn for point in each.points]
+    first, last = (end(at for at, _ in points) for end in (min, max))
+    x = Scale(first, max(last, first + 1), LEFT, RIGHT)
+    y = scale_of((value for _, value in points), BOTTOM, TOP)
+    lines = [
+        polyline(
+            [(x(at), y(value)) for at, value in each.points],
+            f"{each.name}: {number(each.points[-1][1])}",
+            class_=f"series {each.shade}",
+        )
+        for each in drawn
+    ]
+    ticks = whole_ticks(x) if last > first else [first]
+    parts = [*axes(x, y, title, ticks), group(lines, class_="lines")]
+    return chart(f"curve-{metric}", metric, description, SIZE, parts)
+
+
+def whole_ticks(scale: Scale) -> list[float]:
+    """Whole numbers from one end of the scale to the other, its low end among them."""
+    if scale.high - scale.low <= 10:
+        return [scale.low + number for number in range(int(scale.high - scale.low) + 1)]
+    ticks = [tick for tick in scale.ticks() if tick.is_integer()]
+    return [scale.low, *(tick for tick in ticks if scale(tick) - scale(scale.low) > 24)]
+
+
+def axes(x: Scale, y: Scale, x_title: str, x_ticks: Sequence[float]) -> Iterator[Markup]:
+    """Both axes with a few round values, those of the x axis given."""
+    for tick in y.ticks():
+        yield line(LEFT, y(tick), RIGHT, y(tick), "grid")
+        yield text(LEFT - 8, y(tick) + 4, label(tick), "end", "tick")
+    yield line(LEFT, BOTTOM, RIGHT, BOTTOM, "axis")
+    for tick in x_ticks:
+        yield text(x(tick), BOTTOM + 18, label(tick), "middle", "tick")
+    yield text((LEFT + RIGHT) / 2, BOTTOM + 37, x_title, "middle", "axis-title")
+
+
+@dataclass(frozen=True)
+class Overlay:
+    """The chart of each metric that two tasks have; the run of each colour's class; how many tasks
+    are left out."""
+
+    charts: Sequence[tuple[str, Markup]]
+    legend: Sequence[tuple[str, str]]
+    left_out: int
+
+
+def overlay(runs: Sequence[Run]) -> Overlay:
+    """The curves of all their tasks, MOST_CURVES of them. UserError for a run that cannot be
+    read."""
+    found = [
+        (run, row, f"c{index % CATEGORIES}")
+        for index, run in enumerate(runs)
+        for row in read(run).drawn
+    ]
+    shown = found[:MOST_CURVES]
+    charts = []
+    for metric in dict.fromkeys(name for _, row, _ in shown for name in row.series):
+        having = [each for each in shown if metric in each[1].series]
+        axis = axis_of(metric, [row.series[metric] for _, row, _ in having])
+        lines = [
+            Line(_name(run, row), shade, row.series[metric].points_over(axis))
+            for run, row, shade in having
+        ]
+        charts.append((metric, _chart(metric, lines, axis_title(metric, axis))))
+    legend = [(run.id, f"c{index % CATEGORIES}") for index, run in enumerate(runs)]
+    return Overlay(charts, legend, len(found) - len(shown))
+
+
+def _name(run: Run, row: Row) -> str:
+    return f"{run.id}/{row.task.index}" if run.is_sweep else run.id
+
+
+def _chart(metric: str, lines: Sequence[Line], title: str) -> Markup:
+    lasts = [each.points[-1][1] for each in lines]
+    words = (
+        f"{len(lines)} tasks, the last values from {number(min(lasts))} to {number(max(lasts))}."
+    )
+    return lines_chart(metric, lines, title, words)
+
+
+MOST_NODES = 64  # that are drawn
+_POINTS = 300  # of each line
+_MINUTE = 60.0
+
+# Of each chart its id, its title, and the share of 1 that it shows.
+_CHARTS: tuple[tuple[str, str, Callable[[Sample], float | None]], ...] = (
+    ("gpus", "GPUs busy, %", lambda sample: sample.gpu_use),
+    ("cpu", "Processors busy, %", lambda sample: sample.cpu),
+    ("io", "Waiting for files, %", lambda sample: sample.io_wait),
+    ("fabric", "InfiniBand, % of its speed", lambda sample: sample.fabric_use),
+)
+
+
+def legend(nodes: Mapping[str, Sequence[Sample]]) -> list[tuple[str, str]]:
+    """Each node with the class of its colour; nothing where one needs none, or they are more than
+    there are colours."""
+    if not 1 < len(nodes) <= CATEGORIES:
+        return []
+    return [(node, f"c{number}") for number, node in enumerate(nodes)]
+
+
+def node_charts(nodes: Mapping[str, Sequence[Sample]]) -> list[tuple[str, Markup]]:
+    """A chart, with its title, of everything that the nodes have told."""
+    drawn = dict(list(nodes.items())[:MOST_NODES])
+    starts = [samples[0].time for samples in drawn.values() if samples]
+    if not starts:
+        return []
+    alone = "c0" if len(nodes) == 1 else "cx"
+    shades = {node: dict(legend(nodes)).get(node, alone) for node in drawn}
+    found = []
+    for name, title, share in _CHARTS:
+        lines = {
+            node: line
+            for node, samples in drawn.items()
+            if (line := _line(samples, share, min(starts)))
+        }
+        if lines:
+            found.append((title, _node_chart(f"nodes-{name}", title, lines, shades)))
+    return found
+
+
+def _line(
+    samples: Sequence[Sample], share: Callable[[Sample], float | None], start: float
+) -> list[tuple[float, float]]:
+    """The minutes since the start, and the share in percent, thinned out where there are many."""
+    series = Series(_POINTS)
+    for sample in samples:
+        if (value := share(sample)) is not None:
+            series.add(100 * value, {"minute": max(0.0, sample.time - start) / _MINUTE})
+    return series.drawn("minute") if series.count else []
+
+
+def _node_chart(
+    name: str,
+    title: str,
+    lines: Mapping[str, Sequence[tuple[float, float]]],
+    shades: Mapping[str, str],
+) -> Markup:
+    longest = max(at for line in lines.values() for at, _ in line)
+    x = Scale(0.0, longest or 1.0, LEFT, RIGHT)
+    y = Scale(0.0, 100.0, BOTTOM, TOP, step=25.0)
+    means = {node: mean(value for _, value in line) or 0.0 for node, line in lines.items()}
+    drawn = [
+        polyline(
+            [(x(at), y(min(value, 100.0))) for at, value in line],
+            f"{node}: {means[node]:.0f} % on average",
+            class_=f"series {shades[node]}",
+        )
+        for node, line in lines.items()
+    ]
+    low, high = min(means.values()), max(means.values())
+    description = f"{len(lines)} nodes, with averages from {low:.0f} to {high:.0f} %."
+    if len(lines) == 1:
+        description = f"One node, {low:.0f} % on average."
+    parts = [*axes(x, y, "minutes", x.ticks()), group(drawn, class_="lines")]
+    return chart(name, title, description, SIZE, parts)
+
+
+@dataclass(frozen=True)
+class Point:
+    """All tasks of one number of ranks: the median of their throughput, and the fraction of
+    what it would be if every rank did as well as those of the smallest tasks."""
+
+    ranks: int
+    tasks: int
+    throughput: float
+    efficiency: float
+
+
+def throughput_metric(report: Report, wanted: str | None) -> str | None:
+    """The metric that says how fast a task is: the one asked for, or the first that is a rate.
+
+    UserError where the run has none of the name.
+    """
+    if wanted is not None:
+        return metric_name(report.run, wanted)
+    return next((name for name in report.metrics if "per_second" in name), None)
+
+
+def points(report: Report, metric: str) -> list[Point]:
+    """A point a number of ranks, the smallest first; empty where nothing can be compared."""
+    found: dict[int, list[float]] = {}
+    for row in report.rows:
+        if row.task.state == "succeeded" and row.metrics.get(metric, 0.0) > 0:
+            found.setdefault(row.task.world_size, []).append(row.metrics[metric])
+    if len(found) < 2:
+        return []
+    smallest = min(found)
+    unit = median(found[smallest]) / smallest
+    return [
+        Point(ranks, len(values), median(values), median(values) / ranks / unit)
+        for ranks, values in sorted(found.items())
+    ]
+
+
+def scaling(found: Sequence[Point], metric: str) -> Markup:
+    """Throughput over ranks, and beside it what it would be at full efficiency."""
+    first, last = found[0], found[-1]
+    ideal = [first.throughput, first.throughput * last.ranks / first.ranks]
+    wide = last.ranks / first.ranks >= 8
+    x = Scale(first.ranks, last.ranks, LEFT + 36, RIGHT - 24, log=wide)
+    values = [*ideal, *(point.throughput for point in found)]
+    y = scale_of(values if wide else [0.0, *values], BOTTOM, TOP, log=wide)
+    measured = [(x(point.ranks), y(point.throughput)) for point in found]
+    parts = [
+        *axes(x, y, "ranks", _apart([point.ranks for point in found], x)),
+        polyline(
+            [(x(first.ranks), y(ideal[0])), (x(last.ranks), y(ideal[1]))],
+            f"if every rank were as fast as with {first.ranks}",
+            class_="ideal",
+        ),
+        polyline(measured, metric, class_="series c0"),
+    ]
+    for point, (px, py) in zip(found, measured, strict=True):
+        hint = f"{point.ranks} ranks: {label(point.throughput)}, {point.efficiency:.0%}"
+        parts.append(tag("circle", tag("title", hint), cx=px, cy=py, r=4, class_="dot c0"))
+        parts.append(text(px + 9, py - 7, f"{point.efficiency:.0%}", "start", "tick halo"))
+    description = "; ".join(
+        f"{point.ranks} ranks {label(point.throughput)}, {point.efficiency:.0%} efficient"
+        for point in found
+    )
+    return chart("scaling", f"{metric} over ranks", description, SIZE, parts)
+
+
+def _apart(ranks: Sequence[int], x: Scale) -> list[float]:
+    """Those whose labels do not touch, the largest among them."""
+    kept: list[float] = []
+    for rank in reversed(ranks):
+        if not kept or x(kept[-1]) - x(rank) >= 28:
+            kept.append(rank)
+    return kept
+
+
+_WIDTH, _HEIGHT = 1060.0, 380.0
+_TOP, _BOTTOM = 52.0, 350.0
+_SIDE = 80.0
+_MOST_LINES = 1000
+_MOST_AXES = 12
+_MOST_LABELS = 10
+_LONGEST = 14  # characters of a label
+
+
+@dataclass(frozen=True)
+class _Axis:
+    name: str
+    is_metric: bool
+    height: Callable[[Row], float | None]
+    ticks: list[tuple[float, str]]
+
+
+def parallel(report: Report) -> Markup | None:
+    """The chart; None where fewer than two tasks or axes are left to compare."""
+    rows = [row for row in report.rows if row.metrics][:_MOST_LINES]
+    if len(rows) < 2 or not report.params:
+        return None
+    axes = [_param_axis(name, rows) for name in report.params]
+    axes += [_metric_axis(name, rows) for name in report.metrics]
+    axes = axes[:_MOST_AXES]
+    step = (_WIDTH - 2 * _SIDE) / (len(axes) - 1)
+    positions = [_SIDE + step * number for number in range(len(axes))]
+    lines = []
+    for row in rows:
+        points = [
+            (x, y)
+            for x, axis in zip(positions, axes, strict=True)
+            if (y := axis.height(row)) is not None
+        ]
+        lines.append(polyline(points, _hint(report, row), class_=f"series {row.shade}"))
+    drawn = [each for x, axis in zip(positions, axes, strict=True) for each in _draw(axis, x)]
+    description = (
+        f"{len(rows)} tasks as lines across {len(axes)} axes: "
+        f"{', '.join(axis.name for axis in axes)}. The table of tasks has the same values."
+    )
+    parts = [group(lines, class_="lines"), *drawn]
+    return chart("parallel", "Parameters and results", description, (_WIDTH, _HEIGHT), parts)
+
+
+def _hint(report: Report, row: Row) -> str:
+    results = ", ".join(f"{name} {value:.6g}" for name, value in row.metrics.items())
+    return f"{row.name(report.params)} → {results}"
+
+
+def _param_axis(name: str, rows: Sequence[Row]) -> _Axis:
+    values = [row.task.params.get(name) for row in rows]
+    if all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
+        return _number_axis(name, rows)
+    return _word_axis(name, values)
+
+
+def _number_axis(name: str, rows: Sequence[Row]) -> _Axis:
+    def value_of(row: Row) -> float:
+        value = row.task.params[name]
+        assert isinstance(value, int | float), "only axes of numbers are made here"
+        return float(value)
+
+    values = sorted({value_of(row) for row in rows})
+    # Values that people choose for a sweep, such as 0.01, 0.1, 1, are often powers.
+    is_log = values[0] > 0 and values[-1] / values[0] >= 20
+    scale = scale_of(values, _BOTTOM, _TOP, log=is_log)
+    marks = values if len(values) <= _MOST_LABELS else scale.ticks()
+    return _Axis(
+        name, False, lambda row: scale(value_of(row)), [(scale(v), label(v)) for v in marks]
+    )
+
+
+def _word_axis(name: str, values: Sequence[ParamValue | None]) -> _Axis:
+    words = list(dict.fromkeys(map(shown, values)))
+    step = (_BOTTOM - _TOP) / max(1, len(words) - 1)
+    positions = {word: _TOP + step * number for number, word in enumerate(words)}
+    every = -(-len(words) // _MOST_LABELS)
+    marks = [(positions[word], word) for word in words[::every]]
+    return _Axis(name, False, lambda row: positions[shown(row.task.params.get(name))], marks)
+
+
+def _metric_axis(name: str, rows: Sequence[Row]) -> _Axis:
+    values = [row.metrics[name] for row in rows if name in row.metrics]
+    scale = scale_of(values, _BOTTOM, _TOP)
+
+    def height(row: Row) -> float | None:
+        return scale(row.metrics[name]) if name in row.metrics else None
+
+    return _Axis(name, True, height, [(scale(tick), label(tick)) for tick in scale.ticks()])
+
+
+def _draw(axis: _Axis, x: float) -> list[Markup]:
+    kind = "metric" if axis.is_metric else "param"
+    parts = [
+        line(x, _TOP, x, _BOTTOM, "axis"),
+        text(x, _TOP - 26, _short(axis.name, 22), "middle", f"axis-name {kind}"),
+    ]
+    last = None
+    for y, mark in sorted(axis.ticks):
+        if last is None or y - last >= 13:  # labels that would cover one another are left out
+            parts.append(line(x - 4, y, x + 4, y, "axis"))
+            parts.append(text(x - 8, y + 4, _short(mark, _LONGEST), "end", "tick halo"))
+            last = y
+    return parts
+
+
+def _short(name: str, most: int) -> str:
+    return name if len(name) <= most else name[: most - 1] + "…"
