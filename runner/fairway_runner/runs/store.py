@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import chain
@@ -258,6 +257,8 @@ def refresh_all(
             for (_, printed), some in groups.items()
         ]
     if len(looks) > 1:
+        from concurrent.futures import ThreadPoolExecutor  # it takes long to import
+
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             found = list(pool.map(_looked, looks.values()))
     else:
