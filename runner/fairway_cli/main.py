@@ -103,13 +103,13 @@ class Commands(LazyGroup):
     JOB_COMMANDS: ClassVar = frozenset({"submit", "render", "sweep"})
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[Any, Any, list[str]]:
-        """The command that the arguments name: that of a server, where one is to answer."""
+        """The command that the arguments name, with the server that is to answer, if any."""
         name, found, rest = super().resolve_command(ctx, args)
         if ctx.params.get("server"):
-            from fairway_cli.server.commands import at_server
+            from fairway_cli.server import choose
 
             is_typed = ctx.get_parameter_source("server").name == "COMMANDLINE"
-            found = at_server(ctx.params["server"], name, found, is_typed=is_typed)
+            choose(ctx.params["server"], name, ctx, is_typed=is_typed)
         return name, found, rest
 
 
@@ -142,7 +142,8 @@ def options(
             metavar="URL",
             envvar="FAIRWAY_SERVER",
             help=(
-                "Use a `fairway serve` elsewhere, for list, show, logs, submit, wait and cancel."
+                "Use a `fairway serve` elsewhere, for list, show, logs, fetch, submit, wait and "
+                "cancel."
             ),
             show_default=False,
         ),

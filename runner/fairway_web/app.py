@@ -1,42 +1,39 @@
-"""The application: its routes, and what is said of errors."""
+"""The application: its routes, and the answers to errors."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
-from starlette.routing import BaseRoute, Mount, Route
+from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from fairway_core.findings import UserError
-from fairway_web.acting import file_error, reading
+from fairway_web.api import api, problem
 from fairway_web.auth import ByToken
-from fairway_web.costs import Costs
-from fairway_web.environments import Environments
+from fairway_web.environments import Programs, metrics
 from fairway_web.guard import Guard, too_large
-from fairway_web.openapi import openapi
-from fairway_web.pages import Pages, problem_page
-from fairway_web.project import Refresher, Runs
-from fairway_web.rest import Rest, metrics, problem
-from fairway_web.roles import ROUTES, audited, may, refused
-from fairway_web.sent import Sent
-from fairway_web.styles import report_style
-from fairway_web.submit_page import SubmitPage
-from fairway_web.submitting import Submitting
-from fairway_web.targets import Targets
+from fairway_web.pages import PAGES, problem_page
+from fairway_web.roles import ROUTES, require
+from fairway_web.runs import Runs
+from fairway_web.site import Site, site_of
+from fairway_web.submit_page import SUBMIT_PAGES
+from fairway_web.threads import file_error, reading
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from starlette.requests import Request
+    from starlette.routing import BaseRoute
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from fairway_runner.runs.store import RunStore
+    from fairway_web.api import Handler
     from fairway_web.auth import SignIn
-    from fairway_web.following import Follower
+    from fairway_web.threads import Follower
 
 
 def application(
@@ -51,8 +48,8 @@ def application(
     """The server of one project's runs, for those who have the token, or are the first to have the
     code.
 
-    `hosts` are the names, with their port or `*` for any, under which it is reached; `program` is
-    what starts Fairway's commands. What the `follower` finds is shown.
+    `hosts` are the names, with their port or `*` for any, under which it is reached; see `Site`
+    for the rest.
     """
     codes = {code}
     sign_in = ByToken(token, hosts, cookie)
@@ -68,82 +65,45 @@ def application(
         answer.set_cookie(cookie, token, httponly=True, samesite="strict")
         return answer
 
-    return Guard(_pages(store, program, [Route("/login", login)], follower), sign_in)
+    site = Site(Runs(store.base), Programs(program), follower)
+    return Guard(_application(site, [Route("/login", login)]), sign_in)
 
 
 def shared_application(
     store: RunStore, sign_in: SignIn, program: Sequence[str], follower: Follower | None = None
 ) -> Guard:
     """The server for those who sign in at a proxy in front of it."""
-    return Guard(_pages(store, program, [], follower), sign_in)
+    return Guard(_application(Site(Runs(store.base), Programs(program), follower), []), sign_in)
 
 
-def _pages(
-    store: RunStore,
-    program: Sequence[str],
-    more: Sequence[BaseRoute],
-    follower: Follower | None,
-) -> Starlette:
-    runs = Runs(store.base)
-    refresher = Refresher(runs)
-    refresher.start()
-    submitting = Submitting(runs, Sent(runs))
-    rest, targets = Rest(runs, refresher, submitting), Targets(runs)
-    parts = (targets, Costs(runs, refresher), Environments(program))
-
-    async def prometheus(request: Request) -> Response:
-        refresher.watch()
-        text = await reading(metrics, runs)
-        return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
-
+def _application(site: Site, more: Sequence[BaseRoute]) -> Starlette:
+    site.refresher.start()
+    static = StaticFiles(packages=[("fairway_web", "static")])
+    routes = [*PAGES, *SUBMIT_PAGES, Route("/healthz", _healthy), Route("/metrics", _metrics)]
     app = Starlette(
         routes=[
-            Route("/healthz", _healthy),
             *more,
-            Route("/metrics", prometheus),
-            Route("/static/report.css", report_style),
-            Mount("/static", StaticFiles(packages=[("fairway_web", "static")])),
-            Mount(
-                "/api/v1",
-                routes=[
-                    Route("/openapi.json", openapi),
-                    *(each for part in (rest, *parts) for each in part.rest_routes()),
-                ],
-            ),
-            *Pages(runs, refresher, follower).routes(),
-            *(each for part in parts for each in part.routes()),
-            *SubmitPage(runs, refresher, submitting).routes(),
+            *map(_allowed, routes),
+            Mount("/static", _requiring(ROUTES["GET /static"], static)),
+            Mount("/api/v1", api(site, _HANDLERS)),
         ],
-        exception_handlers={
-            UserError: _user_error,
-            OSError: _file_error,
-            HTTPException: _http_error,
-            ClientDisconnect: _cut_off,
-        },
+        exception_handlers=_HANDLERS,
     )
-    _give_roles(app.routes)
+    app.state.site = site
     return app
 
 
-def _give_roles(routes: Sequence[BaseRoute], before: str = "") -> None:
-    """Lets those call a route alone who may, by the table of roles; KeyError for one that is not
-    in it."""
-    for route in routes:
-        if isinstance(route, Mount) and route.routes:
-            _give_roles(route.routes, before + route.path)
-        elif isinstance(route, Mount):
-            route.app = _allowed(route.app, ROUTES[f"GET {before}{route.path}"])
-        else:
-            assert isinstance(route, Route)
-            (method,) = (route.methods or set()) - {"HEAD"}
-            route.app = _allowed(route.app, ROUTES[f"{method} {before}{route.path}"])
+def _allowed(route: Route) -> Route:
+    """The route for those whose role allows it; KeyError for one that the table of roles lacks."""
+    (method,) = (route.methods or set()) - {"HEAD"}
+    found = Route(route.path, route.endpoint, methods=[method])
+    found.app = _requiring(ROUTES[f"{method} {route.path}"], found.app)
+    return found
 
 
-def _allowed(app: ASGIApp, action: str) -> ASGIApp:
+def _requiring(action: str, app: ASGIApp) -> ASGIApp:
     async def allowed(scope: Scope, receive: Receive, send: Send) -> None:
-        if not may(action):
-            with audited(action, {"path": scope["path"]}):
-                raise refused(action)
+        require(action, scope["path"])
         await app(scope, receive, send)
 
     return allowed
@@ -151,6 +111,13 @@ def _allowed(app: ASGIApp, action: str) -> ASGIApp:
 
 async def _healthy(request: Request) -> Response:
     return PlainTextResponse("ok\n")
+
+
+async def _metrics(request: Request) -> Response:
+    site = site_of(request)
+    site.refresher.watch()
+    text = await reading(metrics, site.runs)
+    return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
 
 
 async def _user_error(request: Request, error: Exception) -> Response:
@@ -180,3 +147,11 @@ async def _http_error(request: Request, error: Exception) -> Response:
 
 async def _cut_off(request: Request, error: Exception) -> Response:
     return too_large(request.scope)  # where the caller has gone, nobody reads it
+
+
+_HANDLERS: Mapping[Any, Handler] = {
+    UserError: _user_error,
+    OSError: _file_error,
+    HTTPException: _http_error,
+    ClientDisconnect: _cut_off,
+}

@@ -273,7 +273,7 @@ _ALGORITHM = "RS256"  # what Entra ID signs with; a token cannot choose another
 _LEEWAY = 60  # seconds by which clocks differ
 _LONGEST = 1 << 14  # bytes of a token
 _NEEDED = ("exp", "iat", "iss", "aud", "sub")
-_ROLES = {role.word: role for role in Role}
+_ROLES = {role.title: role for role in Role}
 _LONGEST_NAME = 200
 _WRONG: Mapping[type[Exception], str] = {
     jwt.ExpiredSignatureError: "it has expired",

@@ -92,7 +92,7 @@ _TOO_LARGE = f"more than {LARGEST_BODY:,} bytes, or sent for longer than {_PATIE
 
 
 def too_large(scope: Scope) -> Response:
-    """What is said to a request that is too long, or takes too long."""
+    """The refusal of a request that is too long, or takes too long."""
     return _refuse(scope, 413, "too-large", _TOO_LARGE)
 
 

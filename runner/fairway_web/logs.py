@@ -1,4 +1,4 @@
-"""What tasks have printed: as text, and as events that go on where a reader left off.
+"""Logs of tasks: as text, and as events that go on where a reader left off.
 
 Several logs are read as one: a line begins with its task, and where a launcher names ranks with its
 rank, as in `[3.1] loss 0.5`, as `fairway logs` has it.
@@ -18,10 +18,10 @@ from fairway_agent.log_marks import split_label
 from fairway_core.findings import UserError
 from fairway_runner.runs.folder import chosen_task, task_name
 from fairway_runner.runs.log_lines import ranks_wanted, require_labels
-from fairway_web.acting import reading
+from fairway_web.threads import reading
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
     from pathlib import Path
 
     from fairway_agent.run_state import RunState
@@ -50,12 +50,6 @@ class Parts(NamedTuple):
 
     text: str
     ends: tuple[int, ...]
-    pieces: Mapping[str, str] | None = None
-
-    @property
-    def data(self) -> str:
-        """What an event tells: the text, or of logs as they stand the piece of each."""
-        return json.dumps(self.text if self.pieces is None else self.pieces)
 
     @property
     def offsets(self) -> str:
@@ -66,15 +60,14 @@ class Parts(NamedTuple):
 @dataclass(frozen=True)
 class Logs:
     """The logs that somebody reads as one, each with what its lines begin with; of the lines those
-    of one rank, or all. With `raw` they are read byte by byte, each for itself."""
+    of one rank, or all."""
 
     files: Sequence[tuple[str, Path]]
     rank: int | None = None
-    raw: bool = False
 
     @classmethod
     def of(cls, run: Run, task: str, rank: str = "") -> Logs:
-        """Those of one task or of all; UserError for what there is not, and too many."""
+        """The logs of one task or of all; UserError for an unknown one, and for too many."""
         if task != ALL:
             files = [("", log_of(run, task))]
         elif run.record.tasks > MOST_LOGS:
@@ -88,23 +81,13 @@ class Logs:
             require_labels(run, [path for _, path in files])
         return cls(files, wanted)
 
-    @classmethod
-    def raw_of(cls, run: Run, task: str) -> Logs:
-        """The same as they stand, by the names that tasks have; of all, the setup's is first."""
-        if task != ALL:
-            return cls([(task, log_of(run, task))], raw=True)
-        files = list(cls.of(run, ALL).files)
-        if (run.folder / "setup.jsonl").exists():
-            files.insert(0, ("setup", log_of(run, "setup")))
-        return cls(files, raw=True)
-
     def starts(self, offsets: str) -> tuple[int, ...]:
         """The offsets that a word says, all 0 for none; UserError where it says others."""
-        words = offsets.split("-") if offsets else []
-        if all(_NUMBER.fullmatch(each) for each in words):
-            if len(words) == len(self.files):
-                return tuple(map(int, words))
-            if not any(map(int, words)):
+        numbers = offsets.split("-") if offsets else []
+        if all(_NUMBER.fullmatch(each) for each in numbers):
+            if len(numbers) == len(self.files):
+                return tuple(map(int, numbers))
+            if not any(map(int, numbers)):
                 return (0,) * len(self.files)
         message = "`from` is not an offset in bytes"
         hint = "start at 0; continue with `Next-Offset` of the previous answer"
@@ -112,22 +95,11 @@ class Logs:
 
     def parts(self, starts: Sequence[int], *, ended: bool = False) -> Parts:
         """Whole lines from these offsets on; see `part`."""
-        if self.raw:
-            return self._raw_parts(starts)
         found = [
             part(path, start, self._begins(name), ended=ended, most=MOST // len(self.files))
             for (name, path), start in zip(self.files, starts, strict=True)
         ]
         return Parts("".join(each.text for each in found), tuple(each.end for each in found))
-
-    def _raw_parts(self, starts: Sequence[int]) -> Parts:
-        most = MOST // len(self.files)
-        found = [
-            raw_part(path, start, most) for (_, path), start in zip(self.files, starts, strict=True)
-        ]
-        names = [name for name, _ in self.files]
-        pieces = {name: each.text for name, each in zip(names, found, strict=True) if each.text}
-        return Parts("".join(pieces.values()), tuple(each.end for each in found), pieces)
 
     def last_parts(self, *, ended: bool) -> Parts:
         """The end of each, from the beginning of a line on."""
@@ -151,7 +123,7 @@ def _rank(run: Run, task: str, rank: str) -> int | None:
 
 
 class Label(NamedTuple):
-    """What a line of a log begins with, its task; and the rank of which lines are wanted."""
+    """The label of a line, its task; and the rank of which lines are wanted."""
 
     task: str = ""
     rank: int | None = None
@@ -183,8 +155,8 @@ def log_of(run: Run, task: str) -> Path:
 
 
 def plain(text: str) -> str:
-    """What a terminal would show in the end: no colours, and of a line that was written over
-    its last state."""
+    """The text that a terminal would show in the end: no colours, and of a line that was written
+    over its last state."""
     lines = _CONTROL.sub("", text).replace("\r\n", "\n").split("\n")
     return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines).translate(_UNPRINTED)
 
@@ -203,27 +175,26 @@ def part(
     except FileNotFoundError:
         return Part("", 0)
     is_all = ended and len(data) < most
-    whole = len(data) if is_all else data.rfind(b"\n") + 1
-    if not whole and len(data) == most:
-        whole = len(data)
-    shown = (label or Label()).shown(data[:whole])
+    end = len(data) if is_all else data.rfind(b"\n") + 1
+    if not end and len(data) == most:
+        end = len(data)
+    shown = (label or Label()).shown(data[:end])
     text = plain(shown.decode("utf-8", "replace"))
     if label is not None and label.task and text and not text.endswith("\n"):
         text += "\n"  # the line of another task follows
-    return Part(text, start + whole)
+    return Part(text, start + end)
 
 
-def raw_part(path: Path, start: int, most: int) -> Part:
-    """Bytes of a log from an offset on, at most `most`; what is no UTF-8 as Python's surrogates,
-    which JSON can tell."""
+def raw_part(path: Path, start: int) -> tuple[bytes, int]:
+    """Bytes of a log from an offset on, at most MOST, and the offset behind them."""
     try:
         with path.open("rb") as file:
             start = min(max(0, start), os.fstat(file.fileno()).st_size)
             file.seek(start)
-            data = file.read(most)
+            data = file.read(MOST)
     except FileNotFoundError:
-        return Part("", 0)
-    return Part(data.decode("utf-8", "surrogateescape"), start + len(data))
+        return b"", 0
+    return data, start + len(data)
 
 
 def last_part(path: Path, label: Label | None = None, *, ended: bool, most: int = 0) -> Part:
@@ -255,7 +226,7 @@ async def follow(
             return  # the next request is told what is wrong with the run
         if any(now > before for now, before in zip(found.ends, ends, strict=True)):
             ends, silent = found.ends, 0.0
-            yield f"id: {found.offsets}\ndata: {found.data}\n\n"
+            yield f"id: {found.offsets}\ndata: {json.dumps(found.text)}\n\n"
             continue
         if state.is_final:
             yield f"event: end\nid: {found.offsets}\ndata: {json.dumps(state.state)}\n\n"

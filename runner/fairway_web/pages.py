@@ -1,7 +1,10 @@
-"""The pages: made on the server, from what the commands print."""
+"""The pages: made on the server, from the facts that commands print."""
 
 from __future__ import annotations
 
+import shutil
+from functools import cache
+from importlib import resources
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlencode
 
@@ -9,31 +12,29 @@ from starlette.datastructures import QueryParams
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from fairway_core.findings import UserError
+from fairway_core.environment.selection import known_environments
+from fairway_core.findings import UserError, excerpt
+from fairway_runner.runs.accounting import BY
 from fairway_runner.runs.compare import compare
 from fairway_runner.runs.folder import task_name
 from fairway_runner.runs.log_lines import names_ranks
 from fairway_runner.runs.report.charts import overlay
-from fairway_runner.runs.report.page import sections
+from fairway_runner.runs.report.page import html_templates, sections
 from fairway_runner.runs.steps import has_steps
 from fairway_runner.runs.view import action_facts
-from fairway_web import files, logs
-from fairway_web.acting import acting, reading
-from fairway_web.html import fragment, page
-from fairway_web.listing import STATES, compared, listed
-from fairway_web.roles import may_steer
-from fairway_web.scripts import script
-from fairway_web.steering import cancel_run, retry_run
+from fairway_runner.targets.lookup import find_target
+from fairway_web import environments, logs, runs, targets
+from fairway_web.roles import may, request_context
+from fairway_web.run_actions import act_on_all, may_steer
+from fairway_web.runs import RunQuery
+from fairway_web.site import site_of
+from fairway_web.threads import acting, checking, reading
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
+    from jinja2 import Environment
     from starlette.requests import Request
 
-    from fairway_runner.runs.report.charts import Overlay
     from fairway_runner.runs.store import Run
-    from fairway_web.following import Follower
-    from fairway_web.project import Refresher, Runs
 
 _ASKED = {
     "cancel": ("Cancel", "Cancel these runs? Their programs will be stopped."),
@@ -42,117 +43,115 @@ _ASKED = {
 _MOST_LOGS = 2000  # tasks that can be chosen; others by their address
 
 
+@cache
+def _templates() -> Environment:
+    environment = html_templates("fairway_web", "templates")
+    environment.filters["excerpt"] = lambda location: "\n".join(excerpt(location))
+    return environment
+
+
+def page(name: str, status: int = 200, /, **facts: Any) -> HTMLResponse:
+    """A page by its template; it has no button for what the person who asks may not do."""
+    asks = {"person": request_context().person, "may": may}
+    return HTMLResponse(_templates().get_template(name).render(**facts, **asks), status)
+
+
+def fragment(name: str, /, **facts: Any) -> HTMLResponse:
+    """The part of a page that changes: its block `fragment`."""
+    template = _templates().get_template(name)
+    asks = {"person": request_context().person, "may": may}
+    block = template.blocks["fragment"]
+    return HTMLResponse("".join(block(template.new_context({**facts, **asks}))))
+
+
 def problem_page(error: UserError, status: int) -> HTMLResponse:
-    """What is said of an error, and what to do."""
+    """An error, with the way out."""
     title = "Not found" if status == 404 else "That cannot be done"
     return page("problem.html.j2", status, title=title, findings=error.findings)
 
 
-class Pages:
-    """The handlers, over the runs of one project."""
-
-    def __init__(self, runs: Runs, refresher: Refresher, follower: Follower | None = None) -> None:
-        self._runs = runs
-        self._refresher = refresher
-        self._follower = follower
-
-    def routes(self) -> list[Route]:
-        """What is shown."""
-        return [
-            Route("/", self.list),
-            Route("/runs", self.act, methods=["POST"]),
-            Route("/runs/{run}", self.show),
-            Route("/runs/{run}/sections", self.sections),
-            Route("/compare", self.compare),
-        ]
-
-    async def list(self, request: Request) -> Response:
-        """The runs; with `fragment` only what changes while somebody looks."""
-        self._refresher.watch()
-        is_fragment = bool(request.query_params.get("fragment"))
-        given = request.query_params.items()
-        query = {name: value for name, value in given if value and name != "fragment"}
-        found = await reading(listed, self._runs, QueryParams(query))
-        followed = self._follower.findings if self._follower is not None else ()
-        facts: dict[str, Any] = {
-            "title": "Runs",
-            "page": found,
-            "query": query,
-            "states": STATES,
-            "findings": [*self._refresher.findings, *followed, *found.findings],
-            "here": "/?" + urlencode({**query, "fragment": "1"}),
-        }
-        return (fragment if is_fragment else page)("runs.html.j2", **facts)
-
-    async def show(self, request: Request) -> Response:
-        """One run: what its report says, its log as it grows, its outputs."""
-        run = self._runs.find(request.path_params["run"])
-        self._refresher.watch(run.id)
-        task = request.query_params.get("task", "0")
-        rank = request.query_params.get("rank", "")
-        facts = await reading(_run_facts, run, task, rank)
-        return page("run.html.j2", title=f"{run.id} · {facts['task']}", **facts)
-
-    async def sections(self, request: Request) -> Response:
-        """The part of a run's page that changes, and whether it still does."""
-        run = self._runs.find(request.path_params["run"])
-        self._refresher.watch(run.id)
-        is_final = run.status.is_final  # before the sections: they show no less than that
-        answer = HTMLResponse(await reading(sections, run))
-        answer.headers["Fairway-Final"] = "yes" if is_final else "no"
-        return answer
-
-    async def compare(self, request: Request) -> Response:
-        """Runs side by side, by parameters, last metrics and curves."""
-        runs, left_out = compared(self._runs, request)
-        records, curves = await reading(_side_by_side, runs)
-        return page(
-            "compare.html.j2",
-            title="Compare",
-            runs=len(runs),
-            left_out=left_out,
-            records=records,
-            curves=curves,
-            names=list(dict.fromkeys(name for each in records for name in each["differs"])),
-            metrics=list(dict.fromkeys(name for each in records for name in each["metrics"])),
-        )
-
-    async def act(self, request: Request) -> Response:
-        """What a button does to runs, after it was asked for once more."""
-        form = parse_qs((await request.body()).decode("utf-8", "replace"))
-        action = form.get("action", [""])[0]
-        names = list(dict.fromkeys(form.get("run", [])))
-        if action not in _ASKED or not names:
-            raise UserError.of("bad-value", "no run was selected", "go back, and tick some")
-        runs = [self._runs.find(name) for name in names]
-        if form.get("confirmed") != ["yes"]:
-            title, question = _ASKED[action]
-            return page(
-                "confirm.html.j2", title=title, question=question, action=action, runs=names
-            )
-        await acting(_act, action, runs)
-        self._refresher.watch()
-        return RedirectResponse(f"/runs/{names[0]}" if len(names) == 1 else "/", 303)
+async def form_of(request: Request) -> dict[str, list[str]]:
+    """The values of a form; of a text, the ends of lines as they are here."""
+    text = (await request.body()).decode("utf-8", "replace")
+    found = parse_qs(text, keep_blank_values=True)
+    return {name: [each.replace("\r\n", "\n") for each in values] for name, values in found.items()}
 
 
-def _act(action: str, runs: Sequence[Run]) -> None:
-    """To all of them, also where it cannot be done to one; UserError that says of which."""
-    errors: list[UserError] = []
-    for run in runs:
-        try:
-            if action == "cancel":
-                cancel_run(run)
-            else:
-                retry_run(run)
-        except UserError as error:
-            errors.append(error)
-    if errors:
-        findings = [finding for error in errors for finding in error.findings]
-        raise UserError(findings, exit_code=errors[0].exit_code)
+async def list_page(request: Request) -> Response:
+    """The runs; with `fragment` only the part that changes while somebody looks."""
+    site, query = (
+        site_of(request),
+        QueryParams(
+            {name: value for name, value in request.query_params.items() if name != "fragment"}
+        ),
+    )
+    site.refresher.watch()
+    found = await reading(runs.page_of, site.runs, RunQuery.of(query))
+    given = {name: value for name, value in query.items() if value}
+    followed = site.follower.findings if site.follower is not None else ()
+    facts: dict[str, Any] = {
+        "title": "Runs",
+        "page": found,
+        "query": given,
+        "states": runs.STATES,
+        "findings": [*site.refresher.findings, *followed, *found.findings],
+        "here": "/?" + urlencode({**given, "fragment": "1"}),
+    }
+    draw = fragment if request.query_params.get("fragment") else page
+    return draw("runs.html.j2", **facts)
 
 
-def _side_by_side(runs: Sequence[Run]) -> tuple[list[dict[str, Any]], Overlay]:
-    return compare(runs), overlay(runs)
+async def run_page(request: Request) -> Response:
+    """One run: its report, its log as it grows, its outputs."""
+    site = site_of(request)
+    run = site.runs.find(request.path_params["run"])
+    site.refresher.watch(run.id)
+    task = request.query_params.get("task", "0")
+    facts = await reading(_run_facts, run, task, request.query_params.get("rank", ""))
+    return page("run.html.j2", title=f"{run.id} · {facts['task']}", **facts)
+
+
+async def run_sections(request: Request) -> Response:
+    """The part of a run's page that changes, and in a header if it still does."""
+    site = site_of(request)
+    run = site.runs.find(request.path_params["run"])
+    site.refresher.watch(run.id)
+    is_final = run.status.is_final  # before the sections: they show no less than that
+    answer = HTMLResponse(await reading(sections, run))
+    answer.headers["Fairway-Final"] = "yes" if is_final else "no"
+    return answer
+
+
+async def compare_page(request: Request) -> Response:
+    """Runs side by side, by parameters, last metrics and curves."""
+    found, left_out = runs.compared(site_of(request).runs, request.query_params.getlist("run"))
+    records, curves = await reading(lambda: (compare(found), overlay(found)))
+    return page(
+        "compare.html.j2",
+        title="Compare",
+        runs=len(found),
+        left_out=left_out,
+        records=records,
+        curves=curves,
+        names=list(dict.fromkeys(name for each in records for name in each["differs"])),
+        metrics=list(dict.fromkeys(name for each in records for name in each["metrics"])),
+    )
+
+
+async def act_on_runs(request: Request) -> Response:
+    """Cancels or retries runs, after it was asked for once more."""
+    site, form = site_of(request), await form_of(request)
+    action = form.get("action", [""])[0]
+    names = list(dict.fromkeys(form.get("run", [])))
+    if action not in _ASKED or not names:
+        raise UserError.of("bad-value", "no run was selected", "go back, and tick some")
+    found = [site.runs.find(name) for name in names]
+    if form.get("confirmed") != ["yes"]:
+        title, question = _ASKED[action]
+        return page("confirm.html.j2", title=title, question=question, action=action, runs=names)
+    await acting(act_on_all, action, found)
+    site.refresher.watch()
+    return RedirectResponse(f"/runs/{names[0]}" if len(names) == 1 else "/", 303)
 
 
 def _run_facts(run: Run, task: str, rank: str) -> dict[str, Any]:
@@ -166,12 +165,16 @@ def _run_facts(run: Run, task: str, rank: str) -> dict[str, Any]:
         names.insert(0, "setup")
     if 1 < count <= logs.MOST_LOGS:
         names.append(logs.ALL)
-    kept, more_kept = files.outputs(run)
+    kept, more_kept = runs.outputs(run)
+    try:
+        script = runs.script(run, task)
+    except (UserError, OSError):
+        script = ""  # the rest of the page can be read all the same
     return {
         "is_final": is_final,
         "may_steer": may_steer(run),
         "again": not has_steps(run.folder),
-        "script": _script(run, task),
+        "script": script,
         "facts": {"run_id": run.id, "state": run.state, **action_facts(run)},
         "sections": sections(run),
         "log": log,
@@ -188,9 +191,79 @@ def _run_facts(run: Run, task: str, rank: str) -> dict[str, Any]:
     }
 
 
-def _script(run: Run, task: str) -> str:
-    """Its script, "" where that is missing: the rest of the page can be read all the same."""
+async def targets_page(request: Request) -> Response:
+    """Where jobs can be sent."""
+    return page("targets.html.j2", title="Targets", targets=await reading(targets.list_targets))
+
+
+async def target_page(request: Request) -> Response:
+    """One target, and its nodes as they are now."""
+    name = request.path_params["target"]
+    target = await reading(find_target, name)
+    facts = await acting(targets.page_facts, target, site_of(request).runs)
+    draw = fragment if request.query_params.get("fragment") else page
+    return draw("target.html.j2", title=name, name=name, **facts)
+
+
+async def act_on_nodes(request: Request) -> Response:
+    """Drains or resumes the nodes that are ticked."""
+    form = await form_of(request)
+    target = await reading(find_target, request.path_params["target"])
+    nodes = list(dict.fromkeys(form.get("node", [])))
+    if not nodes:
+        raise UserError.of("bad-value", "no node was selected", "go back, and tick some")
+    await acting(targets.act_on_nodes, target, form.get("action", [""])[0], nodes)
+    return RedirectResponse(request.url.path, 303)
+
+
+async def environments_page(request: Request) -> Response:
+    """The environments of the project, and those that come with Fairway."""
+    known = await reading(known_environments)
+    return page("environments.html.j2", title="Environments", environments=known)
+
+
+async def environment_page(request: Request) -> Response:
+    """One environment: its findings, its cost, its diagram."""
+    name = request.path_params["name"]
+    file = environments.environment_file(name)
+    found = await checking(environments.checked, file)
+    cost, failed = None, None
     try:
-        return script(run, task)
-    except (UserError, OSError):
-        return ""
+        cost = await checking(site_of(request).programs.cost, file)
+    except UserError as error:
+        failed = str(error)
+    can_draw = shutil.which("dot") is not None
+    facts = {"name": name, "file": file, "findings": found, "cost": cost, "failed": failed}
+    return page("environment.html.j2", title=name, can_draw=can_draw, **facts)
+
+
+async def cost_page(request: Request) -> Response:
+    """The cost of the runs, as a table."""
+    site = site_of(request)
+    query = {name: value for name, value in request.query_params.items() if value}
+    by, since = query.get("by", "name"), query.get("since", "")
+    site.refresher.watch()
+    facts = await reading(environments.run_costs, site.runs, by, since)
+    return page("cost.html.j2", title="Cost", query=query, kinds=("run", *BY), **facts)
+
+
+async def report_style(request: Request) -> Response:
+    """The style sheet of a run's report, which its page here has too."""
+    file = resources.files("fairway_runner.runs.report") / "page.css"
+    return Response(file.read_text("utf-8"), media_type="text/css")
+
+
+PAGES = [
+    Route("/static/report.css", report_style),
+    Route("/", list_page),
+    Route("/runs", act_on_runs, methods=["POST"]),
+    Route("/runs/{run}", run_page),
+    Route("/runs/{run}/sections", run_sections),
+    Route("/compare", compare_page),
+    Route("/targets", targets_page),
+    Route("/targets/{target}", target_page),
+    Route("/targets/{target}", act_on_nodes, methods=["POST"]),
+    Route("/environments", environments_page),
+    Route("/environments/{name}", environment_page),
+    Route("/cost", cost_page),
+]

@@ -30,7 +30,7 @@ class Role(IntEnum):
     OPERATOR = 3
 
     @property
-    def word(self) -> str:
+    def title(self) -> str:
         """As the claim `roles` has it."""
         return self.name.capitalize()
 
@@ -86,6 +86,7 @@ ROUTES = {
     "POST /api/v1/render": "submit",
     "GET /api/v1/runs/{run}": "look",
     "GET /api/v1/runs/{run}/state": "look",
+    "GET /api/v1/runs/{run}/records": "look",
     "GET /api/v1/compare": "look",
     "GET /api/v1/runs/{run}/log": "look",
     "GET /api/v1/runs/{run}/script": "look",
@@ -163,18 +164,19 @@ def may(action: str) -> bool:
     return request_context().person.may(action)
 
 
-def require(action: str) -> None:
-    """UserError where they may not."""
+def require(action: str, path: str) -> None:
+    """UserError where they may not, which is recorded with the path that they asked for."""
     if not may(action):
-        raise refused(action)
+        with audited(action, {"path": path}):
+            raise refused(action)
 
 
 def refused(action: str) -> UserError:
     """The error for a person whose role is not enough."""
     needed, says = ACTIONS[action]
-    own = request_context().person.role.word
+    own = request_context().person.role.title
     message = f"the role {own} does not let you {says}"
-    hint = f"ask for the role {needed.word} in Entra ID, and sign in again"
+    hint = f"ask for the role {needed.title} in Entra ID, and sign in again"
     return UserError.of("missing-role", message, hint)
 
 
@@ -217,24 +219,10 @@ def noted(action: str, run: Run) -> Iterator[None]:
             labels.note(run.folder, action, who)
 
 
-def require_steering(run: Run) -> None:
-    """UserError where the person who asks may not cancel or retry this run."""
-    if not may_steer(run):
-        raise refused("steer-all")
-
-
-def may_steer(run: Run) -> bool:
-    """True where it is theirs, or their role is enough for all."""
-    if may("steer-all"):
-        return True
-    who = labels.submitter(run.folder)
-    return may("steer") and who is not None and who["id"] == request_context().person.id
-
-
 def _write(action: str, outcome: str, about: Mapping[str, str]) -> None:
     file, person = request_context().audit, request_context().person
     if file is None:
         return
-    facts = {"at": time.time(), "by": person.name, "id": person.id, "role": person.role.word}
+    facts = {"at": time.time(), "by": person.name, "id": person.id, "role": person.role.title}
     file.parent.mkdir(parents=True, exist_ok=True)
     labels.append(file, {**facts, "action": action, **about, "outcome": outcome})

@@ -1,4 +1,8 @@
-"""Starts the server: an address on loopback or a socket, and the token of this start."""
+"""Starts the server: an address on loopback or a socket, the token of this start, connections.
+
+Anybody on the machine can open any number of connections: each says soon what it wants, and the
+longest silent one makes room for the next.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +10,20 @@ import asyncio
 import json
 import logging
 import os
+import resource
 import secrets
 import signal
 import socket
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from fairway_core.findings import UserError
 from fairway_web.app import application, shared_application
-from fairway_web.connections import Connection
-from fairway_web.following import Follower
+from fairway_web.threads import Follower
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -56,12 +61,12 @@ class Address:
 
     @property
     def login(self) -> str:
-        """What a browser opens first."""
+        """The address that a browser opens first."""
         return f"{self.url}/login?token={self.token}"
 
     @property
     def opened(self) -> str:
-        """The same for a command line, which all users of the machine can read: it is taken
+        """The address for a command line, which all users of the machine can read: it is taken
         once."""
         return f"{self.url}/login?code={self.code}"
 
@@ -194,12 +199,12 @@ def _answer(
     follower: Follower,
 ) -> None:
     server = _Server(config_of(app))
-    told = False
+    terminated = False
 
     def end(_number: int, _frame: object) -> None:
         # No exception: where Python calls it inside of a finalizer, that would be lost.
-        nonlocal told
-        told = server.should_exit = True
+        nonlocal terminated
+        terminated = server.should_exit = True
 
     # uvicorn ends in order, then raises the signal again: the record must go before we do.
     signal.signal(signal.SIGTERM, end)
@@ -211,7 +216,7 @@ def _answer(
             server.run(sockets=[listener])
         finally:
             follower.end()
-    if told:
+    if terminated:
         raise SystemExit(128 + signal.SIGTERM)
 
 
@@ -246,7 +251,7 @@ def _recorded(store: RunStore, address: Address) -> Iterator[None]:
 
 
 def _record(file: Path) -> dict[str, Any]:
-    """What a server has recorded; nothing where none has, or it cannot be read."""
+    """The record of a server; nothing where none has, or it cannot be read."""
     try:
         found = json.loads(file.read_text("ascii"))
     except (OSError, ValueError, RecursionError):
@@ -272,3 +277,61 @@ def _runs(pid: object) -> bool:
     except (OSError, OverflowError):
         return False
     return True
+
+
+PATIENCE = 20.0  # seconds for the head of a request, from the connection or the last answer on
+_MOST = 512  # connections; a program has at least as many files
+
+
+def most_connections() -> int:
+    """Half of the files that this process may have open: runs need the others."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return _MOST if soft == resource.RLIM_INFINITY else min(_MOST, max(1, soft // 2))
+
+
+class Connection(H11Protocol):
+    """One connection, which ends where it waits too long, or others need its place."""
+
+    waiting: ClassVar[dict[Connection, None]] = {}
+    """Connections that nothing is answered now, the first of them for the longest time."""
+    _limit: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Makes room where there are too many."""
+        super().connection_made(transport)
+        self._wait()
+        if len(self.connections) > most_connections():
+            next(iter(self.waiting)).end()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It waits no longer."""
+        self._wait_no_more()
+        super().connection_lost(exc)
+
+    def handle_events(self) -> None:
+        """Takes what has come; a request has the time that it needs from its last header on."""
+        super().handle_events()
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._wait_no_more()
+
+    def on_response_complete(self) -> None:
+        """Waits for the next request."""
+        self._wait()
+        super().on_response_complete()
+
+    def end(self) -> None:
+        """Closes it at once, and frees its place."""
+        self._wait_no_more()
+        self.connections.discard(self)
+        self.transport.abort()
+
+    def _wait(self) -> None:
+        self._wait_no_more()
+        self.waiting[self] = None
+        self._limit = self.loop.call_later(PATIENCE, self.end)
+
+    def _wait_no_more(self) -> None:
+        self.waiting.pop(self, None)
+        if self._limit is not None:
+            self._limit.cancel()
+            self._limit = None

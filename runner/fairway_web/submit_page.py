@@ -7,7 +7,7 @@ import re
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs, urlencode
+from urllib.parse import urlencode
 
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
@@ -19,18 +19,18 @@ from fairway_runner.jobs.templates import all_templates, template_facts
 from fairway_runner.runs.query import Wanted, select
 from fairway_runner.submit.rerun import submitted
 from fairway_runner.targets.lookup import all_targets
-from fairway_web.acting import checking, reading, submitting
-from fairway_web.html import fragment, page
-from fairway_web.steering import usable
-from fairway_web.submitting import UNNAMED, Asked
+from fairway_web.pages import form_of, fragment, page
+from fairway_web.run_actions import usable
+from fairway_web.site import site_of
+from fairway_web.submissions import UNNAMED, Asked, job_name
+from fairway_web.threads import checking, reading, submitting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from starlette.requests import Request
 
-    from fairway_web.project import Refresher, Runs
-    from fairway_web.submitting import Submitting
+    from fairway_web.site import Site
 
 _FIELDS = ("job", "file", "run", "set", "target", "tags", "note", "once")
 _MOST_FILES = 200  # job files that are offered
@@ -40,149 +40,135 @@ _A_JOB = re.compile(rb"^(command|steps):", re.MULTILINE)
 _ONCE = re.compile(r"[a-z0-9]{6}", re.ASCII)
 
 
-class SubmitPage:
-    """The handlers, over the runs of one project."""
-
-    def __init__(self, runs: Runs, refresher: Refresher, submitting: Submitting) -> None:
-        self._runs = runs
-        self._refresher = refresher
-        self._submitting = submitting
-
-    def routes(self) -> list[Route]:
-        """What is shown, and what its buttons call."""
-        return [
-            Route("/submit", self.show),
-            Route("/submit", self.act, methods=["POST"]),
-            Route("/submit/check", self.check, methods=["POST"]),
-        ]
-
-    async def show(self, request: Request) -> Response:
-        """The form, filled from a template, a file of the project, or a run."""
-        chosen = request.query_params.get("from", "template:plain")
-        once = request.query_params.get("once", "")
-        if not _ONCE.fullmatch(once):
-            # In the address, so that going back to it submits no second run.
-            query = urlencode({"from": chosen, "once": self._once()})
-            return RedirectResponse(f"/submit?{query}", 303)
-        fields = {**await reading(self._begun, chosen), "once": once}
-        return await self._page(fields, chosen=chosen)
-
-    async def act(self, request: Request) -> Response:
-        """Submits the job, or with the button `check` only looks at it."""
-        form = await _form(request)
-        fields = self._fields(form)
-        try:
-            asked = await checking(self._asked, fields, form)
-            if form.get("action") == "check":
-                return await self._page(fields, await checking(self._submitting.check, asked))
-            run, _ = await submitting(self._submitting.submit, asked)
-        except UserError as error:
-            found = list(error.findings)
-            if found[0].id == "taken-run-id":
-                fields, found = {**fields, "once": self._once()}, [_sent_before(asked.run_id)]
-            return await self._page(fields, findings=found, status=422)
-        self._refresher.watch()
-        return RedirectResponse(f"/runs/{run.id}", 303)
-
-    async def check(self, request: Request) -> Response:
-        """What is said of the job while somebody types."""
-        form = await _form(request)
-        try:
-            asked = await checking(self._asked, self._fields(form), form)
-            asked = asked.model_copy(update={"offline": True})
-            checked = await checking(self._submitting.check, asked)
-        except UserError as error:
-            return fragment("submit.html.j2", findings=error.findings, checked=None)
-        return fragment("submit.html.j2", findings=(), checked=checked)
-
-    async def _page(
-        self,
-        fields: Mapping[str, str],
-        checked: Mapping[str, Any] | None = None,
-        *,
-        findings: list[Finding] | None = None,
-        chosen: str = "",
-        status: int = 200,
-    ) -> Response:
-        found = findings or []
-        facts = await reading(self._choices)
-        return page(
-            "submit.html.j2",
-            status,
-            title="Submit",
-            fields=fields,
-            findings=found,
-            checked=checked,
-            chosen=chosen,
-            is_many=any(each.id == "many-tasks" for each in found),
-            **facts,
-        )
-
-    def _begun(self, chosen: str) -> dict[str, str]:
-        kind, _, name = chosen.partition(":")
-        fields = dict.fromkeys(_FIELDS, "")
-        if kind == "run":
-            run = self._runs.find(name)
-            was = submitted(run)
-            lines = _lines_of(was.assignments)
-            begun = {"run": run.id, "job": was.text, "set": lines, "target": run.record.target}
-        elif kind == "file":
-            begun = {"file": name, "job": text_of(self._submitting.inside(name))}
-        else:
-            begun = {"file": UNNAMED, "job": template_facts(name, Path.cwd())["job"]}
-        return {**fields, **begun}
-
-    def _choices(self) -> dict[str, Any]:
-        """From what a job can be begun, and where it can run."""
-        latest = select(self._runs, Wanted(), _MOST_RUNS).runs
-        return {
-            "templates": list(all_templates(Path.cwd())),
-            "files": list(islice(_job_files(self._runs.base.parent), _MOST_FILES)),
-            "runs": [run.id for run, _ in reversed(latest)],
-            "targets": usable(all_targets()),
-        }
-
-    def _fields(self, form: Mapping[str, str]) -> dict[str, str]:
-        fields = {name: form.get(name, "") for name in _FIELDS}
-        return fields if _ONCE.fullmatch(fields["once"]) else {**fields, "once": self._once()}
-
-    def _asked(self, fields: Mapping[str, str], form: Mapping[str, str]) -> Asked:
-        asked = Asked(
-            job=fields["job"],
-            file=None if fields["run"] else fields["file"] or None,
-            run=fields["run"] or None,
-            set=_assignments_in(fields["set"]),
-            target=tuple(fields["target"].replace(",", " ").split()),
-            tags=tuple(fields["tags"].replace(",", " ").split()),
-            note=fields["note"] or None,
-            yes=form.get("yes") == "yes",
-        )
-        run_id = f"{self._submitting.name(asked)}-{fields['once']}"
-        return asked.model_copy(update={"run_id": run_id})
-
-    def _once(self) -> str:
-        """What tells one submission from others, however often its button is pressed."""
-        return self._runs.new_id("x").rpartition("-")[2]
+async def submit_page(request: Request) -> Response:
+    """The form, filled from a template, a file of the project, or a run."""
+    site = site_of(request)
+    chosen = request.query_params.get("from", "template:plain")
+    once = request.query_params.get("once", "")
+    if not _ONCE.fullmatch(once):
+        # In the address, so that going back to it submits no second run.
+        query = urlencode({"from": chosen, "once": _new_once(site)})
+        return RedirectResponse(f"/submit?{query}", 303)
+    fields = {**await reading(_begun, site, chosen), "once": once}
+    return await _page(site, fields, chosen=chosen)
 
 
-def _lines_of(assignments: Sequence[str]) -> str:
-    """Each a line for a person to edit; further lines of one with several begin with a space."""
-    return "\n".join(each.replace("\n", "\n ") for each in assignments)
+async def submit(request: Request) -> Response:
+    """Submits the job, or with the button `check` only looks at it."""
+    site, form = site_of(request), await form_of(request)
+    fields = _fields(site, form)
+    try:
+        asked = await checking(_asked, fields, form)
+        if form.get("action") == ["check"]:
+            return await _page(site, fields, await checking(site.submissions.check, asked))
+        run, _ = await submitting(site.submissions.submit, asked)
+    except UserError as error:
+        found = list(error.findings)
+        if found[0].id == "taken-run-id":
+            message = f"{asked.run_id} was submitted from this page, with another job"
+            hint = "press Submit again to start this one as a new run"
+            fields["once"], found = _new_once(site), [Finding("taken-run-id", message, hint)]
+        return await _page(site, fields, findings=found, status=422)
+    site.refresher.watch()
+    return RedirectResponse(f"/runs/{run.id}", 303)
 
 
-def _assignments_in(text: str) -> tuple[str, ...]:
-    found: list[str] = []
-    for line in text.replace("\r\n", "\n").split("\n"):
-        if found and line.startswith(" "):
-            found[-1] += "\n" + line[1:]
+async def check(request: Request) -> Response:
+    """The findings about the job while somebody types."""
+    site, form = site_of(request), await form_of(request)
+    try:
+        asked = await checking(_asked, _fields(site, form), form)
+        asked = asked.model_copy(update={"offline": True})
+        checked = await checking(site.submissions.check, asked)
+    except UserError as error:
+        return fragment("submit.html.j2", findings=error.findings, checked=None)
+    return fragment("submit.html.j2", findings=(), checked=checked)
+
+
+SUBMIT_PAGES = [
+    Route("/submit", submit_page),
+    Route("/submit", submit, methods=["POST"]),
+    Route("/submit/check", check, methods=["POST"]),
+]
+
+
+async def _page(
+    site: Site,
+    fields: Mapping[str, str],
+    checked: Mapping[str, Any] | None = None,
+    *,
+    findings: Sequence[Finding] = (),
+    chosen: str = "",
+    status: int = 200,
+) -> Response:
+    facts = await reading(_choices, site)
+    return page(
+        "submit.html.j2",
+        status,
+        title="Submit",
+        fields=fields,
+        findings=findings,
+        checked=checked,
+        chosen=chosen,
+        is_many=any(each.id == "many-tasks" for each in findings),
+        **facts,
+    )
+
+
+def _begun(site: Site, chosen: str) -> dict[str, str]:
+    kind, _, name = chosen.partition(":")
+    if kind == "run":
+        run = site.runs.find(name)
+        was = submitted(run)
+        # Each assignment is a line for a person to edit; its own further lines are indented.
+        lines = "\n".join(each.replace("\n", "\n ") for each in was.assignments)
+        begun = {"run": run.id, "job": was.text, "set": lines, "target": run.record.target}
+    elif kind == "file":
+        begun = {"file": name, "job": text_of(site.submissions.inside(name))}
+    else:
+        begun = {"file": UNNAMED, "job": template_facts(name, Path.cwd())["job"]}
+    return {**dict.fromkeys(_FIELDS, ""), **begun}
+
+
+def _choices(site: Site) -> dict[str, Any]:
+    """From which a job can be begun, and where it can run."""
+    latest = select(site.runs, Wanted(), _MOST_RUNS).runs
+    return {
+        "templates": list(all_templates(Path.cwd())),
+        "files": list(islice(_job_files(site.runs.base.parent), _MOST_FILES)),
+        "runs": [run.id for run, _ in reversed(latest)],
+        "targets": usable(all_targets()),
+    }
+
+
+def _fields(site: Site, form: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    fields = {name: form.get(name, [""])[0] for name in _FIELDS}
+    return fields if _ONCE.fullmatch(fields["once"]) else {**fields, "once": _new_once(site)}
+
+
+def _asked(fields: Mapping[str, str], form: Mapping[str, Sequence[str]]) -> Asked:
+    assignments: list[str] = []
+    for line in fields["set"].split("\n"):
+        if assignments and line.startswith(" "):
+            assignments[-1] += "\n" + line[1:]
         elif line.strip():
-            found.append(line)
-    return tuple(found)
+            assignments.append(line)
+    asked = Asked(
+        job=fields["job"],
+        file=None if fields["run"] else fields["file"] or None,
+        run=fields["run"] or None,
+        set=tuple(assignments),
+        target=tuple(fields["target"].replace(",", " ").split()),
+        tags=tuple(fields["tags"].replace(",", " ").split()),
+        note=fields["note"] or None,
+        yes=form.get("yes") == ["yes"],
+    )
+    return asked.model_copy(update={"run_id": f"{job_name(asked)}-{fields['once']}"})
 
 
-def _sent_before(run_id: str | None) -> Finding:
-    message = f"{run_id} was submitted from this page, with another job"
-    return Finding("taken-run-id", message, "press Submit again to start this one as a new run")
+def _new_once(site: Site) -> str:
+    """A mark that tells one submission from others, however often its button is pressed."""
+    return site.runs.new_id("x").rpartition("-")[2]
 
 
 def _job_files(root: Path) -> Iterator[str]:
@@ -207,10 +193,3 @@ def _is_job(path: Path) -> bool:
             return _A_JOB.search(file.read(1 << 16)) is not None
     except OSError:
         return False
-
-
-async def _form(request: Request) -> dict[str, str]:
-    text = (await request.body()).decode("utf-8", "replace")
-    found = parse_qs(text, keep_blank_values=True)
-    # Browsers send the lines of a text with the ends of another system.
-    return {name: values[0].replace("\r\n", "\n") for name, values in found.items()}

@@ -31,7 +31,8 @@ TELL_NO_FACTS = {
 
 # What a module that asks a service has in its text.
 ASKS = re.compile(
-    r"RunStore\.here|engine_for|find_target\(|subscription_of|Storage\(|fairway_runner\.live"
+    r"RunStore\.here|run_store\(|engine_for|find_target\(|subscription_of|Storage\("
+    r"|fairway_runner\.live"
 )
 
 # They know runs and targets, and ask nobody but this machine.

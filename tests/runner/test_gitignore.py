@@ -13,7 +13,7 @@ from fairway_runner.jobs.job_file import load_job
 from fairway_runner.jobs.project_sandbox import NEVER
 from fairway_runner.runs.store import RunStore
 from fairway_runner.submit import snapshot
-from fairway_runner.submit.parcel import Parcel
+from fairway_runner.submit.code_upload import CodeUpload
 from fairway_runner.submit.submission import prepare
 from fairway_runner.targets.lookup import find_target
 
@@ -114,7 +114,7 @@ def test_without_a_work_tree_or_git_it_is_an_error_at_its_line(
     if path:
         monkeypatch.setenv("PATH", path)
     job = load_job(tmp_path / "job.yaml")
-    for prepared in (lambda: prepare(job, local(), RunStore.here()), lambda: Parcel.of(job)):
+    for prepared in (lambda: prepare(job, local(), RunStore.here()), lambda: CodeUpload.of(job)):
         with pytest.raises(UserError) as caught:
             prepared()
         (finding,) = caught.value.findings
@@ -133,7 +133,7 @@ def warned(tree: Path, code: str = "") -> list[Finding]:
     (tree / "job.yaml").write_text(f"name: a\ncommand: 'true'\n{code}")
     job = load_job(tree / "job.yaml")
     found = [each for each in prepare(job, local(), RunStore.here()).warnings if "Git" in str(each)]
-    assert [each for each in Parcel.of(job).warnings if "Git" in str(each)] == found
+    assert [each for each in CodeUpload.of(job).warnings if "Git" in str(each)] == found
     return found
 
 

@@ -24,9 +24,9 @@ def command(
     _deadline: DeadlineOption = None,
 ) -> None:
     """Cancel runs: signal their programs, and kill them after the grace period."""
-    from fairway_runner.runs.store import RunStore
+    from fairway_cli.server import run_store
 
-    store, facts = RunStore.here(), []
+    store, facts = run_store(), []
     for run in [store.find(name, going=True) for name in runs]:
         run.cancel(task)
         fact = {"run_id": run.id, "state": run.state}

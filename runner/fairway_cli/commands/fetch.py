@@ -31,11 +31,11 @@ def command(
 
     If other files are in the way, nothing is copied; --force replaces them.
     """
+    from fairway_cli.server import run_store
     from fairway_cli.ui.transfer import shown_files
     from fairway_runner.runs.fetch import fetch
-    from fairway_runner.runs.store import RunStore
 
-    found = RunStore.here().find(run)
+    found = run_store().find(run)
     found.refresh(logs=True)
     with shown_files(found.id, quiet=json_) as arrived:
         fetched = fetch(found, to or Path(found.id), task, force=force, arrived=arrived)

@@ -92,13 +92,14 @@ def command(
     With --target it also lists runs that were submitted to it from elsewhere. A metric is the
     last value that the run printed; for a sweep, the lowest and the highest of its tasks.
     """
+    from fairway_cli.server import remote_store, run_store
     from fairway_core.findings import format_finding
     from fairway_runner.engines.deadline import brief
     from fairway_runner.quantities import moment
     from fairway_runner.runs.query import Column, Wanted, select
-    from fairway_runner.runs.store import RunStore, refresh_all
+    from fairway_runner.runs.store import refresh_all
 
-    store = RunStore.here()
+    store, remote = run_store(), remote_store()
     first = None if since is None else moment("--since", since)
     wanted = Wanted(states(state), name, target, tag or (), first, text)
     shown = [Column.of(each.strip()) for each in columns.split(",") if each.strip()]
@@ -106,16 +107,20 @@ def command(
         shown = [Column.of("reason")]  # why they wait
     order = None if sort is None else Column.of(sort)
     logs = any(each.is_metric for each in (*shown, *filter(None, [order])))
-    found_there, away = _adopt(target, store) if target is not None else ((), False)
+    found_there, away = (
+        _adopt(target, store) if target is not None and remote is None else ((), False)
+    )
     refresh = partial(refresh_all, logs=logs, patience=brief()) if watch or not away else None
 
     def look() -> tuple[list[dict[str, Any]], list[Finding]]:
+        if remote is not None:
+            return remote.listed(wanted, shown, limit, order, descending=reverse)
         found = select(store, wanted, limit, order, descending=reverse, refresh=refresh)
         facts = [_facts(each, shown) for each in found.runs]
         return facts, [*found.findings, *_empty(facts, shown)]
 
     if watch:
-        _watch(lambda: look()[0], json_=json_)
+        _watch(lambda: look()[0], json_=json_, pause=0.25 if remote is None else 2.0)
     runs, findings = look()
     for finding in [*found_there, *findings]:
         print(format_finding(finding), file=sys.stderr)
@@ -123,7 +128,8 @@ def command(
         print(json.dumps(runs, indent=1))
     elif not runs:
         how = store.elsewhere() or "start one with: fairway submit JOB"
-        some = f"no runs yet in {store.base.parent}; {how}"
+        where = f" in {store.base.parent}" if remote is None else ""
+        some = f"no runs yet{where}; {how}"
         print("no run to show" if findings or wanted != Wanted() else some)
     elif not watch or not sys.stdout.isatty():
         from fairway_cli.ui.runs import run_table
@@ -191,10 +197,10 @@ def _has_run_on(target: str, store: RunStore) -> bool:
     return False
 
 
-def _watch(look: Callable[[], list[dict[str, Any]]], *, json_: bool) -> None:
+def _watch(look: Callable[[], list[dict[str, Any]]], *, json_: bool, pause: float) -> None:
     from fairway_cli.ui.progress import until_ended
 
     try:
-        until_ended(look, draws=sys.stdout.isatty() and not json_)
+        until_ended(look, draws=sys.stdout.isatty() and not json_, pause=pause)
     except KeyboardInterrupt:
         raise typer.Exit(130) from None

@@ -54,6 +54,7 @@ def command(
     Where its target does not answer, what is known here is printed, and the exit code is 5; with
     --follow it is asked again until the deadline.
     """
+    from fairway_cli.server import run_store
     from fairway_cli.ui.columns import has_colours
     from fairway_cli.ui.follow import LineFilter, Selection, copy_logs
     from fairway_cli.ui.progress import EXIT_CODE, is_away
@@ -63,10 +64,9 @@ def command(
         ranks_wanted,
         require_attempt,
     )
-    from fairway_runner.runs.store import RunStore
 
     expression = pattern(grep)
-    found = RunStore.here().find(run)
+    found = run_store().find(run)
     # Who follows looks again and again. What is printed of a rank is looked for in the log.
     looks = not follow or rank is not None or node is not None
     away = looks and is_away(found, lambda: found.refresh(logs=True))

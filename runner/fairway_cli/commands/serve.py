@@ -60,8 +60,7 @@ def command(
     """Show the runs of this project in a browser, with a REST API under /api/v1.
 
     It listens on loopback alone, and asks for the token in the address that it prints. While it
-    runs, it begins next steps and takes runs to their next targets. End it with Ctrl-C; no run ends
-    with it.
+    runs, it begins next steps. End it with Ctrl-C; no run ends with it.
 
     With --behind-proxy it verifies the token of each person instead, and goes by their app role:
     Reader, Submitter or Operator. URL, tenant and audience may stand below `serve:` in
@@ -69,16 +68,16 @@ def command(
     """
     settings = {"url": public_url, "tenant": tenant, "audience": audience}
     _require_options_that_agree(behind_proxy, settings, socket, address, port, open_)
+    _require_extra()
     if behind_proxy:
-        _require_extra(*_PACKAGES)
         _serve_shared(settings, socket, address, port)
     else:
-        _require_extra("starlette", "uvicorn")
         _serve_one(socket, port, open_)
 
 
 _PROGRAM = [sys.executable, "-P", "-m", "fairway_cli.entry"]
 _PACKAGES = {
+    "fastapi": "fastapi>=0.130,<1",
     "starlette": "starlette>=1,<2",
     "uvicorn": "uvicorn>=0.40,<1",
     "jwt": "pyjwt>=2.14,<3",
@@ -159,15 +158,15 @@ def _serve_shared(
     serve_shared(store, listener, sign_in, _PROGRAM, ready)
 
 
-def _require_extra(*modules: str) -> None:
+def _require_extra() -> None:
     """UserError with exit code 4 where the packages of the server are not installed."""
     from importlib.util import find_spec
 
     from fairway_core.findings import UserError
 
-    missing = [name for name in modules if find_spec(name) is None]
+    missing = [name for name in _PACKAGES if find_spec(name) is None]
     if missing:
-        message = f"`fairway serve` needs {' and '.join(missing)}"
-        wanted = " ".join(f"'{_PACKAGES[name]}'" for name in modules)
+        message = f"`fairway serve` needs {', '.join(missing)}"
+        wanted = " ".join(f"'{_PACKAGES[name]}'" for name in missing)
         hint = f"install what it needs: pip install {wanted}"
         raise UserError.of("missing-extra", message, hint, exit_code=4)

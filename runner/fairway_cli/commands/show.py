@@ -28,20 +28,20 @@ def command(
 
     If its target does not answer, what is known locally is shown, and the exit code is 5.
     """
+    from fairway_cli.server import remote_store, run_store
     from fairway_cli.ui.progress import EXIT_CODE, is_away
     from fairway_runner.runs.detail import Detail
-    from fairway_runner.runs.store import RunStore
 
-    found = RunStore.here().find(run)
-    away = is_away(found, lambda: _look(found))
-    detail = Detail.of(found)
+    found, remote = run_store().find(run), remote_store()
+    away = is_away(found, found.refresh if remote is not None else lambda: _look(found))
+    detail = Detail.of(found) if remote is None else remote.detail(found)
     if json_:
         print(json.dumps(detail.to_json(failed=failed), indent=1))
     else:
         from fairway_cli.ui.runs import print_overview
 
         tasks = detail.unsuccessful if failed else detail.tasks
-        print_overview(detail.head, tasks, limit)
+        print_overview(detail.head, tasks, limit, detail.rows)
     if away:
         raise typer.Exit(EXIT_CODE)
 

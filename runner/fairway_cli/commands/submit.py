@@ -75,18 +75,34 @@ def command(
     In a job with steps, those that come after no other start at once. The others wait on their
     targets, or are started by a command that follows the run; the output says which.
     """
+    from fairway_cli.server import remote_store, require_unset, run_store
     from fairway_cli.ui.progress import print_prepared, print_started, watch_to_the_end
     from fairway_runner.jobs.job_file import load_job
-    from fairway_runner.runs.store import RunStore
     from fairway_runner.submit.ready import make_ready
 
-    store = RunStore.here()
+    require_unset("submit", resume=resume)
+    remote = remote_store()
+    if job is not None and remote is not None:
+        from fairway_cli.server.submit import RemoteSubmission
+
+        file, settings, names = load_job(job, set_ or ()), set_ or (), target_names(target)
+        asked = RemoteSubmission(remote, file, settings, names, run_id, tag or (), note)
+        if dry_run:
+            asked.check(json_=json_)
+            return
+        begun = asked.submit(yes=yes)
+        if not watch:
+            print_started(begun, json_=json_, quiet=quiet, by_server=True)
+            return
+        raise typer.Exit(watch_to_the_end(begun, json_=json_, quiet=quiet))
+    store = run_store()
     if resume is not None:
         from fairway_runner.submit.resume import resume as go_on
 
         run = go_on(_unfinished(store, resume))
     elif job is None:
-        raise UserError.of("no-job", "no job is given", "fairway submit JOB, or --resume RUN")
+        hint = "fairway submit JOB" + ("" if remote is not None else ", or --resume RUN")
+        raise UserError.of("no-job", "no job is given", hint)
     else:
         ready = make_ready(
             load_job(job, set_ or ()),

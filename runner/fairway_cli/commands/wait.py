@@ -31,13 +31,13 @@ def command(
 
     Standard error says why a run waits, each time that the reason changes.
     """
+    from fairway_cli.server import run_store
     from fairway_cli.ui.follow import remarked
     from fairway_cli.ui.progress import print_empty
     from fairway_runner.runs.kept import empty_outputs
-    from fairway_runner.runs.store import RunStore
 
     end = None if timeout is None else time.monotonic() + span("--timeout", timeout)
-    store, code, facts = RunStore.here(), 0, []
+    store, code, facts = run_store(), 0, []
     for run in [store.find(name) for name in runs]:
         try:
             with remarked(run):

@@ -32,7 +32,7 @@ class Address:
 
     @classmethod
     def of(cls, url: str) -> Address:
-        """That of a URL; UserError where it is none, or others could read what is sent there."""
+        """The address of a URL; UserError for another text, and where others could read calls."""
         try:
             parts = urlsplit(url)
             host, port = parts.hostname or "", parts.port
@@ -59,7 +59,7 @@ class Address:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether what is sent there stays on this machine."""
+    """True where everything that is sent there stays on this machine."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

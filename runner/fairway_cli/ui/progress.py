@@ -145,31 +145,28 @@ def print_valid(name: str, targets: Sequence[str], tasks: int, kind: str, *, jso
 
 
 def print_started(
-    run: Run, *, json_: bool = False, quiet: bool = False, changes: Changes | None = None
+    run: Run,
+    *,
+    json_: bool = False,
+    quiet: bool = False,
+    changes: Changes | None = None,
+    by_server: bool = False,
 ) -> None:
     """The run's id and how to go on; `quiet` is the id alone. `changes` are those from an
-    earlier run."""
+    earlier run; `by_server` is where a server goes on with it."""
     from fairway_runner.runs.view import run_facts
 
     facts = run_facts(run)
     known = {name: facts[name] for name in _IN_JSON}
     known |= {} if changes is None else {"changes": changes}
     known |= {"steps_to_begin": to_begin(run)} if has_steps(run.folder) else {}
-    print_begun(known, json_=json_, quiet=quiet)
-
-
-def print_begun(
-    facts: Mapping[str, Any], *, json_: bool, quiet: bool, by_server: bool = False
-) -> None:
-    """The same by what `--json` prints of a run; `by_server` is where a server goes on with it."""
-    run_id = str(facts["run_id"])
-    with _named(run_id):
+    with _named(run.id):
         if json_:
-            print(json.dumps(facts))
+            print(json.dumps(known))
         elif quiet:
-            print(printable(run_id))
+            print(run.id)
         else:
-            for line in _begun(run_id, facts, by_server=by_server):
+            for line in _begun(run.id, known, by_server=by_server):
                 print(line)
 
 
@@ -224,9 +221,18 @@ def print_ended(run: Run, *, json_: bool = False) -> None:
     """How a run that was watched has ended."""
     from fairway_runner.runs.view import run_facts
 
-    facts = {**run_facts(run), "exit_code": run.exit_code, "folder": str(run.folder)}
-    own = None if run.is_sweep else _reason_of_its_task(run, facts["state"])
-    print_end(facts, own, json_=json_)
+    facts = {**run_facts(run), "exit_code": run.exit_code, "folder": run.place}
+    if json_:
+        print(json.dumps({name: facts[name] for name in (*_IN_JSON, "exit_code", "reason")}))
+    else:
+        from fairway_runner.quantities import duration
+
+        spent = f" after {duration(facts['seconds'])}" if facts["seconds"] else ""
+        own = None if run.is_sweep else _reason_of_its_task(run, facts["state"])
+        reason = facts["reason"] or own
+        why = f" ({reason})" if reason else ""
+        said = f"{run.id} {facts['state']}{spent}{why}; its files are in {facts['folder']}"
+        print(printable(said))
     print_empty(run.id, empty_outputs(run))
 
 
@@ -234,20 +240,6 @@ def print_empty(run_id: str, found: Sequence[Mapping[str, Any]]) -> None:
     """Says on standard error which outputs of a run's tasks are empty, if any are."""
     if said := in_words(run_id, found):
         print(printable(f"{run_id}: {said}"), file=sys.stderr, flush=True)
-
-
-def print_end(facts: Mapping[str, Any], reason: str | None, *, json_: bool) -> None:
-    """The same by the facts of the run, and the reason of its one task."""
-    if json_:
-        print(json.dumps({name: facts[name] for name in (*_IN_JSON, "exit_code", "reason")}))
-        return
-    from fairway_runner.quantities import duration
-
-    spent = f" after {duration(facts['seconds'])}" if facts["seconds"] else ""
-    reason = facts["reason"] or reason
-    why = f" ({reason})" if reason else ""
-    said = f"{facts['run_id']} {facts['state']}{spent}{why}; its files are in {facts['folder']}"
-    print(printable(said))
 
 
 def _reason_of_its_task(run: Run, state: str) -> str | None:
@@ -262,7 +254,7 @@ def watch_to_the_end(run: Run, *, json_: bool = False, quiet: bool = False) -> i
     watching. With `json_` all but the last line goes to standard error."""
     with _named(run.id):
         if not json_ and not quiet:
-            print(f"{run.id} runs on {run.record.target}", flush=True)
+            print(printable(f"{run.id} runs on {run.record.target}"), flush=True)
         try:
             _follow(run, sys.stderr if json_ else sys.stdout, quiet=quiet)
         except KeyboardInterrupt:
@@ -289,12 +281,7 @@ def _follow(run: Run, out: TextIO, *, quiet: bool) -> None:
     run.wait()
 
 
-_PAUSE = 0.25  # seconds between two looks
-
-
-def until_ended(
-    look: Callable[[], list[dict[str, Any]]], *, draws: bool, pause: float = _PAUSE
-) -> None:
+def until_ended(look: Callable[[], list[dict[str, Any]]], *, draws: bool, pause: float) -> None:
     """Looks at runs until all have ended; `draws` shows each look on the terminal."""
     if not draws:
         while not _have_ended(look()):

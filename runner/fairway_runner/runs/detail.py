@@ -76,16 +76,21 @@ class Detail:
             **self.facts,
             "job_file": self.run.record.job_file,
             "metrics": list(self.run.record.metrics),
-            "folder": str(self.run.folder),
+            "folder": self.run.place,
             "setup": self.setup,
             "cost": self.use.to_json(currency),
             "use": self.figures or None,
         }
 
+    @staticmethod
+    def rows(tasks: Sequence[TaskResult]) -> list[dict[str, Any]]:
+        """The facts of some tasks."""
+        return task_facts(tasks)
+
     def to_json(self, *, failed: bool = False) -> dict[str, Any]:
         """All of it as plain data; with `failed` only the tasks that did not succeed."""
         tasks = self.unsuccessful if failed else self.tasks
-        return {**self._head(self.currency), "task_list": task_facts(tasks)}
+        return {**self._head(self.currency), "task_list": self.rows(tasks)}
 
 
 def _prices() -> Prices:

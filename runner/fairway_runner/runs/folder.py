@@ -71,6 +71,11 @@ class RunFolder:
         """The run's id, which is its folder's name."""
         return self.folder.name
 
+    @property
+    def place(self) -> str:
+        """Its folder, as people are told."""
+        return str(self.folder)
+
     @cached_property
     def record(self) -> RunRecord:
         """What was submitted."""

@@ -15,7 +15,7 @@ import pytest
 
 from fairway_runner.runs.store import RunStore
 from fairway_simulator.batch import Fault
-from fairway_web.following import Follower
+from fairway_web.threads import Follower
 
 if TYPE_CHECKING:
     from conftest import Two

@@ -21,8 +21,8 @@ with warnings.catch_warnings():
 
 from fairway_web.app import application, shared_application
 from fairway_web.auth import BehindProxy, SigningKeys, Verifier
-from fairway_web.following import Follower
 from fairway_web.server import config_of, on_loopback
+from fairway_web.threads import Follower
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     Ask = Callable[..., tuple[int, str, str]]
 
 TOKEN = "t" * 43
-CODE = "c" * 43
+CODE = "k" * 43
 HOST = "127.0.0.1:8765"
 
 
@@ -74,7 +74,7 @@ def browser(anyone: TestClient) -> TestClient:
 @pytest.fixture
 def in_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Jobs are looked at where a test can change what is asked."""
-    monkeypatch.setattr("fairway_web.submitting.look_at_job", lambda do, *given: do(*given))
+    monkeypatch.setattr("fairway_web.submissions.look_at_job", lambda do, *given: do(*given))
 
 
 @pytest.fixture
@@ -168,14 +168,14 @@ class Entra:
 
 
 class EntraKeys(SigningKeys):
-    """The keys of a tenant that is here."""
+    """The keys of a tenant whose documents are read by a function."""
 
-    def __init__(self, entra: Entra) -> None:
+    def __init__(self, read: Callable[[str], dict[str, Any]]) -> None:
         super().__init__("https://login.microsoftonline.com", TENANT)
-        self.entra = entra
+        self.read = read
 
     def document(self, url: str) -> dict[str, Any]:
-        return self.entra.document(url)
+        return self.read(url)
 
 
 @pytest.fixture(scope="session")
@@ -189,15 +189,20 @@ def entra(real_keys: dict[str, rsa.RSAPrivateKey]) -> Entra:
 
 
 @pytest.fixture
+def keys(entra: Entra) -> EntraKeys:
+    return EntraKeys(entra.document)
+
+
+@pytest.fixture
 def audit(store: RunStore) -> Path:
     return store.base / "audit.jsonl"
 
 
 @pytest.fixture
-def shared(store: RunStore, entra: Entra, audit: Path) -> Iterator[TestClient]:
+def shared(store: RunStore, keys: EntraKeys, audit: Path) -> Iterator[TestClient]:
     """A client of the server behind a proxy, which has not signed in."""
     (store.base / "runs").mkdir(parents=True, exist_ok=True)
-    sign_in = BehindProxy(SHARED, Verifier(EntraKeys(entra), AUDIENCE), audit)
+    sign_in = BehindProxy(SHARED, Verifier(keys, AUDIENCE), audit)
     program = [sys.executable, "-P", "-m", "fairway_cli.entry"]
     app = shared_application(store, sign_in, program)
     with TestClient(app, SHARED, follow_redirects=False) as client:

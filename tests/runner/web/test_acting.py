@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 
-from fairway_web import acting
+from fairway_web import threads
 from fairway_web.roles import ALONE, Person, RequestContext, Role, in_context
 
 if TYPE_CHECKING:
@@ -22,10 +22,10 @@ BOB = Person("id-bob", "bob", Role.SUBMITTER)
 @pytest.mark.parametrize(
     ("call", "most"),
     [
-        (acting.reading, "_MOST_READS"),
-        (acting.checking, "_MOST_CHECKS"),
-        (acting.submitting, "_MOST_SUBMISSIONS"),
-        (acting.acting, "MOST"),
+        (threads.reading, "_MOST_READS"),
+        (threads.checking, "_MOST_CHECKS"),
+        (threads.submitting, "_MOST_SUBMISSIONS"),
+        (threads.acting, "MOST"),
     ],
 )
 @pytest.mark.parametrize(("person", "at_once"), [(ANN, 2), (ALONE, 4)])
@@ -36,7 +36,7 @@ def test_one_of_several_people_leaves_half_of_the_room(
     at_once: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(acting, most, 4)
+    monkeypatch.setattr(threads, most, 4)
     begun, go_on = threading.Semaphore(0), threading.Event()
     counted = [0, 0]
 

@@ -216,7 +216,7 @@ def test_every_route_has_a_role(shared: TestClient, anyone: TestClient) -> None:
 
 @pytest.mark.parametrize("role", list(Role))
 def test_every_route_asks_for_its_role(sign_in: SignIn, role: Role) -> None:
-    client = sign_in(role.word)
+    client = sign_in(role.title)
     for route, action in ROUTES.items():
         if action == OPEN or action == "look":
             continue
@@ -226,7 +226,7 @@ def test_every_route_asks_for_its_role(sign_in: SignIn, role: Role) -> None:
         is_refused = answer.status_code == 403
         assert is_refused == (role < ACTIONS[action][0]), (route, answer.text)
         if is_refused:
-            assert f"the role {role.word} does not let you {ACTIONS[action][1]}" in answer.text
+            assert f"the role {role.title} does not let you {ACTIONS[action][1]}" in answer.text
 
 
 _PAGES = ("/", "/runs/job-a", "/targets", "/targets/local", "/compare?run=job-a", "/cost")

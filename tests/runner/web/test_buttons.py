@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 import fairway_web
-from fairway_web.calls import CALLS
-from fairway_web.openapi import document
+from fairway_web.api import document
 
 _TEMPLATES = Path(fairway_web.__file__).parent / "templates"
 # By template, address and what the button says to it: the calls that do the same.
@@ -34,6 +33,13 @@ _CALLS = {
 _OF_THE_PAGE = {("submit.html.j2", "/submit", "")}
 # What forms call otherwise, or have for themselves.
 _NAMES = {"once": "run_id", "confirmed": None}
+
+
+_OPERATIONS = {
+    call["operationId"]: (method, call)
+    for item in document()["paths"].values()
+    for method, call in item.items()
+}
 
 
 @dataclass
@@ -97,20 +103,17 @@ def test_every_button_is_known() -> None:
 
 @pytest.mark.parametrize("button", sorted(_CALLS), ids=" ".join)
 def test_a_button_has_its_call(button: tuple[str, str, str]) -> None:
-    operations = {
-        each["operationId"]: each for item in document()["paths"].values() for each in item.values()
-    }
     body = set(document()["components"]["schemas"]["Job"]["properties"])
     for name in _CALLS[button]:
-        operation: dict[str, Any] = operations[name]
-        taken = {each["name"] for each in operation["parameters"]}
+        operation: dict[str, Any] = _OPERATIONS[name][1]
+        taken = {each["name"] for each in operation.get("parameters", ())}
         taken |= body if "requestBody" in operation else set()
         wanted = {_NAMES.get(each, each) for each in _BUTTONS[button].fields} - {None}
         assert wanted <= taken, name
 
 
 def test_every_call_that_acts_has_its_button() -> None:
-    acting = {call.name for call in CALLS if call.method != "get"}
+    acting = {name for name, (method, _) in _OPERATIONS.items() if method != "get"}
     # The script is beside what Check finds; the code of a form is there already.
     assert acting - {"renderJob", "sendCode", "sendPiece"} <= {
         name for names in _CALLS.values() for name in names

@@ -13,7 +13,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from fairway_web import connections, guard
+from fairway_web import guard, server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -56,7 +56,7 @@ def has_ended(connection: socket.socket) -> bool:
 def test_connection_without_request_is_ended(
     connect: Callable[[bytes], socket.socket], sent: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connections, "PATIENCE", 0.2)
+    monkeypatch.setattr(server, "PATIENCE", 0.2)
     assert has_ended(connect(sent))
 
 
@@ -64,7 +64,7 @@ def test_connection_is_ended_that_is_silent_after_an_answer(
     url: str, connect: Callable[[bytes], socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also one that goes on sending the beginning of a request."""
-    monkeypatch.setattr(connections, "PATIENCE", 0.5)
+    monkeypatch.setattr(server, "PATIENCE", 0.5)
     host = urlsplit(url).netloc
     one = connect(HALF + f"{host}\r\n\r\n".encode())
     with one.makefile("rb") as answer:
@@ -79,7 +79,7 @@ def test_many_silent_connections_keep_nobody_out(
     connect: Callable[[bytes], socket.socket],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(connections, "most_connections", lambda: 4)
+    monkeypatch.setattr(server, "most_connections", lambda: 4)
     run = make_run("job-a", [{"log": "one\n", "state": "running"}], "running", engine="none-such")
     headers = {"Authorization": f"Bearer {_token()}", "Accept": "text/event-stream"}
     asked = Request(f"{url}/api/v1/runs/job-a/log", headers=headers)
@@ -108,6 +108,6 @@ def test_half_of_the_files_are_for_connections() -> None:
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (300, before[1]))
     try:
-        assert connections.most_connections() == 150
+        assert server.most_connections() == 150
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)

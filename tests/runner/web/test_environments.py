@@ -56,6 +56,7 @@ def test_what_is_wrong_with_one_is_shown_at_its_line(client: TestClient, project
     assert client.get("/api/v1/environments/mine/diagram").status_code == 422
 
 
+@pytest.mark.integration
 def test_one_has_its_cost_and_its_picture(
     client: TestClient, project: Path, fairway: RunFairway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -85,14 +86,14 @@ def test_a_picture_is_made_once_for_a_file(
 ) -> None:
     made: list[str] = []
 
-    def program(_: list[str], *words: str) -> str:
+    def program(_: object, *words: str) -> str:
         made.append(words[0])
         from pathlib import Path
 
         Path(words[-1]).write_bytes(b"<svg/>")
         return ""
 
-    monkeypatch.setattr("fairway_web.environments._program", program)
+    monkeypatch.setattr("fairway_web.environments.Programs.run", program)
     for _ in range(2):
         answer = client.get("/api/v1/environments/mine/diagram")
         assert (answer.content, answer.headers["content-type"]) == (b"<svg/>", "image/svg+xml")
@@ -133,6 +134,7 @@ print(sorted(loaded & stacks))
 """
 
 
+@pytest.mark.integration
 def test_the_server_loads_nothing_of_terraform(project: Path) -> None:
     paths = ["/", "/submit", "/targets", "/targets/local", "/environments", "/environments/demo"]
     paths += ["/api/v1/environments/demo/diagram", "/cost", "/compare", "/metrics"]

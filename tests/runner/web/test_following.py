@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from starlette.testclient import TestClient
 
     from fairway_runner.runs.store import RunStore
-    from fairway_web.following import Follower
+    from fairway_web.threads import Follower
 
 pytestmark = pytest.mark.integration
 
@@ -55,6 +55,12 @@ def ended(store: RunStore) -> Iterator[None]:
     for run in store.unsorted():
         if run.record.engine != "batch":
             run.cancel()
+
+
+def _with_a_step(run: Run) -> None:
+    """Lets it be one of a step that no target has yet."""
+    record = StepRecord("one", f"{run.id}-one", "far", {})
+    (run.folder / steps.FILE).write_text(steps.text([record]))
 
 
 def _submitted(store: RunStore, fairway: RunFairway, **changes: dict[str, Any]) -> Run:
@@ -135,7 +141,7 @@ def test_a_target_that_is_silent_keeps_no_other_run_waiting(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     _submitted(store, fairway)
-    _of_a_step(make_run("away-a", [{"state": "queued"}], "queued", engine="batch"))
+    _with_a_step(make_run("away-a", [{"state": "queued"}], "queued", engine="batch"))
     answer, real = threading.Event(), Run.follow
 
     def follow(run: Run, **words: Any) -> None:
@@ -161,7 +167,7 @@ def test_a_target_that_is_silent_keeps_no_other_run_waiting(
 def test_what_fails_by_itself_is_no_end(
     follower: Follower, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _of_a_step(make_run("job-a", [{"state": "queued"}], "queued", engine="batch"))
+    _with_a_step(make_run("job-a", [{"state": "queued"}], "queued", engine="batch"))
 
     def follow(_: Run, **_words: Any) -> None:
         raise ZeroDivisionError("odd")
@@ -179,15 +185,9 @@ def test_runs_that_need_nobody_are_left_alone(
     monkeypatch.setattr(Run, "follow", lambda run, **_: pytest.fail(run.id))
     make_run("job-a", [{"state": "running"}], "running", engine="batch")
     make_run("job-b")
-    _of_a_step(make_run("job-c", engine="batch"))  # it has ended
+    _with_a_step(make_run("job-c", engine="batch"))  # it has ended
     damaged = make_run("job-d", state="queued", engine="batch")
-    _of_a_step(damaged)
+    _with_a_step(damaged)
     (damaged.folder / "state.json").write_text("{")
     assert _look(follower, all_=True) == 0
     assert follower.findings == []
-
-
-def _of_a_step(run: Run) -> None:
-    """Gives it a step that has not begun."""
-    record = StepRecord("one", f"{run.id}-one", "far", {})
-    (run.folder / steps.FILE).write_text(steps.text([record]))

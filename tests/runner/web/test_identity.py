@@ -12,33 +12,22 @@ from typing import TYPE_CHECKING, Any
 import jwt
 import pytest
 
-from fairway_web.auth import Refused, SigningKeys, Verifier
+from fairway_web.auth import Refused, Verifier
 from fairway_web.roles import Role
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from conftest import Entra
+    from conftest import Entra, EntraKeys
 
 TENANT = "11111111-2222-3333-4444-555555555555"
 AUDIENCE = "66666666-7777-8888-9999-000000000000"
 LOGIN = "https://login.microsoftonline.com"
 
 
-class EntraKeys(SigningKeys):
-    """Keys that are read from a tenant here."""
-
-    def __init__(self, document: Callable[[str], dict[str, Any]]) -> None:
-        super().__init__(LOGIN, TENANT)
-        self.read = document
-
-    def document(self, url: str) -> dict[str, Any]:
-        return self.read(url)
-
-
 @pytest.fixture
-def verifier(entra: Entra) -> Verifier:
-    return Verifier(EntraKeys(entra.document), AUDIENCE)
+def verifier(keys: EntraKeys) -> Verifier:
+    return Verifier(keys, AUDIENCE)
 
 
 def refusal(verifier: Verifier, token: str) -> tuple[int, str]:
@@ -51,7 +40,7 @@ def refusal(verifier: Verifier, token: str) -> tuple[int, str]:
 @pytest.mark.parametrize("role", list(Role))
 def test_a_good_token_is_a_person(verifier: Verifier, entra: Entra, role: Role) -> None:
     expires = int(time.time()) + 600
-    person = verifier.person(entra.token("Reader", role.word, "Other", exp=expires))
+    person = verifier.person(entra.token("Reader", role.title, "Other", exp=expires))
     assert (person.id, person.name, person.role) == ("id-ann", "ann@example.org", role)
     assert person.ends == expires + 60, "the clocks of two machines may differ by a minute"
 
@@ -232,7 +221,9 @@ def test_known_keys_hold_for_an_hour_while_nobody_answers(
     verifier.person(entra.token("Reader"))
 
 
-def test_known_keys_do_not_wait_for_a_fetch(entra: Entra, clock: Clock) -> None:
+def test_known_keys_do_not_wait_for_a_fetch(
+    verifier: Verifier, keys: EntraKeys, entra: Entra, clock: Clock
+) -> None:
     """Or somebody with made-up key ids stops all others while the sign-in does not answer."""
     looks, ends = threading.Event(), threading.Event()
 
@@ -242,8 +233,6 @@ def test_known_keys_do_not_wait_for_a_fetch(entra: Entra, clock: Clock) -> None:
             ends.wait()
         return entra.document(url)
 
-    keys = EntraKeys(entra.document)
-    verifier = Verifier(keys, AUDIENCE)
     verifier.person(entra.token("Reader"))
     keys.read = document
     with ThreadPoolExecutor(2) as pool:
@@ -259,7 +248,7 @@ def test_known_keys_do_not_wait_for_a_fetch(entra: Entra, clock: Clock) -> None:
 
 
 @pytest.fixture
-def answers(verifier: Verifier, entra: Entra) -> dict[str, Any]:
+def answers(keys: EntraKeys, entra: Entra) -> dict[str, Any]:
     """What the sign-in answers, by the end of the address."""
     known: dict[str, Any] = {
         "openid-configuration": {
@@ -268,8 +257,7 @@ def answers(verifier: Verifier, entra: Entra) -> dict[str, Any]:
         },
         "keys": {"keys": entra.jwks()},
     }
-    assert isinstance(verifier.keys, EntraKeys)
-    verifier.keys.read = lambda url: known[url.rpartition("/")[2]]
+    keys.read = lambda url: known[url.rpartition("/")[2]]
     return known
 
 

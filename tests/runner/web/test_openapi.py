@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from jsonschema import Draft202012Validator
 from starlette.routing import Mount, Route
 
-from fairway_web.calls import CALLS
-from fairway_web.openapi import document
+from fairway_web.api import CALLS, docs_rows, document
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,12 +38,19 @@ def test_it_has_the_calls_that_there_are(client: TestClient) -> None:
     found = {(method, path) for path, item in answer.json()["paths"].items() for method in item}
     assert found == set(_routes(client))
     assert len(CALLS) == len(found)
-    assert len({call.name for call in CALLS}) == len(CALLS)
+    names = [each["operationId"] for each in operations().values()]
+    assert len(set(names)) == len(CALLS)
 
 
 def test_the_docs_have_the_same_table() -> None:
     rows = [line for line in _DOCS.read_text("utf-8").splitlines() if "/api/v1" in line]
-    assert [row for row in rows if row.startswith("|")] == [call.row for call in CALLS]
+    assert [row for row in rows if row.startswith("|")] == docs_rows()
+
+
+def operations() -> dict[tuple[str, str], dict[str, Any]]:
+    """Each call by its method and path."""
+    items = document()["paths"].items()
+    return {(method, path): call for path, item in items for method, call in item.items()}
 
 
 def test_nobody_reads_it_without_the_token(anyone: TestClient) -> None:
@@ -74,6 +80,8 @@ def _holds(answer: Response, path: str, method: str = "get") -> None:
 _GOOD = (
     ("/runs", "/runs"),
     ("/runs/{run}", "/runs/job-a"),
+    ("/runs/{run}/state", "/runs/job-a/state"),
+    ("/runs/{run}/records", "/runs/job-a/records"),
     ("/runs/{run}/log", "/runs/job-a/log"),
     ("/runs/{run}/script", "/runs/job-a/script"),
     ("/runs/{run}/outputs", "/runs/job-a/outputs"),
@@ -109,20 +117,20 @@ def test_answers_are_as_it_says(client: TestClient, make_run: MakeRun) -> None:
 
 def test_refusals_are_as_it_says(client: TestClient, make_run: MakeRun) -> None:
     make_run("job-a")
-    for call in CALLS:
-        if call.in_path:
+    for (method, path), call in operations().items():
+        if "{" in path:
             for value in ("none", "a%00", "%ff", "%E2%80%AE"):
-                address = re.sub(r"\{\w+\}", value, call.path)
-                answer = client.request(call.method, f"/api/v1{address}")
+                address = re.sub(r"\{\w+\}", value, path)
+                answer = client.request(method, f"/api/v1{address}")
                 assert answer.status_code == 404, answer.text
-                _holds(answer, call.path, call.method)
-        if call.has_job:
+                _holds(answer, path, method)
+        if "components/schemas/Job" in json.dumps(call.get("requestBody")):
             for body in ("", "[]", "null", '{"job": 1}', '{"jobs": "a"}', '{"run_id": ""}'):
-                answer = client.post(f"/api/v1{call.path}", content=body)
+                answer = client.post(f"/api/v1{path}", content=body)
                 assert answer.status_code == 422, answer.text
-                _holds(answer, call.path, call.method)
+                _holds(answer, path, method)
         client.headers["Sec-Fetch-Site"] = "cross-site"
-        _holds(client.request(call.method, f"/api/v1{call.path}"), call.path, call.method)
+        _holds(client.request(method, f"/api/v1{path}"), path, method)
         del client.headers["Sec-Fetch-Site"]
     _holds(client.post("/api/v1/runs/job-a/retry"), "/runs/{run}/retry", "post")
     _holds(client.post("/api/v1/runs", content="x" * (1 << 21)), "/runs", "post")

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fairway_core.findings import UserError
-from fairway_web import files, listing, pages
+from fairway_web import pages
+from fairway_web import runs as web_runs
 
 if TYPE_CHECKING:
     from conftest import MakeRun
@@ -207,9 +208,9 @@ def test_what_is_left_out_is_said(
     whole = client.get("/runs/job-a").text
     both = client.get("/compare?run=job-a&run=job-b&run=job-b").text
     assert "the first" not in whole + both
-    monkeypatch.setattr(files, "MOST", 2)
+    monkeypatch.setattr(web_runs, "MOST_OUTPUTS", 2)
     monkeypatch.setattr(pages, "_MOST_LOGS", 3)
-    monkeypatch.setattr(listing, "MOST_COMPARED", 1)
+    monkeypatch.setattr(web_runs, "MOST_COMPARED", 1)
     page = client.get("/runs/job-a?task=3").text
     assert "These are the first 3 of 4 tasks" in page
     assert "fairway logs job-a --task N" in page

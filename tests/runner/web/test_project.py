@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fairway_core.findings import Finding, UserError
-from fairway_web.project import Refresher, Runs
+from fairway_web.runs import Runs
+from fairway_web.threads import Refresher
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -66,7 +67,7 @@ def test_a_look_that_fails_is_told_and_not_the_last(
         again.set()
         return []
 
-    monkeypatch.setattr("fairway_web.project.refresh_all", look)
+    monkeypatch.setattr("fairway_web.threads.refresh_all", look)
     refresher.start()
     refresher.watch()
     again.wait()
@@ -89,7 +90,7 @@ def test_only_what_somebody_reads_is_brought_here(
         if run.folder.is_relative_to(store.folder):
             brought.append((run.id, logs))
 
-    monkeypatch.setattr("fairway_web.project.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("fairway_web.threads.time.monotonic", lambda: clock[0])
     monkeypatch.setattr("fairway_runner.runs.store.Run.refresh", refresh)
     refresher = Refresher(Runs(store.base))
     refresher.watch()

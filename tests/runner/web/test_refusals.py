@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_web.calls import CALLS
+from fairway_web.api import document
 from fairway_web.guard import LARGEST_BODY
 from fairway_web.server import on_loopback
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from starlette.testclient import TestClient
 
 _DOCS = Path(__file__).parents[3] / "docs" / "serve.md"
-_TOKEN, _CODE = "t" * 43, "c" * 43
+_TOKEN, _CODE = "t" * 43, "k" * 43
 _OUTPUTS = "/api/v1/runs/job-a/outputs"
 _NO_TOKEN = {"Authorization": ""}
 
@@ -101,7 +101,11 @@ def test_the_table_has_what_is_tried() -> None:
 def test_no_answer_has_the_token(client: TestClient, make_run: MakeRun) -> None:
     make_run("job-a", [{"log": "one\n"}])
     names = {"run": "job-a", "target": "local", "name": "none", "path": "0/none"}
-    addresses = [f"/api/v1{call.path.format(**names)}" for call in CALLS if call.method == "get"]
+    addresses = [
+        f"/api/v1{path.format(**names)}"
+        for path, item in document()["paths"].items()
+        if "get" in item
+    ]
     pages = ["/", "/runs/job-a", "/submit", "/targets", "/targets/local", "/compare", "/cost"]
     for address in [*addresses, *pages, "/metrics", "/static/page.js", "/login", "/none"]:
         answer = client.get(address)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fairway_runner.runs.store import Run
-from fairway_web import acting, files
+from fairway_web import runs as web_runs
+from fairway_web import threads
 
 if TYPE_CHECKING:
     from conftest import MakeRun, RunFairway
@@ -87,10 +88,10 @@ def test_runs_of_one_moment_are_on_one_page_each(
 @pytest.mark.parametrize(
     ("path", "message"),
     [
-        ("runs?fresh=1", "`fresh` is neither true nor false"),
+        ("runs?fresh=maybe", "`fresh`: Input should be a valid boolean"),
         ("runs?since=x", "`x` is neither a duration nor a date"),
         ("runs?columns=x", "there is no column `x`"),
-        ("runs?state=failed&state=x", "no run is ever `x`"),
+        ("runs?state=failed&state=x", "`state`: Input should be 'queued', 'running'"),
         ("runs/job-a/log?raw=true&task=all", "`raw` is for one whole log"),
         ("runs/job-a/log?raw=true&rank=0", "`raw` is for one whole log"),
     ],
@@ -107,7 +108,7 @@ def test_what_cannot_be_asked(
 def test_outputs_come_page_by_page(
     client: TestClient, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "MOST", 3)
+    monkeypatch.setattr(web_runs, "MOST_OUTPUTS", 3)
     run = make_run("job-a", [{}, {}])
     for task, count in ((0, 2), (1, 5)):
         kept = run.task_folder(task) / "outputs/model"
@@ -126,14 +127,16 @@ def test_outputs_come_page_by_page(
     assert client.get("/api/v1/runs/job-a/outputs?from=9").json() == []
     answer = client.get("/api/v1/runs/job-a/outputs?from=-1")
     assert answer.status_code == 422
-    assert answer.json()["findings"][0]["message"] == "`from` is not a number of files"
+    assert answer.json()["findings"][0]["message"] == (
+        "`from`: Input should be greater than or equal to 0"
+    )
 
 
 def test_runs_are_shown_while_many_are_cancelled(
     client: TestClient, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A cancel waits for the run's end: minutes, with a long grace."""
-    monkeypatch.setattr(acting, "MOST", 8)
+    monkeypatch.setattr(threads, "MOST", 8)
     entered, ended, counted = threading.Semaphore(0), threading.Event(), threading.Lock()
     at_once = [0, 0]
 
@@ -159,7 +162,7 @@ def test_runs_are_shown_while_many_are_cancelled(
     for each in callers:
         each.start()
     try:
-        for _ in range(acting.MOST):
+        for _ in range(threads.MOST):
             assert entered.acquire(timeout=_PATIENCE)
         shown: list[int] = []
         look = threading.Thread(
@@ -173,7 +176,7 @@ def test_runs_are_shown_while_many_are_cancelled(
         for each in callers:
             each.join(_PATIENCE)
     assert answers == [200] * 50
-    assert at_once == [0, acting.MOST]
+    assert at_once == [0, threads.MOST]
 
 
 def test_runs_are_filtered(client: TestClient, make_run: MakeRun) -> None:
@@ -194,17 +197,19 @@ def test_runs_are_filtered(client: TestClient, make_run: MakeRun) -> None:
 @pytest.mark.parametrize(
     ("query", "said"),
     [
-        ("state=ended", "no run is ever `ended`"),
-        ("limit=0", "`limit` is not a number of runs"),
-        ("limit=many", "`limit` is not a number of runs"),
-        ("limit=99999999999", "`limit` is not a number of runs"),
-        ("before=yesterday", "`before` is not a time"),
+        ("state=ended", "`state`: Input should be 'queued', 'running'"),
+        ("limit=0", "`limit`: Input should be greater than or equal to 1"),
+        ("limit=many", "`limit`: Input should be a valid integer"),
+        ("limit=99999999999", "`limit`: Input should be less than or equal to 100"),
+        ("before=yesterday", "`before`: Input should be a valid number"),
     ],
 )
 def test_a_wrong_query_is_a_finding(client: TestClient, query: str, said: str) -> None:
     answer = client.get(f"/api/v1/runs?{query}")
     assert answer.status_code == 422
-    assert answer.json()["findings"][0]["message"] == said
+    assert answer.json()["findings"][0]["message"].startswith(said)
+    page = client.get(f"/?{query}")
+    assert page.status_code == 422
 
 
 @pytest.mark.parametrize("name", ["none", "job", ".hidden", "a%2fb", "job-a%00", "a" * 300])
@@ -293,6 +298,24 @@ def test_outputs_and_no_other_file(client: TestClient, make_run: MakeRun) -> Non
         assert "has no " in answer.text or "Not Found" in answer.text
 
 
+def test_records_tell_about_a_run_and_have_no_other_file(
+    client: TestClient, make_run: MakeRun
+) -> None:
+    run = make_run("job-a", [{"log": "one\n"}])
+    (run.folder / "engine.json").write_text("{}")
+    (run.folder / "labels.json").symlink_to("/etc/passwd")
+    answer = client.get("/api/v1/runs/job/records").json()
+    (folder,) = answer["runs"].values()
+    names = ("job.json", "provenance.json", "run.json", "tasks.jsonl", "tasks/0/state.json")
+    assert sorted(folder["files"]) == sorted([*names, "state.json"])
+    assert json.loads(folder["files"]["job.json"]) == {"name": "job"}
+    assert (folder["folder"], folder["logs"]) == (str(run.folder), {"0": 4})
+    assert json.loads(folder["files"]["state.json"])["state"] == "succeeded"
+    later = answer["since"] + 10**12
+    (folder,) = client.get(f"/api/v1/runs/job-a/records?since={later}").json()["runs"].values()
+    assert list(folder["files"]) == ["state.json"]
+
+
 def test_the_last_task_has_its_name(client: TestClient, make_run: MakeRun) -> None:
     run = make_run("job-a", [{"log": "one\n"}, {"log": "two\n"}])
     specs = (run.folder / "tasks.jsonl").read_text().splitlines(keepends=True)
@@ -320,7 +343,7 @@ def test_metrics_for_prometheus(
     client: TestClient, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks: list[str] = []
-    monkeypatch.setattr("fairway_web.project.Refresher.watch", lambda _: looks.append("look"))
+    monkeypatch.setattr("fairway_web.threads.Refresher.watch", lambda _: looks.append("look"))
     make_run("job-a")
     make_run("job-b", target='a"b\\c')
     lines = client.get("/metrics").text.splitlines()

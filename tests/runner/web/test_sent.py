@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_runner.submit.parcel import digest_of
+from fairway_runner.submit.code_upload import digest_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -161,7 +161,7 @@ def test_pieces_that_are_refused(client: TestClient, monkeypatch: pytest.MonkeyP
     assert client.post("/api/v1/code", json=many).status_code == 422
     for code in (name, "../x", ""):
         assert "the server does not have the code" in _check(client, code).text
-    monkeypatch.setattr("fairway_web.sent._MOST_KEPT", 3)
+    monkeypatch.setattr("fairway_web.code_upload._MOST_KEPT", 3)
     answer = client.post(f"/api/v1/code/{digest_of(b'four')}", content=b"four")
     assert answer.status_code == 422
     assert "of code were sent within a day" in answer.text
@@ -197,7 +197,7 @@ def test_what_nobody_asks_for_goes_after_a_day(client: TestClient, store: RunSto
 @pytest.fixture
 def far(in_one_process: None, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Another machine, to which a Submitter may send."""
-    monkeypatch.setattr("fairway_web.submitting.require_targets", lambda _: None)
+    monkeypatch.setattr("fairway_web.submissions.require_targets", lambda _: None)
     return {"offline": True}
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import http.server
 import json
+import shutil
 import threading
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl
 
 import pytest
 
@@ -34,8 +34,11 @@ def runs(make_run: MakeRun) -> list[Run]:
         {"params": {"lr": 1}, "log": "loss=0.5\n"},
         {"params": {"lr": 2}, "log": "loss=0.25\nlast", "state": "failed", "exit_code": 7},
     ]
+    first = make_run("job-a", [{"log": _LOG}], metrics={"loss": "loss=(.*)"})
+    (first.task_folder(0) / "outputs" / "model").mkdir(parents=True)
+    (first.task_folder(0) / "outputs" / "model" / "a b.bin").write_bytes(b"\xff" * 3000)
     return [
-        make_run("job-a", [{"log": _LOG}], metrics={"loss": "loss=(.*)"}),
+        first,
         make_run("sweep-b", tasks, "failed", created=2e9, metrics={"loss": "loss=(.*)"}),
         make_run("sweep-c", [{"state": "cancelled"}], "cancelled", created=3e9, target="nd"),
     ]
@@ -75,6 +78,8 @@ def runs(make_run: MakeRun) -> list[Run]:
         ["wait", "job-a", "sweep-b"],
         ["wait", "sweep-b", "job-a", "--json"],
         ["wait", "sweep-c"],
+        ["fetch", "sweep-b", "--to", "{to}"],
+        ["fetch", "job-a", "--to", "{to}", "--json"],
         ["cancel", "job-a"],
         ["cancel", "job-a", "sweep-c", "--json"],
         ["cancel", "sweep-b", "--task", "1", "--json"],
@@ -84,9 +89,14 @@ def runs(make_run: MakeRun) -> list[Run]:
 def test_it_says_what_is_said_there(
     ask: Ask, fairway: RunFairway, runs: list[Run], store: RunStore, words: list[str]
 ) -> None:
+    to = store.base.parent / "kept"
+    words = [each.format(to=to) for each in words]
     there = fairway(store.base.parent, *words)
+    fetched = {path.name: path.read_bytes() for path in to.rglob("*") if path.is_file()}
+    shutil.rmtree(to, ignore_errors=True)
     assert ask(*words) == there
     assert there[0] in (0, 2, 7, 130)
+    assert fetched == {path.name: path.read_bytes() for path in to.rglob("*") if path.is_file()}
 
 
 def test_unknown_runs(ask: Ask, runs: list[Run]) -> None:
@@ -134,7 +144,10 @@ def test_commands_that_no_server_has(ask: Ask, fairway: RunFairway, tmp_path: Pa
     code, _, said = ask("rerun", "job-a")
     assert code == 2
     assert "`fairway rerun` does not work with --server" in said
-    assert "leave --server out; these work with it: list, show, logs, submit, wait, cancel" in said
+    assert (
+        "leave --server out; these work with it: list, show, logs, fetch, submit, wait, cancel"
+        in said
+    )
 
 
 def test_the_variable_is_for_the_commands_that_servers_have(
@@ -251,7 +264,7 @@ _ODD = json.dumps({"run_id": "a\x1b[2J", "target": 1, "state": "odd", "exit_code
             404,
             b'{"findings": [{"id": "no-such-page", "message": "Not Found"}]}',
             _JSON,
-            "is older than this program: it has no GET /runs/job-a/state",
+            "is older than this program: it has no GET /runs/job-a/records",
         ),
         (
             502,
@@ -286,17 +299,11 @@ class _Endless(http.server.BaseHTTPRequestHandler):
     """Answers that never end."""
 
     def do_GET(self) -> None:
-        path, _, query = self.path.partition("?")
-        if path.endswith("/state"):
-            self._say(json.dumps(_STANDING).encode())
-        elif path.endswith("/job-a"):
-            self._say(json.dumps(_DETAIL).encode())
-        elif path.endswith("/log") and "event-stream" in self.headers.get("Accept", ""):
-            kind = "text/event-stream"
-            self._say(b"data: " + b"x" * 3000 + b"\n", Content_Type=kind, Connection="close")
+        path = self.path.partition("?")[0]
+        if path.endswith("/records"):
+            self._say(json.dumps(_RECORDS).encode())
         elif path.endswith("/log"):
-            place = int(dict(parse_qsl(query))["from"])
-            self._say(b"x", Next_Offset=str(place + 1))
+            self._say(b"x")
         else:
             self._say(b"[{}]", Findings="[]", Link='</api/v1/runs?x=y>; rel="next"')
 
@@ -311,25 +318,33 @@ class _Endless(http.server.BaseHTTPRequestHandler):
         """Nothing."""
 
 
-_STANDING = {
-    **dict.fromkeys(("target", "reason", "exit_code", "last_known")),
-    "run_id": "job-a",
-    "state": "running",
-    "labels_ranks": False,
-    "empty_outputs": [],
+_FILES = {
+    "run.json": json.dumps(
+        {
+            "id": "job-a",
+            "name": "job",
+            "target": "local",
+            "engine": "local",
+            "tasks": 1,
+            "created": 1e9,
+            "job_file": "job.yaml",
+            "fairway": "0",
+        }
+    ),
+    "state.json": '{"state": "running"}',
+    "tasks.jsonl": '{"index": 0, "params": {}, "script": "true"}\n',
 }
-_DETAIL = {"task_list": [{"task": 0}], "setup": None}
+_FOLDER = {"folder": "/there", "last_known": 1e9, "files": _FILES, "logs": {"0": 1 << 50}}
+_RECORDS = {"since": 1, "runs": {"job-a": _FOLDER}}
 
 
 @pytest.mark.parametrize(
     ("words", "limit", "message"),
     [
-        (["list"], "listing._MOST_PAGES", "its answer does not end"),
-        (["list"], "listing._MOST_BYTES", "its answer does not end"),
-        (["logs", "job-a"], "logs._MOST_PIECES", "its answer does not end"),
-        (["logs", "job-a"], "logs._MOST_BYTES", "its answer does not end"),
-        (["logs", "job-a", "-f"], "connection._LONGEST_EVENT", "one of its events does not end"),
-        (["show", "job-a"], "connection._LARGEST", "its answer does not end"),
+        (["list"], "store._MOST_PAGES", "its answer does not end"),
+        (["logs", "job-a"], "store._MOST_BYTES", "its answer does not end"),
+        (["logs", "job-a", "-f"], "store._MOST_BYTES", "its answer does not end"),
+        (["show", "job-a"], "client._LARGEST", "its answer does not end"),
     ],
 )
 def test_answers_without_end_have_one(
@@ -351,6 +366,37 @@ def test_answers_without_end_have_one(
     assert message in said
 
 
+@pytest.mark.parametrize(
+    ("run_id", "folder"),
+    [
+        ("../a", _FOLDER),
+        ("job-a", {**_FOLDER, "files": {"../a.json": ""}}),
+        ("job-a", {**_FOLDER, "files": {"/tmp/a.json": ""}}),
+        ("job-a", {**_FOLDER, "files": {"tasks/0/launch.sh": ""}}),
+        ("job-a", {**_FOLDER, "files": {"run.json": 7}}),
+        ("job-a", {**_FOLDER, "logs": {"../0": 5}}),
+    ],
+)
+def test_records_go_into_the_folder_of_their_run(
+    fairway: RunFairway,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    run_id: str,
+    folder: dict[str, Any],
+) -> None:
+    monkeypatch.setenv("FAIRWAY_SERVER_TOKEN", "t")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    body = json.dumps({"since": 1, "runs": {run_id: folder}}).encode()
+    with http.server.HTTPServer(("127.0.0.1", 0), _stub(200, body, **_JSON)) as server:
+        threading.Thread(target=server.serve_forever).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        code, _, said = fairway(tmp_path, "--server", url, "logs", "job-a")
+        server.shutdown()
+    assert (code, "[strange-server]" in said) == (5, True)
+    assert not list(tmp_path.rglob("*.json"))
+    assert not list(tmp_path.rglob("*.sh"))
+
+
 class _Dripping(http.server.BaseHTTPRequestHandler):
     """Answers whose next byte always comes, by the way that `kind` names, until nobody reads."""
 
@@ -364,19 +410,14 @@ class _Dripping(http.server.BaseHTTPRequestHandler):
             "headers": (head, b"X: y\r\n"),
             "body": (head + b"\r\n", b" "),
             "chunks": (head + b"Transfer-Encoding: chunked\r\n\r\n", b"1\r\n \r\n"),
-            "comments": (head + b"\r\n", b":\r\n\r\n"),
-            "line": (head + b"\r\n", b":"),
         }[self.kind]
-        if self.kind in ("comments", "line") and not self.path.partition("?")[0].endswith("/log"):
-            _Endless.do_GET(self)  # type: ignore[arg-type]
-            return
         with contextlib.suppress(OSError):
             self.wfile.write(first)
             while True:
                 self.wfile.write(again)
                 self.pause.wait(0.01)
 
-    _say, log_message, pause = _Endless._say, _Endless.log_message, threading.Event()
+    log_message, pause = _Endless.log_message, threading.Event()
 
 
 @pytest.mark.parametrize(
@@ -384,7 +425,6 @@ class _Dripping(http.server.BaseHTTPRequestHandler):
     [
         *((each, ["list"]) for each in ("continue", "status", "headers", "body", "chunks")),
         *((each, ["logs", "job-a"]) for each in ("continue", "body")),
-        ("line", ["logs", "job-a", "-f"]),
     ],
 )
 def test_answer_that_drips_without_end_is_ended_by_the_deadline(
@@ -395,7 +435,7 @@ def test_answer_that_drips_without_end_is_ended_by_the_deadline(
     words: list[str],
 ) -> None:
     monkeypatch.setenv("FAIRWAY_SERVER_TOKEN", "t")
-    monkeypatch.setattr("fairway_cli.server.connection._PATIENCE", 0.5)
+    monkeypatch.setattr("fairway_cli.server.client._PATIENCE", 0.5)
     monkeypatch.setattr(_Dripping, "kind", kind)
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Dripping) as server:
         threading.Thread(target=server.serve_forever).start()
@@ -403,22 +443,7 @@ def test_answer_that_drips_without_end_is_ended_by_the_deadline(
         code, _, said = fairway(tmp_path, "--server", url, *words, "--deadline", "1s")
         server.shutdown()
     assert code == 5
-    assert "[server-away]" in said
-
-
-def test_stream_of_nothing_but_comments_has_an_end(
-    fairway: RunFairway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("FAIRWAY_SERVER_TOKEN", "t")
-    monkeypatch.setattr("fairway_cli.server.connection._MOST_COMMENTS", 20)
-    monkeypatch.setattr(_Dripping, "kind", "comments")
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Dripping) as server:
-        threading.Thread(target=server.serve_forever).start()
-        url = f"http://127.0.0.1:{server.server_port}"
-        code, _, said = fairway(tmp_path, "--server", url, "logs", "job-a", "-f")
-        server.shutdown()
-    assert code == 5
-    assert "[strange-server]" in said
+    assert "[service-away]" in said
 
 
 def test_a_server_that_is_away(

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import stat
-import subprocess
-import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
@@ -14,6 +11,7 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
+from served import serving
 
 from fairway_simulator.certificate import serve_as_localhost
 from fairway_web.auth import Refused, SigningKeys
@@ -81,6 +79,7 @@ def get(url: str, token: str) -> str:
     return text
 
 
+@pytest.mark.integration
 def test_people_come_in_by_the_keys_of_their_tenant(
     tmp_path: Path, make_run: MakeRun, entra: Entra, login: tuple[str, Path]
 ) -> None:
@@ -93,31 +92,20 @@ def test_people_come_in_by_the_keys_of_their_tenant(
     }
     (tmp_path / "fairway.yaml").write_text(json.dumps({"serve": serve}))
     own = {"ARM_METADATA_HOSTNAME": host, "SSL_CERT_FILE": str(authorities)}
-    words = ("serve", "--behind-proxy", "--audience", AUDIENCE)
-    with subprocess.Popen(
-        [sys.executable, "-m", "fairway_cli.entry", *words],
-        cwd=tmp_path,
-        env={**os.environ, **own},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    ) as process:
-        try:
-            assert process.stdout is not None
-            said = process.stdout.readline()
-            address, _, end = said.removeprefix("ready: listening on ").partition(" ")
-            assert address.startswith("http://127.0.0.1:"), said
-            assert end == f"for the proxy of {URL}\n"
-            runs = json.loads(get(f"{address}/api/v1/runs", entra.token("Reader")))
-            assert [run["run_id"] for run in runs] == ["job-a"]
-            with pytest.raises(HTTPError, match="401"):
-                get(f"{address}/", entra.token("Reader", key="two", kid="one"))
-            assert not (tmp_path / ".fairway" / "serve.json").exists()
-            process.terminate()
-            assert process.stdout.read() == ""
-        finally:
-            process.kill()
-    assert process.returncode == 143
+    words = ("--behind-proxy", "--audience", AUDIENCE)
+    with serving(tmp_path, *words, env=own) as (process, said):
+        address, _, end = said.removeprefix("ready: listening on ").partition(" ")
+        assert address.startswith("http://127.0.0.1:"), said
+        assert end == f"for the proxy of {URL}\n"
+        runs = json.loads(get(f"{address}/api/v1/runs", entra.token("Reader")))
+        assert [run["run_id"] for run in runs] == ["job-a"]
+        with pytest.raises(HTTPError, match="401"):
+            get(f"{address}/", entra.token("Reader", key="two", kid="one"))
+        assert not (tmp_path / ".fairway" / "serve.json").exists()
+        process.terminate()
+        assert process.stdout is not None
+        assert process.stdout.read() == ""
+        assert process.wait() == 143
 
 
 def test_keys_are_read_by_https_from_one_place(login: tuple[str, Path]) -> None:
@@ -213,12 +201,3 @@ def test_a_proxy_of_the_same_group_uses_the_socket(
     assert code == 0
     assert printed == f"ready: listening on {path} for the proxy of {URL}\n"
     assert modes == [0o660]
-
-
-def test_without_pyjwt_it_says_what_to_install(
-    project: Path, fairway: RunFairway, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-    code, _, said = fairway(project, "serve", "--behind-proxy", *OPTIONS)
-    assert code == 4
-    assert "'pyjwt>=2.14,<3'" in said

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from fairway_runner.runs.store import Run, RunStore
 
+pytestmark = pytest.mark.integration
+
 ORIGIN = {"Origin": "http://127.0.0.1:8765"}
 JOB = "name: hello\ntemplate: plain\ncommand: echo {{ params.word }}\nparams: {word: one}\n"
 _MANY = (
@@ -59,7 +61,6 @@ def test_a_check_tells_what_would_start(client: TestClient, store: RunStore) -> 
     assert checked == {
         "name": "hello",
         "target": "local",
-        "next_targets": [],
         "tasks": 1,
         "findings": [],
     }

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from conftest import RunFairway
 
     from fairway_runner.runs.store import RunStore
-    from fairway_web.following import Follower
+    from fairway_web.threads import Follower
 
     Ask = Callable[..., tuple[int, str, str]]
 
@@ -69,8 +69,10 @@ def test_the_laptops_code_runs(
     assert code == 2
     assert "`hello-a` is of another job" in said
     sent: list[str] = []
-    real = __import__("fairway_web.sent", fromlist=["Sent"]).Sent.keep
-    monkeypatch.setattr("fairway_web.sent.Sent.keep", lambda *a: sent.append(a[1]) or real(*a))
+    real = __import__("fairway_web.code_upload", fromlist=["Uploads"]).Uploads.keep
+    monkeypatch.setattr(
+        "fairway_web.code_upload.Uploads.keep", lambda *a: sent.append(a[1]) or real(*a)
+    )
     assert send("job.yaml", "--run-id", "hello-b", "-q") == (0, "hello-b\n", "")
     assert len(sent) == 1  # the list alone: the pieces are there
     assert not list((store.base / "sent").glob("*/.*"))
@@ -271,13 +273,13 @@ def test_it_says_that_the_server_goes_on_with_it(
 def test_a_server_that_goes_away_meanwhile(
     send: Ask, monkeypatch: pytest.MonkeyPatch, store: RunStore
 ) -> None:
-    from fairway_cli.server.connection import Server
+    from fairway_cli.server.client import Server
 
     real = Server.answer
 
     def answer(server: Server, method: str, path: str, *rest: Any, **more: Any) -> Any:
         if path == "/runs":
-            raise server._away(ConnectionResetError(104, "Connection reset by peer"))
+            raise server.away(ConnectionResetError(104, "Connection reset by peer"))
         return real(server, method, path, *rest, **more)
 
     monkeypatch.setattr(Server, "answer", answer)
@@ -290,8 +292,8 @@ def test_a_server_that_goes_away_meanwhile(
 def test_code_that_changes_meanwhile(
     send: Ask, laptop: Path, monkeypatch: pytest.MonkeyPatch, store: RunStore
 ) -> None:
-    from fairway_cli.server.connection import Server
-    from fairway_runner.submit.parcel import Parcel
+    from fairway_cli.server.client import Server
+    from fairway_runner.submit.code_upload import CodeUpload
 
     real, change = Server.post, lambda: (laptop / "word.txt").write_text("two\n")
 
@@ -306,13 +308,13 @@ def test_code_that_changes_meanwhile(
     code, _, said = send("job.yaml")
     assert code == 2
     assert "word.txt changed while it was read" in said
-    listed = Parcel.of
+    listed = CodeUpload.of
 
-    def gone(job_file: Any) -> Parcel:
+    def gone(job_file: Any) -> CodeUpload:
         found = listed(job_file)
         (laptop / "word.txt").unlink()
         return found
 
-    monkeypatch.setattr(Parcel, "of", gone)
+    monkeypatch.setattr(CodeUpload, "of", gone)
     assert "word.txt: No such file or directory" in send("job.yaml")[2]
     assert not list(store.unsorted())

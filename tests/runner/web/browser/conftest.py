@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import subprocess
 import sys
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -13,6 +12,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from served import PROGRAM
+from served import serving as start
 
 from fairway_boot.files import try_lock
 from fairway_runner.runs.store import RunStore
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     Opened = Callable[..., AbstractContextManager[Page]]
 
 PATIENCE = 300_000  # milliseconds: only what never comes takes so long
-_PROGRAM = [sys.executable, "-m", "fairway_cli.entry"]
 
 
 @pytest.fixture
@@ -40,17 +40,10 @@ def project(tmp_path: Path) -> Path:
 
 
 @contextmanager
-def served(project: Path, *words: str, program: Sequence[str] = _PROGRAM) -> Iterator[str]:
+def served(project: Path, *words: str, program: Sequence[str] = PROGRAM) -> Iterator[str]:
     """A server over the project, which is killed at the end: the address that logs in."""
-    command = [*program, "serve", *words]
-    process = subprocess.Popen(command, cwd=project, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    try:
-        yield process.stdout.readline().strip().removeprefix("ready: open ")
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
+    with start(project, *words, program=program) as (_, said):
+        yield said.strip().removeprefix("ready: open ")
 
 
 @pytest.fixture(scope="session")

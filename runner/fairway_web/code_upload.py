@@ -1,5 +1,5 @@
-"""Code that people send: pieces by their digests, kept for a day, and laid out for as long as the
-job that it is for is looked at."""
+"""Code that people upload: pieces by their digests, kept for a day, and unpacked for as long as
+the job that it is for is looked at."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Any
 from fairway_core.findings import UserError
 from fairway_core.yaml_text import unfit_character
 from fairway_runner.jobs.project_sandbox import NEVER, Origin
-from fairway_runner.submit.parcel import PIECE, digest_of
+from fairway_runner.submit.code_upload import PIECE, digest_of
 from fairway_runner.submit.snapshot import MOST_BYTES, MOST_FILES
 from fairway_web.roles import request_context
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from fairway_web.project import Runs
+    from fairway_web.runs import Runs
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
@@ -43,8 +43,8 @@ _AGAIN = "send it again: fairway --server URL submit JOB"
 
 
 @dataclass(frozen=True)
-class Laid:
-    """Sent code as files: below which folder, where the job's file would be, and its origin."""
+class UnpackedUpload:
+    """Code as files: below which folder, where the job's file would be, and its origin."""
 
     root: Path
     folder: Path
@@ -52,8 +52,8 @@ class Laid:
 
 
 @dataclass(frozen=True)
-class Sent:
-    """What was sent to one project, a folder a person."""
+class Uploads:
+    """The code that was sent to one project, a folder a person."""
 
     runs: Runs
 
@@ -87,7 +87,7 @@ class Sent:
         return {"digest": digest, "size": len(piece)}
 
     @contextmanager
-    def laid_out(self, code: str) -> Iterator[Laid]:
+    def unpacked(self, code: str) -> Iterator[UnpackedUpload]:
         """The files of some code, in a folder that goes afterwards; UserError where pieces of it
         are not here, or it is no code."""
         pieces = _listed(self._read(code))
@@ -103,7 +103,7 @@ class Sent:
                 else:
                     _write(root / path, reader, size, is_executable=is_executable)
             reader.require_end()
-            yield Laid(root, root / facts.folder, Origin(root, facts.git))
+            yield UnpackedUpload(root, root / facts.folder, Origin(root, facts.git))
 
     def _made(self) -> Path:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -117,7 +117,7 @@ class Sent:
         raise UserError.of("unknown-code", message, _AGAIN)
 
     def _touch(self, digest: str) -> bool:
-        """Whether a piece is here; it stays for another day then."""
+        """True where a piece is here; it stays for another day then."""
         try:
             os.utime(self._folder / digest)
         except FileNotFoundError:
@@ -133,7 +133,7 @@ class Sent:
             raise UserError.of("too-much-code", message, "leave data out: code: {exclude: [NAME]}")
 
     def _clean(self) -> None:
-        """Removes what nobody has asked for during a day, of everybody."""
+        """Removes pieces that nobody has asked for during a day, of everybody."""
         before = time.time() - _AGE
         for entry in (self.runs.base / "sent").glob("*/*"):
             with suppress(OSError):
@@ -163,7 +163,7 @@ def _listed(body: bytes) -> list[str]:
 
 @dataclass(frozen=True)
 class _Head:
-    """What the first line of sent code says."""
+    """The first line of sent code."""
 
     folder: str
     git: dict[str, Any]
@@ -171,7 +171,7 @@ class _Head:
 
     @classmethod
     def of(cls, line: bytes) -> _Head:
-        """UserError for what is not that."""
+        """UserError for another line."""
         try:
             facts = json.loads(line)
             folder, files = facts["folder"], [(*each,) for each in facts["files"]]
@@ -189,7 +189,7 @@ class _Head:
 
 
 def _git(facts: Any) -> dict[str, Any]:
-    """What git is said to have said."""
+    """The state of git, as it was sent."""
     commit, untracked = facts["commit"], facts["untracked"]
     if commit is not None and not _COMMIT.fullmatch(commit):
         raise ValueError
@@ -198,7 +198,7 @@ def _git(facts: Any) -> dict[str, Any]:
 
 
 def _safe(path: str) -> str:
-    """A path that stays below its folder, and is none of what jobs never have: git's settings are
+    """A path that stays below its folder, and is none that jobs never have: git's settings are
     programs."""
     parts = path.removesuffix("/").split("/")
     is_short = len(path.encode()) <= _LONGEST_PATH

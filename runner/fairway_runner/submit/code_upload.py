@@ -32,7 +32,7 @@ _FOLDER = "job_templates"
 
 
 @dataclass(frozen=True)
-class Parcel:
+class CodeUpload:
     """Files below `root` that a job needs, by their paths there, and the job's folder. Those of
     `sources` lie elsewhere here; of those whose names alone are needed, no content is sent."""
 
@@ -43,7 +43,7 @@ class Parcel:
     warnings: Sequence[Finding] = ()
 
     @classmethod
-    def of(cls, job_file: JobFile) -> Parcel:
+    def of(cls, job_file: JobFile) -> CodeUpload:
         """What the job's own submission would take; UserError where that cannot be sent."""
         jobs = [job_file]
         if has_steps(job_file.document.data):

@@ -1,7 +1,7 @@
-"""Jobs that are checked and submitted from here: what is asked for, and what becomes of it.
+"""Jobs that are checked and submitted from here.
 
-All of a job is looked at in another process, whose time and memory are limited: its YAML, its sweep
-and its templates are somebody's. That process submits it too.
+A job is looked at in another process, whose time and memory are limited: its YAML, its sweep and
+its templates are somebody's. That process submits it too.
 """
 
 from __future__ import annotations
@@ -25,19 +25,18 @@ from fairway_runner.submit.rerun import Submitted, ready_again, submitted
 from fairway_runner.submit.steps import PreparedSteps
 from fairway_runner.targets.lookup import find_target
 from fairway_runner.worker import lift, look_at_job
-from fairway_web.project import Runs
+from fairway_web.code_upload import Uploads
 from fairway_web.roles import audited, by, in_context, may, request_context
-from fairway_web.sent import Sent
-from fairway_web.standing import told
-from fairway_web.steering import require_targets
+from fairway_web.run_actions import require_targets
+from fairway_web.runs import Runs, located_facts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from fairway_core.target import Target
     from fairway_runner.runs.store import Run
+    from fairway_web.code_upload import UnpackedUpload
     from fairway_web.roles import RequestContext
-    from fairway_web.sent import Laid
 
 UNNAMED = "job.yaml"
 """Where a job stands that came without a file: beside the project's own."""
@@ -45,7 +44,7 @@ _LONGEST_NAME = 1024
 
 
 class Asked(Model):
-    """What somebody asks to be checked or submitted."""
+    """A job that somebody asks to be checked or submitted."""
 
     job: str | None = None
     """The text of the job file; by default the content of `file`."""
@@ -71,8 +70,7 @@ class Asked(Model):
 
 
 def read_asked(body: bytes) -> Asked:
-    """What a request in JSON asks for; UserError where it is none, or asks for what there is
-    not."""
+    """The job of a request in JSON; UserError where it is none, or has unknown fields."""
     try:
         data = json.loads(body)
         json.dumps(data, ensure_ascii=False).encode()  # fails for the half of a character
@@ -87,26 +85,22 @@ def read_asked(body: bytes) -> Asked:
 
 
 @dataclass
-class Submitting:
+class Submissions:
     """Checks and submits, over the runs of one project."""
 
     runs: Runs
-    sent: Sent
+    uploads: Uploads
     _turns: WeakValueDictionary[str, Lock] = field(default_factory=WeakValueDictionary)
     _turn: Lock = field(default_factory=Lock)
 
     def check(self, asked: Asked) -> dict[str, Any]:
-        """What it would start, the scripts of it, and what a person should hear of; UserError
+        """The tasks that it would start, their scripts, and warnings; UserError
         with what is wrong with it."""
         return look_at_job(_check, self.runs.base, request_context(), asked)
 
     def render(self, asked: Asked) -> dict[str, Any]:
         """The script of a job, as `fairway render --json` prints it."""
         return look_at_job(_render, self.runs.base, request_context(), asked)
-
-    def name(self, asked: Asked) -> str:
-        """The name of the job, or one in its place: what is wrong with it is said elsewhere."""
-        return look_at_job(_name, asked)
 
     def submit(self, asked: Asked) -> tuple[Run, Sequence[Finding]]:
         """Starts it; also what a person should hear of. UserError where it cannot be."""
@@ -140,10 +134,9 @@ def _check(base: Path, by: RequestContext, asked: Asked) -> dict[str, Any]:
         return {
             "name": record.name,
             "target": record.target,
-            "next_targets": ready.next_targets,
             "tasks": ready.tasks,
             "scripts": dict(ready.scripts),
-            "findings": [told(each) for each in ready.warnings],
+            "findings": [located_facts(each) for each in ready.warnings],
         }
 
 
@@ -155,6 +148,11 @@ def _render(base: Path, by: RequestContext, asked: Asked) -> dict[str, Any]:
             raise UserError.of("several-steps", "this needs a single job", hint)
         facts = {"name": made.record.name, "target": made.record.target}
         return {**facts, "template": made.job.template, "script": made.plan.first_script}
+
+
+def job_name(asked: Asked) -> str:
+    """The name of a job, or one in its place: the findings about it are told elsewhere."""
+    return look_at_job(_name, asked)
 
 
 def _name(asked: Asked) -> str:
@@ -181,18 +179,20 @@ def _submit(base: Path, who: RequestContext, asked: Asked) -> tuple[str, str, Se
 def _ready(base: Path, asked: Asked, *, copies: bool = False) -> Iterator[Ready]:
     runs = Runs(base)
     with ExitStack() as stack:
-        root, laid = base.parent, None
+        root, upload = base.parent, None
         if asked.code is not None:
-            laid = stack.enter_context(Sent(runs).laid_out(asked.code))
-            stack.enter_context(sent(laid.origin))
-            root = laid.root
+            upload = stack.enter_context(Uploads(runs).unpacked(asked.code))
+            stack.enter_context(sent(upload.origin))
+            root = upload.root
         if not may("here"):
             stack.enter_context(confined(root))
-        yield stack.enter_context(_looked_at(runs, asked, laid, copies=copies))
+        yield stack.enter_context(_looked_at(runs, asked, upload, copies=copies))
 
 
 @contextmanager
-def _looked_at(runs: Runs, asked: Asked, laid: Laid | None, *, copies: bool) -> Iterator[Ready]:
+def _looked_at(
+    runs: Runs, asked: Asked, upload: UnpackedUpload | None, *, copies: bool
+) -> Iterator[Ready]:
     asks = not asked.offline
     if asked.run is not None:
         run, edited, target = _again(runs, asked)
@@ -209,11 +209,11 @@ def _looked_at(runs: Runs, asked: Asked, laid: Laid | None, *, copies: bool) -> 
             yield ready
         return
     file = asked.file or UNNAMED
-    if laid is None:
+    if upload is None:
         path = _inside(runs, file)
         folder, text = path.parent, text_of(path) if asked.job is None else asked.job
     else:
-        folder, text = laid.folder, _sent_text(asked, file)
+        folder, text = upload.folder, _sent_text(asked, file)
     ready = make_ready(
         job_of_text(text, file, folder, asked.set),
         RunStore(runs.base),  # a job may name an earlier run by the beginning of its ID

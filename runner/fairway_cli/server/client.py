@@ -1,0 +1,222 @@
+"""Calls of a server: answers as plain data, its refusals as findings."""
+
+from __future__ import annotations
+
+import json
+import socket
+import ssl
+import threading
+import time
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode
+
+from fairway_boot.faults import NO_ANSWER
+from fairway_cli.server.address import Address, token_for
+from fairway_core.findings import Finding, Location, Severity, UserError
+from fairway_core.overrides import COMMAND_LINE
+from fairway_runner.engines.deadline import deadline
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import BinaryIO
+
+    Query = Sequence[tuple[str, str]]
+
+_PATIENCE = 60.0  # seconds without a byte
+_LONG = 1800.0  # seconds for calls that answer when something has ended
+_LARGEST = 256 << 20  # bytes of an answer that is kept in memory
+_CHUNK = 1 << 20
+_MOST_FINDINGS = 100
+_FAILED = 5  # as commands end whose service does not answer
+_CODES = {409: 3}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An answer with its headers, by their names in lower case."""
+
+    body: bytes
+    headers: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Sent:
+    """The file that findings may be about, by its name and text, and the settings over it."""
+
+    file: str = ""
+    text: str = ""
+    assignments: tuple[str, ...] = ()
+
+    def line(self, file: str, line: int, column: int, path: str) -> str | None:
+        """The line that is meant; None where nothing was sent that has it."""
+        if file == COMMAND_LINE:
+            shown = [f"-s {each}" for each in self.assignments if _sets(each, path)]
+            fit = [each for each in shown if each.find("=") + 2 == column]
+            return fit[-1].replace("\n", "\\n") if fit else None
+        lines = self.text.splitlines() if file == self.file else []
+        return lines[line - 1] if 0 < line <= len(lines) and column > 0 else None
+
+
+def _sets(assignment: str, path: str) -> bool:
+    key = assignment.partition("=")[0]
+    return f"{path}.".startswith(f"{key}.") or f"{key}.".startswith(f"{path}.")
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server, with the file that is sent to it: its lines are shown where they are wrong."""
+
+    address: Address
+    sent: Sent = Sent()
+
+    def get(self, path: str, query: Query = ()) -> Any:
+        """The data that a call answers."""
+        return self.data(self.answer("GET", path, query))
+
+    def post(self, path: str, body: object = None, query: Query = ()) -> Any:
+        """The data of a call that acts; it may take as long as the action."""
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
+        return self.data(self.answer("POST", path, query, content))
+
+    def answer(self, method: str, path: str, query: Query = (), body: bytes = b"") -> Answer:
+        """The answer of a call, with its headers."""
+        content = BytesIO()
+        headers = self._call(method, path, query, body, content, _LARGEST)
+        return Answer(content.getvalue(), headers)
+
+    def download(self, path: str, out: BinaryIO) -> None:
+        """Writes a file of any size."""
+        self._call("GET", path, (), b"", out, None)
+
+    def data(self, answer: Answer) -> Any:
+        """The data of an answer in JSON; UserError where it is none."""
+        try:
+            return json.loads(answer.body)
+        except (ValueError, RecursionError):
+            kind = answer.headers.get("content-type", "nothing that it names")
+            raise self.strange(f"its answer is {kind}") from None
+
+    @contextmanager
+    def understood(self) -> Iterator[None]:
+        """UserError where an answer is not the expected one."""
+        try:
+            yield
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError, StopIteration):
+            raise self.strange("its answer is not what was asked for") from None
+
+    def strange(self, what: str) -> UserError:
+        """The error for a server that is none of ours."""
+        message = f"{self.address.url} does not answer as `fairway serve` does: {what}"
+        hint = "is the URL right? a sign-in page in front of it accepts no token"
+        return UserError.of("strange-server", message, hint, exit_code=_FAILED)
+
+    def _call(
+        self, method: str, path: str, query: Query, body: bytes, out: BinaryIO, most: int | None
+    ) -> dict[str, str]:
+        """Makes one call, of no other place: the token would go there. An answer in memory ends
+        before the deadline, though each of its bytes may come in time."""
+        address = self.address
+        headers = {"Authorization": f"Bearer {token_for(address)}"}
+        seconds = _LONG if method == "POST" else deadline()
+        patience = _LONG if method == "POST" else max(1.0, min(_PATIENCE, seconds))
+        connection = HTTPConnection(address.host, address.port, timeout=patience)
+        if address.is_encrypted:
+            context = ssl.create_default_context()
+            connection = HTTPSConnection(
+                address.host, address.port, timeout=patience, context=context
+            )
+        target = f"{address.path}/api/v1{path}" + (f"?{urlencode(query)}" if query else "")
+        end, timer = time.monotonic() + seconds, None
+        try:
+            connection.connect()
+            if most is not None:
+                timer = threading.Timer(seconds, _shut, [connection.sock])
+                timer.daemon = True
+                timer.start()
+            connection.request(method, target, body or None, headers)
+            with connection.getresponse() as response:
+                if not 200 <= response.status < 300:
+                    raise self._refused(response, f"{method} {path}")
+                size = 0
+                while chunk := response.read1(_CHUNK):
+                    size += out.write(chunk)
+                    if most is not None and size > most:
+                        raise self.strange("its answer does not end")
+                if response.length or (timer and time.monotonic() >= end):
+                    raise TimeoutError(f"its answer did not end within {seconds:g} s")
+                return {name.lower(): value for name, value in response.getheaders()}
+        except (OSError, HTTPException) as error:
+            raise self.away(error) from None
+        finally:
+            if timer is not None:
+                timer.cancel()
+            connection.close()
+
+    def away(self, error: Exception) -> UserError:
+        """The error for a server that does not answer now."""
+        why = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        message = f"{self.address.url} does not answer: {why}"
+        hint = "does `fairway serve` run there, and does the port or the proxy lead to it?"
+        return UserError.of(NO_ANSWER, message, hint, exit_code=_FAILED)
+
+    def _refused(self, response: HTTPResponse, call: str) -> UserError:
+        status, kind = response.status, response.headers.get_content_type()
+        if status // 100 == 3:
+            return self.strange(f"it redirects elsewhere, with status {status}")
+        try:
+            body = json.loads(response.read(_LARGEST))
+            findings = found_in(body["findings"], self.sent)
+            code = body.get("exit_code")
+        except (ValueError, KeyError, TypeError, RecursionError, AttributeError):
+            return self.strange(f"status {status}, {kind}")
+        if status in (404, 405) and [each.id for each in findings] == ["no-such-page"]:
+            message = f"the server at {self.address.url} is older than this program: it has no"
+            hint = "update Fairway there"
+            return UserError.of("old-server", f"{message} {call}", hint, exit_code=_FAILED)
+        if type(code) is not int or not 0 < code < 256:
+            code = _CODES.get(status, _FAILED if status >= 500 else 2)
+        return UserError(findings, exit_code=code)
+
+
+def _shut(opened: socket.socket) -> None:
+    with suppress(OSError):
+        socket.socket.shutdown(opened, socket.SHUT_RDWR)  # a TLS one is being read
+
+
+def quoted(text: str) -> str:
+    """A run's name as a part of a path; UserError for one that leads elsewhere."""
+    if not text or "/" in text or text in (".", ".."):
+        hint = "list them: fairway list"
+        raise UserError.of("unknown-run", f"there is no run `{text[:80]}`", hint)
+    return quote(text, safe="")
+
+
+def found_beside(answer: Answer, sent: Sent = Sent()) -> list[Finding]:
+    """The findings in a header, beside a list."""
+    try:
+        return found_in(json.loads(answer.headers["findings"]), sent)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return []
+
+
+def found_in(listed: list[dict[str, Any]], sent: Sent = Sent()) -> list[Finding]:
+    """Findings as a server tells them, at lines of the file that was sent to it."""
+    found = []
+    for facts in listed[:_MOST_FINDINGS]:
+        file, line, column = facts.get("file"), facts.get("line"), facts.get("column")
+        message, location, path = str(facts["message"]), None, str(facts.get("path") or "")
+        if isinstance(file, str) and type(line) is int and type(column) is int:
+            text = sent.line(file, line, column, path)
+            if text is None:
+                message = f"{file}:{line}:{column}: {message}"
+            else:
+                length = facts.get("length")
+                location = Location(file, line, column, text, length if type(length) is int else 1)
+        severity = Severity.WARNING if facts.get("severity") == "warning" else Severity.ERROR
+        hint = str(facts.get("hint") or "")
+        found.append(Finding(str(facts["id"]), message, hint, path, severity, location))
+    return found

@@ -1,0 +1,319 @@
+"""The runs of a server, with the interface of the run store: commands need not know which it is.
+
+What the server has recorded of a run is copied into a folder here, and read there as ever.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+from urllib.parse import parse_qsl
+
+from fairway_agent.record import FINAL_STATES, UNSUCCESSFUL_STATES
+from fairway_cli.server.address import Address
+from fairway_cli.server.client import Server, found_beside, quoted
+from fairway_runner.engines.absence import Absence
+from fairway_runner.engines.deadline import deadline
+from fairway_runner.engines.engine import no_progress
+from fairway_runner.runs.folder import task_name
+from fairway_runner.runs.records import is_run_id
+from fairway_runner.runs.store import Run, RunStore
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fairway_agent.run_state import RunState
+    from fairway_core.findings import Finding
+    from fairway_runner.engines.engine import Engine, Progress
+    from fairway_runner.runs.folder import RunFolder
+    from fairway_runner.runs.query import Column, Wanted
+
+_PAGE = 100  # runs that a server tells at once
+_MOST_PAGES = 10_000
+_MOST_BYTES = 16 << 30  # of logs: they are copied to a disk here
+_RECORD = re.compile(r"(?:setup/|tasks/(?:\d{1,9}|finally)/)?[a-z]+\.(?:json|jsonl|yaml)")
+_LOG = re.compile(r"setup|finally|\d{1,9}")
+
+
+@dataclass
+class Mirror:
+    """Copies of what a server has recorded of runs, in a folder here."""
+
+    server: Server
+    base: Path
+    _since: dict[str, int] = field(default_factory=dict)
+    _facts: dict[str, dict[str, Any]] = field(default_factory=dict)
+    _size: int = 0
+
+    def pull(self, run: str, *, fresh: bool = False, going: bool = False) -> str:
+        """Copies the records of a run that changed since the last call; the run's whole ID. With
+        `fresh` the server asks the run's target first."""
+        flags = {"fresh": fresh, "going": going}
+        query = [(name, "true") for name, value in flags.items() if value]
+        query.append(("since", str(self._since.get(run, 0))))
+        found = self.server.get(f"/runs/{quoted(run)}/records", query)
+        with self.server.understood():
+            for run_id, facts in found["runs"].items():
+                self._write(run_id, facts)
+            first: str = next(iter(found["runs"]))
+            self._since[first] = int(found["since"])
+        return first
+
+    def _write(self, run_id: str, facts: dict[str, Any]) -> None:
+        if not is_run_id(run_id):
+            raise ValueError
+        self._facts[run_id] = {
+            "folder": str(facts["folder"]),
+            "last_known": float(facts["last_known"]),
+            "logs": {name: int(size) for name, size in facts["logs"].items()},
+        }
+        for name, text in facts["files"].items():
+            if not _RECORD.fullmatch(name):
+                raise ValueError
+            path = self.base / "runs" / run_id / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            draft = path.with_name(f".{path.name}")
+            draft.write_text(text, "utf-8")
+            draft.replace(path)
+
+    def pull_logs(self, run_id: str) -> None:
+        """Copies what the logs of a run have got since the last call."""
+        for name, size in self._facts[run_id]["logs"].items():
+            if not _LOG.fullmatch(name):
+                raise self.server.strange(f"it has a log `{name[:20]}`")
+            folder = Path(name) if name == "setup" else Path("tasks", name)
+            path = self.base / "runs" / run_id / folder / "log.txt"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("ab") as out:
+                while (offset := out.tell()) < size:
+                    query = [("task", name), ("raw", "true"), ("from", str(offset))]
+                    body = self.server.answer("GET", f"/runs/{quoted(run_id)}/log", query).body
+                    self._size += out.write(body)
+                    if not body or self._size > _MOST_BYTES:
+                        raise self.server.strange("its answer does not end")
+
+    def fact(self, run_id: str, name: str) -> Any:
+        """Something that the server has told of a run beside its records."""
+        return self._facts[run_id][name]
+
+
+@dataclass(frozen=True)
+class RemoteRun(Run):
+    """A run of a server: a copy of its folder, and what can be asked of the server about it."""
+
+    MIRRORS: ClassVar[dict[Path, Mirror]] = {}
+
+    @property
+    def _mirror(self) -> Mirror:
+        return self.MIRRORS[self.folder.parents[1]]
+
+    @property
+    def status(self) -> RunState:
+        """Its state as the server knows it."""
+        return self._recorded()
+
+    @property
+    def is_unsent(self) -> bool:
+        """The server says so, in the reason of its state."""
+        return False
+
+    @property
+    def place(self) -> str:
+        """Its folder on the server."""
+        return str(self._mirror.fact(self.id, "folder"))
+
+    @property
+    def last_known(self) -> float:
+        """When its target last told the server its state, in seconds since 1970."""
+        return float(self._mirror.fact(self.id, "last_known"))
+
+    @cached_property
+    def engine(self) -> Engine:
+        """The server, in place of an engine."""
+        return cast("Engine", ServerEngine(self._mirror))
+
+    def refresh(self, *, logs: bool = False) -> None:
+        """Lets the server ask its target, and copies its records."""
+        self._mirror.pull(self.id, fresh=True)
+        if logs:
+            self._mirror.pull_logs(self.id)
+
+    def follow(self, *, logs: bool = False) -> None:
+        """Copies its records: the server itself keeps it going."""
+        self._mirror.pull(self.id)
+        if logs:
+            self._mirror.pull_logs(self.id)
+
+    def cancel(self, task: str | int | None = None) -> None:
+        """Cancels it, or one task; returns when that has ended."""
+        query = [] if task is None else [("task", str(task))]
+        self._mirror.server.post(f"/runs/{quoted(self.id)}/cancel", None, query)
+        self._mirror.pull(self.id)
+
+    def wait(self) -> None:
+        """Returns when it has ended; a server that is away for a while is borne."""
+        absence = Absence(self, self.engine.deadline)
+        while True:
+            absence.look(self.follow)
+            if self.state in FINAL_STATES:
+                return
+            time.sleep(self.engine.pause)
+
+
+@dataclass(frozen=True)
+class RemoteDetail:
+    """One run as the server shows it, with the interface of `Detail`."""
+
+    head: dict[str, Any]
+    tasks: Sequence[Any]
+
+    @property
+    def unsuccessful(self) -> list[Any]:
+        """The tasks that did not succeed."""
+        return [task for task in self.tasks if task.state in UNSUCCESSFUL_STATES]
+
+    @staticmethod
+    def rows(tasks: Sequence[Any]) -> list[dict[str, Any]]:
+        """The facts of some tasks."""
+        return [task.facts for task in tasks]
+
+    def to_json(self, *, failed: bool = False) -> dict[str, Any]:
+        """All of it as plain data; with `failed` only the tasks that did not succeed."""
+        return {**self.head, "task_list": self.rows(self.unsuccessful if failed else self.tasks)}
+
+
+@dataclass
+class ServerEngine:
+    """The part of an engine that commands need, by calls of the server."""
+
+    mirror: Mirror
+    deadline: float = field(default_factory=deadline)
+    pause: ClassVar[float] = 0.5
+
+    def collect(
+        self, run: RunFolder, tasks: Sequence[int], arrived: Progress = no_progress
+    ) -> None:
+        """Copies the outputs of these tasks; `arrived` is told how many of how many are there."""
+        server, path = self.mirror.server, f"/runs/{quoted(run.id)}/outputs"
+        names = {task_name(run, index): run.task_folder(index) for index in tasks}
+        wanted: list[tuple[str, Path]] = []
+        count = total = 0
+        while True:
+            found = server.get(path, [("from", str(count))])
+            with server.understood():
+                for each in found:
+                    task, *parts = PurePosixPath(each["path"]).parts
+                    if not parts or ".." in parts or task == "/":
+                        raise ValueError
+                    if task in names:
+                        wanted.append((each["path"], names[task].joinpath("outputs", *parts)))
+            count, total = count + len(found), total + 1
+            if not found:
+                break
+            if total > _MOST_PAGES:
+                raise server.strange("its answer does not end")
+        for number, (name, file) in enumerate(wanted, 1):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            with file.open("wb") as out:
+                parts = [quoted(part) for part in PurePosixPath(name).parts]
+                server.download(f"{path}/{'/'.join(parts)}", out)
+            arrived(number, len(wanted))
+
+
+@dataclass(frozen=True)
+class RemoteStore(RunStore):
+    """The runs of a server, copied below `base` as they are asked for."""
+
+    mirror: Mirror
+
+    @classmethod
+    def at(cls, url: str) -> RemoteStore:
+        """The store of the server at a URL; UserError where that cannot be one."""
+        server = Server(Address.of(url))
+        base = Path(tempfile.mkdtemp(prefix="fairway-"))
+        RemoteRun.MIRRORS[base] = mirror = Mirror(server, base)
+        return cls(base, mirror)
+
+    def close(self) -> None:
+        """Removes the copies."""
+        del RemoteRun.MIRRORS[self.base]
+        shutil.rmtree(self.base, ignore_errors=True)
+
+    @property
+    def server(self) -> Server:
+        """The server that has the runs."""
+        return self.mirror.server
+
+    def find(self, text: str, *, going: bool = False) -> RemoteRun:
+        """The run with that ID, or the only one whose ID begins so; UserError otherwise."""
+        return RemoteRun(self.folder / self.mirror.pull(text, going=going))
+
+    def detail(self, run: Run) -> RemoteDetail:
+        """All that `show` prints of a run."""
+        facts = self.server.get(f"/runs/{quoted(run.id)}")
+        with self.server.understood():
+            tasks = [
+                SimpleNamespace(is_last=task["last"], facts=task, **task)
+                for task in facts["task_list"]
+            ]
+            return RemoteDetail(facts, tasks)
+
+    def listed(
+        self,
+        wanted: Wanted,
+        columns: Sequence[Column],
+        limit: int | None = None,
+        order: Column | None = None,
+        *,
+        descending: bool = False,
+    ) -> tuple[list[dict[str, Any]], list[Finding]]:
+        """The facts of the runs that are wanted, the newest last; and what is wrong with others."""
+        from fairway_runner.runs.query import by_value
+
+        titles = [each.title for each in columns]
+        asked = dict.fromkeys([*titles, *([order.title] if order is not None else [])])
+        lists = {"state": wanted.states, "tag": wanted.tags}
+        query = [(key, each) for key, some in lists.items() for each in some]
+        # The server may be in another time zone.
+        since = wanted.since and datetime.fromtimestamp(wanted.since, UTC).isoformat()
+        plain = {"name": wanted.name, "target": wanted.target, "text": wanted.text, "since": since}
+        query += [(key, value) for key, value in plain.items() if value]
+        query += [("columns", ",".join(asked))] if asked else []
+        query += [("fresh", "true")]
+        runs, findings = self._pages(query, limit if order is None else None)
+        with self.server.understood():
+            if order is not None:
+                valued = [(run["columns"][order.title], run) for run in runs]
+                runs = by_value(valued, descending=descending)[-limit if limit else None :]
+            for run in runs:
+                kept = {title: run["columns"][title] for title in titles}
+                run.pop("columns", None)
+                run |= {"columns": kept} if kept else {}
+        return runs, findings
+
+    def _pages(
+        self, query: list[tuple[str, str]], limit: int | None
+    ) -> tuple[list[dict[str, Any]], list[Finding]]:
+        found: list[dict[str, Any]] = []
+        findings: list[Finding] = []
+        query = query + ([("limit", str(min(limit, _PAGE)))] if limit else [])
+        for number in range(_MOST_PAGES):
+            answer = self.server.answer("GET", "/runs", query)
+            page = self.server.data(answer)
+            with self.server.understood():
+                found += page
+            findings = findings if number else found_beside(answer)
+            # The place of the next page is ours to say; its query is the server's.
+            address, _, kind = answer.headers.get("link", "").partition(">")
+            query = parse_qsl(address.partition("?")[2]) if 'rel="next"' in kind else []
+            if not page or not query or (limit and len(found) >= limit):
+                return found[:limit][::-1], findings
+        raise self.server.strange("its answer does not end")

@@ -1,0 +1,469 @@
+"""REST under `/api/v1`: the JSON that commands print, and the calls behind the buttons of pages.
+
+The docstring of a call describes it in the OpenAPI document and in the table of docs/serve.md.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from fastapi import Depends, FastAPI, Header, Path, Query, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse, StreamingResponse
+from starlette.responses import Response
+
+import fairway_core
+from fairway_core.environment.selection import known_environments
+from fairway_core.findings import Finding, UserError, finding_facts
+from fairway_core.schema import schema_of
+from fairway_runner.runs.accounting import BY
+from fairway_runner.runs.compare import compare
+from fairway_runner.runs.detail import Detail
+from fairway_runner.runs.steps import has_steps, to_begin
+from fairway_runner.runs.store import refresh_all
+from fairway_runner.runs.view import run_facts
+from fairway_runner.targets.lookup import find_target
+from fairway_web import environments, logs, run_actions, runs, schemas, targets
+from fairway_web.roles import ROUTES, require
+from fairway_web.runs import RunQuery
+from fairway_web.site import site_of
+from fairway_web.submissions import Asked, read_asked
+from fairway_web.threads import acting, checking, reading, submitting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Mapping
+
+    from fairway_runner.runs.store import Run
+    from fairway_web.site import Site
+
+    Handler = Callable[[Request, Any], Coroutine[Any, Any, Response]]
+
+Endpoint = Any
+
+_REFUSALS = {
+    401: "the token is missing or invalid",
+    403: "the request came from a page of another site, or the role does not allow it there",
+    404: "there is no such run, task, file, target, node or environment",
+    409: "the run is in the wrong state",
+    413: "the request is too long",
+    421: "the server has another name",
+    422: "a mistake in the request",
+    429: "many requests of this person are answered now",
+    502: "a service failed",
+    503: "the keys of the sign-in cannot be fetched",
+}
+_OF_BODIES = frozenset({409, 413})
+"""Refusals of calls that change something."""
+CALLS: list[tuple[str, str, Endpoint, dict[str, Any]]] = []
+"""The calls in the order of the docs: method, path, function and FastAPI's options."""
+
+
+def call(
+    method: str,
+    path: str,
+    answer: Any = None,
+    *,
+    status: int = 200,
+    media: tuple[str, ...] = (),
+    headers: tuple[str, ...] = (),
+    body: dict[str, Any] | None = None,
+) -> Callable[[Endpoint], Endpoint]:
+    """Registers a function as a call, for those whose role allows it by the table of roles."""
+    action = ROUTES[f"{method} /api/v1{path}"]
+
+    async def allowed(request: Request) -> None:
+        require(action, request.url.path)
+
+    good: dict[str, Any] = {name: {"schema": {"type": "string"}} for name in headers}
+    responses: dict[int | str, dict[str, Any]] = {status: {"headers": good} if good else {}}
+    if media:
+        schemas_of = {each: {"schema": _TEXT if each.startswith("text/") else {}} for each in media}
+        responses[status]["content"] = schemas_of
+    responses |= {
+        code: {"description": says, "model": schemas.Findings}
+        for code, says in _REFUSALS.items()
+        if method != "GET" or code not in _OF_BODIES
+    }
+    options: dict[str, Any] = {
+        "methods": [method],
+        "response_model": answer,
+        "response_class": Response if media else JSONResponse,
+        "status_code": status,
+        "responses": responses,
+        "dependencies": [Depends(allowed)],
+    }
+    if body is not None:
+        content = {kind: {"schema": schema} for kind, schema in body.items()}
+        options["openapi_extra"] = {"requestBody": {"required": True, "content": content}}
+
+    def register(function: Endpoint) -> Endpoint:
+        CALLS.append((method, path, function, options))
+        return function
+
+    return register
+
+
+_TEXT = {"type": "string"}
+_JOB = {"application/json": {"$ref": "#/components/schemas/Job"}}
+TaskQuery = Annotated[str, Query(description="a task by its number, or `setup` or `finally`")]
+Name = Annotated[str, Path(min_length=1)]
+
+
+async def _asked(request: Request) -> Asked:
+    # From the bytes: programs such as curl name another type of content.
+    return read_asked(await request.body())
+
+
+Job = Annotated[Asked, Depends(_asked)]
+
+
+def api(site: Site | None, handlers: Mapping[Any, Handler]) -> FastAPI:
+    """The calls over one project, with what is answered where one fails."""
+    app = FastAPI(
+        title="Fairway",
+        version=fairway_core.__version__,
+        description="The runs of one project, as `fairway serve` shows them.",
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        servers=[{"url": "/api/v1"}],
+        exception_handlers={**handlers, RequestValidationError: _unfit},
+        generate_unique_id_function=lambda route: _camel(route.name),
+    )
+    app.state.site = site
+    for _, path, function, options in CALLS:
+        app.add_api_route(path, function, **options)
+    return app
+
+
+def _camel(name: str) -> str:
+    return re.sub(r"_(\w)", lambda found: found[1].upper(), name)
+
+
+async def _unfit(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    return problem(runs.unfit(error.errors()))
+
+
+@cache
+def document() -> dict[str, Any]:
+    """The OpenAPI document."""
+    found = api(None, {}).openapi()
+    job = schema_of(Asked, title="Job")
+    job = {name: part for name, part in job.items() if name not in ("$schema", "$defs")}
+    found["components"]["schemas"]["Job"] = job
+    found["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+    found["security"] = [{"token": []}]
+    return found
+
+
+def docs_rows() -> list[str]:
+    """The rows of the docs' table of calls."""
+    rows = []
+    for method, path, function, _ in CALLS:
+        shown = re.sub(r"\{(\w+)(:path)?\}", lambda found: found[1].upper(), path)
+        says = " ".join(function.__doc__.split()).removesuffix(".")
+        rows.append(f"| `{method} /api/v1{shown}` | {says} |")
+    return rows
+
+
+_UNKNOWN = frozenset(
+    f"unknown-{what}"
+    for what in (
+        *("run", "task", "output", "target", "node", "rank", "environment"),
+        *("code", "piece"),
+    )
+)
+_WRONG_STATE = frozenset({"running-run", "nothing-to-retry", "taken-run-id"})
+_STATUS = {2: 422, 3: 409, 5: 502}
+
+
+def problem(error: UserError) -> JSONResponse:
+    """The findings of an error, with the status that its exit code stands for."""
+    codes = {finding.id for finding in error.findings}
+    status = 404 if codes & _UNKNOWN else _STATUS.get(error.exit_code, 422)
+    if codes & _WRONG_STATE:
+        status = 409
+    if "missing-role" in codes:
+        status = 403
+    facts = [runs.located_facts(each) for each in error.findings]
+    return JSONResponse({"findings": facts, "exit_code": error.exit_code}, status)
+
+
+@call("GET", "/runs", list[schemas.Run], headers=("Link", "Findings"))
+async def list_runs(request: Request, query: Annotated[RunQuery, Query()]) -> Response:
+    """the runs, newest first; `state`, `target`, `name`, `tag`, `text`, `since`, `columns`,
+    `limit`; the header `Link` leads to older runs, `Findings` says what is wrong with others;
+    `fresh=true` asks the targets first"""
+    site, silent = site_of(request), list[Finding]()
+    site.refresher.watch()
+    if query.fresh:
+        metrics = any(each.is_metric for each in query.shown)
+        silent = await acting(lambda: refresh_all(site.runs.unsorted(), logs=metrics))
+    found = await reading(runs.page_of, site.runs, query)
+    answer = JSONResponse(list(found.runs))
+    answer.headers["Findings"] = runs.findings_header([*silent, *found.findings])
+    if found.older:
+        answer.headers["Link"] = f'</api/v1/runs?{found.older}>; rel="next"'
+    return answer
+
+
+@call("GET", "/runs/{run}", schemas.RunDetail)
+async def show_run(request: Request, run: Name) -> Response:
+    """what `fairway show --json` prints"""
+    site = site_of(request)
+    found = site.runs.find(run)
+    site.refresher.watch()
+    return await reading(lambda: JSONResponse(Detail.of(found).to_json()))
+
+
+@call("GET", "/runs/{run}/state", schemas.RunState)
+async def state_of_run(request: Request, run: Name, *, fresh: bool = False) -> Response:
+    """the state of a run; RUN may be a prefix of its ID; `fresh=true` asks its target first"""
+    found = await _looked_at(request, run, fresh=fresh)
+    return JSONResponse(await reading(runs.state_facts, found))
+
+
+@call("GET", "/runs/{run}/records", schemas.Records)
+async def records_of_run(
+    request: Request, run: Name, since: int = 0, *, fresh: bool = False, going: bool = False
+) -> Response:
+    """the records in the folder of a run, for `fairway --server`, written `since` a time; RUN may
+    be a prefix of its ID, with `going` of one that has not ended; `fresh=true` asks its target
+    first"""
+    found = await _looked_at(request, run, fresh=fresh, going=going)
+    return JSONResponse(await reading(runs.records, found, since))
+
+
+async def _looked_at(request: Request, run: str, *, fresh: bool, going: bool = False) -> Run:
+    site = site_of(request)
+    found = await reading(lambda: site.runs.find_prefix(run, going=going))
+    site.refresher.watch(found.id)
+    if fresh:
+        await acting(lambda: found.refresh(logs=True))
+    return found
+
+
+@call(
+    "GET",
+    "/runs/{run}/log",
+    media=("text/plain", "text/event-stream"),
+    headers=("Next-Offset",),
+)
+async def read_log(
+    request: Request,
+    run: Name,
+    task: Annotated[str, Query(description="a task, or `all`")] = "0",
+    rank: Annotated[str, Query(description="the lines of one rank")] = "",
+    start: Annotated[
+        str, Query(alias="from", description="where to begin; taken from `Next-Offset`")
+    ] = "0",
+    last_event_id: Annotated[str, Header(description="the last event that was read")] = "",
+    *,
+    raw: Annotated[bool, Query(description="each log unchanged, byte by byte")] = False,
+) -> Response:
+    """the log of `task` (default 0) from the byte `from` on, whole lines of at most 256 KiB
+    together; `task=all` reads up to 64 as one, `rank` the lines of one rank, `raw=true` the bytes
+    of the file; the header `Next-Offset` says where to continue, and equals `from` if there is
+    nothing new yet"""
+    site = site_of(request)
+    found = site.runs.find(run)
+    is_live = "text/event-stream" in request.headers.get("accept", "")
+    asked = await reading(logs.Logs.of, found, task, rank)
+    starts = asked.starts(last_event_id or start)
+    site.refresher.watch(found.id)
+    if raw:
+        if rank or task == logs.ALL or is_live:
+            hint = "leave `rank` out, and name a task"
+            raise UserError.of("bad-value", "`raw` is for one whole log", hint)
+        data, end = await reading(logs.raw_part, asked.files[0][1], starts[0])
+        return PlainTextResponse(data, headers={"Next-Offset": str(end)})
+    if is_live:
+        events = logs.follow(found, asked, starts, site.refresher.watch)
+        return StreamingResponse(events, media_type="text/event-stream")
+    part = await reading(lambda: asked.parts(starts, ended=found.status.is_final))
+    return PlainTextResponse(part.text, headers={"Next-Offset": part.offsets})
+
+
+@call("GET", "/runs/{run}/script", media=("text/plain",))
+async def read_script(request: Request, run: Name, task: TaskQuery = "0") -> Response:
+    """the script of `task`"""
+    found = site_of(request).runs.find(run)
+    logs.log_of(found, task)  # refuses an unknown task
+    return PlainTextResponse(await reading(runs.script, found, task))
+
+
+@call("GET", "/runs/{run}/outputs", list[schemas.Output], headers=("Link",))
+async def list_outputs(
+    request: Request,
+    run: Name,
+    start: Annotated[
+        int, Query(alias="from", ge=0, le=10**15, description="how many files to skip")
+    ] = 0,
+) -> Response:
+    """the output files of the tasks, with their sizes, 1,000 at a time; the header `Link` leads to
+    the next"""
+    kept = site_of(request).runs.find(run)
+    found, more = await reading(runs.outputs, kept, start)
+    answer = JSONResponse(found)
+    if more:
+        following = f"/api/v1/runs/{kept.id}/outputs?from={start + len(found)}"
+        answer.headers["Link"] = f'<{following}>; rel="next"'
+    return answer
+
+
+@call("GET", "/runs/{run}/outputs/{path:path}", media=("application/octet-stream",))
+async def read_output(request: Request, run: Name, path: str) -> Response:
+    """one of these files"""
+    file = await reading(runs.output, site_of(request).runs.find(run), path)
+    # Never shown inline: a page in it must not run as ours.
+    return FileResponse(file, media_type="application/octet-stream", filename=file.name)
+
+
+@call("GET", "/compare", list[schemas.Compared])
+async def compare_runs(
+    request: Request,
+    run: Annotated[list[str], Query(default_factory=list, description="a run; may be repeated")],
+) -> Response:
+    """what `fairway compare --json` prints for the runs named, as in `?run=RUN&run=RUN`"""
+    found, _ = runs.compared(site_of(request).runs, run)
+    return await reading(lambda: JSONResponse(compare(found)))
+
+
+@call("POST", "/runs", schemas.Submitted, status=201, body=_JOB, headers=("Location", "Findings"))
+async def submit_job(request: Request, job: Job) -> Response:
+    """submits a job, as `fairway submit --json` does; with the same `run_id` again, it is the same
+    run"""
+    site = site_of(request)
+    run, warnings = await submitting(site.submissions.submit, job)
+    site.refresher.watch()
+    facts = await reading(_started, run)
+    beside = {"Location": f"/api/v1/runs/{run.id}", "Findings": runs.findings_header(warnings)}
+    return JSONResponse(facts, 201, beside)
+
+
+def _started(run: Run) -> dict[str, Any]:
+    facts = run_facts(run)
+    found = {name: facts[name] for name in ("run_id", "target", "tasks", "state")}
+    return found | ({"steps_to_begin": to_begin(run)} if has_steps(run.folder) else {})
+
+
+@call("POST", "/code", schemas.Code, body={"application/json": schemas.Pieces.model_json_schema()})
+async def send_code(request: Request) -> Response:
+    """takes the list of pieces of some code, `{"pieces": [SHA-256, …]}`; answers with its name for
+    `code`, and the pieces that are `missing`"""
+    uploads, body = site_of(request).submissions.uploads, await request.body()
+    return JSONResponse(await reading(uploads.wanted, body))
+
+
+@call("POST", "/code/{digest}", schemas.Piece, status=201, body={"application/octet-stream": {}})
+async def send_piece(request: Request, digest: Name) -> Response:
+    """takes one piece of at most 1 MiB, by the SHA-256 of its bytes"""
+    uploads, body = site_of(request).submissions.uploads, await request.body()
+    return JSONResponse(await reading(uploads.keep, digest, body), 201)
+
+
+@call("POST", "/check", schemas.Checked, body=_JOB)
+async def check_job(request: Request, job: Job) -> Response:
+    """what a job would start, with its `scripts` and warnings; nothing is started"""
+    return JSONResponse(await checking(site_of(request).submissions.check, job))
+
+
+@call("POST", "/render", schemas.Rendered, body=_JOB)
+async def render_job(request: Request, job: Job) -> Response:
+    """what `fairway render --json` prints"""
+    return JSONResponse(await checking(site_of(request).submissions.render, job))
+
+
+@call("POST", "/runs/{run}/cancel", schemas.Cancelled)
+async def cancel_run(
+    request: Request,
+    run: Name,
+    task: Annotated[str, Query(description="only this task, or step")] = "",
+) -> Response:
+    """ends the run, or one `task` of it; returns when that has ended"""
+    found = site_of(request).runs.find(run)
+    await acting(run_actions.cancel_run, found, task or None)
+    return JSONResponse(await reading(runs.cancel_facts, found, task or None))
+
+
+@call("POST", "/runs/{run}/retry", schemas.Retried)
+async def retry_run(request: Request, run: Name) -> Response:
+    """retries the tasks that did not succeed"""
+    found = site_of(request).runs.find(run)
+    tasks = await acting(run_actions.retry_run, found)
+    return JSONResponse({"run_id": found.id, "tasks": len(tasks)})
+
+
+@call("GET", "/targets", list[schemas.Target])
+async def list_targets(request: Request) -> Response:
+    """what `fairway targets list --offline --json` prints"""
+    return JSONResponse(await reading(targets.list_targets))
+
+
+@call("GET", "/targets/{target}/nodes", list[schemas.Node])
+async def list_nodes(request: Request, target: Name) -> Response:
+    """what `fairway nodes list TARGET --json` prints"""
+    found = await reading(find_target, target)
+    return JSONResponse(await acting(targets.list_nodes, found))
+
+
+@call("POST", "/targets/{target}/nodes/{node}/{action}", schemas.NodeAction)
+async def act_on_node(request: Request, target: Name, node: Name, action: Name) -> Response:
+    """`drain` keeps new work off the node; `resume` ends that"""
+    found = await reading(find_target, target)
+    await acting(targets.act_on_nodes, found, action, [node])
+    return JSONResponse({"node": node, "action": action})
+
+
+@call("GET", "/environments", list[schemas.Environment])
+async def list_environments(request: Request) -> Response:
+    """the names and files of environments"""
+    known = await reading(known_environments)
+    return JSONResponse([{"name": name, "file": str(file)} for name, file in known.items()])
+
+
+@call("GET", "/environments/{name}/check", list[schemas.Finding])
+async def check_environment(request: Request, name: Name) -> Response:
+    """what `fairway check NAME --json` prints"""
+    found = await checking(environments.checked, environments.environment_file(name))
+    return JSONResponse([finding_facts(each) for each in found])
+
+
+@call("GET", "/environments/{name}/cost", dict[str, Any])
+async def cost_of_environment(request: Request, name: Name) -> Response:
+    """what `fairway cost NAME --offline --json` prints"""
+    file = environments.environment_file(name)
+    return JSONResponse(await checking(site_of(request).programs.cost, file))
+
+
+@call("GET", "/environments/{name}/diagram", media=("image/svg+xml",))
+async def draw_environment(request: Request, name: Name) -> Response:
+    """a diagram, as SVG"""
+    file = environments.environment_file(name)
+    picture = await checking(site_of(request).programs.picture, file)
+    return Response(picture, media_type="image/svg+xml")
+
+
+@call("GET", "/cost", schemas.RunCosts)
+async def cost_of_runs(
+    request: Request,
+    by: Annotated[
+        Literal["run", *BY],  # type: ignore[valid-type]
+        Query(description="what the runs are grouped by"),
+    ] = "run",
+    since: Annotated[str, Query(description="a time, or how long ago")] = "",
+) -> Response:
+    """what `fairway cost --runs --offline --json` prints for the runs of this project; `by`,
+    `since`"""
+    site = site_of(request)
+    site.refresher.watch()
+    return JSONResponse(await reading(environments.run_costs, site.runs, by, since))
+
+
+@call("GET", "/openapi.json", dict[str, Any])
+async def openapi(request: Request) -> Response:
+    """all these calls, as an OpenAPI document"""
+    return JSONResponse(document())

@@ -1,0 +1,306 @@
+"""The runs of the project as the server answers about them: lists, states, records, outputs."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any, Literal, get_args
+from urllib.parse import urlencode
+
+from pydantic import BaseModel, Field, ValidationError
+
+from fairway_agent.task_spec import LAST
+from fairway_core.findings import Finding, UserError, finding_facts
+from fairway_runner.quantities import moment
+from fairway_runner.runs import steps
+from fairway_runner.runs.folder import chosen_task, task_name
+from fairway_runner.runs.kept import empty_outputs
+from fairway_runner.runs.query import Column, Wanted, select
+from fairway_runner.runs.records import damaged, read_json, read_specs
+from fairway_runner.runs.store import Run, RunStore
+from fairway_runner.runs.view import iso, run_facts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from starlette.datastructures import QueryParams
+
+State = Literal["queued", "running", "succeeded", "failed", "cancelled", "lost"]
+STATES = get_args(State)
+MOST = 100  # runs of one page
+MOST_COMPARED = 200
+MOST_OUTPUTS = 1000  # files that are listed at once
+_MOST_FINDINGS = 8  # in a header
+_LONGEST = 300
+
+
+@dataclass(frozen=True)
+class Runs(RunStore):
+    """The runs of one project. A record is read once, and again where the file is another: of a
+    run that was removed and submitted again by the same id."""
+
+    _known: dict[str, tuple[tuple[int, int], Run]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
+
+    def unsorted(self) -> Iterator[Run]:
+        """Every run, in no order."""
+        for run in super().unsorted():
+            current = self._current(run)
+            if current is not None:
+                yield current
+
+    def find(self, text: str, *, going: bool = False) -> Run:
+        """The run with exactly that id; UserError otherwise."""
+        if text and "/" not in text and not text.startswith("."):
+            run = self._current(Run(self.folder / text))
+            if run is not None:
+                return run
+        raise UserError.of("unknown-run", f"there is no run `{text}`", "list them: fairway list")
+
+    def find_prefix(self, text: str, *, going: bool = False) -> Run:
+        """The run with that ID, or the only one whose ID begins so; see `RunStore.find`."""
+        try:
+            return self.find(text)
+        except UserError:
+            return self.find(RunStore(self.base).find(text, going=going).id)
+
+    def _current(self, run: Run) -> Run | None:
+        """The run as it is known, or this one; None where it is not there."""
+        try:
+            found = (run.folder / "run.json").stat()
+        except (OSError, ValueError):  # also of a name that no file can have
+            return None
+        file = (found.st_ino, found.st_mtime_ns)
+        known = self._known.get(run.id)
+        if known is None or known[0] != file:
+            self._known[run.id] = known = (file, run)
+        return known[1]
+
+
+class RunQuery(BaseModel):
+    """The runs that an address asks for."""
+
+    state: list[State] = Field([], description="the states of the runs")
+    name: str | None = Field(None, description="the name of the runs")
+    target: str | None = Field(None, description="the target of the runs")
+    tag: list[str] = Field([], description="the tags of the runs: all of them")
+    text: str = Field("", description="text in a run's ID, name, tags or note")
+    since: str = Field("", description="submitted since this time, or this long ago")
+    columns: str = Field("", description="more columns, as in `fairway list --columns`")
+    limit: int = Field(MOST, ge=1, le=MOST, description="how many runs")
+    fresh: bool = Field(default=False, description="true asks the targets first")
+    before: float | None = Field(None, description="older than this time; taken from `Link`")
+    behind: str | None = Field(
+        None, description="of the runs of that time, only those after this one; taken from `Link`"
+    )
+
+    @classmethod
+    def of(cls, query: QueryParams) -> RunQuery:
+        """The query of a page's address, in which a form may leave values empty."""
+        lists = {name: [each for each in query.getlist(name) if each] for name in ("state", "tag")}
+        try:
+            return cls.model_validate({name: query[name] for name in query if query[name]} | lists)
+        except ValidationError as error:
+            raise unfit(error.errors()) from None
+
+    @property
+    def shown(self) -> list[Column]:
+        """The columns that are wanted beside the facts of a run; UserError for an unknown one."""
+        return [Column.of(each.strip()) for each in self.columns.split(",") if each.strip()]
+
+
+def unfit(errors: Iterable[Mapping[str, Any]]) -> UserError:
+    """The error for values of an address that pydantic does not accept."""
+    hint = "GET /api/v1/openapi.json describes the values of each call"
+    found = []
+    for each in errors:
+        name = next((part for part in each["loc"] if part not in _PARTS), "the address")
+        found.append(Finding("bad-value", f"`{name}`: {each['msg']}", hint))
+    return UserError(found)
+
+
+_PARTS = ("query", "header", "path")
+
+
+@dataclass(frozen=True)
+class Page:
+    """Some runs as `list --json` prints them, the newest first; the query of those before them,
+    "" where there are none; and what is wrong with runs that cannot be read."""
+
+    runs: Sequence[dict[str, Any]]
+    older: str
+    findings: Sequence[Finding]
+
+
+def page_of(store: RunStore, query: RunQuery) -> Page:
+    """The runs that a query asks for; UserError for a value that cannot be."""
+    columns = query.shown
+    wanted = Wanted(
+        states=query.state,
+        name=query.name,
+        target=query.target,
+        tags=query.tag,
+        since=moment("since", query.since) if query.since else None,
+        text=query.text,
+        before=query.before,
+        behind=query.behind,
+    )
+    # One more than is shown tells that there are others.
+    found = select(store, wanted, query.limit + 1)
+    chosen = found.runs[-query.limit :]
+    older = ""
+    if len(found.runs) > query.limit:
+        # Of those that were submitted at one moment some may be on the next page.
+        last = chosen[0][0]
+        edge = {"before": repr(last.record.created), "behind": last.id}
+        kept = query.model_dump(exclude_defaults=True, exclude={"fresh"}) | edge
+        older = urlencode(kept, doseq=True)
+    listed = []
+    for each in reversed(chosen):
+        listed.append(run_facts(*each))
+        if columns:
+            listed[-1]["columns"] = {column.title: column.value(*each) for column in columns}
+    return Page(listed, older, found.findings)
+
+
+def compared(runs: Runs, names: Sequence[str]) -> tuple[list[Run], int]:
+    """The runs of those names, each once, and how many there are beyond MOST_COMPARED; UserError
+    for an unknown one."""
+    asked = list(dict.fromkeys(names))
+    return [runs.find(name) for name in asked[:MOST_COMPARED]], len(asked[MOST_COMPARED:])
+
+
+def state_facts(run: Run) -> dict[str, Any]:
+    """Its state and why, its exit code once it has ended, and when its target last said so."""
+    status, known = run.status, run_facts(run)
+    return {
+        "run_id": run.id,
+        "target": known["target"],
+        "state": status.state,
+        "reason": known["reason"],
+        "exit_code": run.exit_code if status.is_final else None,
+        "empty_outputs": empty_outputs(run) if status.is_final else [],
+        "last_known": iso(run.last_known),
+    }
+
+
+def cancel_facts(run: Run, task: str | None) -> dict[str, Any]:
+    """The state of a run, and of one task, as `fairway cancel --json` prints them."""
+    found: dict[str, Any] = {"run_id": run.id, "state": run.state}
+    if task is not None:
+        state = run.task_status(chosen_task(run, task), run.state).state
+        found |= {"task": task, "task_state": state}
+    return found
+
+
+def located_facts(finding: Finding) -> dict[str, Any]:
+    """A finding for a client that has the line itself: also how much of it is meant."""
+    facts: dict[str, Any] = finding_facts(finding)
+    return {**facts, "length": finding.location.length} if finding.location else facts
+
+
+def findings_header(findings: Iterable[Finding]) -> str:
+    """Findings beside a list, which has no place for them: the first few, in ASCII."""
+    short = [
+        replace(each, message=each.message[:_LONGEST], hint=each.hint[:_LONGEST])
+        for each in islice(findings, _MOST_FINDINGS)
+    ]
+    return json.dumps([located_facts(each) for each in short])
+
+
+def script(run: Run, task: str) -> str:
+    """The script of one task, by its number, or of `setup` or `finally`; UserError where there is
+    none."""
+    if task == "setup":
+        name, path = task, run.folder / "setup.jsonl"
+    else:
+        name = task_name(run, chosen_task(run, task))
+        path = run.folder / ("finally.jsonl" if name == LAST else "tasks.jsonl")
+    for spec in read_specs(path) if path.exists() else ():
+        if name in (spec.name, LAST):
+            return spec.script
+    raise damaged(path, f"it has no task {name}")
+
+
+def outputs(run: Run, start: int = 0) -> tuple[list[dict[str, Any]], bool]:
+    """The files that tasks have kept, by task and path, with their sizes in bytes: MOST_OUTPUTS of
+    them from one on, and True if there are more."""
+    found = list(islice(_output_files(run), start, start + MOST_OUTPUTS + 1))
+    return found[:MOST_OUTPUTS], len(found) > MOST_OUTPUTS
+
+
+def _output_files(run: Run) -> Iterator[dict[str, Any]]:
+    for index in range(run.record.tasks):
+        base, task = run.task_folder(index) / "outputs", task_name(run, index)
+        for parent, folders, names in os.walk(base):
+            folders.sort()
+            for name in sorted(names):
+                path = Path(parent, name)
+                if path.is_file() and not path.is_symlink():
+                    relative = f"{task}/{path.relative_to(base).as_posix()}"
+                    yield {"path": relative, "size": path.stat().st_size}
+
+
+def output(run: Run, path: str) -> Path:
+    """The file of that path, TASK/OUTPUT/…; UserError where it is none of the run's outputs."""
+    task, *parts = PurePosixPath(path).parts or ("",)
+    if parts and ".." not in parts:
+        base = (run.task_folder(chosen_task(run, task)) / "outputs").resolve()
+        with suppress(OSError, ValueError):  # no file can have that name
+            file = base.joinpath(*parts).resolve()
+            if file.is_relative_to(base) and file.is_file():
+                return file
+    message, hint = f"{run.id} has no output `{path}`", "the run's page lists them"
+    raise UserError.of("unknown-output", message, hint)
+
+
+# The files of a run's folder that tell about it, and nothing else of it.
+_RECORDS = (
+    *("run.json", "job.json", "provenance.json", "steps.json", "labels.json"),
+    *("actions.jsonl", "retry.json", "tasks.jsonl", "setup.jsonl", "finally.jsonl"),
+    *("setup/state.json", "tasks/*/state.json"),
+)
+# Of these as much as is needed to read logs and states.
+_PARTS_OF = {
+    "job.json": ("name", "template", "options", "timeout", "metrics"),
+    "provenance.json": ("step",),
+}
+_MARGIN = 2_000_000_000  # nanoseconds by which the times of files may be coarse
+
+
+def records(run: Run, since: int) -> dict[str, Any]:
+    """The records of a run, and of its steps that have begun, that were written since a time in
+    nanoseconds; with their logs' sizes, and the time from which on to ask again."""
+    now = time.time_ns() - _MARGIN
+    return {
+        "since": now,
+        "runs": {each.id: _folder(each, since) for each in (run, *steps.begun(run))},
+    }
+
+
+def _folder(run: Run, since: int) -> dict[str, Any]:
+    logs, files = {}, {}
+    for path in (path for pattern in _RECORDS for path in run.folder.glob(pattern)):
+        with suppress(FileNotFoundError):
+            if path.is_file() and not path.is_symlink() and path.stat().st_mtime_ns >= since:
+                name = path.relative_to(run.folder).as_posix()
+                if name in _PARTS_OF:
+                    facts = read_json(path)
+                    known = {key: facts[key] for key in _PARTS_OF[name] if key in facts}
+                    files[name] = json.dumps(known)
+                else:
+                    files[name] = path.read_text("utf-8", "replace")
+    for path in run.folder.glob("tasks/*/log.txt"):
+        logs[path.parent.name] = path.stat().st_size
+    with suppress(FileNotFoundError):
+        logs["setup"] = (run.folder / "setup" / "log.txt").stat().st_size
+    # The state as this machine knows it: a run whose process is gone is lost.
+    files["state.json"] = json.dumps(run.status.to_json())
+    place = {"folder": str(run.folder), "last_known": run.last_known}
+    return {**place, "files": files, "logs": logs}

@@ -1,0 +1,240 @@
+"""The threads of the server: limited numbers for what requests do, and those that keep runs going.
+
+Calls that take their time, such as a cancel that waits for a run's end, have threads of their own,
+so that pages are shown meanwhile, however many wait.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from anyio import CapacityLimiter, to_thread
+from anyio.lowlevel import RunVar
+
+from fairway_core.findings import Finding, UserError, printable
+from fairway_runner.runs import steps
+from fairway_runner.runs.records import removed
+from fairway_runner.runs.store import refresh_all
+from fairway_web.roles import request_context
+from fairway_web.runs import Runs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from fairway_runner.runs.store import Run, RunStore
+
+T = TypeVar("T")
+
+MOST = 100
+"""Runs that are acted on at once; further ones wait. Most of the time such a thread sleeps."""
+_MOST_READS = 40
+_MOST_CHECKS = 4  # these compute, each in a process
+_MOST_SUBMISSIONS = 16  # these have a process too, which waits for targets
+_FAILED = 5  # as commands end
+
+_limiters: RunVar[dict[str, CapacityLimiter]] = RunVar("limiters")
+_LOG = logging.getLogger("fairway")
+
+
+async def reading(function: Callable[..., T], *arguments: object) -> T:
+    """Calls a function that reads what there is."""
+    return await _called("read", _MOST_READS, function, *arguments)
+
+
+async def acting(function: Callable[..., T], *arguments: object) -> T:
+    """Calls a function that acts on runs."""
+    return await _called("act", MOST, function, *arguments)
+
+
+async def checking(function: Callable[..., T], *arguments: object) -> T:
+    """Calls a function that looks at a job: as often as somebody types."""
+    return await _called("check", _MOST_CHECKS, function, *arguments)
+
+
+async def submitting(function: Callable[..., T], *arguments: object) -> T:
+    """Calls a function that submits a job."""
+    return await _called("submit", _MOST_SUBMISSIONS, function, *arguments)
+
+
+def file_error(error: OSError) -> UserError:
+    """The error for a file that cannot be read or written; another OSError is raised again."""
+    if error.filename is None:
+        raise error
+    if (gone := removed(Path(error.filename))) is not None:
+        return gone
+    message = f"{error.filename}: {error.strerror}"
+    return UserError.of("file-error", message, f"ls -ld {error.filename}", exit_code=_FAILED)
+
+
+async def _called(kind: str, most: int, function: Callable[..., T], *arguments: object) -> T:
+    """In a thread; each of several people has half of these at most, and then waits alone."""
+    person = request_context().person
+    own = _limiter(f"{kind} {person.id}", most // 2 if person.is_named else most)
+    try:
+        async with own:
+            return await to_thread.run_sync(function, *arguments, limiter=_limiter(kind, most))
+    except OSError as error:
+        raise file_error(error) from None
+
+
+def _limiter(name: str, most: int) -> CapacityLimiter:
+    try:
+        known = _limiters.get()
+    except LookupError:
+        _limiters.set(known := {})
+    return known.setdefault(name, CapacityLimiter(most))
+
+
+_PAUSE = 5.0  # seconds between two looks at the targets
+_WATCHED = 30.0  # seconds for which one page that was asked for keeps the looks going
+
+
+class Refresher:
+    """Looks at the targets of the runs that go on, as long as somebody looks at them here."""
+
+    def __init__(self, runs: Runs, *, pause: float = _PAUSE) -> None:
+        self._runs = runs
+        self._pause = pause
+        self._until = 0.0
+        self._wanted = threading.Event()
+        self._ended = threading.Event()
+        self._lock = threading.Lock()
+        self._followed: dict[str, float] = {}
+        self.findings: Sequence[Finding] = ()
+
+    def watch(self, followed: str | None = None) -> None:
+        """Somebody looks; at what one run prints, if one is named."""
+        self._until = time.monotonic() + _WATCHED
+        if followed is not None:
+            with self._lock:
+                self._followed[followed] = self._until
+        self._wanted.set()
+
+    def start(self) -> None:
+        """Begins, in a thread of its own that ends with the program."""
+        threading.Thread(target=self._work, name="refresher", daemon=True).start()
+
+    def end(self) -> None:
+        """No further look is begun."""
+        self._ended.set()
+        self._wanted.set()
+
+    def _work(self) -> None:
+        while not self._ended.is_set():
+            self._wanted.wait()
+            self._wanted.clear()
+            while not self._ended.is_set() and time.monotonic() <= self._until:
+                try:
+                    self.look()
+                except Exception as error:  # noqa: BLE001 - the next look may succeed
+                    self.findings = [failed_look(error)]
+                self._ended.wait(self._pause)
+
+    def look(self) -> None:
+        """One look at each target, and at what the runs print that are followed."""
+        self.findings = refresh_all(self._runs.unsorted())
+        now = time.monotonic()
+        with self._lock:
+            self._followed = {name: end for name, end in self._followed.items() if end > now}
+            followed = list(self._followed)
+        for name in followed:
+            try:
+                self._runs.find(name).follow(logs=True)
+            except (UserError, OSError):
+                continue  # the look at its target says why
+
+
+def failed_look(error: Exception) -> Finding:
+    """The finding where runs cannot be brought up to date, for a reason of no target's."""
+    message = f"the runs cannot be brought up to date: {error or type(error).__name__}"
+    return Finding("no-look", message, hint="this is the last known state")
+
+
+_SELDOM = 6  # looks, of which one takes steps too that begin by themselves
+_AT_ONCE = 8  # runs: one whose target does not answer keeps no other waiting
+
+
+class Follower:
+    """Begins the next steps of runs, though nobody looks at them.
+
+    What was begun is in the runs' own folders: where this process is killed, the next one goes on,
+    as commands do.
+    """
+
+    def __init__(self, store: RunStore, *, pause: float = _PAUSE) -> None:
+        self._runs = Runs(store.base)  # its own: one thread at a time has the engine of a run
+        self._pause = pause
+        self._ended = threading.Event()
+        self._room = threading.Semaphore(_AT_ONCE)
+        self._lock = threading.Lock()
+        self._busy: set[str] = set()
+        self._found: dict[str, tuple[Finding, ...]] = {}
+
+    @property
+    def findings(self) -> Sequence[Finding]:
+        """The findings that stand in the way of runs now."""
+        with self._lock:
+            return [each for found in self._found.values() for each in found]
+
+    def start(self) -> None:
+        """Begins, in threads that end with the program."""
+        threading.Thread(target=self._work, name="follower", daemon=True).start()
+
+    def end(self) -> None:
+        """No further look is begun."""
+        self._ended.set()
+
+    def look(self, *, all_: bool = True) -> list[threading.Thread]:
+        """Goes on with the runs that have to be followed, each in a thread, and with `all_` of
+        those whose steps all wait on their targets: a submission may have been cut off. One that is
+        still being looked at is left out."""
+        due, open_ = [], set()
+        for run in self._runs.unsorted():
+            try:
+                if not steps.has_steps(run.folder) or run.status.is_final:
+                    continue
+                open_.add(run.id)
+                if all_ or steps.to_begin(run):
+                    due.append(run)
+            except (UserError, OSError):
+                continue  # it was removed just now, or `list` says what is wrong with it
+        with self._lock:
+            self._found = {name: each for name, each in self._found.items() if name in open_}
+            due = [run for run in due if run.id not in self._busy]
+            self._busy |= {run.id for run in due}
+        threads = [threading.Thread(target=self._follow, args=[run], daemon=True) for run in due]
+        for thread in threads:
+            thread.start()
+        return threads
+
+    def _work(self) -> None:
+        for number in count():
+            try:
+                self.look(all_=number % _SELDOM == 0)
+            except OSError as error:  # the folder of the runs cannot be read now
+                _LOG.warning("%s", printable(failed_look(error).message))
+            if self._ended.wait(self._pause):
+                return
+
+    def _follow(self, run: Run) -> None:
+        found: Sequence[Finding] = ()
+        try:
+            with self._room:
+                run.follow()
+        except UserError as error:
+            found = error.findings
+        except Exception as error:  # noqa: BLE001 - the next look may succeed
+            found = [failed_look(error)]
+        named = tuple(replace(each, message=f"{run.id}: {each.message}") for each in found)
+        with self._lock:
+            new = [each for each in named if each not in self._found.get(run.id, ())]
+            self._found[run.id] = named
+            self._busy.discard(run.id)
+        for each in new:
+            _LOG.warning("%s", printable(each.message))

@@ -1,0 +1,41 @@
+"""`fairway serve` as a program."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+PROGRAM = (sys.executable, "-m", "fairway_cli.entry")
+
+
+@contextmanager
+def serving(
+    project: Path,
+    *options: str,
+    program: Sequence[str] = PROGRAM,
+    env: Mapping[str, str] | None = None,
+) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """The program, and its first line, with which it is ready; killed at the end if it still
+    runs."""
+    process = subprocess.Popen(
+        [*program, "serve", *options],
+        cwd=project,
+        env={**os.environ, **(env or {})},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert process.stdout is not None
+    try:
+        yield process, process.stdout.readline()
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
