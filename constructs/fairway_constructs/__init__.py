@@ -39,12 +39,10 @@ if TYPE_CHECKING:
     from fairway_constructs.egress import FirewallEgress, NatEgress
     from fairway_constructs.encryption import CustomerKey, customer_key
     from fairway_constructs.environment_stack import EnvironmentStack
-    from fairway_constructs.existing_group import ExistingGroup
-    from fairway_constructs.existing_network import ExistingNetwork
-    from fairway_constructs.existing_storage import ExistingStorage
+    from fairway_constructs.file_system import FileSystem
     from fairway_constructs.gateway import Gateway
     from fairway_constructs.gpu_cluster import GpuCluster
-    from fairway_constructs.identity import Grant, Identity
+    from fairway_constructs.identity import Grantee, Identity
     from fairway_constructs.idle_stop import IdleStop
     from fairway_constructs.kubernetes.cluster import KubernetesCluster
     from fairway_constructs.kubernetes.configuration import (
@@ -55,20 +53,20 @@ if TYPE_CHECKING:
     from fairway_constructs.lustre import BlobImport, Lustre
     from fairway_constructs.monitoring import Monitoring
     from fairway_constructs.netapp import NetApp
-    from fairway_constructs.network import Network
-    from fairway_constructs.network_access import PlacedSubnet
+    from fairway_constructs.network import INetwork, Network
+    from fairway_constructs.network_access import SubnetRef
     from fairway_constructs.nfs_server import NfsServer
     from fairway_constructs.nodes import NodeSpec
     from fairway_constructs.peering import Peering
     from fairway_constructs.placement import Placement
     from fairway_constructs.private_endpoint import PrivateEndpoints
-    from fairway_constructs.registry import Registry
+    from fairway_constructs.registry import IRegistry, Registry
     from fairway_constructs.scope import place_in_group
     from fairway_constructs.single_vm import SingleVm
     from fairway_constructs.slurm.login import SlurmLoginNode
     from fairway_constructs.slurm.scheduler import SlurmScheduler
     from fairway_constructs.slurm.shared_resources import SlurmFoundation
-    from fairway_constructs.storage import Storage
+    from fairway_constructs.storage import Container, IStorage, Storage
     from fairway_constructs.tags import Tags
     from fairway_constructs.vault import Vault
     from fairway_constructs.working_hours import WorkingHours
@@ -90,18 +88,20 @@ __all__ = [
     "Budget",
     "Component",
     "Construct",
+    "Container",
     "Containers",
     "CustomerKey",
     "DataSource",
     "EnvironmentStack",
-    "ExistingGroup",
-    "ExistingNetwork",
-    "ExistingStorage",
+    "FileSystem",
     "FirewallEgress",
     "Gateway",
     "GpuCluster",
-    "Grant",
+    "Grantee",
     "IAspect",
+    "INetwork",
+    "IRegistry",
+    "IStorage",
     "Identity",
     "IdleStop",
     "KubernetesCluster",
@@ -120,7 +120,6 @@ __all__ = [
     "NodeSpec",
     "Output",
     "Peering",
-    "PlacedSubnet",
     "Placement",
     "PrivateEndpoints",
     "Registry",
@@ -132,6 +131,7 @@ __all__ = [
     "SlurmScheduler",
     "Stack",
     "Storage",
+    "SubnetRef",
     "Tags",
     "Vault",
     "WorkingHours",
@@ -157,33 +157,31 @@ _NAMES = {
     "egress": "FirewallEgress NatEgress",
     "encryption": "CustomerKey customer_key",
     "environment_stack": "EnvironmentStack",
-    "existing_group": "ExistingGroup",
-    "existing_network": "ExistingNetwork",
-    "existing_storage": "ExistingStorage",
+    "file_system": "FileSystem",
     "gateway": "Gateway",
     "gpu_cluster": "GpuCluster",
     "idle_stop": "IdleStop",
-    "identity": "Grant Identity",
+    "identity": "Grantee Identity",
     "kubernetes.cluster": "KubernetesCluster",
     "kubernetes.configuration": "KubernetesConfiguration KubernetesFoundation",
     "kubernetes.node_pool": "KubernetesNodePool",
     "lustre": "BlobImport Lustre",
     "monitoring": "Monitoring",
     "netapp": "NetApp",
-    "network": "Network",
-    "network_access": "PlacedSubnet",
+    "network": "INetwork Network",
+    "network_access": "SubnetRef",
     "nfs_server": "NfsServer",
     "nodes": "NodeSpec",
     "peering": "Peering",
     "placement": "Placement",
     "private_endpoint": "PrivateEndpoints",
-    "registry": "Registry",
+    "registry": "IRegistry Registry",
     "scope": "place_in_group",
     "single_vm": "SingleVm",
     "slurm.shared_resources": "SlurmFoundation",
     "slurm.login": "SlurmLoginNode",
     "slurm.scheduler": "SlurmScheduler",
-    "storage": "Storage",
+    "storage": "Container IStorage Storage",
     "tags": "Tags",
     "vault": "Vault",
     "working_hours": "WorkingHours",

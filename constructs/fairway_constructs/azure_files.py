@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from fairway_constructs.azurerm.storage_account import NetworkRules, StorageAccount
 from fairway_constructs.azurerm.storage_share import StorageShare
-from fairway_constructs.cdk import Component
 from fairway_constructs.cloud_init.mounts import Mount
+from fairway_constructs.file_system import FileSystem, specified
 from fairway_constructs.protection import kept, lock
 from fairway_constructs.unique_name import client_config
+from fairway_core.environment import AzureFiles as AzureFilesSpec
 from fairway_core.naming import unique_suffix
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fairway_constructs.cdk import Construct
-    from fairway_core.environment import AzureFiles as AzureFilesSpec
 
 # Source: Azure documentation, mount an NFS Azure file share on Linux.
 _OPTIONS = "vers=4,minorversion=1,sec=sys,nconnect=4,_netdev,noatime"
 
 
-class AzureFiles(Component):
+class AzureFiles(FileSystem):
     """A file share in a storage account of its own, which takes no keys and no tokens.
 
     NFS knows no identities: anyone who reaches the share may use it, so it is reached by a private
     endpoint (of service `file` to `account.id`), or from `subnet_ids`, and by nobody else.
-    With `protect` neither Terraform nor Azure deletes it. `throughput_mbps` is in MB/s.
+    With `protect` neither Terraform nor Azure deletes it.
 
-    >>> files = AzureFiles(stack, "home", spec=spec)  # doctest: +SKIP
+    >>> files = AzureFiles(stack, "home", path="/home")  # doctest: +SKIP
     >>> files.mount, files.throughput_mbps  # doctest: +SKIP
     """
 
@@ -38,11 +38,16 @@ class AzureFiles(Component):
         scope: Construct,
         name: str,
         *,
-        spec: AzureFilesSpec,
+        path: str,
+        gib: int | None = None,
+        replication: Literal["LRS", "ZRS"] | None = None,
         subnet_ids: Sequence[str] = (),
         protect: bool = True,
     ) -> None:
-        super().__init__(scope, f"files-{name}")
+        spec = specified(
+            AzureFilesSpec, kind="azure_files", path=path, gib=gib, replication=replication
+        )
+        super().__init__(scope, f"files-{name}", spec)
         place = self.place
         id = f"files-{name}-account"  # noqa: A001
         self.account = self._account(id, spec, subnet_ids, protect)
@@ -58,8 +63,6 @@ class AzureFiles(Component):
         )
         if protect:
             lock(self, id=id, on=self.account)
-        self.throughput_mbps = spec.throughput_mbps
-        self.limited_by = spec.limited_by
         self.mount = Mount(
             name=name,
             type="nfs",

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from fairway_constructs.batch_account import BatchAccount
     from fairway_constructs.cdk import Construct
     from fairway_constructs.cloud_init.proxy import MachineProxy
-    from fairway_constructs.network_access import PlacedSubnet
+    from fairway_constructs.network_access import SubnetRef
     from fairway_core.autoscale import Autoscale
     from fairway_core.catalog import Image, VmSize
 
@@ -92,7 +92,7 @@ class BatchPool(Component):
         name: str,
         *,
         account: BatchAccount,
-        subnet: PlacedSubnet,
+        subnet: SubnetRef,
         identity_id: str,
         size: VmSize,
         image: Image,
@@ -144,7 +144,7 @@ class BatchPool(Component):
         )
 
 
-def _network(subnet: PlacedSubnet, size: VmSize, fixed: Mapping[str, str]) -> NetworkConfiguration:
+def _network(subnet: SubnetRef, size: VmSize, fixed: Mapping[str, str]) -> NetworkConfiguration:
     return NetworkConfiguration(
         subnet_id=subnet.id,
         public_address_provisioning_type=fixed["public_address_provisioning_type"],
@@ -154,7 +154,7 @@ def _network(subnet: PlacedSubnet, size: VmSize, fixed: Mapping[str, str]) -> Ne
 
 def _boot(
     name: str,
-    subnet: PlacedSubnet,
+    subnet: SubnetRef,
     image: Image,
     mounts: Sequence[Mount],
     proxy: MachineProxy | None,

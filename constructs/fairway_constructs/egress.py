@@ -9,7 +9,7 @@ from fairway_constructs.cdk import Component
 if TYPE_CHECKING:
     from ipaddress import IPv4Address
 
-    from fairway_constructs.cdk import Construct
+    from fairway_constructs.cdk import Construct, Resource
 
 
 class NatEgress(Component):
@@ -60,13 +60,13 @@ class NatEgress(Component):
             public_ip_address_id=address.id,
         )
 
-    def attach(self, role: str, subnet_id: str) -> None:
+    def attach(self, role: str, subnet_id: str) -> Resource:
         """Gives the subnet with that role this way out."""
         from fairway_constructs.azurerm.subnet_nat_gateway_association import (
             SubnetNatGatewayAssociation,
         )
 
-        SubnetNatGatewayAssociation(
+        return SubnetNatGatewayAssociation(
             self,
             f"{role}-has-nat",
             subnet_id=subnet_id,
@@ -111,13 +111,13 @@ class FirewallEgress(Component):
             ],
         ).id
 
-    def attach(self, role: str, subnet_id: str) -> None:
+    def attach(self, role: str, subnet_id: str) -> Resource:
         """Gives the subnet with that role this way out."""
         from fairway_constructs.azurerm.subnet_route_table_association import (
             SubnetRouteTableAssociation,
         )
 
-        SubnetRouteTableAssociation(
+        return SubnetRouteTableAssociation(
             self,
             f"{role}-has-routes",
             subnet_id=subnet_id,

@@ -30,10 +30,11 @@ def customer_key(scope: Construct, name: str, *, vault: Vault) -> CustomerKey:
     """A key in the vault, and an identity that may wrap and unwrap with it and nothing else.
 
     >>> key = customer_key(stack, "storage", vault=vault)  # doctest: +SKIP
-    >>> Storage(stack, containers=["outputs"], customer_key=key)  # doctest: +SKIP
+    >>> Storage(stack, containers=["outputs"], customer_managed_key=key)  # doctest: +SKIP
     """
     key = vault.key(name)
-    identity = Identity(scope, f"{name}-key", grants={"vault": key.encryption_grant})
+    identity = Identity(scope, f"{name}-key")
+    key.grant_encryption(identity)
     return CustomerKey(
         url=key.url, identity_id=identity.id, ready=[key.ready, *identity.assignments]
     )

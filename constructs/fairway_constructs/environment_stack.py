@@ -18,7 +18,7 @@ from fairway_constructs.cdk import Stack
 from fairway_constructs.scope import place_in_group, place_of, put
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from fairway_constructs.cdk import App
     from fairway_constructs.cloud_init.proxy import MachineProxy
@@ -43,8 +43,8 @@ class EnvironmentStack(Stack):
 
     All that is made in it goes into one new resource group, `group_name`, or into
     `resource_group`, the id of one that is there already. Names begin with `environment`, which is
-    the stack's id where it is not given, and the tags say it too. The provider uses no keys of
-    storage accounts, and reaches none over its network.
+    the stack's id where it is not given, and the tags say it too. Machines take the `ssh_keys`.
+    The provider uses no keys of storage accounts, and reaches none over its network.
 
     With `short_addresses` a resource has its id for an address, `azurerm_virtual_network.vnet`,
     and two constructs of one class need different names; otherwise an address is made from the
@@ -67,6 +67,7 @@ class EnvironmentStack(Stack):
         group_name: str | None = None,
         resource_group: str | None = None,
         proxy: MachineProxy | None = None,
+        ssh_keys: Sequence[str] = (),
         deletes_deployed: bool = False,
         short_addresses: bool = False,
     ) -> None:
@@ -84,6 +85,7 @@ class EnvironmentStack(Stack):
             name=group_name,
             existing=resource_group,
             proxy=proxy,
+            ssh_keys=ssh_keys,
         )
 
     @property

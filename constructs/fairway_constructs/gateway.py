@@ -10,10 +10,9 @@ from fairway_constructs.server_vm import private_interface, server_vm
 from fairway_core.catalog import vm_size
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from fairway_constructs.cdk import Construct
     from fairway_constructs.cloud_init.people import Accounts
+    from fairway_constructs.network_access import SubnetRef
 
 # What the machine is called after the environment.
 _NAME = "gateway"
@@ -25,8 +24,7 @@ class Gateway(Component):
     It has no identity and no file system: who gets in may do there what their own sign-in lets
     them do, and no more. Its address stays where the VM is replaced.
 
-    >>> gateway = Gateway(stack, size="Standard_D2s_v6", subnet_id=subnet.id,
-    ...                   ssh_keys=["ssh-ed25519 AAAA…"])  # doctest: +SKIP
+    >>> gateway = Gateway(stack, size="Standard_D2s_v6", subnet=subnet)  # doctest: +SKIP
     >>> gateway.address  # doctest: +SKIP
     """
 
@@ -36,15 +34,14 @@ class Gateway(Component):
         id: str = "gateway",  # noqa: A002
         *,
         size: str,
-        subnet_id: str,
-        ssh_keys: Sequence[str],
+        subnet: SubnetRef,
         accounts: Accounts | None = None,
     ) -> None:
         super().__init__(scope, id)
         place = self.place
         machine = vm_size(size)
         interface = private_interface(
-            self, "gateway-nic", name=_NAME, size=machine, subnet_id=subnet_id
+            self, "gateway-nic", name=_NAME, size=machine, subnet_id=subnet.id
         )
         self.address = interface.private_ip_address
         self.virtual_machine = server_vm(
@@ -54,7 +51,6 @@ class Gateway(Component):
             role="gateway",
             size=machine,
             interface_id=interface.id,
-            ssh_keys=ssh_keys,
             cloud_init=server_cloud_init(place.proxy) if place.proxy else None,
         )
         if accounts is not None:

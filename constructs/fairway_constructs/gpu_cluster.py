@@ -73,7 +73,7 @@ class GpuCluster(Component):
 
     >>> nodes = NodeSpec(size=vm_size("Standard_ND96isr_H100_v5"), mounts=[server.mount],
     ...                  image=image("ubuntu-hpc-2404"), subnet=network.subnets["compute"],
-    ...                  identity_id=identity.id, ssh_keys=["ssh-ed25519 AAAA…"],
+    ...                  identity_id=identity.id,
     ...                  spot=Spot(restore="1h"))  # doctest: +SKIP
     >>> GpuCluster(stack, "pair", spec=nodes, nodes=2)  # doctest: +SKIP
     """
@@ -163,7 +163,7 @@ class GpuCluster(Component):
             ),
             identity=Identity(type="UserAssigned", identity_ids=[spec.identity_id]),
             admin_username=ADMIN_USERNAME,
-            admin_ssh_key=admin_keys(AdminSshKey, spec.ssh_keys),
+            admin_ssh_key=admin_keys(AdminSshKey, place.ssh_keys),
             disable_password_authentication=True,
             boot_diagnostics=BootDiagnostics(),
             termination_notification=TerminationNotification(

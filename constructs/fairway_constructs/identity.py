@@ -2,79 +2,91 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from fairway_constructs.azurerm.user_assigned_identity import UserAssignedIdentity
 from fairway_constructs.cdk import Component
 from fairway_constructs.identity_role import give_role
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
+    from fairway_constructs.azurerm.role_assignment import RoleAssignment
     from fairway_constructs.cdk import Construct, ITerraformDependable
 
 
-@dataclass(frozen=True, kw_only=True)
-class Grant:
-    """A built-in role on one resource, and the reason, which Azure shows beside it.
+class Grantee(Protocol):
+    """What can be given a role: an `Identity`, or what has one, such as a `Cluster`."""
 
-    `depends_on` is what must be there first, where `scope` is not a reference to it.
-    """
-
-    role: str
-    scope: str
-    reason: str
-    depends_on: Sequence[ITerraformDependable] = ()
+    @property
+    def identity(self) -> Identity:
+        """Who it is to Azure."""
 
 
 class Identity(Component):
-    """A user-assigned identity and its grants, each under a stable name.
+    """A user-assigned identity and its roles, each under a stable name.
 
     It stands beside the data that it opens and outlives the clusters that use it: a new
-    cluster need not wait for role assignments to spread.
+    cluster need not wait for role assignments to spread. What it opens gives it roles, by methods
+    such as `Storage.grant_read_write`; for what has none there is `grant`.
 
-    >>> identity = Identity(stack, "nodes", grants={"outputs": Grant(
-    ...     role="Storage Blob Data Contributor", scope=container.id,
-    ...     reason="Jobs write their results there")})  # doctest: +SKIP
+    >>> identity = Identity(stack, "nodes")  # doctest: +SKIP
+    >>> storage.grant_read_write(identity)  # doctest: +SKIP
     >>> identity.id, identity.client_id  # doctest: +SKIP
     """
 
-    def __init__(self, scope: Construct, name: str, *, grants: Mapping[str, Grant]) -> None:
+    def __init__(self, scope: Construct, name: str) -> None:
         super().__init__(scope, f"identity-{name}")
         place = self.place
-        self.identity = UserAssignedIdentity(
-            self,
-            name,
-            name=place.name("user_assigned_identity", name),
-            **place.common,
+        self._name = name
+        self.resource = UserAssignedIdentity(
+            self, name, name=place.name("user_assigned_identity", name), **place.common
         )
-        principal_id = self.identity.principal_id
-        # What needs a grant in order to be made depends on these.
-        self.assignments = [
-            give_role(
-                self,
-                f"{name}-{key}",
-                on=grant.scope,
-                role_name=grant.role,
-                principal_id=principal_id,
-                why=grant.reason,
-                depends_on=grant.depends_on,
-            )
-            for key, grant in grants.items()
-        ]
+        # What needs a role in order to be made depends on these.
+        self.assignments: list[RoleAssignment] = []
+
+    def grant(
+        self,
+        key: str,
+        role: str,
+        *,
+        on: str,
+        reason: str,
+        depends_on: Sequence[ITerraformDependable] = (),
+    ) -> RoleAssignment:
+        """Gives it a built-in role on a resource; Azure shows the reason beside it.
+
+        `key` names the assignment among those of the identity. `depends_on` is what must be there
+        first, where `on` is not a reference to it.
+        """
+        made = give_role(
+            self,
+            f"{self._name}-{key}",
+            on=on,
+            role_name=role,
+            principal_id=self.principal_id,
+            why=reason,
+            depends_on=depends_on,
+        )
+        self.assignments.append(made)
+        return made
+
+    @property
+    def identity(self) -> Identity:
+        """Itself, where something that has an identity is asked for."""
+        return self
 
     @property
     def id(self) -> str:
         """The resource id, for a VM or a pool."""
-        return self.identity.id
+        return self.resource.id
 
     @property
     def client_id(self) -> str:
         """The client id, with which a program on a node requests this identity's tokens."""
-        return self.identity.client_id
+        return self.resource.client_id
 
     @property
     def principal_id(self) -> str:
         """The object id, for role assignments."""
-        return self.identity.principal_id
+        return self.resource.principal_id

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from fairway_constructs.azurerm.managed_lustre_file_system import (
     HsmSetting,
@@ -11,10 +11,12 @@ from fairway_constructs.azurerm.managed_lustre_file_system import (
     ManagedLustreFileSystem,
 )
 from fairway_constructs.azurerm.storage_container import StorageContainer
-from fairway_constructs.cdk import Component, Timeouts
+from fairway_constructs.cdk import Timeouts
 from fairway_constructs.cloud_init.mounts import Mount
+from fairway_constructs.file_system import FileSystem, specified
 from fairway_constructs.identity_role import give_role
 from fairway_constructs.protection import kept, lock
+from fairway_core.environment import Lustre as LustreSpec
 from fairway_core.environment.filesystems import lustre_log_container
 from fairway_core.findings import UserError
 
@@ -22,7 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fairway_constructs.cdk import Construct, ITerraformDependable
-    from fairway_core.environment import Lustre as LustreSpec
+    from fairway_constructs.network_access import SubnetRef
+    from fairway_core.environment.filesystems_managed import Maintenance
 
 _OPTIONS = "noatime,flock,_netdev"
 
@@ -47,17 +50,18 @@ class BlobImport:
     ready: Sequence[ITerraformDependable] = ()
 
 
-class Lustre(Component):
+class Lustre(FileSystem):
     """A parallel file system in a subnet of its kind, in the zone of `place`.
 
     With `blob_import` a file for each blob is there from the start, and is read when it is
     first opened; what it imported is logged in a container of its own. Files that are written
     go back only when somebody asks for it: `az amlfs archive`. With `protect` neither
-    Terraform nor Azure deletes the file system. `throughput_mbps` is what it can reach, in MB/s.
+    Terraform nor Azure deletes the file system.
 
     Raises UserError where `place` names no zone.
 
-    >>> lustre = Lustre(stack, "fast", spec=spec, subnet_id=subnet.id)
+    >>> lustre = Lustre(stack, "fast", subnet=network.subnet("lustre"),
+    ...                 path="/lustre", tib=48)
     ... # doctest: +SKIP
     >>> lustre.mount, lustre.throughput_mbps  # doctest: +SKIP
     """
@@ -67,12 +71,23 @@ class Lustre(Component):
         scope: Construct,
         name: str,
         *,
-        spec: LustreSpec,
-        subnet_id: str,
+        path: str,
+        tib: int,
+        mbps_per_tib: Literal[40, 125, 250, 500] | None = None,
+        maintenance: Maintenance | None = None,
+        subnet: SubnetRef,
         blob_import: BlobImport | None = None,
         protect: bool = True,
     ) -> None:
-        super().__init__(scope, f"lustre-{name}")
+        spec = specified(
+            LustreSpec,
+            kind="lustre",
+            path=path,
+            tib=tib,
+            mbps_per_tib=mbps_per_tib,
+            maintenance=maintenance,
+        )
+        super().__init__(scope, f"lustre-{name}", spec)
         place = self.place
         if place.zones is None:
             raise UserError.of(
@@ -90,7 +105,7 @@ class Lustre(Component):
             zones=place.zones,
             sku_name=f"AMLFS-Durable-Premium-{spec.mbps_per_tib}",
             storage_capacity_in_tb=spec.tib,
-            subnet_id=subnet_id,
+            subnet_id=subnet.id,
             maintenance_window=MaintenanceWindow(
                 day_of_week=spec.maintenance.day, time_of_day_in_utc=spec.maintenance.at
             ),
@@ -101,8 +116,6 @@ class Lustre(Component):
         )
         if protect:
             lock(self, id=id, on=self.file_system)
-        self.throughput_mbps = spec.throughput_mbps
-        self.limited_by = spec.limited_by
         self.mount = Mount(
             name=name,
             type="lustre",

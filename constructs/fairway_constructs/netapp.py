@@ -2,34 +2,35 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from fairway_constructs.azurerm.netapp_account import NetappAccount
 from fairway_constructs.azurerm.netapp_pool import NetappPool
 from fairway_constructs.azurerm.netapp_volume import ExportPolicyRule, NetappVolume
-from fairway_constructs.cdk import Component
 from fairway_constructs.cloud_init.mounts import nfs_mount
+from fairway_constructs.file_system import FileSystem, specified
 from fairway_constructs.protection import kept, lock
 from fairway_constructs.scope import once, place_of
+from fairway_core.environment import NetApp as NetAppSpec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from ipaddress import IPv4Network
 
     from fairway_constructs.cdk import Construct, Lifecycle
-    from fairway_core.environment import NetApp as NetAppSpec
+    from fairway_constructs.network_access import SubnetRef
 
 
-class NetApp(Component):
+class NetApp(FileSystem):
     """A volume with a capacity pool of its own, in the environment's NetApp account.
 
     It stands in a subnet that is delegated to Microsoft.NetApp/volumes. Azure gives a new
     volume to root alone: so root of `clients` is root there, and opens it to every user when
-    it is first mounted. With `protect` neither Terraform nor Azure deletes the volume.
-    `throughput_mbps` is in MB/s.
+    it is first mounted. They are the ranges of nodes in that network, where they are not given.
+    With `protect` neither Terraform nor Azure deletes the volume.
 
-    >>> volume = NetApp(stack, "data", spec=spec, subnet_id=netapp.id,
-    ...                 clients=[compute.range])  # doctest: +SKIP
+    >>> volume = NetApp(stack, "data", subnet=network.subnet("netapp"),
+    ...                 path="/data", tib=4)  # doctest: +SKIP
     >>> volume.mount, volume.throughput_mbps  # doctest: +SKIP
     """
 
@@ -38,23 +39,28 @@ class NetApp(Component):
         scope: Construct,
         name: str,
         *,
-        spec: NetAppSpec,
-        subnet_id: str,
-        clients: Sequence[IPv4Network],
+        path: str,
+        service_level: Literal["Standard", "Premium", "Ultra", "Flexible"] | None = None,
+        tib: int | None = None,
+        mibps: int | None = None,
+        subnet: SubnetRef,
+        clients: Sequence[IPv4Network] | None = None,
         protect: bool = True,
     ) -> None:
-        super().__init__(scope, f"netapp-{name}")
+        spec = specified(
+            NetAppSpec, kind="netapp", path=path, service_level=service_level, tib=tib, mibps=mibps
+        )
+        super().__init__(scope, f"netapp-{name}", spec)
         place = self.place
-        path = f"{place.environment}-{name}"
-        self.volume = self._volume(name, spec, path, subnet_id, clients, kept(protect))
+        folder = f"{place.environment}-{name}"
+        clients = subnet.nodes if clients is None else clients
+        self.volume = self._volume(name, spec, folder, subnet, clients, kept(protect))
         if protect:
             lock(self, id=f"netapp-{name}-volume", on=self.volume)
-        self.throughput_mbps = spec.throughput_mbps
-        self.limited_by = spec.limited_by
         self.mount = nfs_mount(
             name=name,
             server=self.volume.reference("mount_target[0].ip_address"),
-            export=f"/{path}",
+            export=f"/{folder}",
             path=spec.path,
             root=True,
         )
@@ -63,8 +69,8 @@ class NetApp(Component):
         self,
         name: str,
         spec: NetAppSpec,
-        path: str,
-        subnet_id: str,
+        folder: str,
+        subnet: SubnetRef,
         clients: Sequence[IPv4Network],
         lifecycle: Lifecycle | None,
     ) -> NetappVolume:
@@ -79,11 +85,11 @@ class NetApp(Component):
             zone=None if place.zone is None else str(place.zone),
             account_name=account_name,
             pool_name=pool.name,
-            volume_path=path,
+            volume_path=folder,
             service_level=spec.service_level,
             storage_quota_in_gb=spec.tib * 1024,
             throughput_in_mibps=spec.mibps,
-            subnet_id=subnet_id,
+            subnet_id=subnet.id,
             # Only with these do security groups hold for it.
             network_features="Standard",
             protocols=["NFSv4.1"],

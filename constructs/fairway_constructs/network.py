@@ -5,7 +5,8 @@ from __future__ import annotations
 from ipaddress import IPv4Network
 from typing import TYPE_CHECKING, Literal
 
-from fairway_constructs.azurerm.network_security_group import NetworkSecurityGroup
+from fairway_constructs.azurerm.data_subnet import DataSubnet
+from fairway_constructs.azurerm.network_security_group import NetworkSecurityGroup, SecurityRule
 from fairway_constructs.azurerm.subnet import (
     Delegation,
     DelegationServiceDelegation,
@@ -18,18 +19,20 @@ from fairway_constructs.azurerm.subnet_network_security_group_association import
 from fairway_constructs.azurerm.virtual_network import VirtualNetwork
 from fairway_constructs.cdk import Component
 from fairway_constructs.egress import FirewallEgress, NatEgress
-from fairway_constructs.network_access import PlacedSubnet
-from fairway_constructs.network_rules import security_rules
+from fairway_constructs.existing import parts_of_id, stop_unless
+from fairway_constructs.network_access import SubnetRef
+from fairway_constructs.network_rules import DENY_THE_REST, allow, security_rules
 from fairway_core.catalog.tables import look_up
 from fairway_core.documents import FieldError
 from fairway_core.environment.addresses import check_space, subnet_plan
 from fairway_core.findings import UserError
+from fairway_core.resource_ids import network_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from fairway_constructs.bastion import Bastion
-    from fairway_constructs.cdk import Construct
+    from fairway_constructs.cdk import Construct, Resource
     from fairway_constructs.private_endpoint import PrivateEndpoints
     from fairway_core.environment import Dns, Firewall
 
@@ -46,7 +49,24 @@ _OWN_SUBNETS = {"netapp": "Azure NetApp Files", "lustre": "Azure Managed Lustre"
 _DELEGATED = {"netapp": "Microsoft.Netapp/volumes"}
 
 
-class Network(Component):
+class INetwork(Component):
+    """A virtual network that is made, or that is there already: its subnets, by role.
+
+    `endpoints` makes private endpoints in it, where services are reached by these; by
+    `egress_address` services know the nodes where they are not, if there is one.
+    """
+
+    subnets: dict[str, SubnetRef]
+    endpoints: PrivateEndpoints | None = None
+    bastion: Bastion | None = None
+    egress_address = ""
+
+    def subnet(self, role: str) -> SubnetRef:
+        """The subnet of that role; UserError where there is none."""
+        return look_up(role, self.subnets, "subnet")
+
+
+class Network(INetwork):
     """A virtual network with subnets for compute, storage and management.
 
     With `private_endpoints` there is one for these too, and `endpoints` makes them.
@@ -58,7 +78,7 @@ class Network(Component):
     are those that need a subnet of their own, `netapp` and `lustre`; with `nfs_3` servers in
     the storage subnet speak that too. `dns` says whose servers resolve names, and in whose zones.
     With `pods`, the range of these, there is a subnet for nodes of Kubernetes; ranges of `web`
-    reach the compute subnet over HTTPS.
+    reach the compute subnet over HTTPS. `add_subnet` makes others, and `allow_from` opens ports.
 
     Raises UserError for an address space that cannot be cut into them, an unknown `egress`, and a
     file system without a subnet of its own; ValueError for what is no range of addresses.
@@ -110,11 +130,13 @@ class Network(Component):
         self.egress_address = self._egress.address if self._egress else ""
         self._has_bastion = bastion
         plan = subnet_plan(address_space)
-        vnet_name = self.virtual_network.name
         roles = [*_ALWAYS, *(["endpoints"] if private_endpoints else []), *sorted(filesystems)]
         roles += ["kubernetes"] if pods else []
-        self.subnets: Mapping[str, PlacedSubnet] = {
-            role: self._subnet(role, plan, ranges, vnet_name) for role in roles
+        self.space = address_space
+        self._nodes = (plan["compute"], *([plan["kubernetes"]] if pods else []))
+        self.security_groups: dict[str, NetworkSecurityGroup] = {}
+        self.subnets = {
+            role: self._subnet(role, plan[role], self._rules(role, plan, ranges)) for role in roles
         }
         self.endpoints = self._endpoints() if private_endpoints else None
         self.bastion = self._bastion(plan["bastion"], ranges, admins) if bastion else None
@@ -124,7 +146,7 @@ class Network(Component):
 
         return PrivateEndpoints(
             self,
-            subnet_id=self.subnets["endpoints"].id,
+            subnet=self.subnets["endpoints"],
             virtual_network_id=self.virtual_network.id,
             existing_zones=self._zones,
         )
@@ -157,37 +179,77 @@ class Network(Component):
             )
         return FirewallEgress(self, next_hop=egress.next_hop)
 
-    def _subnet(
+    def add_subnet(self, name: str, addresses: IPv4Network | str) -> SubnetRef:
+        """A subnet for whatever a program makes, with the way out of the others.
+
+        Nothing gets in before `allow_from` says so. Raises UserError for a range that is not free.
+        """
+        space = IPv4Network(addresses)
+        taken = {role: each.range for role, each in self.subnets.items()}
+        other = next((role for role, each in taken.items() if each.overlaps(space)), "")
+        if other or not space.subnet_of(self.space):
+            raise UserError.of(
+                "bad-subnet",
+                f"{space} is not free in {self.space}" + (f": `{other}` has it" if other else ""),
+                "choose a range inside the address space, beside those of `network.subnets`",
+            )
+        self.subnets[name] = self._subnet(name, space, [DENY_THE_REST])
+        return self.subnets[name]
+
+    def allow_from(
         self,
-        role: str,
-        plan: Mapping[str, IPv4Network],
-        allowed: Sequence[IPv4Network],
-        vnet_name: str,
-    ) -> PlacedSubnet:
+        sources: Sequence[IPv4Network | str],
+        *,
+        to: str,
+        name: str,
+        port: str | Sequence[str],
+        protocol: Literal["Tcp", "Udp", "*"] = "Tcp",
+    ) -> None:
+        """Lets ranges reach ports of the subnet of role `to`; `name` is that of the rule."""
+        subnet, group = self.subnet(to), self.security_groups[to]
+        *rules, last = group.given("security_rule")
+        rule = allow(
+            name,
+            [IPv4Network(each) for each in sources],
+            [subnet.range],
+            port=port,
+            protocol=protocol,
+        )
+        group.set_argument("security_rule", [*rules, rule(priority=100 + 10 * len(rules)), last])
+
+    def _rules(
+        self, role: str, plan: Mapping[str, IPv4Network], allowed: Sequence[IPv4Network]
+    ) -> list[SecurityRule]:
+        return security_rules(
+            role,
+            plan,
+            allowed,
+            bastion=self._has_bastion,
+            lustre="lustre" in self._filesystems,
+            nfs_3=self._nfs_3,
+            pods=self._pods,
+            web=self._web,
+        )
+
+    def _subnet(
+        self, role: str, addresses: IPv4Network, rules: Sequence[SecurityRule]
+    ) -> SubnetRef:
         place = self.place
         group = NetworkSecurityGroup(
             self,
             f"{role}-rules",
             name=place.name("network_security_group", role),
             **place.common,
-            security_rule=security_rules(
-                role,
-                plan,
-                allowed,
-                bastion=self._has_bastion,
-                lustre="lustre" in self._filesystems,
-                nfs_3=self._nfs_3,
-                pods=self._pods,
-                web=self._web,
-            ),
+            security_rule=rules,
         )
+        self.security_groups[role] = group
         subnet = Subnet(
             self,
             role,
             name=place.name("subnet", role),
             resource_group_name=place.resource_group,
-            virtual_network_name=vnet_name,
-            address_prefixes=[str(plan[role])],
+            virtual_network_name=self.virtual_network.name,
+            address_prefixes=[str(addresses)],
             default_outbound_access_enabled=False,
             # Without it the rules would not hold for private endpoints.
             private_endpoint_network_policies=(
@@ -201,15 +263,75 @@ class Network(Component):
             delegation=_delegation(_DELEGATED[role]) if role in _DELEGATED else None,
         )
         subnet_id = subnet.id
-        SubnetNetworkSecurityGroupAssociation(
+        has_rules = SubnetNetworkSecurityGroupAssociation(
             self,
             f"{role}-has-rules",
             subnet_id=subnet_id,
             network_security_group_id=group.id,
         )
+        ready: list[Resource] = [has_rules]
         if self._egress and role not in _DELEGATED:
-            self._egress.attach(role, subnet_id)
-        return PlacedSubnet(subnet_id, plan[role])
+            ready.append(self._egress.attach(role, subnet_id))
+        return SubnetRef(subnet_id, addresses, tuple(ready), self._nodes)
+
+    @classmethod
+    def from_subnets(
+        cls,
+        scope: Construct,
+        id: str,  # noqa: A002
+        subnets: Mapping[str, tuple[str, IPv4Network | str]],
+        *,
+        private_endpoints: bool = False,
+        dns: Dns | None = None,
+    ) -> INetwork:
+        """Existing subnets of one virtual network, each by its role with its id and its range.
+
+        Nothing of them is made, and their rules stay. Terraform stops where Azure says that one has
+        another range: file servers let nodes in by it. With `private_endpoints` the endpoints are
+        made in the subnet `endpoints`, and their DNS zones are linked to the network.
+
+        >>> network = Network.from_subnets(stack, "network", {"compute": (ID, "10.1.0.0/20")})
+        ... # doctest: +SKIP
+        """
+        found = INetwork(scope, id)
+        found.subnets = {}
+        ranges = {role: IPv4Network(addresses) for role, (_, addresses) in subnets.items()}
+        nodes = tuple(ranges[role] for role in ("compute", "kubernetes") if role in ranges)
+        for role, (subnet_id, _) in subnets.items():
+            _verify(found, role, subnet_id, str(ranges[role]))
+            found.subnets[role] = SubnetRef(subnet_id, ranges[role], nodes=nodes)
+        if private_endpoints:
+            from fairway_constructs.private_endpoint import PrivateEndpoints
+
+            found.endpoints = PrivateEndpoints(
+                found,
+                subnet=found.subnet("endpoints"),
+                virtual_network_id=network_of(found.subnet("compute").id),
+                existing_zones=dns.existing_zones if dns else None,
+            )
+        return found
+
+
+def _verify(scope: Component, role: str, subnet_id: str, range_: str) -> None:
+    """Lets Terraform stop before it makes anything where the subnet has another range."""
+    parts = parts_of_id("subnet", subnet_id)
+    subnet = DataSubnet(
+        scope,
+        role,
+        name=parts["name"],
+        virtual_network_name=parts["network"],
+        resource_group_name=parts["resource_group"],
+    )
+    prefixes = subnet.reference("address_prefixes")
+    stop_unless(
+        scope,
+        f"subnet_{role}",
+        f'contains({prefixes}, "{range_}")',
+        f"{parts['name']} does not have the range {range_}: correct `range:` "
+        f"of `{role}` under `network.existing.subnets`",
+        value=subnet_id,
+        description=f"Where {role} stands",
+    )
 
 
 def _checked_space(text: IPv4Network | str) -> IPv4Network:

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from ipaddress import IPv4Network
 
+    from fairway_constructs.cdk import Construct, ITerraformDependable, Resource
+
 # Storage and Batch accounts take single addresses and ranges, but none smaller than this.
 # Source: azurerm provider, ip_rules of azurerm_storage_account and ip_range of
 # azurerm_batch_account ("number of bits (0-30) as prefix").
@@ -18,18 +20,32 @@ _SMALLEST_RANGE = 30
 
 
 @dataclass(frozen=True)
-class PlacedSubnet:
-    """A subnet as others need it: its id, to place things in it, and its range, for rules."""
+class SubnetRef:
+    """A subnet as others need it: its id, to place things in it, and its range, for rules.
+
+    What is placed there waits for `ready`, such as its rules and its way out, where that is in the
+    same stack. `nodes` are the ranges of its network from which file systems are mounted.
+    """
 
     id: str
     range: IPv4Network
+    ready: tuple[Resource, ...] = ()
+    nodes: tuple[IPv4Network, ...] = ()
+
+    def ready_for(self, scope: Construct) -> list[ITerraformDependable]:
+        """What is made before things in it can be made in `scope`."""
+        # Only now: boot data is measured without cdktf.
+        from fairway_constructs.cdk import surroundings
+
+        stack = surroundings(scope).stack
+        return [each for each in self.ready if surroundings(each).stack is stack]
 
     @property
     def address_pattern(self) -> str:
         """Its addresses as OpenSSH matches host names: whole octets, then a star.
 
         >>> from ipaddress import IPv4Network
-        >>> PlacedSubnet("id", IPv4Network("10.40.0.0/17")).address_pattern
+        >>> SubnetRef("id", IPv4Network("10.40.0.0/17")).address_pattern
         '10.40.*'
         """
         octets = str(self.range.network_address).split(".")[: self.range.prefixlen // 8]

@@ -79,27 +79,27 @@ def _service_rules(
 ) -> list[Unnumbered]:
     """What the subnet is there for."""
     own, compute = [subnets[role]], [subnets[each] for each in clients]
-    nfs = _allow("NfsFromCompute", compute, own, port=_NFS)
+    nfs = allow("NfsFromCompute", compute, own, port=_NFS)
     match role:
         case "compute":
-            return [_allow("ComputeToCompute", own, own, port="*", protocol="*")]
+            return [allow("ComputeToCompute", own, own, port="*", protocol="*")]
         case "kubernetes":
             # Rules see the addresses of pods. Source: Azure documentation, Azure CNI Overlay,
             # network security groups.
             inside = [*own, *([pods] if pods else [])]
-            return [_allow("NodesAndPods", inside, inside, port="*", protocol="*")]
+            return [allow("NodesAndPods", inside, inside, port="*", protocol="*")]
         case "storage" | "netapp":
             return [nfs]
         case "endpoints":
             readers = (*clients, "storage", "management", *(("lustre",) if lustre else ()))
             inside = [subnets[each] for each in readers]
-            return [_allow("HttpsFromInside", inside, own, port=_HTTPS), nfs]
+            return [allow("HttpsFromInside", inside, own, port=_HTTPS), nfs]
         case "lustre":
             return [
-                _allow("LustreToLustre", own, own, port="*", protocol="*"),
-                _allow("LustreFromCompute", compute, own, port=_LUSTRE),
+                allow("LustreToLustre", own, own, port="*", protocol="*"),
+                allow("LustreFromCompute", compute, own, port=_LUSTRE),
                 # Azure watches the health of its servers from there.
-                _allow("AzureMonitor", "AzureMonitor", own, port="*"),
+                allow("AzureMonitor", "AzureMonitor", own, port="*"),
             ]
     return []
 
@@ -113,11 +113,11 @@ def _ssh_rules(
 ) -> list[Unnumbered]:
     own, rules = [subnets[role]], []
     if role != "management":
-        rules.append(_allow("SshFromManagement", [subnets["management"]], own, port=_SSH))
+        rules.append(allow("SshFromManagement", [subnets["management"]], own, port=_SSH))
     if bastion:
-        rules.append(_allow("SshFromBastion", [subnets["bastion"]], own, port=_SSH))
+        rules.append(allow("SshFromBastion", [subnets["bastion"]], own, port=_SSH))
     if allowed:
-        rules.append(_allow("SshFromNamedRanges", allowed, own, port=_SSH))
+        rules.append(allow("SshFromNamedRanges", allowed, own, port=_SSH))
     return rules
 
 
@@ -133,12 +133,12 @@ def _callback_rules(
     own, rules = [subnets[role]], []
     if nfs_3 and role == "storage":
         compute = [subnets[each] for each in clients]
-        rules.append(_allow("Nfs3FromCompute", compute, own, port=_SERVER_NFS_3, protocol="*"))
+        rules.append(allow("Nfs3FromCompute", compute, own, port=_SERVER_NFS_3, protocol="*"))
     if nfs_3 and role in clients:
         storage = [subnets["storage"]]
-        rules.append(_allow("Nfs3FromStorage", storage, own, port=_CLIENT_NFS_3, protocol="*"))
+        rules.append(allow("Nfs3FromStorage", storage, own, port=_CLIENT_NFS_3, protocol="*"))
     if lustre and role in clients:
-        rules.append(_allow("LustreToCompute", [subnets["lustre"]], own, port=_LUSTRE))
+        rules.append(allow("LustreToCompute", [subnets["lustre"]], own, port=_LUSTRE))
     return rules
 
 
@@ -147,10 +147,10 @@ def _web_rules(
 ) -> list[Unnumbered]:
     if role != "compute" or not web:
         return []
-    return [_allow("HttpsFromNamedRanges", web, [subnets[role]], port=_HTTPS)]
+    return [allow("HttpsFromNamedRanges", web, [subnets[role]], port=_HTTPS)]
 
 
-def _allow(
+def allow(
     name: str,
     sources: Sequence[IPv4Network] | str,
     destination: Sequence[IPv4Network],

@@ -8,38 +8,41 @@ from fairway_constructs.azurerm.managed_disk import ManagedDisk
 from fairway_constructs.azurerm.virtual_machine_data_disk_attachment import (
     VirtualMachineDataDiskAttachment,
 )
-from fairway_constructs.cdk import Component
 from fairway_constructs.cloud_init import (
     export_path,
     nfs_mount,
     nfs_server_cloud_init,
 )
+from fairway_constructs.file_system import FileSystem, specified
 from fairway_constructs.protection import kept, lock
 from fairway_constructs.server_vm import private_interface, server_vm
 from fairway_core.catalog import vm_size
 from fairway_core.catalog.disks import disk_kind
+from fairway_core.environment import NfsServer as NfsServerSpec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from ipaddress import IPv4Network
 
     from fairway_constructs.azurerm.linux_virtual_machine import LinuxVirtualMachine
-    from fairway_constructs.cdk import Construct
-    from fairway_core.environment import NfsServer as NfsServerSpec
+    from fairway_constructs.cdk import Construct, ITerraformDependable
+    from fairway_constructs.network_access import SubnetRef
+    from fairway_core.environment import Backup, Disks
 
 # Threads of the NFS server for each core. Source: Azure's NFS guidance for HPC.
 _THREADS_A_CORE = 4
 
 
-class NfsServer(Component):
+class NfsServer(FileSystem):
     """A VM that stripes data disks and exports them over NFS to `clients` only.
+
+    These are the ranges of nodes in the network of `subnet`, where they are not given.
 
     Disks and network interface are resources of their own: the VM may be replaced, as it is
     for each further disk, and what it holds and its address stay. With `protect` neither
     Terraform nor Azure deletes a disk; with `monitored` the VM has the Azure Monitor agent.
-    `throughput_mbps` is what it can reach, in MB/s, and `limited_by` what keeps it from more.
 
-    >>> server = NfsServer(stack, "data", spec=spec, subnet_id=storage.id,
+    >>> server = NfsServer(stack, "data", spec=spec, subnet=storage,
     ...                    clients=[compute.range], ssh_keys=["ssh-ed25519 AAAA…"])
     ... # doctest: +SKIP
     >>> server.mount, server.throughput_mbps  # doctest: +SKIP
@@ -50,15 +53,28 @@ class NfsServer(Component):
         scope: Construct,
         name: str,
         *,
-        spec: NfsServerSpec,
-        subnet_id: str,
-        clients: Sequence[IPv4Network],
-        ssh_keys: Sequence[str],
+        subnet: SubnetRef,
+        path: str,
+        size: str | None = None,
+        disks: Disks | None = None,
+        versions: Sequence[float] | None = None,
+        backup: Backup | None = None,
+        clients: Sequence[IPv4Network] | None = None,
         protect: bool = True,
         monitored: bool = False,
     ) -> None:
-        super().__init__(scope, f"nfs-{name}")
+        spec = specified(
+            NfsServerSpec,
+            kind="nfs_server",
+            path=path,
+            size=size,
+            disks=disks,
+            versions=versions,
+            backup=backup,
+        )
+        super().__init__(scope, f"nfs-{name}", spec)
         place = self.place
+        clients = subnet.nodes if clients is None else clients
         self._name = name
         self._spec = spec
         interface = private_interface(
@@ -66,10 +82,11 @@ class NfsServer(Component):
             f"nfs-{name}-nic",
             name=name,
             size=vm_size(spec.size),
-            subnet_id=subnet_id,
+            subnet_id=subnet.id,
         )
         identity_id = self._agent_identity() if monitored else None
-        self.virtual_machine = self._machine(interface.id, clients, ssh_keys, identity_id)
+        ready = subnet.ready_for(self)
+        self.virtual_machine = self._machine(interface.id, clients, identity_id, ready)
         if identity_id:
             from fairway_constructs.monitoring_agent import agent_on_machine
 
@@ -94,8 +111,6 @@ class NfsServer(Component):
                 protect=protect,
                 depends_on=[self.virtual_machine, *attachments],
             )
-        self.throughput_mbps = spec.throughput_mbps
-        self.limited_by = spec.limited_by
         self.mount = nfs_mount(
             name=name,
             server=interface.private_ip_address,
@@ -113,14 +128,14 @@ class NfsServer(Component):
         from fairway_constructs.identity import Identity as ManagedIdentity
 
         name = f"nfs-{self._name}-server"
-        return ManagedIdentity(self, f"{name}-id", grants={}).id
+        return ManagedIdentity(self, f"{name}-id").id
 
     def _machine(
         self,
         interface_id: str,
         clients: Sequence[IPv4Network],
-        ssh_keys: Sequence[str],
         identity_id: str | None,
+        depends_on: Sequence[ITerraformDependable],
     ) -> LinuxVirtualMachine:
         size = vm_size(self._spec.size)
         cloud_init = nfs_server_cloud_init(
@@ -139,10 +154,10 @@ class NfsServer(Component):
             serves=self._name,
             size=size,
             interface_id=interface_id,
-            ssh_keys=ssh_keys,
             cloud_init=cloud_init,
             identity_id=identity_id,
             ultra_disks=self._spec.disks.kind == "ultra",
+            depends_on=depends_on,
         )
 
     def _disks(

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from fairway_constructs.cloud_init.people import Accounts
     from fairway_constructs.cloud_init.proxy import MachineProxy
     from fairway_constructs.cloud_init.slurm import SlurmNode
-    from fairway_constructs.network_access import PlacedSubnet
+    from fairway_constructs.network_access import SubnetRef
     from fairway_core.environment import Spot
 
 # Time for a job to write a checkpoint before Azure deletes its node.
@@ -56,9 +56,8 @@ class NodeSpec:
 
     size: VmSize
     image: Image
-    subnet: PlacedSubnet
+    subnet: SubnetRef
     identity_id: str
-    ssh_keys: Sequence[str]
     mounts: Sequence[Mount] = ()
     spot: Spot | None = None
     image_id: str | None = None

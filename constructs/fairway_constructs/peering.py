@@ -7,22 +7,23 @@ from typing import TYPE_CHECKING
 from fairway_constructs.azurerm.provider import AzurermProvider
 from fairway_constructs.azurerm.virtual_network_peering import VirtualNetworkPeering
 from fairway_constructs.cdk import Component, surroundings
+from fairway_constructs.existing import parts_of_id
 from fairway_constructs.scope import place_of
-from fairway_core.resource_ids import parts_of
 
 if TYPE_CHECKING:
     from fairway_constructs.azurerm.virtual_network import VirtualNetwork
     from fairway_constructs.cdk import Construct
-    from fairway_core.environment import Peering as PeeringSpec
+    from fairway_constructs.network import Network
 
 
 class Peering(Component):
     """Both halves of a peering, the second one in the other network's subscription.
 
-    With `both_ways: false` in `spec` its owner makes the other half; until then nothing
-    passes. What may come in over it is for the security rules to say.
+    Without `both_ways` the owner of the other makes its half; until then nothing passes. With
+    `gateway` the other one's VPN or ExpressRoute gateway is used. What may come in over it is for
+    the security rules to say.
 
-    >>> Peering(stack, "hub", virtual_network=network.virtual_network, spec=spec)
+    >>> Peering(stack, "hub", network=network, remote_id="/subscriptions/…")
     ... # doctest: +SKIP
     """
 
@@ -31,25 +32,31 @@ class Peering(Component):
         scope: Construct,
         name: str,
         *,
-        virtual_network: VirtualNetwork,
-        spec: PeeringSpec,
+        network: Network,
+        remote_id: str,
+        both_ways: bool = True,
+        gateway: bool = False,
         forwarded: bool = False,
     ) -> None:
         super().__init__(scope, f"peering-{name}")
         place = self.place
-        back = _other_half(self, name, virtual_network, spec) if spec.both_ways else None
+        back = (
+            _other_half(self, name, network.virtual_network, remote_id, gateway)
+            if both_ways
+            else None
+        )
         VirtualNetworkPeering(
             self,
             f"peering-to-{name}",
             name=place.name("virtual_network_peering", name),
             resource_group_name=place.resource_group,
-            virtual_network_name=virtual_network.name,
-            remote_virtual_network_id=spec.network,
+            virtual_network_name=network.virtual_network.name,
+            remote_virtual_network_id=remote_id,
             allow_virtual_network_access=True,
             # Answers from the internet that a firewall there passes on.
             allow_forwarded_traffic=forwarded,
             allow_gateway_transit=False,
-            use_remote_gateways=spec.gateway,
+            use_remote_gateways=gateway,
             # The other half must offer its gateway before this one takes it.
             depends_on=[back] if back else (),
         )
@@ -59,10 +66,11 @@ def _other_half(
     scope: Component,
     name: str,
     virtual_network: VirtualNetwork,
-    spec: PeeringSpec,
+    remote_id: str,
+    gateway: bool,
 ) -> VirtualNetworkPeering:
     place = place_of(scope)
-    other = parts_of("virtual network", spec.network)
+    other = parts_of_id("virtual network", remote_id)
     # Aliases are names in the whole stack, as addresses are.
     alias = name if scope.short_addresses else "-".join(surroundings(scope).path)
     provider = AzurermProvider(
@@ -77,7 +85,7 @@ def _other_half(
         remote_virtual_network_id=virtual_network.id,
         allow_virtual_network_access=True,
         allow_forwarded_traffic=False,
-        allow_gateway_transit=spec.gateway,
+        allow_gateway_transit=gateway,
         use_remote_gateways=False,
         provider=provider,
     )

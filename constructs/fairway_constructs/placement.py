@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypedDict
 from fairway_core.naming import NAME_TAG, ROLE_TAG, resource_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from fairway_constructs.cloud_init.proxy import MachineProxy
 
@@ -28,7 +28,7 @@ class Placement:
     `resource_group` is the group's name, which may be a reference; `zone` is None where a
     region has no zones; `group_id` is the group's id, where `place_in_group` made or found it;
     `shared` says that others use the group too. Machines reach the internet by `proxy`, where
-    there is one.
+    there is one, and take the `ssh_keys` of their administrators.
 
     >>> place = Placement(environment="h100", resource_group="h100-rg-data",
     ...                   location="southcentralus", zone=1)
@@ -44,6 +44,7 @@ class Placement:
     group_id: str | None = None
     shared: bool = False
     proxy: MachineProxy | None = None
+    ssh_keys: Sequence[str] = ()
 
     def name(self, kind: str, *parts: str, suffix: str = "") -> str:
         """The name of a resource of that kind, by the one rule; see `fairway_core.naming`."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from fairway_constructs.cdk import Construct
+    from fairway_constructs.network_access import SubnetRef
 
 
 class PrivateEndpoints(Component):
@@ -33,7 +34,7 @@ class PrivateEndpoints(Component):
     `existing_zones` are the ids of zones by their names, which are used in the place of own ones
     and are linked by their owner. Where it is empty a policy of that owner enters the endpoints.
 
-    >>> endpoints = PrivateEndpoints(network_stack, subnet_id=subnet.id,
+    >>> endpoints = PrivateEndpoints(network_stack, subnet=subnet,
     ...                              virtual_network_id=vnet.id)  # doctest: +SKIP
     >>> endpoints.connect(data_stack, "storage", service="blob",
     ...                   resource_id=account.id)  # doctest: +SKIP
@@ -44,13 +45,13 @@ class PrivateEndpoints(Component):
         scope: Construct,
         id: str = "private-endpoints",  # noqa: A002
         *,
-        subnet_id: str,
+        subnet: SubnetRef,
         virtual_network_id: str,
         existing_zones: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(scope, id)
         self._existing_zones = existing_zones
-        self._subnet_id = subnet_id
+        self._subnet = subnet
         self._virtual_network_id = virtual_network_id
         self.zones: dict[str, PrivateDnsZone] = {}
 
@@ -66,7 +67,7 @@ class PrivateEndpoints(Component):
             f"{name}-endpoint",
             name=place.name("private_endpoint", name),
             **place.common,
-            subnet_id=self._subnet_id,
+            subnet_id=self._subnet.id,
             private_service_connection=PrivateServiceConnection(
                 name=name,
                 is_manual_connection=False,

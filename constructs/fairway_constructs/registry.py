@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from fairway_constructs.azurerm.container_registry import (
     ContainerRegistry,
@@ -11,7 +10,7 @@ from fairway_constructs.azurerm.container_registry import (
     NetworkRuleSetIpRule,
 )
 from fairway_constructs.cdk import Component
-from fairway_constructs.identity import Grant
+from fairway_constructs.existing import parts_of_id
 from fairway_constructs.network_access import public_ranges
 from fairway_constructs.protection import kept, lock
 from fairway_constructs.unique_name import unique_name
@@ -21,18 +20,38 @@ if TYPE_CHECKING:
     from ipaddress import IPv4Network
 
     from fairway_constructs.cdk import Construct
-    from fairway_core.environment import Registry as RegistrySpec
+    from fairway_constructs.identity import Grantee
+
+# Manifests without a tag, which only a Premium one deletes.
+_KEPT_DAYS = 30
 
 
-class Registry(Component):
+class IRegistry(Component):
+    """A container registry that is made, or that is there already."""
+
+    id: str
+    login_server: str
+
+    def grant_pull(self, grantee: Grantee) -> None:
+        """Lets it pull images, and nothing else."""
+        grantee.identity.grant(
+            "pull_images",
+            "AcrPull",
+            on=self.id,
+            reason="Nodes pull the images of jobs without a password",
+        )
+
+
+class Registry(IRegistry):
     """A registry that takes Entra ID identities only: no admin user, no anonymous pull.
 
     A Premium one is reached by private endpoints and from outside only by the public ones of
     the ranges `allowed`, and by `egress_address`, where nodes have no private endpoint. Basic
-    and Standard registries have no network rules: every address reaches their sign-in.
+    and Standard registries have no network rules: every address reaches their sign-in. With
+    `protect` neither Terraform nor Azure deletes it.
 
-    >>> registry = Registry(stack, spec=RegistrySpec())  # doctest: +SKIP
-    >>> registry.login_server, registry.pull_grant  # doctest: +SKIP
+    >>> registry = Registry(stack)  # doctest: +SKIP
+    >>> registry.grant_pull(identity)  # doctest: +SKIP
     """
 
     def __init__(
@@ -40,26 +59,27 @@ class Registry(Component):
         scope: Construct,
         id: str = "registry",  # noqa: A002
         *,
-        spec: RegistrySpec,
+        sku: Literal["Basic", "Standard", "Premium"] = "Premium",
+        retention_days: int | None = None,
         allowed: Sequence[IPv4Network | str] = (),
         egress_address: str = "",
         protect: bool = True,
     ) -> None:
         super().__init__(scope, id)
         place = self.place
-        premium = spec.sku == "Premium"
+        premium = sku == "Premium"
         ranges = public_ranges(allowed) + ([f"{egress_address}/32"] if egress_address else [])
         self.registry = ContainerRegistry(
             self,
             "registry",
             name=unique_name(self, "container_registry"),
             **place.common,
-            sku=spec.sku,
+            sku=sku,
             admin_enabled=False,
             anonymous_pull_enabled=False,
             public_network_access_enabled=bool(ranges) or not premium,
             network_rule_set=[_rules(ranges)] if premium and ranges else None,
-            retention_policy_in_days=spec.retention_days,
+            retention_policy_in_days=retention_days or (_KEPT_DAYS if premium else None),
             zone_redundancy_enabled=True if premium and place.zone else None,
             lifecycle=kept(protect),
         )
@@ -68,31 +88,24 @@ class Registry(Component):
         if protect:
             lock(self, id="registry", on=self.registry)
 
-    @property
-    def pull_grant(self) -> Grant:
-        """A grant to pull images, and nothing else."""
-        return _pull_grant(self.id)
+    @classmethod
+    def from_id(
+        cls,
+        scope: Construct,
+        id: str,  # noqa: A002
+        registry_id: str,
+        *,
+        login_server: str = "",
+    ) -> IRegistry:
+        """A registry that is there already: nothing of it is made, and its rules stay.
 
-
-@dataclass(frozen=True)
-class ExistingRegistry:
-    """A registry that is there already: nothing of it is made, and its rules stay."""
-
-    id: str
-    login_server: str
-
-    @property
-    def pull_grant(self) -> Grant:
-        """See `Registry.pull_grant`."""
-        return _pull_grant(self.id)
-
-
-def _pull_grant(registry_id: str) -> Grant:
-    return Grant(
-        role="AcrPull",
-        scope=registry_id,
-        reason="Nodes pull the images of jobs without a password",
-    )
+        Its `login_server` is by its name where it is not given.
+        """
+        found = IRegistry(scope, id)
+        found.id = registry_id
+        name = parts_of_id("container registry", registry_id)["name"].lower()
+        found.login_server = login_server or f"{name}.azurecr.io"
+        return found
 
 
 def _rules(ranges: Sequence[str]) -> NetworkRuleSet:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
+from fairway_constructs.azurerm.data_resource_group import DataResourceGroup
 from fairway_constructs.azurerm.resource_group import ResourceGroup
-from fairway_constructs.cdk import surroundings
-from fairway_constructs.existing_group import ExistingGroup
+from fairway_constructs.cdk import Component, surroundings
+from fairway_constructs.existing import parts_of_id, stop_unless
 from fairway_constructs.placement import Placement
 from fairway_core.naming import resource_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from fairway_constructs.cdk import Construct
     from fairway_constructs.cloud_init.proxy import MachineProxy
@@ -58,6 +59,7 @@ def place_in_group(
     name: str | None = None,
     existing: str | None = None,
     proxy: MachineProxy | None = None,
+    ssh_keys: Sequence[str] = (),
 ) -> Placement:
     """Creates a resource group, in which all goes that is made in `scope` from now on.
 
@@ -68,9 +70,9 @@ def place_in_group(
     >>> place_in_group(Construct(stack, "second"), environment="h200",
     ...                location="southcentralus")  # doctest: +SKIP
     """
-    group: ExistingGroup | ResourceGroup
+    group: _ExistingGroup | ResourceGroup
     if existing:
-        group = ExistingGroup(scope, id, group_id=existing)
+        group = _ExistingGroup(scope, id, existing)
     else:
         name = name or resource_name("resource_group", environment, role)
         group = ResourceGroup(scope, id, name=name, location=location, tags=tags)
@@ -83,6 +85,30 @@ def place_in_group(
         group_id=group.id,
         shared=existing is not None,
         proxy=proxy,
+        ssh_keys=ssh_keys,
     )
     put(scope, place)
     return place
+
+
+class _ExistingGroup(Component):
+    """A resource group that is there already: it stays when all in it is destroyed.
+
+    Terraform stops where the subscription that it deploys to is not the group's.
+    """
+
+    def __init__(self, scope: Construct, id: str, group_id: str) -> None:  # noqa: A002
+        super().__init__(scope, id)
+        self.id = group_id
+        self.name = parts_of_id("resource group", group_id)["name"]
+        found = DataResourceGroup(self, "group", name=self.name).reference("id")
+        stop_unless(
+            self,
+            "resource_group",
+            # Azure ignores case in ids.
+            f'lower({found}) == "{group_id.lower()}"',
+            f"{self.name} is in another subscription than Terraform deploys to: correct "
+            "`resource_group.existing`, or choose the subscription with ARM_SUBSCRIPTION_ID",
+            value=group_id,
+            description="Where everything stands",
+        )

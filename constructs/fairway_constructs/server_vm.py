@@ -22,7 +22,7 @@ from fairway_core.catalog import image
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fairway_constructs.cdk import Construct
+    from fairway_constructs.cdk import Construct, ITerraformDependable
     from fairway_core.catalog import VmSize
 
 SERVER_IMAGE = "ubuntu-2404"
@@ -64,12 +64,12 @@ def server_vm(
     serves: str = "",
     size: VmSize,
     interface_id: str,
-    ssh_keys: Sequence[str],
     cloud_init: str | None = None,
     identity_id: str | None = None,
     more_identity_ids: Sequence[str] = (),
     host_name: str | None = None,
     ultra_disks: bool = False,
+    depends_on: Sequence[ITerraformDependable] = (),
 ) -> LinuxVirtualMachine:
     """The VM behind such an interface.
 
@@ -105,7 +105,7 @@ def server_vm(
             disk_size_gb=system.os_disk_gib,
         ),
         admin_username=ADMIN_USERNAME,
-        admin_ssh_key=admin_keys(AdminSshKey, ssh_keys),
+        admin_ssh_key=admin_keys(AdminSshKey, place.ssh_keys),
         disable_password_authentication=True,
         boot_diagnostics=BootDiagnostics(),
         custom_data=None if cloud_init is None else custom_data(cloud_init),
@@ -114,4 +114,5 @@ def server_vm(
             if identity_id
             else None
         ),
+        depends_on=depends_on,
     )

@@ -47,8 +47,8 @@ class SingleVm(Component):
     not fit the VM.
 
     >>> spec = NodeSpec(size=vm_size("Standard_NC24ads_A100_v4"), image=image("ubuntu-hpc-2404"),
-    ...                 subnet=network.subnets["compute"], identity_id=identity.id,
-    ...                 ssh_keys=["ssh-ed25519 AAAA…"])  # doctest: +SKIP
+    ...                 subnet=network.subnets["compute"], identity_id=identity.id)
+    ... # doctest: +SKIP
     >>> SingleVm(stack, "box", spec=spec).main_host  # doctest: +SKIP
     """
 
@@ -114,7 +114,7 @@ class SingleVm(Component):
                 identity_ids=[spec.identity_id],
             ),
             admin_username=ADMIN_USERNAME,
-            admin_ssh_key=admin_keys(AdminSshKey, spec.ssh_keys),
+            admin_ssh_key=admin_keys(AdminSshKey, place.ssh_keys),
             disable_password_authentication=True,
             boot_diagnostics=BootDiagnostics(),
             termination_notification=TerminationNotification(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
 
+from fairway_constructs.azurerm.data_storage_container import DataStorageContainer
 from fairway_constructs.azurerm.storage_account import (
     BlobProperties,
     BlobPropertiesContainerDeleteRetentionPolicy,
@@ -16,6 +18,7 @@ from fairway_constructs.azurerm.storage_account import (
 )
 from fairway_constructs.azurerm.storage_container import StorageContainer
 from fairway_constructs.cdk import Component
+from fairway_constructs.existing import parts_of_id
 from fairway_constructs.network_access import public_addresses
 from fairway_constructs.protection import kept, lock
 from fairway_constructs.storage_lifecycle import storage_lifecycle
@@ -30,17 +33,60 @@ if TYPE_CHECKING:
 
     from fairway_constructs.cdk import Construct
     from fairway_constructs.encryption import CustomerKey
+    from fairway_constructs.identity import Grantee
+    from fairway_constructs.network import INetwork
     from fairway_core.environment.storage import Replication
 
 # Long enough to notice a deletion after a holiday.
 _KEPT_DAYS = 14
 
 
-class Storage(Component):
+class Container(Protocol):
+    """A container of blobs, by its id."""
+
+    @property
+    def id(self) -> str:
+        """The id, for role assignments."""
+
+
+@dataclass(frozen=True)
+class _ExistingContainer:
+    id: str
+
+
+class IStorage(Component):
+    """A storage account that is made, or that is there already, and its containers."""
+
+    id: str
+    host: str
+    account_url: str
+    containers: Mapping[str, Container]
+
+    def grant_read_write(self, grantee: Grantee) -> None:
+        """Lets it read and write blobs of all containers, without a key."""
+        self._grant(grantee, "Contributor", "read and write")
+
+    def grant_read(self, grantee: Grantee) -> None:
+        """Lets it read blobs of all containers, without a key."""
+        self._grant(grantee, "Reader", "read")
+
+    def _grant(self, grantee: Grantee, role: str, do: str) -> None:
+        own = self._inside.path[-1]
+        for name, container in self.containers.items():
+            grantee.identity.grant(
+                name if own == "storage" else f"{own}-{name}",
+                f"Storage Blob Data {role}",
+                on=container.id,
+                reason=f"Nodes {do} the container {name} without a key",
+            )
+
+
+class Storage(IStorage):
     """A storage account that only Entra ID identities can use, unless `account_keys` is set.
 
     It is reached by private endpoints, from `subnet_ids` and from the public ones of the
-    ranges `allowed`; with none of them it has no public side at all, and only with `public`
+    ranges `allowed`; with `network` by the private endpoint that is made in it, or else from its
+    compute subnet. With none of them it has no public side at all, and only with `public`
     every address reaches it. Deleted and overwritten blobs can be brought back for two weeks;
     in the containers of `expire_days` what nobody changed for so long is deleted. `account`
     is the name to use; otherwise Terraform makes one that nobody else has, see
@@ -49,9 +95,8 @@ class Storage(Component):
     Raises UserError for a name that Azure does not take, and for `expire_days` of a container that
     is not made.
 
-    >>> storage = Storage(stack, containers=["datasets"],
-    ...                   subnet_ids=[network.subnets["compute"].id])  # doctest: +SKIP
-    >>> storage.account_url, storage.containers["datasets"].id  # doctest: +SKIP
+    >>> storage = Storage(stack, containers=["datasets"], network=network)  # doctest: +SKIP
+    >>> storage.grant_read_write(identity)  # doctest: +SKIP
     """
 
     def __init__(
@@ -60,13 +105,14 @@ class Storage(Component):
         id: str = "storage",  # noqa: A002
         *,
         containers: Sequence[str],
+        network: INetwork | None = None,
         subnet_ids: Sequence[str] = (),
         allowed: Sequence[IPv4Network | str] = (),
         public: bool = False,
         replication: Replication | None = None,
         account: str | None = None,
         expire_days: Mapping[str, int] | None = None,
-        customer_key: CustomerKey | None = None,
+        customer_managed_key: CustomerKey | None = None,
         account_keys: bool = False,
         protect: bool = True,
     ) -> None:
@@ -77,6 +123,8 @@ class Storage(Component):
         super().__init__(scope, id)
         place = self.place
         addresses = public_addresses(allowed)
+        if network is not None and network.endpoints is None:
+            subnet_ids = [*subnet_ids, network.subnet("compute").id]
         self.account = StorageAccount(
             self,
             "storage",
@@ -100,23 +148,51 @@ class Storage(Component):
                 virtual_network_subnet_ids=list(subnet_ids) or None,
                 ip_rules=addresses or None,
             ),
-            identity=_identity(customer_key),
-            customer_managed_key=_customer_managed_key(customer_key),
+            identity=_identity(customer_managed_key),
+            customer_managed_key=_customer_managed_key(customer_managed_key),
             blob_properties=_what_is_kept(),
             lifecycle=kept(protect),
-            depends_on=customer_key.ready if customer_key else (),
+            depends_on=customer_managed_key.ready if customer_managed_key else (),
         )
         self.id = account_id = self.account.id
         self.account_url = self.account.primary_blob_endpoint
         self.host = blob_host(self.account.name)
-        self.containers: Mapping[str, StorageContainer] = {
-            name: self._container(name, account_id, protect) for name in containers
-        }
+        self.containers = {name: self._container(name, account_id, protect) for name in containers}
         storage_lifecycle(
             self, account_id=account_id, expire_days=expire_days or {}, version_days=_KEPT_DAYS
         )
         if protect:
             lock(self, id="storage", on=self.account)
+        if network is not None and network.endpoints is not None:
+            network.endpoints.connect(self, id, service="blob", resource_id=account_id)
+
+    @classmethod
+    def from_id(
+        cls,
+        scope: Construct,
+        id: str,  # noqa: A002
+        account_id: str,
+        *,
+        containers: Sequence[str],
+    ) -> IStorage:
+        """An account that is there already, with these containers: nothing of it is made.
+
+        Terraform stops before it makes anything where one of the containers is not there. It reads
+        them by the account's id, and not the account itself, with which it would keep the keys.
+        """
+        found = IStorage(scope, id)
+        found.id = account_id
+        found.host = blob_host(parts_of_id("storage account", account_id)["name"])
+        found.account_url = f"https://{found.host}/"
+        for name in containers:
+            DataStorageContainer(
+                found, f"container-{name}", name=name, storage_account_id=account_id
+            )
+        found.containers = {
+            name: _ExistingContainer(f"{account_id}/blobServices/default/containers/{name}")
+            for name in containers
+        }
+        return found
 
     def _container(self, name: str, account_id: str, protect: bool) -> StorageContainer:
         return StorageContainer(

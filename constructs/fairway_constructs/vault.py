@@ -10,7 +10,6 @@ from fairway_constructs.azurerm.resource_group_template_deployment import (
     ResourceGroupTemplateDeployment,
 )
 from fairway_constructs.cdk import Component
-from fairway_constructs.identity import Grant
 from fairway_constructs.key_vault import key_vault
 from fairway_constructs.network_access import public_ranges
 from fairway_constructs.protection import lock
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from typing import Literal
 
     from fairway_constructs.cdk import Construct, ITerraformDependable
+    from fairway_constructs.identity import Grantee
 
 # What is deleted can be brought back for as long, and by nobody be made to vanish sooner.
 _KEPT_DAYS = 90
@@ -39,12 +39,12 @@ class Key:
     id: str
     ready: ITerraformDependable
 
-    @property
-    def encryption_grant(self) -> Grant:
-        """The role of a service that encrypts its own data with this key."""
-        return Grant(
-            role="Key Vault Crypto Service Encryption User",
-            scope=self.id,
+    def grant_encryption(self, grantee: Grantee) -> None:
+        """Lets a service encrypt its own data with this key."""
+        grantee.identity.grant(
+            "vault",
+            "Key Vault Crypto Service Encryption User",
+            on=self.id,
             reason="The storage account wraps its encryption key with this one",
             depends_on=[self.ready],
         )
@@ -89,12 +89,12 @@ class Vault(Component):
         if protect:
             lock(self, id="vault", on=self.vault)
 
-    @property
-    def read_grant(self) -> Grant:
-        """A grant to read secrets, and nothing else."""
-        return Grant(
-            role="Key Vault Secrets User",
-            scope=self.id,
+    def grant_read(self, grantee: Grantee) -> None:
+        """Lets it read secrets, and nothing else."""
+        grantee.identity.grant(
+            "read_secrets",
+            "Key Vault Secrets User",
+            on=self.id,
             reason="Nodes read the secrets that jobs name",
         )
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from fairway_constructs.azurerm.virtual_machine_run_command import Source, VirtualMachineRunCommand
 from fairway_constructs.cloud_init import terraform_text
-from fairway_constructs.identity import Grant, Identity
+from fairway_constructs.identity import Identity
 from fairway_constructs.scope import place_of
 from fairway_core.environment.researchers import data_roles
 
@@ -33,21 +33,17 @@ def page_identity(
 
     >>> page_identity(stack, web=web, containers={}).client_id  # doctest: +SKIP
     """
-    grants = {
-        key: Grant(
-            role="Key Vault Secrets User",
-            scope=f"{web.vault}/secrets/{name}",
-            reason=f"The page reads {what}",
-        )
-        for key, name, what in (
-            ("certificate", web.certificate, "its certificate"),
-            ("client-secret", web.client_secret, "the secret by which it signs people in"),
-        )
-    }
+    identity = Identity(scope, _NAME)
+    for key, name, what in (
+        ("certificate", web.certificate, "its certificate"),
+        ("client-secret", web.client_secret, "the secret by which it signs people in"),
+    ):
+        secret = f"{web.vault}/secrets/{name}"
+        identity.grant(key, "Key Vault Secrets User", on=secret, reason=f"The page reads {what}")
     for each in data_roles(containers, pools=batch_account_id is not None):
         resource = containers[each.container] if each.container else batch_account_id or ""
-        grants[each.key] = Grant(role=each.role, scope=resource, reason=f"{each.reason}; {_WHY}")
-    return Identity(scope, _NAME, grants=grants)
+        identity.grant(each.key, each.role, on=resource, reason=f"{each.reason}; {_WHY}")
+    return identity
 
 
 def serve_page(

@@ -15,7 +15,7 @@ from fairway_constructs.cloud_init import export_path, nfs_mount
 from fairway_constructs.cloud_init.people import extension_settings
 from fairway_constructs.cloud_init.proxy import MachineProxy, machine_proxy
 from fairway_constructs.cloud_init.slurm import SlurmNode, scheduler_cloud_init, scheduler_settings
-from fairway_constructs.network_access import PlacedSubnet
+from fairway_constructs.network_access import SubnetRef
 from fairway_constructs.nodes import NodeSpec, cloud_init_of
 from fairway_constructs.slurm.configuration import node_facts, slurm_cluster
 from fairway_core.catalog import vm_size
@@ -45,7 +45,7 @@ def node_spec(
     name: str,
     spec: Cluster | SlurmNodes,
     *,
-    subnet: PlacedSubnet,
+    subnet: SubnetRef,
     identity_id: str,
     mounts: Sequence[Mount],
 ) -> NodeSpec:
@@ -62,7 +62,6 @@ def node_spec(
         subnet=subnet,
         proximity_placement_group_id=spec.proximity_placement_group,
         identity_id=identity_id,
-        ssh_keys=environment.access.ssh_keys or (),
         mounts=mounts,
         monitored=environment.monitoring is not None,
         signed_in=signed_in(environment),
@@ -107,7 +106,7 @@ def _machines(environment: Environment) -> Iterator[tuple[DataPath, Callable[[],
             environment,
             name,
             spec,
-            subnet=PlacedSubnet(_UNKNOWN, _RANGE),
+            subnet=SubnetRef(_UNKNOWN, _RANGE),
             identity_id=_UNKNOWN,
             mounts=_mounts(environment, spec.mounts),
         )

@@ -29,9 +29,8 @@ if TYPE_CHECKING:
 
     from fairway_constructs.batch_pool import Containers
     from fairway_constructs.cloud_init import Mount
-    from fairway_constructs.existing_network import ExistingNetwork
     from fairway_constructs.gpu_cluster import GpuCluster
-    from fairway_constructs.network import Network
+    from fairway_constructs.network import INetwork
     from fairway_constructs.single_vm import SingleVm
     from fairway_core.environment import (
         Cluster,
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
     from fairway_stacks.slurm import SlurmStack
     from fairway_stacks.stack import Project
 
-    AnyNetwork = Network | ExistingNetwork
+    AnyNetwork = INetwork
 
 
 class ComputeStack(RoleStack):

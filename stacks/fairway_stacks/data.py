@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from fairway_constructs.cdk import Output
-from fairway_constructs.identity import Grant, Identity
+from fairway_constructs.identity import Identity
 from fairway_constructs.storage import Storage
 from fairway_core.naming import resource_name
 from fairway_stacks.filesystems import make_filesystem
@@ -16,13 +16,12 @@ if TYPE_CHECKING:
     from fairway_constructs.azurerm.private_endpoint import PrivateEndpoint
     from fairway_constructs.batch_account import BatchAccount
     from fairway_constructs.encryption import CustomerKey
-    from fairway_constructs.existing_network import ExistingNetwork
-    from fairway_constructs.existing_storage import ExistingStorage
     from fairway_constructs.kubernetes.configuration import KubernetesFoundation
     from fairway_constructs.monitoring import Monitoring
-    from fairway_constructs.network import Network
-    from fairway_constructs.registry import ExistingRegistry, Registry
+    from fairway_constructs.network import INetwork
+    from fairway_constructs.registry import IRegistry, Registry
     from fairway_constructs.slurm.shared_resources import SlurmFoundation
+    from fairway_constructs.storage import IStorage
     from fairway_constructs.vault import Vault
     from fairway_core.environment import Budget as BudgetSpec
     from fairway_core.environment import Environment, Slurm, Web
@@ -41,9 +40,7 @@ class DataStack(RoleStack):
     `monitoring`, where the environment has it, is here too: its logs outlive the clusters.
     """
 
-    def __init__(
-        self, project: Project, environment: Environment, network: Network | ExistingNetwork
-    ) -> None:
+    def __init__(self, project: Project, environment: Environment, network: INetwork) -> None:
         super().__init__(project, environment, "data")
         self._environment = environment
         self._network = network
@@ -90,21 +87,21 @@ class DataStack(RoleStack):
         """Who nodes are; None where all are Slurm's, which have an identity of their own."""
         if all(cluster.engine == "slurm" for cluster in self._environment.clusters.values()):
             return None
-        return Identity(self, "nodes", grants=self._grants())
+        nodes = Identity(self, "nodes")
+        self._let_work(nodes)
+        return nodes
 
-    def _storage(self) -> Storage | ExistingStorage:
+    def _storage(self) -> IStorage:
         spec = self._environment.storage
-        storage = self._existing_storage(spec.existing) if spec.existing else self._made_storage()
+        storage = (
+            Storage.from_id(self, "storage", spec.existing, containers=list(spec.containers))
+            if spec.existing
+            else self._made_storage()
+        )
         self._storage_endpoint = (
             self._connect("storage", "blob", storage.id) if spec.has_endpoint else None
         )
         return storage
-
-    def _existing_storage(self, account_id: str) -> ExistingStorage:
-        from fairway_constructs.existing_storage import ExistingStorage
-
-        containers = list(self._environment.storage.containers)
-        return ExistingStorage(self, account_id=account_id, containers=containers)
 
     def _made_storage(self) -> Storage:
         environment, network = self._environment, self._network
@@ -122,7 +119,7 @@ class DataStack(RoleStack):
                 for name, container in spec.containers.items()
                 if container.expire
             },
-            customer_key=self._storage_key() if spec.customer_managed_key else None,
+            customer_managed_key=self._storage_key() if spec.customer_managed_key else None,
             account_keys=spec.account_keys,
             protect=environment.protect,
         )
@@ -143,7 +140,7 @@ class DataStack(RoleStack):
             self,
             storage_account_id=self.storage.id,
             name=CONFIGURATION,
-            grants={"pull_images": self.registry.pull_grant} if self.registry else {},
+            registry=self.registry,
             protect=self._environment.protect,
         )
 
@@ -174,18 +171,21 @@ class DataStack(RoleStack):
         )
         return vault
 
-    def _registry(self) -> Registry | ExistingRegistry:
-        from fairway_constructs.registry import ExistingRegistry, Registry
+    def _registry(self) -> IRegistry:
+        from fairway_constructs.registry import Registry
 
         environment = self._environment
         spec = environment.registry
         assert spec is not None
         if spec.existing:
-            return ExistingRegistry(spec.existing, spec.existing_server)
+            return Registry.from_id(
+                self, "registry", spec.existing, login_server=spec.login_server or ""
+            )
         premium = spec.sku == "Premium"
         registry = Registry(
             self,
-            spec=spec,
+            sku=spec.sku,
+            retention_days=spec.retention_days,
             allowed=environment.access.allowed,
             egress_address=self._egress_address(),
             protect=environment.protect,
@@ -257,10 +257,10 @@ class DataStack(RoleStack):
         foundation = SlurmFoundation(
             self,
             disk_gib=spec.disk_gib,
-            grants=self._grants(),
             egress_address=self._egress_address(),
             protect=self._environment.protect,
         )
+        self._let_work(foundation.nodes)
         self._connect("slurm-vault", "vault", foundation.vault.id)
         return foundation
 
@@ -332,19 +332,11 @@ class DataStack(RoleStack):
         """By which services know the nodes where there are no private endpoints."""
         return "" if self._network.endpoints else self._network.egress_address
 
-    def _grants(self) -> dict[str, Grant]:
-        grants = {
-            name: Grant(
-                role="Storage Blob Data Contributor",
-                scope=container.id,
-                reason=f"Nodes read and write the container {name} without a key",
-            )
-            for name, container in self.storage.containers.items()
-        }
-        # With an underscore, which no container has in its name.
+    def _let_work(self, nodes: Identity) -> None:
+        """Gives nodes the roles that jobs need."""
+        self.storage.grant_read_write(nodes)
         if self.registry:
-            grants["pull_images"] = self.registry.pull_grant
+            self.registry.grant_pull(nodes)
         # A vault that only holds a key of the storage account is none of the nodes' business.
         if self.vault and self._environment.vault:
-            grants["read_secrets"] = self.vault.read_grant
-        return grants
+            self.vault.grant_read(nodes)

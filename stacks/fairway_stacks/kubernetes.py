@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fairway_constructs.environment_stack import EnvironmentStack
-    from fairway_constructs.existing_network import ExistingNetwork
-    from fairway_constructs.network import Network
+    from fairway_constructs.network import INetwork
     from fairway_core.environment import AnyFileSystem, Environment, KubernetesNodes
     from fairway_core.target import StorageAccount
     from fairway_stacks.data import DataStack
@@ -44,7 +43,7 @@ class KubernetesStack:
         self,
         stack: EnvironmentStack,
         environment: Environment,
-        network: Network | ExistingNetwork,
+        network: INetwork,
         data: DataStack,
     ) -> None:
         self._stack, self._environment, self._data = stack, environment, data
@@ -69,7 +68,7 @@ class KubernetesStack:
             static_id=True,
         )
 
-    def _cluster(self, network: Network | ExistingNetwork) -> KubernetesCluster:
+    def _cluster(self, network: INetwork) -> KubernetesCluster:
         environment, monitoring = self._environment, self._data.monitoring
         assert self._data.kubernetes is not None, "an environment with node pools has one"
         # Of a network that is there already nobody knows; its owner writes routes.
@@ -77,7 +76,7 @@ class KubernetesStack:
         return KubernetesCluster(
             self._stack,
             spec=self._spec,
-            subnet_id=self._subnet.id,
+            subnet=self._subnet,
             kubelet=self._data.kubernetes.kubelet,
             outbound="userDefinedRouting" if routes else "userAssignedNATGateway",
             allowed=environment.access.allowed,
@@ -140,7 +139,7 @@ class KubernetesStack:
             self._stack,
             name,
             cluster=self.cluster,
-            subnet_id=self._subnet.id,
+            subnet=self._subnet,
             spec=spec,
         )
         mounts = [self._data.filesystems[mount].mount for mount in spec.mounts]

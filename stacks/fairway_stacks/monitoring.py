@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from fairway_constructs.batch_account import BatchAccount
     from fairway_constructs.cdk import Construct
     from fairway_constructs.environment_stack import EnvironmentStack
+    from fairway_constructs.file_system import FileSystem
     from fairway_constructs.registry import Registry
     from fairway_constructs.storage import Storage
     from fairway_constructs.vault import Vault
     from fairway_core.environment import Monitoring as MonitoringSpec
-    from fairway_stacks.filesystems import SharedFileSystem
 
 # A training job reads millions of blobs: to record each would cost more than it tells.
 _RECORDED_OF_BLOBS = ("StorageWrite", "StorageDelete")
@@ -33,7 +33,7 @@ def watch_data(
     vault: Vault | None,
     registry: Registry | None,
     batch: BatchAccount | None,
-    filesystems: Mapping[str, SharedFileSystem],
+    filesystems: Mapping[str, FileSystem],
 ) -> Monitoring:
     """The workspace, what was done to the services, and how file servers and pools are."""
     monitoring = Monitoring(
@@ -65,7 +65,7 @@ def _watch_file_servers(
     stack: EnvironmentStack,
     monitoring: Monitoring,
     alerts: Alerts,
-    filesystems: Mapping[str, SharedFileSystem],
+    filesystems: Mapping[str, FileSystem],
 ) -> None:
     servers = {
         name: filesystem

@@ -10,9 +10,8 @@ from fairway_stacks.people import accounts_of
 from fairway_stacks.stack import RoleStack
 
 if TYPE_CHECKING:
-    from fairway_constructs.existing_network import ExistingNetwork
     from fairway_constructs.gateway import Gateway
-    from fairway_constructs.network import Network
+    from fairway_constructs.network import INetwork, Network
     from fairway_core.environment import Environment, Existing
     from fairway_stacks.stack import Project
 
@@ -39,22 +38,22 @@ class NetworkStack(RoleStack):
         return Gateway(
             self,
             size=size,
-            subnet_id=subnets["management" if "management" in subnets else "compute"].id,
-            ssh_keys=environment.access.ssh_keys or (),
+            subnet=subnets["management" if "management" in subnets else "compute"],
             accounts=accounts_of(environment),
         )
 
-    def _existing(self, environment: Environment, spec: Existing) -> ExistingNetwork:
-        from fairway_constructs.existing_network import ExistingNetwork
+    def _existing(self, environment: Environment, spec: Existing) -> INetwork:
+        from fairway_constructs.network import Network
 
-        return ExistingNetwork(
+        return Network.from_subnets(
             self,
-            spec=spec,
+            "network",
+            {role: (each.id, each.range) for role, each in spec.subnets.by_role.items()},
             private_endpoints=environment.network.private_endpoints,
             dns=environment.network.dns,
         )
 
-    def _made(self, environment: Environment) -> Network:
+    def _made(self, environment: Environment) -> INetwork:
         from fairway_constructs.network import Network
 
         spec, access = environment.network, environment.access
@@ -93,7 +92,9 @@ class NetworkStack(RoleStack):
             Peering(
                 self,
                 name,
-                virtual_network=network.virtual_network,
-                spec=peering,
+                network=network,
+                remote_id=peering.network,
+                both_ways=peering.both_ways,
+                gateway=peering.gateway,
                 forwarded=not isinstance(spec.egress, str),
             )

@@ -18,10 +18,9 @@ from fairway_stacks.references import referred_to
 
 if TYPE_CHECKING:
     from fairway_constructs.environment_stack import EnvironmentStack
-    from fairway_constructs.existing_network import ExistingNetwork
     from fairway_constructs.gpu_cluster import GpuCluster
     from fairway_constructs.identity import Identity
-    from fairway_constructs.network import Network
+    from fairway_constructs.network import INetwork
     from fairway_constructs.nodes import NodeSpec
     from fairway_constructs.slurm.shared_resources import SlurmFoundation
     from fairway_core.environment import Environment
@@ -43,7 +42,7 @@ class SlurmStack:
         self,
         stack: EnvironmentStack,
         environment: Environment,
-        network: Network | ExistingNetwork,
+        network: INetwork,
         data: DataStack,
     ) -> None:
         spec, foundation = environment.scheduler, data.slurm
@@ -69,7 +68,6 @@ class SlurmStack:
             scale_sets=self._ids(),
             foundation=foundation,
             subnet=self._subnet,
-            ssh_keys=environment.access.ssh_keys or (),
             mounts=mounts,
             monitored=data.monitoring is not None,
             accounts=accounts.without_login() if accounts and spec.login else accounts,
@@ -82,7 +80,6 @@ class SlurmStack:
                 scheduler=self.scheduler,
                 foundation=foundation,
                 subnet=self._subnet,
-                ssh_keys=environment.access.ssh_keys or (),
                 mounts=mounts,
                 monitored=data.monitoring is not None,
                 accounts=accounts,
@@ -168,7 +165,7 @@ class SlurmStack:
             self._stack,
             principal_id=self._foundation.scheduler.principal_id,
             scale_sets=self._scale_sets,
-            subnet_id=self._subnet.id,
+            subnet=self._subnet,
             identity_id=self._foundation.nodes.id,
             images=referred_to(self._partitions, "image_id"),
             placements=referred_to(self._partitions, "proximity_placement_group"),

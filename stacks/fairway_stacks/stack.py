@@ -45,6 +45,7 @@ class RoleStack(EnvironmentStack):
                 environment.resource_group.existing if environment.resource_group else None
             ),
             proxy=machine_proxy(environment.network.proxy, environment.network.ranges),
+            ssh_keys=environment.access.ssh_keys or (),
             # A Logic App that outlived its schedule would go on stopping nodes.
             deletes_deployed=role == "compute",
             short_addresses=True,

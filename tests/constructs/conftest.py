@@ -35,6 +35,7 @@ def place() -> Placement:
         location="westeurope",
         zone=2,
         tags={"owner": "me", "environment": "lab"},
+        ssh_keys=["ssh-ed25519 AAAA me"],
     )
 
 

@@ -14,7 +14,7 @@ from fairway_constructs.batch_account import BatchAccount
 from fairway_constructs.batch_pool import BatchPool, Containers
 from fairway_constructs.batch_user_subscription import BatchUserSubscription
 from fairway_constructs.cloud_init import nfs_mount
-from fairway_constructs.network_access import PlacedSubnet
+from fairway_constructs.network_access import SubnetRef
 from fairway_core.autoscale import Autoscale, ScenarioName, check_formula
 from fairway_core.catalog import image, limit, vm_size, vm_sizes
 from fairway_core.environment.batch import pool_image
@@ -36,7 +36,7 @@ WITH_INFINIBAND = [s.name for s in vm_sizes().values() if s.rdma and s.status !=
 def _resources(synthesize: Synthesize, *, own: bool = False, **arguments: Any) -> dict[str, Any]:
     size = vm_size(arguments.pop("size", A100))
     values: dict[str, Any] = {
-        "subnet": PlacedSubnet("/subnets/compute", IPv4Network("10.40.0.0/17")),
+        "subnet": SubnetRef("/subnets/compute", IPv4Network("10.40.0.0/17")),
         "identity_id": "/identities/nodes",
         "size": size,
         "image": arguments.pop("image", None) or pool_image(size),

@@ -30,7 +30,7 @@ from fairway_constructs.identity import Identity
 from fairway_constructs.lustre import Lustre
 from fairway_constructs.netapp import NetApp
 from fairway_constructs.network import Network
-from fairway_constructs.network_access import PlacedSubnet
+from fairway_constructs.network_access import SubnetRef
 from fairway_constructs.nodes import NodeSpec
 from fairway_constructs.peering import Peering
 from fairway_constructs.scope import place_in_group
@@ -38,9 +38,6 @@ from fairway_constructs.storage import Storage
 from fairway_constructs.tags import Tags
 from fairway_constructs.vault import Vault
 from fairway_core.catalog import image, vm_size
-from fairway_core.environment import Lustre as LustreSpec
-from fairway_core.environment import NetApp as NetAppSpec
-from fairway_core.environment import Peering as PeeringSpec
 from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
@@ -52,6 +49,7 @@ if TYPE_CHECKING:
     Synthesize = Callable[[Callable[[Stack], object]], dict[str, Any]]
 
 ONE, TWO = IPv4Network("10.40.0.0/16"), IPv4Network("10.41.0.0/16")
+SUBNET = SubnetRef("subnet-id", ONE)
 
 
 def _two_networks(scope: Construct) -> tuple[Network, Network]:
@@ -111,9 +109,8 @@ def test_a_stack_may_have_several_groups_with_what_each_has_once(by_path: Synthe
         place_in_group(scope, environment=environment, location="westeurope", zone=2)
         network = Network(scope, address_space=ONE, private_endpoints=True)
         storage = Storage(scope, containers=["datasets"])
-        spec = NetAppSpec(kind="netapp", path="/data", tib=4)
         for name in ("data", "more"):
-            NetApp(scope, name, spec=spec, subnet_id="/subnet", clients=[ONE])
+            NetApp(scope, name, path="/data", tib=4, subnet=SUBNET)
         assert network.endpoints
         network.endpoints.connect(scope, "storage", service="blob", resource_id=storage.id)
 
@@ -145,7 +142,7 @@ def test_a_stack_without_a_group_is_told_what_to_make() -> None:
 def test_an_identity_may_be_called_as_a_subnet(synthesize: Synthesize) -> None:
     def build(stack: Stack) -> None:
         Network(stack, address_space=ONE)
-        Identity(stack, "compute", grants={})
+        Identity(stack, "compute")
 
     found = synthesize(build)["resource"]
     assert "compute" in found["azurerm_subnet"]
@@ -191,6 +188,12 @@ def _without_zone(scope: Construct) -> Construct:
     return group
 
 
+def _with_keys(scope: Construct, keys: Any) -> Construct:
+    group = Construct(scope, "keys")
+    place_in_group(group, environment="keys", location="westus", ssh_keys=keys)
+    return group
+
+
 @pytest.mark.parametrize(
     ("build", "message"),
     [
@@ -216,13 +219,14 @@ def _without_zone(scope: Construct) -> Construct:
             lambda s: Lustre(
                 _without_zone(s),
                 "fast",
-                spec=LustreSpec(kind="lustre", tib=48, path="/lustre"),
-                subnet_id="subnet-id",
+                tib=48,
+                path="/lustre",
+                subnet=SUBNET,
             ),
             "`fast` needs a zone, and its placement names none",
         ),
-        (lambda s: _cluster(s, ssh_keys="ssh-ed25519 AAAA"), "not a list of OpenSSH public"),
-        (lambda s: _cluster(s, ssh_keys=["id_ed25519.pub"]), "not a list of OpenSSH public"),
+        (lambda s: _cluster(_with_keys(s, "ssh-ed25519 AAAA")), "not a list of OpenSSH public"),
+        (lambda s: _cluster(_with_keys(s, ["id_ed25519.pub"])), "not a list of OpenSSH public"),
     ],
 )
 def test_a_mistake_is_named_where_it_is_made(
@@ -239,26 +243,25 @@ def test_a_name_of_the_catalogue_is_not_its_row(stack: Stack) -> None:
         _cluster(stack, image="ubuntu-hpc-2404")
 
 
-def _cluster(stack: Stack, **wrong: Any) -> GpuCluster:
+def _cluster(stack: Construct, **wrong: Any) -> GpuCluster:
     settings = {
         "size": vm_size("Standard_ND96isr_H100_v5"),
         "image": image("ubuntu-hpc-2404"),
-        "subnet": PlacedSubnet("subnet-id", ONE),
+        "subnet": SUBNET,
         "identity_id": "identity-id",
-        "ssh_keys": ["ssh-ed25519 AAAA me"],
     }
     return GpuCluster(stack, "pair", spec=NodeSpec(**{**settings, **wrong}), nodes=2)
 
 
 def test_peerings_of_two_networks_may_have_one_name(by_path: Synthesize) -> None:
-    spec = PeeringSpec(
-        network="/subscriptions/11111111-1111-1111-1111-111111111111/resourceGroups/hub/providers"
+    remote = (
+        "/subscriptions/11111111-1111-1111-1111-111111111111/resourceGroups/hub/providers"
         "/Microsoft.Network/virtualNetworks/hub"
     )
 
     def build(stack: Stack) -> None:
         for network in _two_networks(stack):
-            Peering(network, "hub", virtual_network=network.virtual_network, spec=spec)
+            Peering(network, "hub", network=network, remote_id=remote)
 
     found = by_path(build)
     aliases = [one["alias"] for one in found["provider"]["azurerm"] if "alias" in one]
@@ -422,7 +425,7 @@ def test_what_a_construct_takes_is_exported_too() -> None:
         if re.match(r"fairway_constructs\.(?!azurerm\.)", each.__module__)
         for name in _types_of_arguments(each)
     }
-    assert {"PlacedSubnet", "NodeSpec", "MachineProxy"} <= found
+    assert {"SubnetRef", "NodeSpec", "MachineProxy"} <= found
     # What cdktf knows by this name is any construct.
     assert found - set(fairway_constructs.__all__) == {"ITerraformDependable"}
 

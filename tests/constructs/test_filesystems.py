@@ -12,11 +12,9 @@ from fairway_constructs.azure_files import AzureFiles
 from fairway_constructs.lustre import BlobImport, Lustre
 from fairway_constructs.netapp import NetApp
 from fairway_constructs.network import Network
+from fairway_constructs.network_access import SubnetRef
 from fairway_constructs.nfs_server import NfsServer
-from fairway_core.environment import AzureFiles as AzureFilesSpec
-from fairway_core.environment import Lustre as LustreSpec
-from fairway_core.environment import NetApp as NetAppSpec
-from fairway_core.environment import NfsServer as NfsServerSpec
+from fairway_core.environment import Backup, Disks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,11 +23,12 @@ if TYPE_CHECKING:
 
     Synthesize = Callable[[Callable[[Stack], object]], dict[str, Any]]
 
-FILES = AzureFilesSpec(kind="azure_files", gib=1024, path="/home")
-NETAPP = NetAppSpec(kind="netapp", tib=4, path="/data")
-LUSTRE = LustreSpec(kind="lustre", tib=48, path="/lustre")
+FILES: dict[str, Any] = {"gib": 1024, "path": "/home"}
+NETAPP: dict[str, Any] = {"tib": 4, "path": "/data"}
+LUSTRE: dict[str, Any] = {"tib": 48, "path": "/lustre"}
 PRINCIPAL = "11111111-2222-3333-4444-555555555555"
 COMPUTE = IPv4Network("10.40.0.0/17")
+SUBNET = SubnetRef("/s", COMPUTE, nodes=(COMPUTE,))
 
 
 def _resources(synthesize: Synthesize, build: Callable[[Stack], object]) -> dict[str, Any]:
@@ -49,7 +48,7 @@ class TestAzureFiles:
     ) -> None:
         resources = _resources(
             synthesize,
-            lambda stack: AzureFiles(stack, "home", spec=FILES, subnet_ids=subnet_ids),
+            lambda stack: AzureFiles(stack, "home", subnet_ids=subnet_ids, **FILES),
         )
         account = resources["azurerm_storage_account"]["files-home-account"]
         assert account["public_network_access_enabled"] is bool(subnet_ids)
@@ -64,14 +63,14 @@ class TestAzureFiles:
     def test_two_shares_have_accounts_of_different_names(self, synthesize: Synthesize) -> None:
         def build(stack: Stack) -> None:
             for name in ("home", "data"):
-                AzureFiles(stack, name, spec=FILES)
+                AzureFiles(stack, name, **FILES)
 
         accounts = _resources(synthesize, build)["azurerm_storage_account"].values()
         assert len({account["name"] for account in accounts}) == 2
 
     def test_it_is_mounted_as_azure_asks_for(self, synthesize: Synthesize) -> None:
         made: list[AzureFiles] = []
-        synthesize(lambda s: made.append(AzureFiles(s, "home", spec=FILES)))
+        synthesize(lambda s: made.append(AzureFiles(s, "home", **FILES)))
         mount = made[0].mount
         assert mount.type == "nfs"
         assert mount.options.startswith("vers=4,minorversion=1,sec=sys,nconnect=4")
@@ -83,7 +82,7 @@ class TestNetApp:
     def test_it_is_exported_to_the_nodes_alone(self, synthesize: Synthesize) -> None:
         resources = _resources(
             synthesize,
-            lambda s: NetApp(s, "data", spec=NETAPP, subnet_id="/s", clients=[COMPUTE]),
+            lambda s: NetApp(s, "data", subnet=SUBNET, **NETAPP),
         )
         volume = resources["azurerm_netapp_volume"]["netapp-data-volume"]
         (rule,) = volume["export_policy_rule"]
@@ -98,10 +97,10 @@ class TestNetApp:
     def test_a_flexible_pool_has_the_throughput_that_was_asked_for(
         self, synthesize: Synthesize
     ) -> None:
-        spec = NetAppSpec(kind="netapp", tib=4, path="/d", service_level="Flexible", mibps=1000)
+        flexible: dict[str, Any] = {**NETAPP, "service_level": "Flexible", "mibps": 1000}
         resources = _resources(
             synthesize,
-            lambda s: NetApp(s, "data", spec=spec, subnet_id="/s", clients=[COMPUTE]),
+            lambda s: NetApp(s, "data", subnet=SUBNET, **flexible),
         )
         pool = resources["azurerm_netapp_pool"]["netapp-data-pool"]
         assert (pool["qos_type"], pool["custom_throughput_mibps"]) == ("Manual", 1000)
@@ -112,7 +111,7 @@ class TestNetApp:
     def test_volumes_share_one_account(self, synthesize: Synthesize) -> None:
         def build(stack: Stack) -> None:
             for name in ("data", "more"):
-                NetApp(stack, name, spec=NETAPP, subnet_id="/s", clients=[COMPUTE])
+                NetApp(stack, name, subnet=SUBNET, **NETAPP)
 
         resources = _resources(synthesize, build)
         assert list(resources["azurerm_netapp_account"]) == ["netapp"]
@@ -126,7 +125,7 @@ class TestLustre:
         )
 
     def test_its_sku_is_what_was_asked_for(self, synthesize: Synthesize) -> None:
-        resources = _resources(synthesize, lambda s: Lustre(s, "fast", spec=LUSTRE, subnet_id="/s"))
+        resources = _resources(synthesize, lambda s: Lustre(s, "fast", subnet=SUBNET, **LUSTRE))
         lustre = resources["azurerm_managed_lustre_file_system"]["lustre-fast-system"]
         assert lustre["sku_name"] == "AMLFS-Durable-Premium-250"
         assert (lustre["storage_capacity_in_tb"], lustre["zones"]) == (48, ["2"])
@@ -143,9 +142,9 @@ class TestLustre:
             lambda s: Lustre(
                 s,
                 "fast",
-                spec=LUSTRE,
-                subnet_id="/s",
+                subnet=SUBNET,
                 blob_import=self._import(),
+                **LUSTRE,
             ),
         )
         lustre = resources["azurerm_managed_lustre_file_system"]["lustre-fast-system"]
@@ -164,7 +163,7 @@ class TestLustre:
 
     def test_its_mount_names_its_own_address(self, synthesize: Synthesize) -> None:
         made: list[Lustre] = []
-        synthesize(lambda s: made.append(Lustre(s, "fast", spec=LUSTRE, subnet_id="/s")))
+        synthesize(lambda s: made.append(Lustre(s, "fast", subnet=SUBNET, **LUSTRE)))
         mount = made[0].mount
         assert (mount.type, mount.options) == ("lustre", "noatime,flock,_netdev")
         assert mount.source.endswith("@tcp0:/lustrefs")
@@ -173,19 +172,16 @@ class TestLustre:
 
 @pytest.mark.parametrize("protect", [True, False])
 def test_what_holds_data_is_protected(synthesize: Synthesize, protect: bool) -> None:
-    server = NfsServerSpec.model_validate({"kind": "nfs_server", "path": "/d", "backup": {}})
-
     def build(stack: Stack) -> None:
-        AzureFiles(stack, "a", spec=FILES, protect=protect)
-        NetApp(stack, "b", spec=NETAPP, subnet_id="/s", clients=[], protect=protect)
-        Lustre(stack, "c", spec=LUSTRE, subnet_id="/s", protect=protect)
+        AzureFiles(stack, "a", protect=protect, **FILES)
+        NetApp(stack, "b", subnet=SUBNET, protect=protect, **NETAPP)
+        Lustre(stack, "c", subnet=SUBNET, protect=protect, **LUSTRE)
         NfsServer(
             stack,
             "d",
-            spec=server,
-            subnet_id="/s",
-            clients=[],
-            ssh_keys=["ssh-ed25519 AAAA me"],
+            path="/d",
+            backup=Backup(),
+            subnet=SUBNET,
             protect=protect,
         )
 
@@ -209,19 +205,16 @@ def test_what_holds_data_is_protected(synthesize: Synthesize, protect: bool) -> 
 class TestBackup:
     @pytest.fixture
     def resources(self, synthesize: Synthesize) -> dict[str, Any]:
-        spec = NfsServerSpec.model_validate(
-            {"kind": "nfs_server", "path": "/d", "backup": {"keep": 14, "at": "01:30"}}
-        )
+        backup = Backup(keep=14, at="01:30")
 
         def build(stack: Stack) -> None:
             for name in ("one", "two"):
                 NfsServer(
                     stack,
                     name,
-                    spec=spec,
-                    subnet_id="/s",
-                    clients=[],
-                    ssh_keys=["ssh-ed25519 AAAA me"],
+                    path="/d",
+                    backup=backup,
+                    subnet=SUBNET,
                 )
 
         return _resources(synthesize, build)
@@ -268,16 +261,14 @@ class TestDisks:
         sku: str,
         chosen: tuple[int, int] | None,
     ) -> None:
-        spec = NfsServerSpec.model_validate({"kind": "nfs_server", "path": "/d", "disks": disks})
         resources = _resources(
             synthesize,
             lambda s: NfsServer(
                 s,
                 "d",
-                spec=spec,
-                subnet_id="/s",
-                clients=[],
-                ssh_keys=["ssh-ed25519 AAAA me"],
+                path="/d",
+                disks=Disks(**disks),
+                subnet=SUBNET,
             ),
         )
         disk = resources["azurerm_managed_disk"]["nfs-d-disk-0"]

@@ -11,7 +11,7 @@ import pytest
 
 from fairway_constructs.cloud_init import nfs_mount
 from fairway_constructs.gpu_cluster import GpuCluster
-from fairway_constructs.network_access import PlacedSubnet
+from fairway_constructs.network_access import SubnetRef
 from fairway_constructs.nodes import NodeSpec
 from fairway_core.catalog import default_image, image, vm_size, vm_sizes
 from fairway_core.environment import Spot
@@ -35,9 +35,8 @@ def _cluster(
     values: dict[str, Any] = {
         "size": vm_size(size),
         "image": default_image(vm_size(size)),
-        "subnet": PlacedSubnet("/subnets/compute", IPv4Network("10.40.0.0/17")),
+        "subnet": SubnetRef("/subnets/compute", IPv4Network("10.40.0.0/17")),
         "identity_id": "/identities/nodes",
-        "ssh_keys": ["ssh-ed25519 AAAA me"],
         "mounts": [MOUNT],
         **arguments,
     }

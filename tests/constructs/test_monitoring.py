@@ -14,7 +14,7 @@ from fairway_constructs.budget import Budget
 from fairway_constructs.cloud_init import nfs_mount, node_cloud_init
 from fairway_constructs.gpu_cluster import GpuCluster
 from fairway_constructs.monitoring import Monitoring
-from fairway_constructs.network_access import PlacedSubnet
+from fairway_constructs.network_access import SubnetRef
 from fairway_constructs.nodes import NodeSpec, sends_gpu_metrics
 from fairway_core.catalog import default_image, vm_size
 
@@ -242,9 +242,8 @@ def test_nodes_have_the_agent_from_their_first_boot(
             spec=NodeSpec(
                 size=vm_size(size),
                 image=default_image(vm_size(size)),
-                subnet=PlacedSubnet("/subnet", IPv4Network("10.0.0.0/17")),
+                subnet=SubnetRef("/subnet", IPv4Network("10.0.0.0/17")),
                 identity_id="/identity",
-                ssh_keys=["ssh-ed25519 AAAA"],
                 monitored=monitored,
             ),
         )

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_constructs.existing_network import ExistingNetwork
-from fairway_constructs.network import Network
+from fairway_constructs.network import INetwork, Network
 from fairway_constructs.peering import Peering
 from fairway_core.checks import Asked, check_stack
-from fairway_core.environment import Existing, Firewall
-from fairway_core.environment import Peering as PeeringSpec
+from fairway_core.environment import Firewall
+from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -184,17 +183,9 @@ class TestEgress:
 
 
 def _peered(synthesize: Synthesize, **values: Any) -> dict[str, Any]:
-    spec = PeeringSpec(network=HUB, **values)
-
     def build(stack: Stack) -> None:
         network = Network(stack, address_space=SPACE)
-        Peering(
-            stack,
-            "hub",
-            virtual_network=network.virtual_network,
-            spec=spec,
-            forwarded=True,
-        )
+        Peering(stack, "hub", network=network, remote_id=HUB, forwarded=True, **values)
 
     return synthesize(build)
 
@@ -230,22 +221,18 @@ class TestPeering:
         assert len(document["provider"]["azurerm"]) == 1
 
 
-EXISTING = Existing.model_validate(
-    {
-        "subnets": {
-            role: {"id": f"{HUB}/subnets/{role}", "range": range_}
-            for role, range_ in (("compute", "10.1.0.0/20"), ("endpoints", "10.1.16.0/24"))
-        }
-    }
-)
+EXISTING = {
+    role: (f"{HUB}/subnets/{role}", range_)
+    for role, range_ in (("compute", "10.1.0.0/20"), ("endpoints", "10.1.16.0/24"))
+}
 
 
 class TestExisting:
     def test_nothing_of_the_network_is_made(self, synthesize: Synthesize) -> None:
-        networks: list[ExistingNetwork] = []
+        networks: list[INetwork] = []
 
         def build(stack: Stack) -> None:
-            networks.append(ExistingNetwork(stack, spec=EXISTING))
+            networks.append(Network.from_subnets(stack, "network", EXISTING))
 
         document = synthesize(build)
         assert "resource" not in document
@@ -256,7 +243,7 @@ class TestExisting:
         assert network.subnets["compute"].address_pattern == "10.1.*"
 
     def test_terraform_stops_where_a_range_is_wrong(self, synthesize: Synthesize) -> None:
-        document = synthesize(lambda stack: ExistingNetwork(stack, spec=EXISTING))
+        document = synthesize(lambda stack: Network.from_subnets(stack, "network", EXISTING))
         output = document["output"]["subnet_compute"]
         assert output["precondition"]["condition"] == (
             '${contains(data.azurerm_subnet.compute.address_prefixes, "10.1.0.0/20")}'
@@ -269,7 +256,7 @@ class TestExisting:
 
     def test_endpoints_find_their_names_in_it(self, synthesize: Synthesize) -> None:
         def build(stack: Stack) -> None:
-            network = ExistingNetwork(stack, spec=EXISTING, private_endpoints=True)
+            network = Network.from_subnets(stack, "network", EXISTING, private_endpoints=True)
             assert network.endpoints is not None
             network.endpoints.connect(stack, "storage", service="blob", resource_id="/account")
 
@@ -288,3 +275,39 @@ def test_a_way_out_never_moves_a_subnet(synthesize: Synthesize, egress: str) -> 
         "storage": "10.40.128.0/21",
         "management": "10.40.136.0/21",
     }
+
+
+class TestOwnSubnets:
+    def test_one_is_closed_until_ranges_are_let_in(self, synthesize: Synthesize) -> None:
+        def build(stack: Stack) -> None:
+            network = Network(stack, address_space="10.40.0.0/16")
+            added = network.add_subnet("login", "10.40.200.0/24")
+            assert (added.range, network.subnet("login")) == (IPv4Network("10.40.200.0/24"), added)
+            network.allow_from(["203.0.113.0/24"], to="login", name="SshFromOffice", port="22")
+
+        resources = synthesize(build)["resource"]
+        rules = resources["azurerm_network_security_group"]["login-rules"]["security_rule"]
+        assert [(each["name"], each["priority"]) for each in rules] == [
+            ("AllowSshFromOffice", 100),
+            ("DenyEverythingElse", 4096),
+        ]
+        assert "login-has-nat" in resources["azurerm_subnet_nat_gateway_association"]
+
+    def test_a_rule_comes_before_the_last_of_any_subnet(self, synthesize: Synthesize) -> None:
+        def build(stack: Stack) -> None:
+            network = Network(stack, address_space="10.40.0.0/16")
+            network.allow_from(["10.9.0.0/16"], to="compute", name="Web", port=["80", "443"])
+
+        groups = synthesize(build)["resource"]["azurerm_network_security_group"]
+        *before, rule, last = groups["compute-rules"]["security_rule"]
+        assert rule["name"] == "AllowWeb"
+        assert rule["destination_port_ranges"] == ["80", "443"]
+        assert before[-1]["priority"] < rule["priority"] < last["priority"]
+
+    @pytest.mark.parametrize("addresses", ["10.41.0.0/24", "10.40.0.0/24"])
+    def test_a_range_has_to_be_free(self, stack: Stack, addresses: str) -> None:
+        network = Network(stack, address_space="10.40.0.0/16")
+        with pytest.raises(UserError, match=r"is not free in 10\.40\.0\.0/16"):
+            network.add_subnet("login", addresses)
+        with pytest.raises(UserError, match="did you mean `storage`"):
+            network.subnet("storge")

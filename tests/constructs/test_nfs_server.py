@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from fairway_constructs.network_access import SubnetRef
 from fairway_constructs.nfs_server import NfsServer
 from fairway_core.environment import Disks
-from fairway_core.environment import NfsServer as Spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     Synthesize = Callable[[Callable[[Stack], object]], dict[str, Any]]
 
 KEY = "ssh-ed25519 AAAA me"
-SPEC = Spec(
-    kind="nfs_server",
-    size="Standard_D64s_v6",
-    path="/data",
-    disks=Disks(count=3, gib=512, iops=4000, mbps=300),
-)
+SUBNET = SubnetRef("/s", IPv4Network("10.41.0.0/24"), nodes=(IPv4Network("10.40.0.0/17"),))
+SPEC: dict[str, Any] = {
+    "size": "Standard_D64s_v6",
+    "path": "/data",
+    "disks": Disks(count=3, gib=512, iops=4000, mbps=300),
+}
 
 
 @pytest.fixture
@@ -38,11 +38,9 @@ def _resources(synthesize: Synthesize, *, protect: bool) -> dict[str, Any]:
         return NfsServer(
             stack,
             "data",
-            spec=SPEC,
-            subnet_id="/subnets/storage",
-            clients=[IPv4Network("10.40.0.0/17")],
-            ssh_keys=[KEY],
+            subnet=SUBNET,
             protect=protect,
+            **SPEC,
         )
 
     document: dict[str, Any] = synthesize(build)["resource"]
@@ -103,7 +101,7 @@ def test_what_others_need_is_exported(synthesize: Synthesize) -> None:
     made: list[NfsServer] = []
 
     def build(stack: Stack) -> None:
-        made.append(NfsServer(stack, "data", spec=SPEC, subnet_id="/s", clients=[], ssh_keys=[KEY]))
+        made.append(NfsServer(stack, "data", subnet=SUBNET, **SPEC))
 
     synthesize(build)
     assert made[0].throughput_mbps == 900

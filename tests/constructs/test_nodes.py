@@ -15,7 +15,7 @@ import pytest
 from fairway_constructs.cloud_init import NodeHealth, nfs_mount, node_cloud_init
 from fairway_constructs.cloud_init.health import HEALTH_PORT
 from fairway_constructs.gpu_cluster import GpuCluster
-from fairway_constructs.network_access import PlacedSubnet
+from fairway_constructs.network_access import SubnetRef
 from fairway_constructs.nodes import NodeSpec
 from fairway_constructs.single_vm import SingleVm
 from fairway_core.catalog import default_image, image, vm_size
@@ -40,9 +40,8 @@ def _spec(size: str, **arguments: Any) -> NodeSpec:
     values: dict[str, Any] = {
         "size": vm_size(size),
         "image": default_image(vm_size(size)),
-        "subnet": PlacedSubnet("/subnets/compute", IPv4Network("10.40.0.0/17")),
+        "subnet": SubnetRef("/subnets/compute", IPv4Network("10.40.0.0/17")),
         "identity_id": "/identities/nodes",
-        "ssh_keys": ["ssh-ed25519 AAAA me"],
         "mounts": [MOUNT],
     }
     return NodeSpec(**{**values, **arguments})

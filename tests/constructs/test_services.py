@@ -11,12 +11,11 @@ import pytest
 
 from fairway_constructs.encryption import customer_key
 from fairway_constructs.identity import Identity
-from fairway_constructs.network_access import public_addresses, public_ranges
+from fairway_constructs.network_access import SubnetRef, public_addresses, public_ranges
 from fairway_constructs.private_endpoint import PrivateEndpoints
 from fairway_constructs.registry import Registry
 from fairway_constructs.storage import Storage
 from fairway_constructs.vault import Vault
-from fairway_core.environment import Registry as RegistrySpec
 from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
@@ -27,6 +26,8 @@ if TYPE_CHECKING:
     Synthesize = Callable[[Callable[[Stack], object]], dict[str, Any]]
 
 OFFICE = [IPv4Network("203.0.113.0/24"), IPv4Network("10.0.0.0/8")]
+
+SUBNET = SubnetRef("/subnet", IPv4Network("10.40.0.0/24"))
 
 
 class TestNetworkAccess:
@@ -49,15 +50,13 @@ class TestNetworkAccess:
 class TestRegistry:
     """The container registry."""
 
-    def _registry(
-        self, synthesize: Synthesize, spec: RegistrySpec, **arguments: Any
-    ) -> dict[str, Any]:
-        document = synthesize(lambda stack: Registry(stack, spec=spec, **arguments))
+    def _registry(self, synthesize: Synthesize, **arguments: Any) -> dict[str, Any]:
+        document = synthesize(lambda stack: Registry(stack, **arguments))
         registry: dict[str, Any] = document["resource"]["azurerm_container_registry"]["registry"]
         return registry
 
     def test_it_knows_no_password_and_has_no_public_side(self, synthesize: Synthesize) -> None:
-        registry = self._registry(synthesize, RegistrySpec())
+        registry = self._registry(synthesize)
         assert registry["sku"] == "Premium"
         assert registry["admin_enabled"] is False
         assert registry["anonymous_pull_enabled"] is False
@@ -67,7 +66,7 @@ class TestRegistry:
         assert registry["name"].startswith("labcr${substr(sha256(")
 
     def test_named_ranges_are_let_in_and_nobody_else(self, synthesize: Synthesize) -> None:
-        registry = self._registry(synthesize, RegistrySpec(), allowed=OFFICE)
+        registry = self._registry(synthesize, allowed=OFFICE)
         assert registry["public_network_access_enabled"] is True
         assert registry["network_rule_set"] == [
             {
@@ -79,13 +78,13 @@ class TestRegistry:
     def test_without_endpoints_nodes_are_let_in_by_their_way_out(
         self, synthesize: Synthesize
     ) -> None:
-        registry = self._registry(synthesize, RegistrySpec(), egress_address="4.5.6.7")
+        registry = self._registry(synthesize, egress_address="4.5.6.7")
         (rules,) = registry["network_rule_set"]
         assert rules["default_action"] == "Deny"
         assert rules["ip_rule"] == [{"action": "Allow", "ip_range": "4.5.6.7/32"}]
 
     def test_a_smaller_sku_gets_nothing_that_it_does_not_have(self, synthesize: Synthesize) -> None:
-        registry = self._registry(synthesize, RegistrySpec(sku="Standard"), allowed=OFFICE)
+        registry = self._registry(synthesize, sku="Standard", allowed=OFFICE)
         assert registry["public_network_access_enabled"] is True
         for premium in (
             "network_rule_set",
@@ -96,17 +95,16 @@ class TestRegistry:
 
     def test_it_is_kept(self, synthesize: Synthesize) -> None:
         def build(stack: Stack) -> Registry:
-            return Registry(stack, spec=RegistrySpec())
+            return Registry(stack)
 
         lock = synthesize(build)["resource"]["azurerm_management_lock"]["registry-lock"]
         assert lock["scope"] == "${azurerm_container_registry.registry.id}"
-        registry = self._registry(synthesize, RegistrySpec(), protect=False)
+        registry = self._registry(synthesize, protect=False)
         assert "lifecycle" not in registry
 
     def test_nodes_may_pull_and_nothing_else(self, synthesize: Synthesize) -> None:
-        def build(stack: Stack) -> Identity:
-            registry = Registry(stack, spec=RegistrySpec())
-            return Identity(stack, "nodes", grants={"pull": registry.pull_grant})
+        def build(stack: Stack) -> None:
+            Registry(stack).grant_pull(Identity(stack, "nodes"))
 
         (grant,) = synthesize(build)["resource"]["azurerm_role_assignment"].values()
         assert grant["role_definition_name"] == "AcrPull"
@@ -150,7 +148,7 @@ class TestVault:
         def build(stack: Stack) -> None:
             vault = Vault(stack, sku=sku)
             key = customer_key(stack, "storage", vault=vault)
-            Storage(stack, containers=["outputs"], customer_key=key)
+            Storage(stack, containers=["outputs"], customer_managed_key=key)
 
         resources: dict[str, Any] = synthesize(build)["resource"]
         return resources
@@ -246,7 +244,7 @@ class TestPrivateEndpoints:
 
     def test_a_zone_is_made_once_and_an_endpoint_for_each(self, synthesize: Synthesize) -> None:
         def build(stack: Stack) -> None:
-            endpoints = PrivateEndpoints(stack, subnet_id="/subnet", virtual_network_id="/vnet")
+            endpoints = PrivateEndpoints(stack, subnet=SUBNET, virtual_network_id="/vnet")
             for service in ("batch", "batch_node_management", "vault"):
                 endpoints.connect(
                     stack,
@@ -278,7 +276,7 @@ class TestPrivateEndpoints:
 
     def test_a_service_without_endpoints_is_refused(self, synthesize: Synthesize) -> None:
         def build(stack: Stack) -> None:
-            endpoints = PrivateEndpoints(stack, subnet_id="/subnet", virtual_network_id="/vnet")
+            endpoints = PrivateEndpoints(stack, subnet=SUBNET, virtual_network_id="/vnet")
             endpoints.connect(stack, "x", service="bloob", resource_id="/x")
 
         with pytest.raises(UserError, match="unknown private link service"):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_constructs.identity import Grant, Identity
+from fairway_constructs.identity import Identity
 from fairway_constructs.storage import Storage
 from fairway_core.findings import UserError
 
@@ -98,10 +98,9 @@ def test_unprotected_data_can_be_destroyed(synthesize: Synthesize) -> None:
 
 
 def test_every_grant_of_an_identity_says_why(synthesize: Synthesize) -> None:
-    grant = Grant(role="Storage Blob Data Reader", scope="/container", reason="To read it")
-
-    def build(stack: Stack) -> Identity:
-        return Identity(stack, "nodes", grants={"datasets": grant})
+    def build(stack: Stack) -> None:
+        nodes = Identity(stack, "nodes")
+        nodes.grant("datasets", "Storage Blob Data Reader", on="/container", reason="To read it")
 
     resources = synthesize(build)["resource"]
     assert resources["azurerm_user_assigned_identity"]["nodes"]["name"] == "lab-id-nodes"
@@ -115,3 +114,28 @@ def test_every_grant_of_an_identity_says_why(synthesize: Synthesize) -> None:
             "principal_id": "${azurerm_user_assigned_identity.nodes.principal_id}",
         }.items()
     )
+
+
+def test_one_that_is_there_already_gives_the_same_roles(synthesize: Synthesize) -> None:
+    account = (
+        "/subscriptions/11111111-1111-1111-1111-111111111111/resourceGroups/hub/providers"
+        "/Microsoft.Storage/storageAccounts/theirs"
+    )
+
+    def build(stack: Stack) -> None:
+        nodes = Identity(stack, "nodes")
+        Storage.from_id(stack, "shared", account, containers=["raw"]).grant_read(nodes)
+        Storage(stack, containers=["outputs"]).grant_read_write(nodes)
+        with pytest.raises(UserError, match="not the id of a storage account"):
+            Storage.from_id(stack, "other", "/subscriptions/x", containers=[])
+
+    document = synthesize(build)
+    grants = document["resource"]["azurerm_role_assignment"]
+    assert {name: one["role_definition_name"] for name, one in grants.items()} == {
+        "nodes-shared-raw": "Storage Blob Data Reader",
+        "nodes-outputs": "Storage Blob Data Contributor",
+    }
+    assert grants["nodes-shared-raw"]["scope"].endswith(
+        "/theirs/blobServices/default/containers/raw"
+    )
+    assert set(document["data"]["azurerm_storage_container"]) == {"container-raw"}

@@ -21,7 +21,7 @@ from fairway_constructs.azurerm.kubernetes_cluster import (
 from fairway_constructs.azurerm.kubernetes_cluster import Identity as ClusterIdentity
 from fairway_constructs.azurerm.kubernetes_cluster import KubernetesCluster as ClusterResource
 from fairway_constructs.cdk import Component, Lifecycle, Timeouts
-from fairway_constructs.identity import Grant, Identity
+from fairway_constructs.identity import Identity
 from fairway_constructs.identity_role import give_role
 from fairway_constructs.network_access import public_ranges
 from fairway_constructs.own_role import own_role
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
     from fairway_constructs.azurerm.role_assignment import RoleAssignment
     from fairway_constructs.cdk import Construct
+    from fairway_constructs.network_access import SubnetRef
     from fairway_constructs.placement import Placement
     from fairway_core.environment import Kubernetes
     from fairway_core.environment.kubernetes import UpgradeWindow
@@ -74,7 +75,7 @@ class KubernetesCluster(Component):
     `workspace_id` nodes have the agent that sends to a Log Analytics workspace what it is told to,
     see `Monitoring.watch_kubernetes`.
 
-    >>> cluster = KubernetesCluster(stack, spec=Kubernetes(), subnet_id=subnet.id,
+    >>> cluster = KubernetesCluster(stack, spec=Kubernetes(), subnet=subnet,
     ...                             kubelet=foundation.kubelet)  # doctest: +SKIP
     >>> cluster.issuer, cluster.name  # doctest: +SKIP
     """
@@ -85,7 +86,7 @@ class KubernetesCluster(Component):
         id: str = "kubernetes",  # noqa: A002
         *,
         spec: Kubernetes,
-        subnet_id: str,
+        subnet: SubnetRef,
         kubelet: Identity,
         outbound: Outbound = "userAssignedNATGateway",
         allowed: Sequence[IPv4Network | str] = (),
@@ -96,7 +97,7 @@ class KubernetesCluster(Component):
         super().__init__(scope, id)
         place = self.place
         self.kubelet = kubelet
-        control = Identity(self, "kubernetes", grants=_grants(subnet_id, kubelet.id))
+        control = _control(self, subnet.id, kubelet.id)
         placed = self._let_place(control, placements or {})
         self.name = place.name("kubernetes_cluster")
         self.resource_group = place.resource_group
@@ -135,7 +136,7 @@ class KubernetesCluster(Component):
             if workspace_id
             else None,
             node_provisioning_profile=NodeProvisioningProfile(mode="Manual"),
-            default_node_pool=_system_pool(spec, place, subnet_id),
+            default_node_pool=_system_pool(spec, place, subnet.id),
             auto_scaler_profile=AutoScalerProfile(
                 max_node_provisioning_time=_NODE_PROVISIONING, skip_nodes_with_local_storage=False
             ),
@@ -186,21 +187,23 @@ class KubernetesCluster(Component):
             )
 
 
-def _grants(subnet_id: str, kubelet_id: str) -> dict[str, Grant]:
-    """What AKS does in our name, and no more. Source: Azure documentation, AKS: use managed
-    identities, your own network and kubelet identity."""
-    return {
-        "joins_subnet": Grant(
-            role="Network Contributor",
-            scope=subnet_id,
-            reason="Kubernetes puts its nodes and its API server's address into the subnet",
-        ),
-        "gives_kubelet": Grant(
-            role="Managed Identity Operator",
-            scope=kubelet_id,
-            reason="Kubernetes gives its nodes their identity",
-        ),
-    }
+def _control(scope: Construct, subnet_id: str, kubelet_id: str) -> Identity:
+    """Who Kubernetes is, with what AKS does in our name, and no more. Source: Azure documentation,
+    AKS: use managed identities, your own network and kubelet identity."""
+    control = Identity(scope, "kubernetes")
+    control.grant(
+        "joins_subnet",
+        "Network Contributor",
+        on=subnet_id,
+        reason="Kubernetes puts its nodes and its API server's address into the subnet",
+    )
+    control.grant(
+        "gives_kubelet",
+        "Managed Identity Operator",
+        on=kubelet_id,
+        reason="Kubernetes gives its nodes their identity",
+    )
+    return control
 
 
 class _ApiServer(TypedDict, total=False):

@@ -14,7 +14,7 @@ from fairway_constructs.azurerm.kubernetes_flux_configuration import (
 from fairway_constructs.azurerm.storage_blob import StorageBlob
 from fairway_constructs.azurerm.storage_container import StorageContainer
 from fairway_constructs.cdk import Component
-from fairway_constructs.identity import Grant, Identity
+from fairway_constructs.identity import Identity
 from fairway_constructs.literal import literal, md5_of
 from fairway_constructs.protection import kept
 from fairway_constructs.researchers import give_researcher
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from fairway_constructs.cdk import Construct
     from fairway_constructs.kubernetes.cluster import KubernetesCluster
+    from fairway_constructs.registry import IRegistry
 
 # What Flux does again by itself, in seconds: read the container, and undo what others have changed.
 _EVERY = 600
@@ -37,7 +38,7 @@ class KubernetesFoundation(Component):
     """Survives a Kubernetes cluster: the container of its manifests, and its nodes' identity.
 
     To write the manifests is to administer the cluster: that is for the deployer, and the nodes,
-    whose identity is `kubelet`, read them for Flux. Nodes may do what `grants` say, besides. With
+    whose identity is `kubelet`, read them for Flux. Nodes pull images from `registry`. With
     `protect` Terraform does not delete the container.
 
     >>> foundation = KubernetesFoundation(stack, storage_account_id=account.id,
@@ -52,7 +53,7 @@ class KubernetesFoundation(Component):
         *,
         storage_account_id: str,
         name: str,
-        grants: Mapping[str, Grant] | None = None,
+        registry: IRegistry | None = None,
         protect: bool = True,
     ) -> None:
         super().__init__(scope, id)
@@ -64,15 +65,14 @@ class KubernetesFoundation(Component):
             container_access_type="private",
             lifecycle=kept(protect),
         )
-        reads = Grant(
-            role="Storage Blob Data Reader",
-            scope=self.container.id,
+        self.kubelet = Identity(self, "kubelet")
+        if registry is not None:
+            registry.grant_pull(self.kubelet)
+        self.kubelet.grant(
+            "reads_configuration",
+            "Storage Blob Data Reader",
+            on=self.container.id,
             reason="Flux reads the manifests of the cluster without a key",
-        )
-        self.kubelet = Identity(
-            self,
-            "kubelet",
-            grants={**(grants or {}), "reads_configuration": reads},
         )
         give_researcher(
             self,

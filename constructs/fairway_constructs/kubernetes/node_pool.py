@@ -16,6 +16,7 @@ from fairway_core.environment.kubernetes import MAX_PODS, OS_SKU, POOL_TAINT, Sp
 if TYPE_CHECKING:
     from fairway_constructs.cdk import Construct
     from fairway_constructs.kubernetes.cluster import KubernetesCluster
+    from fairway_constructs.network_access import SubnetRef
     from fairway_core.environment import KubernetesNodes
 
 # AKS puts both on nodes of spare capacity; the provider wants them written out.
@@ -34,7 +35,7 @@ class KubernetesNodePool(Component):
     own and theirs cannot be combined. With `{min, max}` AKS starts and deletes nodes. A change of
     the size, the zones or the system disk replaces the pool, and ends its jobs.
 
-    >>> KubernetesNodePool(stack, "nd", cluster=cluster, subnet_id=subnet.id,
+    >>> KubernetesNodePool(stack, "nd", cluster=cluster, subnet=subnet,
     ...                    spec=spec)  # doctest: +SKIP
     """
 
@@ -44,7 +45,7 @@ class KubernetesNodePool(Component):
         name: str,
         *,
         cluster: KubernetesCluster,
-        subnet_id: str,
+        subnet: SubnetRef,
         spec: KubernetesNodes,
     ) -> None:
         super().__init__(scope, f"cluster-{name}")
@@ -70,7 +71,7 @@ class KubernetesNodePool(Component):
             mode="User",
             os_type="Linux",
             os_sku=OS_SKU,
-            vnet_subnet_id=subnet_id,
+            vnet_subnet_id=subnet.id,
             max_pods=MAX_PODS,
             gpu_driver="None" if size.gpu else None,
             node_labels=_labels(spec),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from fairway_constructs.cdk import Construct
     from fairway_constructs.cloud_init import Mount
     from fairway_constructs.cloud_init.people import Accounts
-    from fairway_constructs.network_access import PlacedSubnet
+    from fairway_constructs.network_access import SubnetRef
     from fairway_constructs.slurm.scheduler import SlurmScheduler
     from fairway_constructs.slurm.shared_resources import SlurmFoundation
 
@@ -29,8 +29,7 @@ class SlurmLoginNode(Component):
 
     >>> node = SlurmLoginNode(stack, "slurm-login-0", size="Standard_D4s_v6",
     ...                       scheduler=scheduler, foundation=slurm, mounts=mounts,
-    ...                       subnet=network.subnets["compute"],
-    ...                       ssh_keys=["ssh-ed25519 AAAA…"])  # doctest: +SKIP
+    ...                       subnet=network.subnets["compute"])  # doctest: +SKIP
     >>> node.address  # doctest: +SKIP
     """
 
@@ -42,8 +41,7 @@ class SlurmLoginNode(Component):
         size: str,
         scheduler: SlurmScheduler,
         foundation: SlurmFoundation,
-        subnet: PlacedSubnet,
-        ssh_keys: Sequence[str],
+        subnet: SubnetRef,
         mounts: Sequence[Mount],
         monitored: bool = False,
         accounts: Accounts | None = None,
@@ -64,7 +62,6 @@ class SlurmLoginNode(Component):
             role="slurm-login",
             size=machine,
             interface_id=interface.id,
-            ssh_keys=ssh_keys,
             cloud_init=login_cloud_init(
                 scheduler.cluster,
                 vault=foundation.vault_url,

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from fairway_constructs.cdk import Construct
+    from fairway_constructs.network_access import SubnetRef
 
 
 def let_scale(
@@ -22,7 +23,7 @@ def let_scale(
     *,
     principal_id: str,
     scale_sets: Mapping[str, str],
-    subnet_id: str,
+    subnet: SubnetRef,
     identity_id: str,
     images: Mapping[str, str],
     placements: Mapping[str, str],
@@ -45,7 +46,7 @@ def let_scale(
         actions=(*SCALES, *([PLACES] if placements else ())),
     )
     grants = {f"scales-{name}": (resource, reason) for name, resource in scale_sets.items()}
-    grants["joins-subnet"] = (subnet_id, f"{reason}, which stand in this subnet")
+    grants["joins-subnet"] = (subnet.id, f"{reason}, which stand in this subnet")
     grants["assigns-identity"] = (identity_id, f"{reason}, which have this identity")
     for name, resource in placements.items():
         grants[f"places-{name}"] = (resource, f"{reason}, which stand in this placement group")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from fairway_constructs.cloud_init import Mount
     from fairway_constructs.cloud_init.people import Accounts
     from fairway_constructs.cloud_init.proxy import MachineProxy
-    from fairway_constructs.network_access import PlacedSubnet
+    from fairway_constructs.network_access import SubnetRef
     from fairway_constructs.slurm.shared_resources import SlurmFoundation
     from fairway_core.environment import Slurm, SlurmNodes
     from fairway_core.slurm.cluster import SlurmCluster
@@ -40,8 +40,7 @@ class SlurmScheduler(Component):
 
     >>> scheduler = SlurmScheduler(stack, spec=Slurm(), partitions=partitions,
     ...                            scale_sets=ids, foundation=slurm, mounts=mounts,
-    ...                            subnet=network.subnets["compute"],
-    ...                            ssh_keys=["ssh-ed25519 AAAA…"])  # doctest: +SKIP
+    ...                            subnet=network.subnets["compute"])  # doctest: +SKIP
     >>> scheduler.address  # doctest: +SKIP
     """
 
@@ -54,8 +53,7 @@ class SlurmScheduler(Component):
         partitions: Mapping[str, SlurmNodes],
         scale_sets: Mapping[str, str],
         foundation: SlurmFoundation,
-        subnet: PlacedSubnet,
-        ssh_keys: Sequence[str],
+        subnet: SubnetRef,
         mounts: Sequence[Mount],
         monitored: bool = False,
         accounts: Accounts | None = None,
@@ -83,7 +81,6 @@ class SlurmScheduler(Component):
             role="slurm-scheduler",
             size=size,
             interface_id=interface.id,
-            ssh_keys=ssh_keys,
             cloud_init=_cloud_init(
                 self.cluster, spec, partitions, scale_sets, foundation, subnet, mounts, place.proxy
             ),
@@ -133,7 +130,7 @@ def _cloud_init(
     partitions: Mapping[str, SlurmNodes],
     scale_sets: Mapping[str, str],
     foundation: SlurmFoundation,
-    subnet: PlacedSubnet,
+    subnet: SubnetRef,
     mounts: Sequence[Mount],
     proxy: MachineProxy | None,
 ) -> str:

@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING
 
 from fairway_constructs.azurerm.managed_disk import ManagedDisk
 from fairway_constructs.cdk import Component
-from fairway_constructs.identity import Grant, Identity
+from fairway_constructs.identity import Identity
 from fairway_constructs.key_vault import key_vault
 from fairway_constructs.protection import kept, lock
 from fairway_constructs.scope import place_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from fairway_constructs.cdk import Construct
 
 _KEPT_DAYS = 90
@@ -23,13 +21,13 @@ class SlurmFoundation(Component):
     """The vault holds the munge key and nothing else, so that a role on it is one on the key.
 
     The scheduler makes the key when it boots first, and puts it there; nodes read it. Neither
-    Terraform's state nor a VM's boot data ever holds it. Nodes have an identity of their own
-    with `grants`, what any node of the environment may do, besides: pools of Batch do not
-    read the key. A disk keeps jobs and history where the scheduler's VM is replaced.
+    Terraform's state nor a VM's boot data ever holds it. Nodes have an identity of their own,
+    `nodes`: pools of Batch do not read the key. A disk keeps jobs and history where the scheduler's
+    VM is replaced.
 
     Without private endpoints `egress_address` is by which the vault knows nodes and scheduler.
 
-    >>> slurm = SlurmFoundation(stack, disk_gib=64, grants={})  # doctest: +SKIP
+    >>> slurm = SlurmFoundation(stack, disk_gib=64)  # doctest: +SKIP
     >>> slurm.nodes.id, slurm.scheduler.client_id  # doctest: +SKIP
     """
 
@@ -39,7 +37,6 @@ class SlurmFoundation(Component):
         id: str = "slurm",  # noqa: A002
         *,
         disk_gib: int,
-        grants: Mapping[str, Grant],
         egress_address: str = "",
         protect: bool = True,
     ) -> None:
@@ -54,29 +51,18 @@ class SlurmFoundation(Component):
         )
         vault_id = self.vault.id
         self.vault_url = self.vault.vault_uri
-        self.scheduler = Identity(
-            self,
-            "slurm-scheduler",
-            grants={
-                "keep_munge_key": Grant(
-                    role="Key Vault Secrets Officer",
-                    scope=vault_id,
-                    reason="The scheduler makes the munge key, which is all that this vault holds",
-                )
-            },
-        )
-        self.nodes = Identity(
-            self,
-            "slurm-nodes",
-            grants={
-                **grants,
-                "read_munge_key": Grant(
-                    role="Key Vault Secrets User",
-                    scope=vault_id,
-                    reason="Nodes read the munge key, which is all that this vault holds",
-                ),
-            },
-        )
+        self.scheduler = Identity(self, "slurm-scheduler")
+        self.nodes = Identity(self, "slurm-nodes")
+        for identity, key, role, what in (
+            (self.scheduler, "keep_munge_key", "Officer", "The scheduler makes"),
+            (self.nodes, "read_munge_key", "User", "Nodes read"),
+        ):
+            identity.grant(
+                key,
+                f"Key Vault Secrets {role}",
+                on=vault_id,
+                reason=f"{what} the munge key, which is all that this vault holds",
+            )
         self.disk = _disk(self, disk_gib, protect)
         if protect:
             lock(self, id="slurm-vault", on=self.vault)

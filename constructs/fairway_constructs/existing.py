@@ -1,13 +1,29 @@
-"""Lets Terraform stop, before it makes anything, where what is there already is not as was said."""
+"""What is there already: its id is checked, and Terraform stops where it is not as was said."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from fairway_constructs.cdk import Output
+from fairway_core.documents import FieldError
+from fairway_core.findings import UserError
+from fairway_core.resource_ids import parts_of
 
 if TYPE_CHECKING:
     from fairway_constructs.cdk import Component
+
+
+def parts_of_id(kind: str, resource_id: str) -> dict[str, str]:
+    """The named parts of an id; UserError for the id of anything else.
+
+    >>> parts_of_id("resource group", "/subscriptions/00000000-0000-0000-0000-000000000000"
+    ...             "/resourceGroups/team")["name"]
+    'team'
+    """
+    try:
+        return parts_of(kind, resource_id)
+    except FieldError as error:
+        raise UserError.of("bad-id", str(error), error.hint) from None
 
 
 def stop_unless(
@@ -16,7 +32,7 @@ def stop_unless(
     """An output with a value that holds only where the Terraform expression `condition` does.
 
     >>> stop_unless(self, "group", 'data.….id == "…"', "no such group", value=id,
-    ...             description="Where everything stands")  # doctest: +SKIP
+    ...             description="Existing resource group")  # doctest: +SKIP
     """
     output = Output(
         scope, name, value=value, description=description, static_id=scope.short_addresses

@@ -1,0 +1,34 @@
+"""What all shared file systems have in common: how nodes mount one, and how fast it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from fairway_constructs.cdk import Component
+
+if TYPE_CHECKING:
+    from fairway_constructs.cdk import Construct
+    from fairway_constructs.cloud_init.mounts import Mount
+    from fairway_core.environment.filesystem_base import FileSystem as FileSystemSpec
+
+SpecT = TypeVar("SpecT", bound="FileSystemSpec")
+
+
+class FileSystem(Component):
+    """A shared file system, whatever its kind.
+
+    `mount` is how nodes mount it; `throughput_mbps` what it can reach, in MB/s, and `limited_by`
+    what keeps it from more.
+    """
+
+    mount: Mount
+
+    def __init__(self, scope: Construct, id: str, spec: FileSystemSpec) -> None:  # noqa: A002
+        super().__init__(scope, id)
+        self.throughput_mbps = spec.throughput_mbps
+        self.limited_by = spec.limited_by
+
+
+def specified(model: type[SpecT], **given: object) -> SpecT:
+    """The description of a file system, by what is given of it; UserError for what cannot be."""
+    return model(**{name: value for name, value in given.items() if value is not None})
