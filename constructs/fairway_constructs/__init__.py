@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from fairway_constructs.cloud_init.people import Accounts
     from fairway_constructs.cloud_init.proxy import MachineProxy
     from fairway_constructs.cloud_init.slurm import SlurmNode
+    from fairway_constructs.cluster import Cluster
     from fairway_constructs.egress import FirewallEgress, NatEgress
     from fairway_constructs.encryption import CustomerKey, customer_key
     from fairway_constructs.environment_stack import EnvironmentStack
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
     from fairway_constructs.slurm.shared_resources import SlurmFoundation
     from fairway_constructs.storage import Container, IStorage, Storage
     from fairway_constructs.tags import Tags
+    from fairway_constructs.targets import Targets
     from fairway_constructs.vault import Vault
     from fairway_constructs.working_hours import WorkingHours
 
@@ -86,6 +88,7 @@ __all__ = [
     "BatchUserSubscription",
     "BlobImport",
     "Budget",
+    "Cluster",
     "Component",
     "Construct",
     "Container",
@@ -133,6 +136,7 @@ __all__ = [
     "Storage",
     "SubnetRef",
     "Tags",
+    "Targets",
     "Vault",
     "WorkingHours",
     "customer_key",
@@ -154,6 +158,7 @@ _NAMES = {
     "cloud_init.people": "Accounts",
     "cloud_init.proxy": "MachineProxy",
     "cloud_init.slurm": "SlurmNode",
+    "cluster": "Cluster",
     "egress": "FirewallEgress NatEgress",
     "encryption": "CustomerKey customer_key",
     "environment_stack": "EnvironmentStack",
@@ -183,6 +188,7 @@ _NAMES = {
     "slurm.scheduler": "SlurmScheduler",
     "storage": "Container IStorage Storage",
     "tags": "Tags",
+    "targets": "Targets",
     "vault": "Vault",
     "working_hours": "WorkingHours",
 }

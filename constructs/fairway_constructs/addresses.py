@@ -8,7 +8,7 @@ each other without a word, so a second one is refused when it is made.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fairway_core.findings import UserError
 
@@ -33,18 +33,20 @@ class Addresses:
     """
 
     def __init__(self) -> None:
-        self._owners: dict[str, str] = {}
+        self.owners: dict[str, str] = {}
         self._shared: dict[Hashable, object] = {}
+        # What was asked to be open, as arguments of the checks' `Asked`.
+        self.opened: dict[str, Any] = {}
 
     def take(self, address: str, path: str) -> None:
         """Records the address of the resource at that path; UserError where it is taken."""
-        if address in self._owners:
+        if address in self.owners:
             raise UserError.of(
                 "address-taken",
-                f"two resources have the address {address}: {self._owners[address]} and {path}",
+                f"two resources have the address {address}: {self.owners[address]} and {path}",
                 "give one of them another name, or make the stack without `short_addresses`",
             )
-        self._owners[address] = path
+        self.owners[address] = path
 
     def shared(self, key: Hashable, make: Callable[[], T]) -> T:
         """What the stack has once under that key, made when it is first asked for."""

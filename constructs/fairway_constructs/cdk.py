@@ -52,7 +52,7 @@ from cdktf import (  # noqa: E402
 )
 from cdktf import TerraformOutput as Output  # noqa: E402
 from cdktf import TerraformStack as Stack  # noqa: E402
-from constructs import Construct, IConstruct  # noqa: E402
+from constructs import Construct, IConstruct, IValidation  # noqa: E402
 
 __all__ = [
     "App",
@@ -67,6 +67,7 @@ __all__ = [
     "IConstruct",
     "IResolvable",
     "ITerraformDependable",
+    "IValidation",
     "Lifecycle",
     "LocalBackend",
     "Output",
@@ -101,8 +102,13 @@ class App(CdktfApp):
             super().synth()
         except RuntimeError:
             if _raised:
-                raise _raised[0] from None
+                raise UserError([each for error in _raised for each in error.findings]) from None
             raise
+
+
+def refuse(error: UserError) -> None:
+    """Lets `App.synth` raise this, where cdktf has called us and would pass on its text alone."""
+    _raised.append(error)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -457,7 +463,7 @@ def _addresses(construct: IConstruct, stack: Stack) -> Iterator[str]:
                     f"{stack.node.id} cannot wait for {each.terraform_address} of another stack",
                     "call `add_dependency` of the stack with the other stack",
                 )
-                _raised.append(error)
+                refuse(error)
                 raise error
             yield each.terraform_address
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import jsii
+
 from fairway_constructs.azurerm.provider import (
     AzurermProvider,
     Features,
@@ -14,11 +16,12 @@ from fairway_constructs.azurerm.provider import (
     FeaturesTemplateDeployment,
     FeaturesVirtualMachineScaleSet,
 )
-from fairway_constructs.cdk import Stack
+from fairway_constructs.cdk import IValidation, Stack, refuse, surroundings
 from fairway_constructs.scope import place_in_group, place_of, put
+from fairway_core.checks.subjects import Asked
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from fairway_constructs.cdk import App
     from fairway_constructs.cloud_init.proxy import MachineProxy
@@ -50,6 +53,10 @@ class EnvironmentStack(Stack):
     and two constructs of one class need different names; otherwise an address is made from the
     path of the resource. Neither ever depends on the order of statements.
 
+    As the stack is written, it is checked as one of an environment file is: `app.synth()` raises
+    UserError for what is open to the internet, broken or without protection, unless
+    `ignore_checks` names the rule.
+
     >>> stack = EnvironmentStack(app, "lab", location="westeurope", zone=2)  # doctest: +SKIP
     >>> Network(stack, address_space="10.40.0.0/16")  # doctest: +SKIP
     """
@@ -70,6 +77,8 @@ class EnvironmentStack(Stack):
         ssh_keys: Sequence[str] = (),
         deletes_deployed: bool = False,
         short_addresses: bool = False,
+        checks: bool = True,
+        ignore_checks: Collection[str] = (),
     ) -> None:
         super().__init__(scope, id)
         self.short_addresses = short_addresses
@@ -87,6 +96,9 @@ class EnvironmentStack(Stack):
             proxy=proxy,
             ssh_keys=ssh_keys,
         )
+
+        if checks:
+            self.node.add_validation(_Checks(self, frozenset(ignore_checks)))
 
     @property
     def place(self) -> Placement:
@@ -107,3 +119,28 @@ def add_provider(stack: Stack, *, deletes_deployed: bool = False) -> AzurermProv
     templates = FeaturesTemplateDeployment(delete_nested_items_during_deletion=deletes_deployed)
     features = replace(_FEATURES, template_deployment=templates)
     return AzurermProvider(stack, features=features, storage_use_azuread=True)
+
+
+@jsii.implements(IValidation)
+class _Checks:
+    """The rules on Terraform, as a validation of the tree: run once aspects are done."""
+
+    def __init__(self, stack: Stack, ignore: frozenset[str]) -> None:
+        self._stack, self._ignore = stack, ignore
+
+    def validate(self) -> list[str]:
+        """What is wrong with the stack, a line each."""
+        from fairway_core.checks import check_stack
+        from fairway_core.findings import Severity, UserError
+
+        opened = surroundings(self._stack).addresses.opened
+        found = check_stack(self._stack.to_terraform(), Asked(**opened), ignore=self._ignore)
+        name = self._stack.node.id
+        errors = [
+            replace(each, message=f"{name}: {each.path}: {each.message}")
+            for each in found
+            if each.severity is Severity.ERROR
+        ]
+        if errors:
+            refuse(UserError(errors))
+        return [each.message for each in errors]

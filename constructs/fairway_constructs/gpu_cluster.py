@@ -31,15 +31,14 @@ from fairway_constructs.nodes import (
     admin_keys,
     check_image,
     cloud_init_of,
+    keeps_disk,
     os_disk,
-    os_disk_gib,
     purchase_plan,
     source_image,
     spot_arguments,
     terms,
 )
 from fairway_core.catalog import limit
-from fairway_core.environment.cluster import prefers_local_disk
 from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
@@ -159,7 +158,7 @@ class GpuCluster(Component):
             source_image_reference=source_image(SourceImageReference, spec),
             plan=purchase_plan(Plan, spec),
             os_disk=os_disk(
-                OsDisk, OsDiskDiffDiskSettings, name, spec, local=_disk_is_local(name, spec)
+                OsDisk, OsDiskDiffDiskSettings, name, spec, local=not keeps_disk(name, spec)
             ),
             identity=Identity(type="UserAssigned", identity_ids=[spec.identity_id]),
             admin_username=ADMIN_USERNAME,
@@ -175,7 +174,7 @@ class GpuCluster(Component):
             extension=extension,
             automatic_instance_repair=automatic_instance_repair,
             lifecycle=lifecycle,
-            depends_on=terms(self, spec),
+            depends_on=[*terms(self, spec), *spec.subnet.ready_for(self)],
         )
 
     def _addresses(self, nodes: int) -> list[str]:
@@ -251,9 +250,3 @@ def _interface(spec: NodeSpec) -> NetworkInterface:
             NetworkInterfaceIpConfiguration(name="primary", primary=True, subnet_id=spec.subnet.id)
         ],
     )
-
-
-def _disk_is_local(name: str, spec: NodeSpec) -> bool:
-    if spec.local_os_disk is not None:
-        return spec.local_os_disk
-    return prefers_local_disk(spec.size, os_disk_gib(name, spec), spec.spot)

@@ -17,7 +17,7 @@ from fairway_constructs.azurerm.subnet_network_security_group_association import
     SubnetNetworkSecurityGroupAssociation,
 )
 from fairway_constructs.azurerm.virtual_network import VirtualNetwork
-from fairway_constructs.cdk import Component
+from fairway_constructs.cdk import Component, surroundings
 from fairway_constructs.egress import FirewallEgress, NatEgress
 from fairway_constructs.existing import parts_of_id, stop_unless
 from fairway_constructs.network_access import SubnetRef
@@ -112,6 +112,11 @@ class Network(INetwork):
         self._zones = dns.existing_zones if dns else None
         address_space = _checked_space(address_space)
         ranges = [IPv4Network(each) for each in allowed]
+        surroundings(self).addresses.opened |= {
+            "allowed": tuple(ranges),
+            "bastion": bastion,
+            "private_endpoints": private_endpoints,
+        }
         for each in filesystems:
             look_up(each, _OWN_SUBNETS, "file-system-with-a-subnet")
         self._filesystems = filesystems
@@ -207,6 +212,8 @@ class Network(INetwork):
     ) -> None:
         """Lets ranges reach ports of the subnet of role `to`; `name` is that of the rule."""
         subnet, group = self.subnet(to), self.security_groups[to]
+        opened = surroundings(self).addresses.opened
+        opened["allowed"] += tuple(IPv4Network(each) for each in sources)
         *rules, last = group.given("security_rule")
         rule = allow(
             name,

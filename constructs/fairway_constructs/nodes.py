@@ -16,7 +16,7 @@ from fairway_constructs.cloud_init import (
     shared_folder,
 )
 from fairway_core.catalog import Image, VmSize, default_image
-from fairway_core.environment.cluster import fits_local_disk
+from fairway_core.environment.cluster import fits_local_disk, prefers_local_disk
 from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
@@ -225,6 +225,14 @@ def os_disk_gib(name: str, spec: NodeSpec) -> int:
             "leave `os_gib` out for what the image needs",
         )
     return wanted or image.os_disk_gib
+
+
+def keeps_disk(name: str, spec: NodeSpec, *, single: bool = False) -> bool:
+    """Whether nodes that are stopped keep their system disks: those in storage stay. A single VM
+    has such a one unless it says otherwise."""
+    if spec.local_os_disk is not None or single:
+        return not spec.local_os_disk
+    return not prefers_local_disk(spec.size, os_disk_gib(name, spec), spec.spot)
 
 
 def check_image(name: str, spec: NodeSpec) -> None:

@@ -124,5 +124,5 @@ class SingleVm(Component):
                 cloud_init_of(name, spec, host_patterns=[host_name], single=True, proxy=place.proxy)
             ),
             **spot_arguments(spec.spot),
-            depends_on=terms(self, spec),
+            depends_on=[*terms(self, spec), *spec.subnet.ready_for(self)],
         )

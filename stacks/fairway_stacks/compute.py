@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from fairway_constructs.cdk import Output
-from fairway_constructs.cloud_init import ADMIN_USERNAME, LOCAL_FOLDER, shared_folder
+from fairway_constructs.cloud_init import ADMIN_USERNAME, shared_folder
 from fairway_constructs.network_access import public_ranges
 from fairway_constructs.nodes import sends_gpu_metrics
+from fairway_constructs.targets import Targets, ssh_access, storage_of
 from fairway_core.catalog import vm_size
 from fairway_core.environment import BatchCluster, KubernetesNodes
 from fairway_core.reach import Reach
@@ -17,7 +17,6 @@ from fairway_core.target import (
     Gateway,
     SlurmAccess,
     SshAccess,
-    StorageAccount,
     Target,
 )
 from fairway_stacks.boot_data import node_spec
@@ -64,9 +63,7 @@ class ComputeStack(RoleStack):
             self.place = replace(self.place, proxy=self.place.proxy.past(data.direct_hosts))
         # Nodes of Slurm have another, see `SlurmStack.partition`.
         self._identity_id = data.identity.id if data.identity else ""
-        self._storage = StorageAccount(
-            account_url=data.storage.account_url, containers=tuple(data.storage.containers)
-        )
+        self._storage = storage_of(data.storage)
         self._reach = _reach(environment, network)
         self._slurm = self._scheduler(network) if environment.scheduler else None
         self._scheduled: dict[str, tuple[Schedule, str]] = {}
@@ -100,13 +97,7 @@ class ComputeStack(RoleStack):
             alert_on_idle_gpus(self, data.monitoring)
         if environment.access.admins:
             self._let_admins_in()
-        Output(
-            self,
-            "targets",
-            value=[targets[name].record() for name in environment.clusters],
-            description="What the runner knows of each cluster",
-            static_id=True,
-        )
+        Targets(self, [targets[name] for name in environment.clusters])
 
     def _targets(self, network: AnyNetwork) -> dict[str, Target]:
         """Of each cluster; pools are the last, as they may be reached through another cluster."""
@@ -201,15 +192,12 @@ class ComputeStack(RoleStack):
                 shared=shared_folder(mounts),
             )
             return {"slurm": access}
-        shared, queue = shared_folder(mounts), queue_of(self._environment, name)
+        queue = queue_of(self._environment, name)
         return {
-            "ssh": SshAccess(
-                host=cluster.main_host,
-                user=ADMIN_USERNAME,
-                shared=shared or LOCAL_FOLDER,
-                # Without a folder that they share, what is on the first node is nowhere else.
-                others=tuple(cluster.other_hosts) if shared else (),
-                machines="" if self._has_local_disk(name) else cluster.id,
+            "ssh": ssh_access(
+                cluster,
+                mounts,
+                keeps_disks=not self._has_local_disk(name),
                 queue=queue.folder if queue else None,
             )
         }

@@ -55,6 +55,7 @@ class StateStack(EnvironmentStack):
             zone=environment.zone_number,
             tags=environment.tags,
             short_addresses=True,
+            checks=False,
         )
         local_state(self, name, project=project.folder, outdir=project.outdir)
         storage = Storage(

@@ -375,7 +375,7 @@ def test_a_dependency_on_another_stack_is_refused() -> None:
         app.synth()
 
 
-def _own_classes() -> Iterator[type]:
+def own_classes() -> Iterator[type]:
     """The classes of our modules, but for the generated ones, that are made in a scope."""
     for found in pkgutil.walk_packages(fairway_constructs.__path__, "fairway_constructs."):
         if found.name.split(".")[1] in ("azurerm", "bindings", "cdk", "tags", "terraform_data"):
@@ -390,7 +390,7 @@ def _own_classes() -> Iterator[type]:
 
 
 def test_each_class_is_a_construct_and_exported() -> None:
-    found = list(_own_classes())
+    found = list(own_classes())
     assert len(found) > 20
     for each in found:
         assert issubclass(each, Component), each
@@ -432,7 +432,7 @@ def test_what_a_construct_takes_is_exported_too() -> None:
 
 def test_each_construct_is_in_the_documents(repository: Path) -> None:
     text = (repository / "docs" / "python.md").read_text(encoding="utf-8")
-    assert [each.__name__ for each in _own_classes() if f"`{each.__name__}`" not in text] == []
+    assert [each.__name__ for each in own_classes() if f"`{each.__name__}`" not in text] == []
 
 
 def test_each_exported_name_is_there() -> None:

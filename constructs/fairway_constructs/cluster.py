@@ -1,0 +1,124 @@
+"""A cluster for jobs, whole: nodes, who they are, what they mount, and what they wait for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fairway_constructs.cdk import Component, surroundings
+from fairway_constructs.cloud_init import ADMIN_USERNAME
+from fairway_constructs.gpu_cluster import GpuCluster
+from fairway_constructs.identity import Identity
+from fairway_constructs.nodes import NodeSpec, keeps_disk
+from fairway_constructs.single_vm import SingleVm
+from fairway_constructs.targets import ssh_access
+from fairway_core import catalog
+from fairway_core.findings import UserError
+from fairway_core.target import Gateway, NodeRange, Target
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fairway_constructs.cdk import Construct
+    from fairway_constructs.file_system import FileSystem
+    from fairway_constructs.network import INetwork
+    from fairway_constructs.network_access import SubnetRef
+    from fairway_core.environment import Repair, Spot
+    from fairway_core.target import StorageAccount
+
+
+class Cluster(Component):
+    """Nodes of one size to which jobs come over SSH: a scale set, or a VM where there is one node.
+
+    They stand in the compute subnet of `network`, or in `subnet`, have the image that fits their
+    size where none is named, and mount the file systems `mounts`, the first of which is where runs
+    are. Their `identity` is one of their own, to which `grant_…` methods give roles. Nodes are made
+    once the rules and the way out of their subnet, their file systems and their roles are there.
+
+    `spot` makes them of spare capacity; with `repair` Azure repairs those that are unwell. What
+    else there is to say is an argument of a `NodeSpec` for `GpuCluster` or `SingleVm`.
+
+    >>> h100 = Cluster(stack, "h100", size="Standard_ND96isr_H100_v5", nodes=2, network=network,
+    ...                mounts=[home])  # doctest: +SKIP
+    >>> storage.grant_read_write(h100)  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        name: str,
+        *,
+        size: str,
+        nodes: int = 1,
+        network: INetwork | None = None,
+        subnet: SubnetRef | None = None,
+        image: str | None = None,
+        mounts: Sequence[FileSystem] = (),
+        identity: Identity | None = None,
+        spot: Spot | None = None,
+        repair: Repair | None = None,
+        os_gib: int | None = None,
+        monitored: bool = False,
+    ) -> None:
+        super().__init__(scope, name)
+        if subnet is None and network is None:
+            raise UserError.of(
+                "no-subnet",
+                f"cluster `{name}` stands in no network",
+                "pass `network=`, or `subnet=`",
+            )
+        self.identity = identity or Identity(self, name)
+        self._name, self._nodes = name, nodes
+        self._mounts = [each.mount for each in mounts]
+        self._is_private = network is not None and network.endpoints is not None
+        row = catalog.vm_size(size)
+        self._spec = NodeSpec(
+            size=row,
+            image=catalog.image(image) if image else catalog.default_image(row),
+            subnet=subnet or network.subnet("compute"),  # type: ignore[union-attr]  # see above
+            identity_id=self.identity.id,
+            mounts=self._mounts,
+            spot=spot,
+            os_gib=os_gib,
+            monitored=monitored,
+        )
+        self.machines: GpuCluster | SingleVm
+        if nodes == 1 and repair is None:
+            self.machines = SingleVm(self, name, spec=self._spec)
+            made = self.machines.virtual_machine.node
+        else:
+            self.machines = GpuCluster(self, name, spec=self._spec, nodes=nodes, repair=repair)
+            made = self.machines.scale_set.node
+        stack = surroundings(self).stack
+        for each in (self.identity, *mounts):
+            if surroundings(each).stack is stack:
+                made.add_dependency(each)
+
+    @property
+    def main_host(self) -> str:
+        """The address of the first node."""
+        return self.machines.main_host
+
+    def target(self, *, storage: StorageAccount | None = None, vault_url: str = "") -> Target:
+        """What jobs must know of it, see `Targets`."""
+        return Target(
+            name=self._name,
+            environment=self.place.environment,
+            engine="ssh",
+            vm_size=self._spec.size.name,
+            region=self.place.location,
+            nodes=NodeRange(min=self._nodes, max=self._nodes),
+            spot=self._spec.spot is not None,
+            mounts={mount.name: mount.path for mount in self._mounts},
+            storage=storage,
+            vault_url=vault_url,
+            gateway=(
+                Gateway(host=self.main_host, user=ADMIN_USERNAME) if self._is_private else None
+            ),
+            ssh=ssh_access(
+                self.machines,
+                self._mounts,
+                keeps_disks=keeps_disk(
+                    self._name, self._spec, single=isinstance(self.machines, SingleVm)
+                ),
+            ),
+        )

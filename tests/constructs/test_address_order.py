@@ -1,0 +1,189 @@
+"""The order of a program's statements is in no address: two of each construct, in any order."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from ipaddress import IPv4Network
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.constructs.test_components import own_classes
+
+import fairway_constructs as az
+from fairway_constructs.cdk import surroundings
+from fairway_core.catalog import image, vm_size
+from fairway_core.environment import Kubernetes, KubernetesNodes, Schedule, Slurm, SlurmNodes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Statement = Callable[[az.Construct, str], object]
+
+SPACE = IPv4Network("10.40.0.0/16")
+SUBNET = az.SubnetRef("/subnet", SPACE, nodes=(SPACE,))
+HUB = (
+    "/subscriptions/11111111-2222-3333-4444-555555555555/resourceGroups/hub/providers"
+    "/Microsoft.Network/virtualNetworks/hub"
+)
+H100 = "Standard_ND96isr_H100_v5"
+PERSON = "11111111-2222-3333-4444-555555555555"
+
+
+def _nodes() -> az.NodeSpec:
+    size = vm_size(H100)
+    return az.NodeSpec(
+        size=size, image=image("ubuntu-hpc-2404"), subnet=SUBNET, identity_id="/identity"
+    )
+
+
+def _group(scope: az.Construct, name: str) -> az.Construct:
+    """A place for what a statement needs itself."""
+    return az.Construct(scope, f"needs-{name}")
+
+
+def _pool(scope: az.Construct, name: str) -> None:
+    az.BatchPool(
+        scope,
+        name,
+        account=az.BatchAccount(_group(scope, name)),
+        subnet=SUBNET,
+        identity_id="/identity",
+        size=vm_size(H100),
+        image=image("ubuntu-hpc-2404"),
+        minimum=0,
+        maximum=2,
+    )
+
+
+def _kubernetes(scope: az.Construct, name: str) -> az.KubernetesCluster:
+    kubelet = az.KubernetesFoundation(
+        scope, f"{name}-foundation", storage_account_id="/account", name="manifests"
+    ).kubelet
+    return az.KubernetesCluster(scope, name, spec=Kubernetes(), subnet=SUBNET, kubelet=kubelet)
+
+
+def _node_pool(scope: az.Construct, name: str) -> None:
+    spec = KubernetesNodes(
+        engine="kubernetes", size=H100, nodes=2, mounts=("data",), job_image="a.io/b:1"
+    )
+    cluster = _kubernetes(_group(scope, name), name)
+    az.KubernetesNodePool(scope, name, cluster=cluster, subnet=SUBNET, spec=spec)
+
+
+def _configuration(scope: az.Construct, name: str) -> None:
+    inside = _group(scope, name)
+    foundation = az.KubernetesFoundation(inside, storage_account_id="/account", name="manifests")
+    az.KubernetesConfiguration(
+        scope,
+        name,
+        cluster=_kubernetes(inside, "aks"),
+        container=foundation.container,
+        manifests={"jobs/namespace.yaml": "kind: Namespace"},
+    )
+
+
+def _scheduler(scope: az.Construct, name: str) -> az.SlurmScheduler:
+    return az.SlurmScheduler(
+        scope,
+        name,
+        spec=Slurm(),
+        partitions={"nd": SlurmNodes(engine="slurm", size=H100, nodes=2, mounts=("data",))},
+        scale_sets={"nd": "/scale-set"},
+        foundation=az.SlurmFoundation(scope, f"{name}-foundation", disk_gib=64),
+        subnet=SUBNET,
+        mounts=[],
+    )
+
+
+def _login(scope: az.Construct, name: str) -> None:
+    inside = _group(scope, name)
+    az.SlurmLoginNode(
+        scope,
+        name,
+        size="Standard_D4s_v6",
+        scheduler=_scheduler(inside, "scheduler"),
+        foundation=az.SlurmFoundation(inside, disk_gib=64),
+        subnet=SUBNET,
+        mounts=[],
+    )
+
+
+STATEMENTS: dict[str, Statement] = {
+    "Alerts": lambda s, n: az.Alerts(
+        s, n, monitoring=az.Monitoring(_group(s, n), emails=["a@example.com"])
+    ).batch_account("/batch"),
+    "AzureFiles": lambda s, n: az.AzureFiles(s, n, path="/home"),
+    "Bastion": lambda s, n: az.Bastion(s, n, virtual_network_name="vnet", addresses=SPACE),
+    "BatchAccount": lambda s, n: az.BatchAccount(s, n),
+    "BatchPool": _pool,
+    "BatchUserSubscription": lambda s, n: az.BatchUserSubscription(s, n, service_principal=PERSON),
+    "Budget": lambda s, n: az.Budget(s, n, amount=1, alerts=[50], emails=["a@example.com"]),
+    "Cluster": lambda s, n: az.Cluster(s, n, size=H100, nodes=2, subnet=SUBNET),
+    "FirewallEgress": lambda s, n: az.FirewallEgress(s, n, next_hop=SPACE[4]),
+    "Gateway": lambda s, n: az.Gateway(s, n, size="Standard_D2s_v6", subnet=SUBNET),
+    "GpuCluster": lambda s, n: az.GpuCluster(s, n, spec=_nodes(), nodes=2),
+    "Identity": lambda s, n: az.Identity(s, n).grant("x", "Reader", on="/x", reason="reads"),
+    "IdleStop": lambda s, n: az.IdleStop(s, n, principal_id="p", clusters={"box": "/box"}),
+    "KubernetesCluster": _kubernetes,
+    "KubernetesConfiguration": _configuration,
+    "KubernetesFoundation": lambda s, n: az.KubernetesFoundation(
+        s, n, storage_account_id="/account", name="manifests"
+    ),
+    "KubernetesNodePool": _node_pool,
+    "Lustre": lambda s, n: az.Lustre(s, n, path="/lustre", tib=48, subnet=SUBNET),
+    "Monitoring": lambda s, n: az.Monitoring(s, n, emails=["a@example.com"]),
+    "NatEgress": lambda s, n: az.NatEgress(s, n),
+    "NetApp": lambda s, n: az.NetApp(s, n, path="/data", subnet=SUBNET),
+    "Network": lambda s, n: az.Network(s, n, address_space=SPACE, private_endpoints=True),
+    "NfsServer": lambda s, n: az.NfsServer(s, n, path="/data", subnet=SUBNET),
+    "Peering": lambda s, n: az.Peering(
+        s, n, network=az.Network(_group(s, n), address_space=SPACE), remote_id=HUB
+    ),
+    "PrivateEndpoints": lambda s, n: az.PrivateEndpoints(
+        s, n, subnet=SUBNET, virtual_network_id="/vnet"
+    ).connect(s, n, service="blob", resource_id="/account"),
+    "Registry": lambda s, n: az.Registry(s, n),
+    "SingleVm": lambda s, n: az.SingleVm(s, n, spec=_nodes()),
+    "SlurmFoundation": lambda s, n: az.SlurmFoundation(s, n, disk_gib=64),
+    "SlurmLoginNode": _login,
+    "SlurmScheduler": _scheduler,
+    "Storage": lambda s, n: az.Storage(s, n, containers=["datasets"]),
+    "Vault": lambda s, n: az.Vault(s, n).key("storage"),
+    "WorkingHours": lambda s, n: az.WorkingHours(
+        s, n, clusters={"box": (Schedule(stop="20:00"), "/box")}
+    ),
+}
+PROGRAM = [(kind, f"{kind.lower()}-{which}") for kind in STATEMENTS for which in ("a", "b")]
+
+
+def _addresses(order: list[int]) -> dict[str, str]:
+    """The path of the resource at each address, where the statements stand in that order."""
+    stack = az.EnvironmentStack(
+        az.App(), "lab", location="westeurope", zone=2, ssh_keys=["ssh-ed25519 AAAA me"]
+    )
+    for index in order:
+        kind, name = PROGRAM[index]
+        STATEMENTS[kind](stack, name)
+    return surroundings(stack).addresses.owners
+
+
+def test_each_construct_is_in_the_program() -> None:
+    # A stack has one output `targets`; the others are bases of what is there.
+    others = {"Targets", "FileSystem", "INetwork", "IRegistry", "IStorage"}
+    assert {each.__name__ for each in own_classes()} - others == set(STATEMENTS)
+
+
+@pytest.fixture(scope="module")
+def usual() -> dict[str, str]:
+    """The addresses of the program as it stands here."""
+    found = _addresses(list(range(len(PROGRAM))))
+    assert len(found) > 300
+    return found
+
+
+@settings(max_examples=4, deadline=timedelta(minutes=1))
+@given(order=st.permutations(range(len(PROGRAM))))
+def test_no_order_changes_an_address(usual: dict[str, str], order: list[int]) -> None:
+    assert _addresses(order) == usual

@@ -1,0 +1,140 @@
+"""A program of one's own: a stack that jobs can run on, and that the library's rules allow."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import fairway_constructs as az
+from fairway_constructs.bindings.validator import validate
+from fairway_core.environment import Disks
+from fairway_core.findings import UserError
+from fairway_core.target import Target
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
+
+
+def _lab(folder: Path) -> tuple[az.App, az.EnvironmentStack]:
+    app = az.App(outdir=str(folder / "lab.out"))
+    return app, az.EnvironmentStack(
+        app,
+        "lab",
+        location="westeurope",
+        zone=2,
+        tags={"owner": "ml-platform"},
+        ssh_keys=[KEY],
+    )
+
+
+def _written(app: az.App, folder: Path) -> dict[str, Any]:
+    app.synth()
+    document: dict[str, Any] = json.loads((folder / "lab.out/stacks/lab/cdk.tf.json").read_text())
+    assert not list(validate(document))
+    return document
+
+
+@pytest.fixture(scope="module")
+def document(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """A network, data, a file server, a cluster, and the output for jobs."""
+    folder = tmp_path_factory.mktemp("program")
+    app, lab = _lab(folder)
+    net = az.Network(lab, "net", address_space="10.40.0.0/16", private_endpoints=True)
+    data = az.Storage(lab, "data", containers=["datasets", "outputs"], network=net)
+    home = az.NfsServer(
+        lab, "home", subnet=net.subnet("storage"), path="/data", disks=Disks(count=4, gib=2048)
+    )
+    h100 = az.Cluster(
+        lab, "h100", size="Standard_ND96isr_H100_v5", nodes=2, network=net, mounts=[home]
+    )
+    data.grant_read_write(h100)
+    az.Targets(lab, [h100], storage=data)
+    return _written(app, folder)
+
+
+def _one(document: dict[str, Any], type_: str) -> dict[str, Any]:
+    (found,) = document["resource"][type_].values()
+    body: dict[str, Any] = found
+    return body
+
+
+def test_the_provider_fits_the_storage(document: dict[str, Any]) -> None:
+    account, (provider,) = (
+        _one(document, "azurerm_storage_account"),
+        document["provider"]["azurerm"],
+    )
+    assert account["shared_access_key_enabled"] is False
+    assert provider["storage_use_azuread"] is True
+    assert account["public_network_access_enabled"] is False
+    assert provider["features"]["storage"]["data_plane_available"] is False
+
+
+def test_the_storage_is_reached_inside_the_network(document: dict[str, Any]) -> None:
+    endpoint = _one(document, "azurerm_private_endpoint")
+    connection = endpoint["private_service_connection"]
+    assert connection["private_connection_resource_id"].startswith(
+        "${azurerm_storage_account.data_"
+    )
+
+
+def test_nodes_wait_for_what_they_need(document: dict[str, Any]) -> None:
+    types = {each.partition(".")[0] for each in _waits(document)}
+    assert types >= {
+        "azurerm_role_assignment",
+        "azurerm_subnet_nat_gateway_association",
+        "azurerm_subnet_network_security_group_association",
+        "azurerm_virtual_machine_data_disk_attachment",
+    }
+    server = _one(document, "azurerm_linux_virtual_machine")
+    assert any("nat_gateway_association" in each for each in server["depends_on"])
+
+
+def _waits(document: dict[str, Any]) -> list[str]:
+    waits: list[str] = _one(document, "azurerm_linux_virtual_machine_scale_set")["depends_on"]
+    return waits
+
+
+def test_the_disks_go_to_the_ranges_of_nodes(document: dict[str, Any]) -> None:
+    assert _one(document, "azurerm_virtual_network")["address_space"] == ["10.40.0.0/16"]
+    assert len(document["resource"]["azurerm_managed_disk"]) == 4
+
+
+def test_jobs_know_where_to_run(document: dict[str, Any]) -> None:
+    (record,) = document["output"]["targets"]["value"]
+    target = Target.model_validate(record)
+    assert (target.name, target.engine, target.nodes.max) == ("h100", "ssh", 2)
+    assert target.mounts == {"home": "/data"}
+    assert target.storage is not None
+    assert target.storage.containers == ("datasets", "outputs")
+    assert target.ssh is not None
+    assert target.ssh.shared == "/data/fairway"
+    assert target.gateway is not None, "its services have no public side"
+
+
+def test_what_breaks_a_rule_is_refused_as_the_stack_is_written(tmp_path: Path) -> None:
+    app, lab = _lab(tmp_path)
+    network = az.Network(lab, address_space="10.40.0.0/16", private_endpoints=True)
+    az.Storage(lab, containers=["outputs"], network=network, protect=False)
+    with pytest.raises(UserError) as caught:
+        app.synth()
+    found = caught.value.findings
+    assert {each.id for each in found} == {"unprotected-data"}
+    assert all(each.message.startswith("lab: azurerm_storage_") for each in found)
+    assert found[0].hint
+
+
+def test_ranges_that_were_let_in_break_none(tmp_path: Path) -> None:
+    app, lab = _lab(tmp_path)
+    network = az.Network(lab, address_space="10.40.0.0/16", private_endpoints=True)
+    network.allow_from(["198.51.100.0/24"], to="management", name="SshFromOffice", port="22")
+    _written(app, tmp_path)
+
+
+def test_a_cluster_needs_a_network(tmp_path: Path) -> None:
+    _, lab = _lab(tmp_path)
+    with pytest.raises(UserError, match="cluster `h100` stands in no network"):
+        az.Cluster(lab, "h100", size="Standard_ND96isr_H100_v5")
