@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from fairway_constructs.slurm.shared_resources import SlurmFoundation
     from fairway_constructs.storage import Container, IStorage, Storage
     from fairway_constructs.tags import Tags
-    from fairway_constructs.targets import Targets
+    from fairway_constructs.targets import TakesJobs, Targets
     from fairway_constructs.vault import Vault
     from fairway_constructs.working_hours import WorkingHours
 
@@ -136,6 +136,7 @@ __all__ = [
     "Storage",
     "SubnetRef",
     "Tags",
+    "TakesJobs",
     "Targets",
     "Vault",
     "WorkingHours",
@@ -188,7 +189,7 @@ _NAMES = {
     "slurm.scheduler": "SlurmScheduler",
     "storage": "Container IStorage Storage",
     "tags": "Tags",
-    "targets": "Targets",
+    "targets": "TakesJobs Targets",
     "vault": "Vault",
     "working_hours": "WorkingHours",
 }

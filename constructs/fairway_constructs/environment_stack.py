@@ -82,15 +82,14 @@ class EnvironmentStack(Stack):
     ) -> None:
         super().__init__(scope, id)
         self.short_addresses = short_addresses
-        environment = environment or id
         add_provider(self, deletes_deployed=deletes_deployed)
         place_in_group(
             self,
-            environment=environment,
+            environment=environment or id,
             role=role,
             location=location,
             zone=zone,
-            tags={**(tags or {}), "environment": environment, "managed-by": "fairway"},
+            tags=tags,
             name=group_name,
             existing=resource_group,
             proxy=proxy,

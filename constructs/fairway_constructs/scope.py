@@ -63,13 +63,15 @@ def place_in_group(
 ) -> Placement:
     """Creates a resource group, in which all goes that is made in `scope` from now on.
 
-    Its `name` is made from the environment and the role where it is not given. With `existing`,
+    Its `name` is made from the environment and the role where it is not given; `tags` are joined by
+    the environment's name and by what made it. With `existing`,
     the id of a group that is there already, none is made. An `EnvironmentStack` calls it for
     itself; with it a group of constructs may have a resource group of its own.
 
     >>> place_in_group(Construct(stack, "second"), environment="h200",
     ...                location="southcentralus")  # doctest: +SKIP
     """
+    tags = {**(tags or {}), "environment": environment, "managed-by": "fairway"}
     group: _ExistingGroup | ResourceGroup
     if existing:
         group = _ExistingGroup(scope, id, existing)

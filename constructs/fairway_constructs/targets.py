@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from fairway_constructs.cdk import Component, Output, surroundings
 from fairway_constructs.cloud_init import ADMIN_USERNAME, LOCAL_FOLDER, shared_folder
@@ -13,11 +13,17 @@ if TYPE_CHECKING:
 
     from fairway_constructs.cdk import Construct
     from fairway_constructs.cloud_init import Mount
-    from fairway_constructs.cluster import Cluster
     from fairway_constructs.gpu_cluster import GpuCluster
     from fairway_constructs.single_vm import SingleVm
     from fairway_constructs.storage import IStorage
     from fairway_constructs.vault import Vault
+
+
+class TakesJobs(Protocol):
+    """A construct to which jobs come, such as a `Cluster`."""
+
+    def target(self, *, storage: StorageAccount | None = None, vault_url: str = "") -> Target:
+        """What jobs must know of it."""
 
 
 class Targets(Component):
@@ -32,7 +38,7 @@ class Targets(Component):
     def __init__(
         self,
         scope: Construct,
-        clusters: Sequence[Cluster | Target],
+        clusters: Sequence[TakesJobs | Target],
         *,
         storage: IStorage | None = None,
         vault: Vault | None = None,

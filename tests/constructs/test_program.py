@@ -1,4 +1,4 @@
-"""A program of one's own: a stack that jobs can run on, and that the library's rules allow."""
+"""A program of a user's: a stack that jobs can run on, and that the library's rules allow."""
 
 from __future__ import annotations
 
