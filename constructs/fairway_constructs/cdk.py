@@ -1,19 +1,21 @@
-"""The CDK for Terraform as Fairway uses it; the one module that names cdktf.
+"""The CDK for Terraform as Fairway uses it; the one module that names cdktf and cdktn.
 
-cdktf is archived and its fork keeps the API: moving to the fork means changing the
-imports below and nothing else. What stands on top is small: base classes whose
-attributes are a plain dict, typed references to them, a typed lifecycle, and
-`Component`, the base of our constructs. The classes for Azure's resources are
-generated, see `fairway_constructs.azurerm`.
+cdktf is archived and its fork cdktn keeps the API. Taken is the one that FAIRWAY_CDK names, else
+the one that the app has imported, else cdktf. What stands on top is small: base classes whose
+attributes are a plain dict, typed references to them, a typed lifecycle, and `Component`, the base
+of our constructs. The classes for Azure's resources are generated: `fairway_constructs.azurerm`.
 """
 
 from __future__ import annotations
 
 import inspect
 import os
+import sys
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from fairway_constructs.addresses import Addresses, short_id
@@ -30,52 +32,97 @@ if TYPE_CHECKING:
 
     from fairway_constructs.placement import Placement
 
+_LIBRARIES = ("cdktf", "cdktn")
+
+
+def library() -> str:
+    """The package of the CDK; UserError for one that is not, or not installed."""
+    used = [name for name in _LIBRARIES if name in sys.modules]
+    chosen = os.environ.get("FAIRWAY_CDK") or (used or _LIBRARIES)[0]
+    if chosen not in _LIBRARIES:
+        raise UserError.of(
+            "unknown-cdk", f"FAIRWAY_CDK is `{chosen}`", f"use one of: {', '.join(_LIBRARIES)}"
+        )
+    if find_spec(chosen) is None:
+        raise UserError.of("no-cdk", f"{chosen} is not installed", f"pip install {chosen}")
+    return chosen
+
+
 prepare_node(os.environ)
 
 import jsii  # noqa: E402
-from cdktf import App as CdktfApp  # noqa: E402
-from cdktf import (  # noqa: E402
-    Aspects,
-    AzurermBackend,
-    Fn,
-    IAspect,
-    IResolvable,
-    ITerraformDependable,
-    LocalBackend,
-    TerraformDataSource,
-    TerraformElement,
-    TerraformProvider,
-    TerraformProviderGeneratorMetadata,
-    TerraformResource,
-    TerraformResourceLifecycle,
-    Token,
-)
-from cdktf import TerraformOutput as Output  # noqa: E402
-from cdktf import TerraformStack as Stack  # noqa: E402
 from constructs import Construct, IConstruct, IValidation  # noqa: E402
+
+if TYPE_CHECKING:
+    from cdktf import App as CdktfApp
+    from cdktf import (
+        Aspects,
+        AzurermBackend,
+        CloudBackend,
+        Fn,
+        GcsBackend,
+        HttpBackend,
+        IAspect,
+        IResolvable,
+        ITerraformDependable,
+        LocalBackend,
+        NamedCloudWorkspace,
+        NamedRemoteWorkspace,
+        RemoteBackend,
+        S3Backend,
+        TerraformDataSource,
+        TerraformElement,
+        TerraformProvider,
+        TerraformProviderGeneratorMetadata,
+        TerraformResource,
+        TerraformResourceLifecycle,
+        Token,
+    )
+    from cdktf import TerraformOutput as Output
+    from cdktf import TerraformStack as Stack
+else:
+    _cdk = import_module(library())
+    CdktfApp, Output, Stack = _cdk.App, _cdk.TerraformOutput, _cdk.TerraformStack
+    Aspects, Fn, IAspect, Token = _cdk.Aspects, _cdk.Fn, _cdk.IAspect, _cdk.Token
+    AzurermBackend, LocalBackend = _cdk.AzurermBackend, _cdk.LocalBackend
+    CloudBackend, RemoteBackend = _cdk.CloudBackend, _cdk.RemoteBackend
+    GcsBackend, HttpBackend, S3Backend = _cdk.GcsBackend, _cdk.HttpBackend, _cdk.S3Backend
+    NamedCloudWorkspace, NamedRemoteWorkspace = _cdk.NamedCloudWorkspace, _cdk.NamedRemoteWorkspace
+    IResolvable, ITerraformDependable = _cdk.IResolvable, _cdk.ITerraformDependable
+    TerraformDataSource, TerraformElement = _cdk.TerraformDataSource, _cdk.TerraformElement
+    TerraformProvider, TerraformResource = _cdk.TerraformProvider, _cdk.TerraformResource
+    TerraformProviderGeneratorMetadata = _cdk.TerraformProviderGeneratorMetadata
+    TerraformResourceLifecycle = _cdk.TerraformResourceLifecycle
 
 __all__ = [
     "App",
     "Aspect",
     "Aspects",
     "AzurermBackend",
+    "CloudBackend",
     "Component",
     "Construct",
     "DataSource",
     "Fn",
+    "GcsBackend",
+    "HttpBackend",
     "IAspect",
     "IConstruct",
     "IResolvable",
     "ITerraformDependable",
-    "IValidation",
     "Lifecycle",
     "LocalBackend",
+    "NamedCloudWorkspace",
+    "NamedRemoteWorkspace",
     "Output",
     "Provider",
+    "RemoteBackend",
     "Resource",
+    "S3Backend",
     "Stack",
     "Timeouts",
     "Token",
+    "Validation",
     "surroundings",
 ]
 
@@ -239,6 +286,15 @@ class Aspect:
 
     def visit(self, node: IConstruct) -> None:
         """Called with each construct, resource and stack."""
+        raise NotImplementedError
+
+
+@jsii.implements(IValidation)
+class Validation:
+    """The base of what looks at a stack as it is written, once aspects are done."""
+
+    def validate(self) -> list[str]:
+        """What is wrong, a line each."""
         raise NotImplementedError
 
 

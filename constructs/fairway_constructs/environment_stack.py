@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import jsii
-
 from fairway_constructs.azurerm.provider import (
     AzurermProvider,
     Features,
@@ -16,7 +14,7 @@ from fairway_constructs.azurerm.provider import (
     FeaturesTemplateDeployment,
     FeaturesVirtualMachineScaleSet,
 )
-from fairway_constructs.cdk import IValidation, Stack, refuse, surroundings
+from fairway_constructs.cdk import Stack, Validation, refuse, surroundings
 from fairway_constructs.scope import place_in_group, place_of, put
 from fairway_core.checks.subjects import Asked
 
@@ -120,9 +118,8 @@ def add_provider(stack: Stack, *, deletes_deployed: bool = False) -> AzurermProv
     return AzurermProvider(stack, features=features, storage_use_azuread=True)
 
 
-@jsii.implements(IValidation)
-class _Checks:
-    """The rules on Terraform, as a validation of the tree: run once aspects are done."""
+class _Checks(Validation):
+    """The rules on Terraform, as a validation of the tree."""
 
     def __init__(self, stack: Stack, ignore: frozenset[str]) -> None:
         self._stack, self._ignore = stack, ignore

@@ -1,12 +1,22 @@
-"""Where Terraform keeps the state of a stack: a file beside cdktf.json, or a blob."""
+"""Where Terraform keeps the state of a stack: a file beside cdktf.json, a blob, or elsewhere."""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from fairway_constructs.cdk import AzurermBackend, LocalBackend
-from fairway_core.environment import AzurermState
+from fairway_constructs.cdk import (
+    AzurermBackend,
+    CloudBackend,
+    GcsBackend,
+    HttpBackend,
+    LocalBackend,
+    NamedCloudWorkspace,
+    NamedRemoteWorkspace,
+    RemoteBackend,
+    S3Backend,
+)
+from fairway_core.environment import AzurermState, OtherState
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,7 +30,12 @@ _STACKS = "stacks"
 
 
 def keep_state(
-    stack: Stack, name: str, state: LocalState | AzurermState, *, project: Path, outdir: Path
+    stack: Stack,
+    name: str,
+    state: LocalState | AzurermState | OtherState,
+    *,
+    project: Path,
+    outdir: Path,
 ) -> None:
     """Keeps the state of stack `name` where the environment says.
 
@@ -36,8 +51,33 @@ def keep_state(
             # With the identity that runs Terraform: the account has no keys.
             use_azuread_auth=True,
         )
+    elif isinstance(state, OtherState):
+        _elsewhere(stack, name, state)
     else:
         local_state(stack, name, project=project, outdir=outdir)
+
+
+def _elsewhere(stack: Stack, name: str, state: OtherState) -> None:
+    """Passes the settings on, with a state of its own for the stack."""
+    settings: dict[str, Any] = dict(state.settings)
+    match state.backend:
+        case "s3":
+            key = f"{settings.pop('key', '')}{name}.tfstate"
+            S3Backend(stack, key=key, **settings)
+        case "gcs":
+            GcsBackend(stack, prefix=f"{settings.pop('prefix', '')}{name}", **settings)
+        case "http":
+            for each in ("address", "lock_address", "unlock_address"):
+                if each in settings:
+                    settings[each] = f"{settings[each].rstrip('/')}/{name}"
+            HttpBackend(stack, **settings)
+        case "remote":
+            workspace = NamedRemoteWorkspace(f"{settings.pop('prefix', '')}{name}")
+            RemoteBackend(stack, workspaces=workspace, **settings)
+        case "cloud":
+            named = f"{settings.pop('prefix', '')}{name}"
+            workspaces = NamedCloudWorkspace(named, settings.pop("project", None))
+            CloudBackend(stack, workspaces=workspaces, **settings)
 
 
 def local_state(stack: Stack, name: str, *, project: Path, outdir: Path) -> None:

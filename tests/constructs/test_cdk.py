@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from fairway_constructs import cdk
 from fairway_constructs.azurerm import PROVIDER_VERSION
 from fairway_constructs.node import prepare_node
 from fairway_core.findings import UserError
@@ -153,11 +154,28 @@ def test_the_fork_synthesizes_the_same_and_neither_prints_a_word(tmp_path: Path)
     assert identity["name"].startswith('${join("-", [data.terraform_remote_state.')
     assert identity["lifecycle"]["replace_triggered_by"] == ["terraform_data.marker"]
 
-    # Under the name by which cdk.py imports it.
-    (tmp_path / "fork" / "cdktf").mkdir(parents=True)
-    (tmp_path / "fork" / "cdktf" / "__init__.py").write_text("from cdktn import *\n")
-    fork = _synthesize(tmp_path / "forked", PYTHONPATH=str(tmp_path / "fork"))
+    fork = _synthesize(tmp_path / "forked", FAIRWAY_CDK="cdktn")
     assert fork == (documents, {version("cdktn")}, "")
+
+
+@pytest.mark.parametrize("imported", ["cdktf", "cdktn"])
+def test_the_one_that_the_app_uses_is_taken(imported: str) -> None:
+    program = f"import {imported}; from fairway_constructs import Stack; print(Stack.__module__)"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == f"{imported}\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("aws-cdk", "FAIRWAY_CDK is `aws-cdk`"), ("cdktn", "cdktn is not installed")],
+)
+def test_another_is_refused(name: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAIRWAY_CDK", name)
+    monkeypatch.setattr(cdk, "find_spec", lambda _: None)
+    with pytest.raises(UserError, match=message):
+        cdk.library()
 
 
 def _sources(repository: Path) -> list[Path]:

@@ -248,9 +248,23 @@ def test_a_folder_without_stacks_is_refused(tmp_path: Path) -> None:
         read_targets(tmp_path)
 
 
+def _synthesized(stack: Path, output: str = "targets") -> Path:
+    stack.mkdir(parents=True)
+    (stack / "cdk.tf.json").write_text(json.dumps({"output": {output: {"value": []}}}))
+    return stack
+
+
+def test_a_stack_of_a_program_is_found_by_its_output(tmp_path: Path) -> None:
+    for name, output in (("lab", "targets"), ("lab-network", "bastion_host")):
+        _synthesized(tmp_path / "stacks" / name, output)
+    with pytest.raises(UserError) as caught:
+        read_targets(tmp_path)
+    assert caught.value.findings[0].id in ("not-deployed", "missing-tool")
+
+
 def test_terraform_is_asked_about_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A stand-in for Terraform, whose answer and arguments are as the real one's are."""
-    (tmp_path / "out" / "stacks" / "lab-compute").mkdir(parents=True)
+    _synthesized(tmp_path / "out" / "stacks" / "lab-compute")
     program = tmp_path / "bin" / "terraform"
     program.parent.mkdir()
     answer = json.dumps({"targets": {"value": [POOL]}})
@@ -276,8 +290,7 @@ def test_terraform_is_asked_about_a_folder(tmp_path: Path, monkeypatch: pytest.M
 def test_environment_that_is_not_deployed_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str
 ) -> None:
-    stack = tmp_path / "out" / "stacks" / "lab-compute"
-    stack.mkdir(parents=True)
+    stack = _synthesized(tmp_path / "out" / "stacks" / "lab-compute")
     program = tmp_path / "bin" / "terraform"
     program.parent.mkdir()
     program.write_text(f"#!/bin/sh\n{answer}\n")

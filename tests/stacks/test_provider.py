@@ -19,7 +19,6 @@ from pathlib import Path
 import pytest
 
 from fairway_constructs.azurerm import PROVIDER_SOURCE, PROVIDER_VERSION
-from fairway_stacks.plan.provider_lock import ADDRESS
 
 ENVIRONMENTS = sorted((Path(__file__).parents[2] / "stacks/environments").glob("*.yaml"))
 MIRROR, CACHE = "FAIRWAY_PROVIDER_MIRROR", "TF_PLUGIN_CACHE_DIR"
@@ -148,7 +147,7 @@ def test_every_stack_is_planned_without_an_account(
 
 def _fill(mirror: Path) -> None:
     """As `terraform providers mirror` does, with a provider that does nothing."""
-    packages = mirror / ADDRESS
+    packages = mirror / "registry.terraform.io" / PROVIDER_SOURCE
     packages.mkdir(parents=True)
     name = f"terraform-provider-azurerm_5.2.0_{_platform()}.zip"
     with zipfile.ZipFile(packages / name, "w") as package:

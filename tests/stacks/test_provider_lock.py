@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fairway_core.findings import UserError
-from fairway_stacks.plan.provider_lock import ADDRESS, LOCK, check_lock, write_lock
+from fairway_stacks.plan.provider_lock import check_lock, write_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,6 +20,7 @@ needs_terraform = pytest.mark.skipif(
     shutil.which("terraform") is None, reason="terraform is not on PATH"
 )
 TWO = ("linux_amd64", "darwin_arm64")
+LOCK, ADDRESS = "terraform.lock.hcl", "registry.terraform.io/hashicorp/azurerm"
 
 
 @pytest.fixture
@@ -156,3 +157,17 @@ def test_a_lock_is_one_of_a_project(
     assert "no project is here: no cdktf.json in this folder or above it" in capfd.readouterr().err
     assert fairway("lock", "--platform", "../x") == 2
     assert "`../x` is not a platform of Terraform" in capfd.readouterr().err
+
+
+def test_opentofu_has_a_lock_of_its_own_registry(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAIRWAY_TERRAFORM", "tofu")
+    with pytest.raises(UserError, match=r"tofu\.lock\.hcl is not there"):
+        check_lock()
+    lock = project / "tofu.lock.hcl"
+    lock.write_text(_lock(ADDRESS))
+    with pytest.raises(UserError, match=r"no hashes of registry\.opentofu\.org/hashicorp/azurerm"):
+        check_lock()
+    lock.write_text(_lock("registry.opentofu.org/hashicorp/azurerm"))
+    assert check_lock() == lock

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from fairway_core.environment import OtherState
 from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
@@ -145,7 +147,58 @@ class TestAccount:
 
 def test_what_the_document_shows_is_taken(repository: Path, written: Written) -> None:
     text = (repository / "docs" / "state.md").read_text()
-    line = next(line for line in text.splitlines() if line.startswith("state: {backend"))
+    lines = [line for line in text.splitlines() if line.startswith("state: {backend")]
     demo = (repository / "stacks" / "environments" / "demo.yaml").read_text()
-    stacks = written(f"{demo}\n{line}\n")
-    assert "azurerm" in json.dumps(stacks["data"]["terraform"]["backend"])
+    for line in lines:
+        backend = re.findall(r"backend: (\w+)", line)[0]
+        assert f'"{backend}"' in json.dumps(written(f"{demo}\n{line}\n")["data"]["terraform"])
+    assert len(lines) >= 6
+
+
+OTHERS = {
+    "s3": ({"bucket": "b", "region": "r", "key": "k/"}, {"key": "k/lab-network.tfstate"}),
+    "gcs": ({"bucket": "b", "prefix": "k/"}, {"prefix": "k/lab-network"}),
+    "http": ({"address": "https://x/"}, {"address": "https://x/lab-network"}),
+    "remote": ({"organization": "o"}, {"workspaces": {"name": "lab-network"}}),
+    "cloud": (
+        {"organization": "o", "project": "p"},
+        {"workspaces": {"name": "lab-network", "project": "p"}},
+    ),
+}
+
+
+@pytest.mark.parametrize("backend", OTHERS)
+def test_any_backend_has_a_state_for_each_stack(
+    written: Callable[..., dict[str, dict[str, Any]]], everything: str, backend: str
+) -> None:
+    settings, named = OTHERS[backend]
+    text = everything.replace(
+        "{backend: azurerm, resource_group: tfstate, storage_account: contosotfstate}",
+        json.dumps({"backend": backend, "settings": settings}),
+    )
+    stacks = written(text)
+    terraform = stacks["network"]["terraform"]
+    found = terraform["cloud"] if backend == "cloud" else terraform["backend"][backend]
+    assert found.items() >= named.items()
+    # The stacks after it read its outputs from there.
+    states = stacks["compute"]["data"]["terraform_remote_state"]
+    state = states["cross-stack-reference-input-lab-network"]
+    assert state["backend"] == ("remote" if backend == "cloud" else backend)
+    assert "lab-network" in json.dumps(state["config"])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message", "hint"),
+    [
+        ({"bucket": "b"}, "backend `s3` needs `region`", "add `region:`"),
+        ({"bukket": "b"}, "backend `s3` takes no `bukket`", "did you mean `bucket`?"),
+        ({"secret_key": "x"}, "is a credential, which a file must not hold", "AWS_SECRET_ACCESS"),
+    ],
+)
+def test_a_backend_is_checked_by_name(settings: dict[str, str], message: str, hint: str) -> None:
+    with pytest.raises(UserError) as caught:
+        OtherState(backend="s3", settings=settings)
+    (finding,) = caught.value.findings
+    assert message in finding.message
+    assert hint in finding.hint
+    assert "x" not in finding.message.split("`"), "a credential is not repeated"

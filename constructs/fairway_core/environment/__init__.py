@@ -27,7 +27,7 @@ from fairway_core.environment.resource_group import ResourceGroup
 from fairway_core.environment.schedule import Schedule
 from fairway_core.environment.services import Registry, Vault
 from fairway_core.environment.slurm import LoginNodes, Slurm, SlurmNodes
-from fairway_core.environment.state import AzurermState, LocalState
+from fairway_core.environment.state import AzurermState, LocalState, OtherState
 from fairway_core.environment.storage import Container, Storage
 from fairway_core.environment.web import Web
 
@@ -58,6 +58,7 @@ __all__ = [
     "NetApp",
     "Network",
     "NfsServer",
+    "OtherState",
     "Peering",
     "Person",
     "Policies",

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
+from fairway_core.catalog.tables import table
 from fairway_core.documents import FieldError, Model
 from fairway_core.environment.values import as_field_error
 from fairway_core.findings import UserError
 from fairway_core.naming import check_name
+from fairway_core.suggestions import did_you_mean
 
 _RESOURCE_GROUP = re.compile(r"[-\w.()]{0,89}[-\w()]", re.ASCII)
 
@@ -60,4 +62,38 @@ class AzurermState(Model, defer_build=True):
     """
 
 
-State = Annotated[LocalState | AzurermState, Field(discriminator="backend")]
+class OtherState(Model, defer_build=True):
+    """A backend of Terraform outside of Azure. Each stack has a state of its own there, named after
+    it; credentials come from the backend's environment variables."""
+
+    backend: Literal["s3", "gcs", "http", "remote", "cloud"]
+    """`s3`, `gcs`, `http`, `remote` or `cloud`, as Terraform calls them."""
+    settings: dict[str, str | int | bool | tuple[str, ...]] = Field(default_factory=dict)
+    """What the backend takes, by Terraform's own names, for example `bucket`."""
+
+    @model_validator(mode="after")
+    def _settings_are_known(self) -> Self:
+        facts = table("backends")["backends"][self.backend]
+        for name in self.settings:
+            variable = facts["credentials"].get(name)
+            if variable:
+                raise FieldError(
+                    f"`{name}` is a credential, which a file must not hold",
+                    f"remove it here, and set {variable} where Terraform runs",
+                    ("settings", name),
+                )
+            known = [*facts["required"], *facts["optional"]]
+            if name not in known:
+                hint = did_you_mean(name, known) or f"it takes {', '.join(sorted(known))}"
+                raise FieldError(
+                    f"backend `{self.backend}` takes no `{name}`", hint, ("settings", name)
+                )
+        for name in facts["required"]:
+            if name not in self.settings:
+                raise FieldError(
+                    f"backend `{self.backend}` needs `{name}`", f"add `{name}:` under `settings:`"
+                )
+        return self
+
+
+State = Annotated[LocalState | AzurermState | OtherState, Field(discriminator="backend")]

@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from fairway_core.findings import Finding, Severity, UserError
+from fairway_core.terraform_program import program
 from fairway_runner.live.management import (
     Management,
     NotAllowed,
@@ -82,7 +83,7 @@ def _node() -> Examined:
 
 
 def _terraform() -> Examined:
-    said = version_of(["terraform", "version", "-json"])
+    said = version_of([program(), "version", "-json"])
     try:
         version = json.loads(said)["terraform_version"] if said else None
     except (ValueError, KeyError, TypeError):

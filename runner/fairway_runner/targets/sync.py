@@ -17,6 +17,7 @@ from fairway_agent.record import write_json
 from fairway_core.findings import UserError
 from fairway_core.suggestions import did_you_mean
 from fairway_core.target import Target
+from fairway_core.terraform_program import program
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -122,16 +123,17 @@ def _in_outputs(outputs: Any) -> Iterator[Any]:
 
 
 def _of_folder(folder: Path) -> Iterator[Any]:
-    stacks = sorted((folder / "stacks").glob("*-compute"))
+    files = sorted((folder / "stacks").glob("*/cdk.tf.json"))
+    stacks = [file.parent for file in files if _has_targets(file)]
     if not stacks:
         message = f"{folder} holds no synthesized stack with clusters"
         raise UserError.of("no-targets", message, "synthesize it first: fairway synth")
-    if shutil.which("terraform") is None:
+    if shutil.which(program()) is None:
         hint = "install Terraform, or name a file of outputs: fairway targets sync --from FILE"
-        raise UserError.of("missing-tool", "`terraform` is not on PATH", hint, exit_code=4)
+        raise UserError.of("missing-tool", f"`{program()}` is not on PATH", hint, exit_code=4)
     for stack in stacks:
         done = subprocess.run(
-            ["terraform", f"-chdir={stack}", "output", "-json", "-no-color"],
+            [program(), f"-chdir={stack}", "output", "-json", "-no-color"],
             capture_output=True,
             text=True,
             stdin=subprocess.DEVNULL,
@@ -147,11 +149,20 @@ def _of_folder(folder: Path) -> Iterator[Any]:
         yield from _in_outputs(json.loads(done.stdout))
 
 
+def _has_targets(file: Path) -> bool:
+    """Whether a stack publishes targets: that of an environment's clusters, or a program's own."""
+    try:
+        document = json.loads(file.read_bytes())
+    except (OSError, ValueError):
+        return False
+    return "targets" in document.get("output", {})
+
+
 def _not_deployed(stack: Path) -> UserError:
     """The environment that was synthesized last was not deployed, as far as is known here."""
     name = stack.name.removesuffix("-compute")
     message = f"the environment `{name}` is not deployed yet, or not from this folder"
-    hint = f"fairway deploy {name}\nif it was deployed elsewhere: terraform -chdir={stack} init"
+    hint = f"fairway deploy {name}\nif it was deployed elsewhere: {program()} -chdir={stack} init"
     return UserError.of("not-deployed", message, hint)
 
 

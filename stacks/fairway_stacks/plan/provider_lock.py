@@ -16,22 +16,16 @@ from typing import TYPE_CHECKING
 from fairway_constructs.azurerm import PROVIDER_SOURCE, PROVIDER_VERSION
 from fairway_core.environment.selection import project_folder
 from fairway_core.findings import UserError
+from fairway_core.terraform_program import lock_file, registry
 from fairway_stacks.plan.terraform import Terraform, require
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-LOCK = "terraform.lock.hcl"
-"""Beside cdktf.json, in the form in which Terraform writes it."""
-
 PLATFORMS = ("darwin_amd64", "darwin_arm64", "linux_amd64", "linux_arm64", "windows_amd64")
 """Where people and workflows run Terraform, as it spells them."""
 
-ADDRESS = f"registry.terraform.io/{PROVIDER_SOURCE}"
-"""What Terraform makes of a source without a host; a state can name another registry's."""
-
 _OWN = ".terraform.lock.hcl"
-_MAKE = f"make it and commit it: fairway lock && git add {LOCK}"
 _LOCKED = re.compile(r'\bprovider\s+"([^"]*)"')
 _PLATFORM = re.compile(r"[a-z0-9]+_[a-z0-9]+")
 
@@ -39,7 +33,7 @@ _PLATFORM = re.compile(r"[a-z0-9]+_[a-z0-9]+")
 def lock_of_project() -> Path | None:
     """The lock file, where the project has one."""
     project = project_folder()
-    lock = project / LOCK if project else None
+    lock = project / lock_file() if project else None
     return lock if lock is not None and lock.is_file() else None
 
 
@@ -55,7 +49,7 @@ def write_lock(platforms: Sequence[str], mirror: Path | None, *, upgrade: bool) 
             message = f"`{platform}` is not a platform of Terraform"
             raise UserError.of("no-platform", message, f"such as {', '.join(PLATFORMS)}")
     require()
-    lock = _project() / LOCK
+    lock = _project() / lock_file()
     with tempfile.TemporaryDirectory(prefix="fairway-lock-") as text:
         folder = Path(text)
         needs = {"azurerm": {"source": PROVIDER_SOURCE, "version": PROVIDER_VERSION}}
@@ -66,7 +60,7 @@ def write_lock(platforms: Sequence[str], mirror: Path | None, *, upgrade: bool) 
         Terraform("the lock", folder, {"CHECKPOINT_DISABLE": "1"}).lock_providers(platforms, mirror)
         written = (folder / _OWN).read_bytes()
     _require_ours(lock, written.decode())
-    draft = lock.with_name(f".{LOCK}.new")
+    draft = lock.with_name(f".{lock.name}.new")
     draft.write_bytes(written)
     draft.replace(lock)
     return lock
@@ -74,31 +68,37 @@ def write_lock(platforms: Sequence[str], mirror: Path | None, *, upgrade: bool) 
 
 def check_lock() -> Path:
     """The lock file; UserError where there is none, or one without the provider and its hashes."""
-    lock = _project() / LOCK
+    lock = _project() / lock_file()
     try:
         text = lock.read_text(encoding="utf-8")
     except FileNotFoundError:
         message = f"{lock} is not there: any provider that a state names could run"
-        raise UserError.of("no-lock", message, _MAKE) from None
+        raise UserError.of("no-lock", message, _make()) from None
     except (OSError, ValueError) as error:
-        raise UserError.of("no-lock", f"{lock} cannot be read: {error}", _MAKE) from None
+        raise UserError.of("no-lock", f"{lock} cannot be read: {error}", _make()) from None
     _require_ours(lock, text)
     return lock
 
 
 def _require_ours(lock: Path, text: str) -> None:
     """UserError unless the text locks Terraform's own azurerm, and no other one."""
-    block = re.search(rf'^provider "{re.escape(ADDRESS)}" {{$(.*?)^}}$', text, re.M | re.S)
+    # What the program makes of a source without a host; a state can name another registry's.
+    address = f"{registry()}/{PROVIDER_SOURCE}"
+    block = re.search(rf'^provider "{re.escape(address)}" {{$(.*?)^}}$', text, re.M | re.S)
     if block is None or not re.search(r'^\s*"(?:h1|zh):[^"]+",$', block[1], re.M):
-        raise UserError.of("no-lock", f"{lock} has no hashes of {ADDRESS}", _MAKE)
+        raise UserError.of("no-lock", f"{lock} has no hashes of {address}", _make())
     name = PROVIDER_SOURCE.rpartition("/")[2]
     others = [each for each in _LOCKED.findall(text) if each.rpartition("/")[2] == name]
-    foreign = sorted(set(others) - {ADDRESS})
+    foreign = sorted(set(others) - {address})
     if foreign:
         message = f"{lock} also locks {', '.join(foreign)}, which a state could name"
         raise UserError.of(
-            "foreign-lock", message, f"write it again: fairway lock && git add {LOCK}"
+            "foreign-lock", message, f"write it again: fairway lock && git add {lock.name}"
         )
+
+
+def _make() -> str:
+    return f"make it and commit it: fairway lock && git add {lock_file()}"
 
 
 def _project() -> Path:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.findings import Finding, UserError
+from fairway_core.terraform_program import missing, program, registry
 from fairway_stacks.plan.locks import alone_in
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 _MISSING = 4
 _FAILED = 5
-_INSTALL = "https://developer.hashicorp.com/terraform/install"
 
 # Beginnings of the summaries with which `terraform init` says that there is no provider.
 _NO_PROVIDER = (
@@ -30,7 +30,6 @@ _NO_PROVIDER = (
 )
 
 _CACHE = "TF_PLUGIN_CACHE_DIR"
-_NO_REGISTRY = "let Terraform reach registry.terraform.io, or name a mirror in TF_CLI_CONFIG_FILE"
 _KEEP = "TF_PLUGIN_CACHE_MAY_BREAK_DEPENDENCY_LOCK_FILE"
 
 # What `terraform plan` says where the stack's inputs are not deployed yet: no state of the other
@@ -137,7 +136,7 @@ class Terraform:
         given = ["-input=false"] if input_false else []
         try:
             return subprocess.run(
-                ["terraform", f"-chdir={self.folder}", *words, "-no-color", *given, *options],
+                [program(), f"-chdir={self.folder}", *words, "-no-color", *given, *options],
                 env={**os.environ, **self.environment},
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
@@ -152,7 +151,8 @@ class Terraform:
             if str(each.get("summary", "")).startswith(_NO_PROVIDER):
                 reason = _first_sentence(str(each.get("detail", "")))
                 message = f"Terraform cannot download its provider here: {reason}"
-                return UserError.of("no-provider", message, _NO_REGISTRY, exit_code=_MISSING)
+                hint = f"let Terraform reach {registry()}, or name a mirror in TF_CLI_CONFIG_FILE"
+                return UserError.of("no-provider", message, hint, exit_code=_MISSING)
         return self._failed("init", found, said)
 
     def _failed(
@@ -175,21 +175,15 @@ class Terraform:
         if not findings:
             last = said.strip().splitlines()[-1:] or ["it said nothing"]
             message = f"{self.stack}: terraform {command} failed: {last[0]}"
-            hint = f"see all that it says: terraform -chdir={self.folder} {command}"
+            hint = f"see all that it says: {program()} -chdir={self.folder} {command}"
             findings = [Finding(f"terraform-{command}", message, hint)]
         return UserError(findings, exit_code=exit_code)
 
 
 def require() -> None:
-    """UserError with exit code 4 where there is no Terraform."""
-    if shutil.which("terraform") is None:
+    """UserError with exit code 4 where there is no Terraform, and no OpenTofu."""
+    if shutil.which(program()) is None:
         raise missing()
-
-
-def missing() -> UserError:
-    """Terraform is not on PATH."""
-    message = "Terraform is not on PATH, and plans need it, 1.9 or newer"
-    return UserError.of("no-terraform", message, f"install it: {_INSTALL}", exit_code=_MISSING)
 
 
 def diagnostics(log: str) -> Iterator[Mapping[str, Any]]:

@@ -1,0 +1,54 @@
+"""The program that plans and applies: Terraform, or OpenTofu, which takes the same files."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from fairway_core.findings import UserError
+
+_REGISTRIES = {"terraform": "registry.terraform.io", "tofu": "registry.opentofu.org"}
+_INSTALL = {
+    "terraform": "https://developer.hashicorp.com/terraform/install",
+    "tofu": "https://opentofu.org/docs/intro/install",
+}
+
+
+def program() -> str:
+    """What FAIRWAY_TERRAFORM names, by name or path; else what is on PATH, Terraform first.
+
+    Raises UserError for another program.
+    """
+    chosen = os.environ.get("FAIRWAY_TERRAFORM", "")
+    if not chosen:
+        return next(filter(shutil.which, _REGISTRIES), "terraform")
+    if _name(chosen) not in _REGISTRIES:
+        raise UserError.of(
+            "unknown-terraform",
+            f"FAIRWAY_TERRAFORM is `{chosen}`",
+            "use terraform or tofu, or the path of one",
+        )
+    return chosen
+
+
+def lock_file() -> str:
+    """The name of the program's lock file in a project: each has its own registry's providers."""
+    return f"{_name(program())}.lock.hcl"
+
+
+def registry() -> str:
+    """The host of the providers that have none in their source."""
+    return _REGISTRIES[_name(program())]
+
+
+def missing() -> UserError:
+    """The program is not on PATH; exit code 4."""
+    name = _name(program())
+    title = {"terraform": "Terraform", "tofu": "OpenTofu"}[name]
+    message = f"{title} is not on PATH, and plans need it, 1.9 or newer"
+    return UserError.of("no-terraform", message, f"install it: {_INSTALL[name]}", exit_code=4)
+
+
+def _name(path: str) -> str:
+    return Path(path).stem

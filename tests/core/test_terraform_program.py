@@ -1,0 +1,56 @@
+"""Which program plans and applies: Terraform, or OpenTofu."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fairway_core.findings import UserError
+from fairway_core.terraform_program import lock_file, missing, program, registry
+from fairway_stacks.plan.terraform import Terraform
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that alone is on PATH."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", str(folder))
+    monkeypatch.delenv("FAIRWAY_TERRAFORM", raising=False)
+    return folder
+
+
+def _install(file: Path, says: str = "{}") -> None:
+    file.write_text(f"#!/bin/sh\necho '{says}'\n")
+    file.chmod(0o755)
+
+
+def test_terraform_comes_first(path: Path) -> None:
+    assert program() == "terraform"
+    _install(path / "tofu")
+    assert (program(), registry()) == ("tofu", "registry.opentofu.org")
+    _install(path / "terraform")
+    assert (program(), registry()) == ("terraform", "registry.terraform.io")
+    assert lock_file() == "terraform.lock.hcl"
+
+
+def test_the_chosen_one_is_run(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _install(path / "terraform", "no JSON")
+    _install(tmp_path / "tofu", '{"who": {"value": "tofu"}}')
+    monkeypatch.setenv("FAIRWAY_TERRAFORM", str(tmp_path / "tofu"))
+    assert Terraform("lab", tmp_path, {}).outputs() == {"who": "tofu"}
+
+
+@pytest.mark.usefixtures("path")
+def test_one_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAIRWAY_TERRAFORM", "tofu")
+    (finding,) = missing().findings
+    assert finding.message.startswith("OpenTofu is not on PATH")
+    assert "opentofu.org" in finding.hint
+    monkeypatch.setenv("FAIRWAY_TERRAFORM", "terragrunt")
+    with pytest.raises(UserError, match="FAIRWAY_TERRAFORM is `terragrunt`"):
+        program()
