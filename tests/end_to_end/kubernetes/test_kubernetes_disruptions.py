@@ -64,7 +64,9 @@ def cluster(
 
 def pods(cluster: KubernetesCluster, run: str) -> dict[int, dict[str, Any]]:
     """The run's pods that are not ending, by index."""
-    listed = cluster.kubectl("get", "pods", "-l", f"fairway.dev/run={run}", "-o", "json")
+    listed = cluster.kubectl(
+        "get", "pods", "-l", f"fairway.dev/run={run},fairway.dev/part!=controller", "-o", "json"
+    )
     metadata = [each["metadata"] for each in json.loads(listed)["items"]]
     there = [each for each in metadata if "deletionTimestamp" not in each]
     return {int(each["annotations"][INDEX]): each for each in there}
@@ -172,6 +174,8 @@ def test_kill_9_of_submit_at_each_of_its_calls(
     assert fairway.within("wait", "job-k").returncode == 0
     assert pipe.rest() == "begun\n"
     [found] = json.loads(
-        cluster.kubectl("get", "jobs", "-l", "fairway.dev/run=job-k", "-o", "json")
+        cluster.kubectl(
+            "get", "jobs", "-l", "fairway.dev/run=job-k,fairway.dev/part!=controller", "-o", "json"
+        )
     )["items"]
     assert found["status"]["succeeded"] == 1
