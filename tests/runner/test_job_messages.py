@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 import pages
@@ -29,6 +30,21 @@ def test_messages_of_mistakes_in_job_files(tmp_path: Path, fairway: RunFairway) 
         return code, errors.replace(f"{tmp_path}/", "")
 
     pages.hold("jobs", answer)
+
+
+def test_messages_of_faulty_job_files(tmp_path: Path, fairway: RunFairway) -> None:
+    """One finding a file, and nothing is started or written."""
+
+    def answer(text: str) -> tuple[int, str]:
+        (tmp_path / "job.yaml").write_text(f"{text}\n")
+        code, out, errors = fairway(tmp_path, "submit", "job.yaml")
+        assert out == ""
+        assert len(re.findall(r"error: .* \[[a-z0-9-]+\]$", errors, re.MULTILINE)) == 1, errors
+        assert all(each.isprintable() or each in "\n\t" for each in errors)
+        assert not (tmp_path / ".fairway").exists()
+        return code, errors.replace(f"{tmp_path}/", "").replace(str(tmp_path), "FOLDER")
+
+    pages.hold("job-files", answer)
 
 
 @pytest.mark.parametrize(
