@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from properties import tried
 
 from fairway_agent.fields import Unfit
 from fairway_agent.json_record import JsonRecord
@@ -38,16 +41,52 @@ class Answer(JsonRecord):
 LEAST = {"nodes": [], "time": 1, "is_up": True, "last": None}
 
 
-def test_what_is_written_is_read_as_it_was() -> None:
-    node = Node("nd-0", gpus=8)
-    by_run, more = {"a": node, "b": None}, {"x": [1, "y"]}
-    whole = Answer(
-        *((node, Node("nd-1")), 1.5, False, node, by_run, (("7", "job"), ())),
-        sizes={"nd-0": 3},
-        reason="full",
-        more=more,
-    )
+NODES = st.builds(Node, st.text(max_size=4), st.integers(0, 99))
+SECONDS = st.floats(0, 1e15)
+ANSWERS = st.builds(
+    Answer,
+    *(st.lists(NODES, max_size=2).map(tuple), SECONDS, st.booleans(), st.none() | NODES),
+    by_run=st.dictionaries(st.text(max_size=4), st.none() | NODES, max_size=2),
+    held=st.lists(st.lists(st.text(max_size=4), max_size=2).map(tuple), max_size=2).map(tuple),
+    sizes=st.dictionaries(st.text(max_size=4), st.integers(0, 9), max_size=2),
+    reason=st.none() | st.text(max_size=4),
+    more=st.none() | st.dictionaries(st.text(max_size=4), st.lists(st.integers() | st.text())),
+)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(), inner, max_size=2),
+    max_leaves=4,
+)
+
+
+@tried
+@given(ANSWERS)
+def test_what_is_written_is_read_as_it_was(whole: Answer) -> None:
     assert Answer.from_json(json.loads(json.dumps(whole.to_json()))) == whole
+
+
+@tried
+@given(st.data(), ANSWERS)
+def test_damaged_record_is_named_or_holds_what_it_may(data: st.DataObject, whole: Answer) -> None:
+    """Anything in place of any part of it, on the way down a path."""
+    facts = json.loads(json.dumps(whole.to_json()))
+    place = facts
+    while True:
+        keys = list(place) if isinstance(place, dict) else list(range(len(place)))
+        if not keys:
+            break
+        key = data.draw(st.sampled_from(keys))
+        if not isinstance(place[key], dict | list) or data.draw(st.booleans()):
+            place[key] = data.draw(JSON)
+            break
+        place = place[key]
+    read, said = whole, ""
+    try:
+        read = Answer.from_json(facts)
+    except Unfit as unfit:
+        said = str(unfit)
+    assert said.isprintable()
+    assert repr(Answer.from_json(json.loads(json.dumps(read.to_json())))) == repr(read)
 
 
 def test_what_has_a_default_may_be_missing_and_what_is_unknown_is_left() -> None:

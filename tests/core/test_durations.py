@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from properties import tried
 
 from fairway_core.documents import FieldError
 from fairway_core.durations import seconds_of
 
+if TYPE_CHECKING:
+    from decimal import Decimal
 
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [("25s", 25), ("1.5h", 5400), ("30d", 2_592_000), ("36500d", 3_153_600_000)],
-)
-def test_what_is_read(text: str, seconds: float) -> None:
-    assert seconds_of(text) == seconds
+UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+@tried
+@given(st.sampled_from(sorted(UNITS)), st.decimals("0.01", 36500, places=2))
+def test_a_number_with_a_unit_is_read(unit: str, number: Decimal) -> None:
+    assert seconds_of(f"{number.normalize():f}{unit}") == pytest.approx(float(number) * UNITS[unit])
 
 
 @pytest.mark.parametrize("text", ["36501d", "99999999999999999999h", f"{'9' * 400}d"])

@@ -5,23 +5,34 @@ from __future__ import annotations
 import re
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from properties import tried
 
 from fairway_core.catalog.tables import table
 from fairway_core.findings import UserError
 from fairway_core.naming import SUFFIX_LENGTH, check_name, resource_name, unique_suffix
 
 KINDS = table("names")["names"]["kind"]
-# What an environment file may hold at its longest.
-LONGEST_ENVIRONMENT, LONGEST_PART = "abcdefghijkl", "abcdefghijklmnopqrst"
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_longest_names_of_a_file_fit_every_kind(kind: str) -> None:
-    unique = KINDS[kind].get("unique", False)
-    parts = () if unique else (LONGEST_PART, "100")
-    name = resource_name(kind, LONGEST_ENVIRONMENT, *parts, suffix="${s}" if unique else "")
-    length = len(name.removesuffix("${s}")) + (SUFFIX_LENGTH if unique else 0)
-    assert length <= KINDS[kind]["longest"]
+ENVIRONMENTS = st.from_regex(r"[a-z][a-z0-9-]{0,10}[a-z0-9]", fullmatch=True)
+PARTS = st.from_regex(r"[a-z][a-z0-9-]{0,18}[a-z0-9]", fullmatch=True)
+
+
+@tried
+@given(st.sampled_from(sorted(KINDS)), ENVIRONMENTS, PARTS, st.integers(0, 100))
+def test_any_names_of_a_file_fit_every_kind(
+    kind: str, environment: str, part: str, number: int
+) -> None:
+    row, suffix = KINDS[kind], "${s}" if KINDS[kind].get("unique", False) else ""
+    parts = () if suffix else (part, str(number))
+    name = resource_name(kind, environment, *parts, suffix=suffix)
+    assert name == resource_name(kind, environment, *parts, suffix=suffix)
+    length = len(name.removesuffix(suffix)) + (SUFFIX_LENGTH if suffix else 0)
+    assert row["shortest"] <= length <= row["longest"]
+    if not suffix:
+        assert resource_name(kind, environment, part, str(number + 1)) != name
 
 
 @pytest.mark.parametrize(
@@ -94,8 +105,7 @@ def test_an_unknown_kind_is_answered_with_the_nearest() -> None:
     assert "storage_account" in caught.value.findings[0].hint
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_table_is_consistent(kind: str) -> None:
-    row = KINDS[kind]
-    assert 1 <= row["shortest"] <= row["longest"]
-    assert re.fullmatch(r"[a-z]*", row["abbreviation"])
+def test_the_table_is_consistent() -> None:
+    for kind, row in KINDS.items():
+        assert 1 <= row["shortest"] <= row["longest"], kind
+        assert re.fullmatch(r"[a-z]*", row["abbreviation"]), kind

@@ -1,12 +1,16 @@
 """The points of a sweep: which, in which order, how many, and never too many."""
 
 import itertools
+import json
 import math
 import tracemalloc
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from properties import tried
 
 from fairway_core.documents import Document, FieldError
 from fairway_core.findings import UserError
@@ -42,14 +46,6 @@ def test_grid_runs_through_the_last_parameter_first() -> None:
     assert type(found[0]["on"]) is bool
 
 
-def test_values_may_be_lists() -> None:
-    assert listed("{grid: {layers: [[64, 64], [128], []]}}") == [
-        {"layers": [64, 64]},
-        {"layers": [128]},
-        {"layers": []},
-    ]
-
-
 def test_strings_are_literal() -> None:
     assert listed("{grid: {text: ['{{ params.lr }}', '{% if %}']}}") == [
         {"text": "{{ params.lr }}"},
@@ -57,41 +53,44 @@ def test_strings_are_literal() -> None:
     ]
 
 
-def test_zip_takes_one_of_each() -> None:
-    found = listed("{zip: {lr: [1, 2], epochs: {start: 10, stop: 30, step: 10}}}")
-    assert found == [{"lr": 1, "epochs": 10}, {"lr": 2, "epochs": 20}]
+VALUE = st.one_of(st.integers(-9, 9), st.booleans(), st.text("ab{% ", max_size=3))
+VALUES = st.lists(st.one_of(VALUE, st.lists(VALUE, max_size=3)), min_size=1, max_size=4)
+SCALARS = st.lists(VALUE, min_size=1, max_size=4)
+AXES = st.dictionaries(st.sampled_from("abc"), VALUES, min_size=1, max_size=3)
 
 
-def test_combinations_and_permutations_are_those_of_itertools() -> None:
-    def values(text: str) -> list[tuple[Any, ...]]:
-        found = listed(text)
-        assert all(list(point) == ["pick"] for point in found)
-        assert all(isinstance(point["pick"], list) for point in found)
-        return [tuple(point["pick"]) for point in found]
+def generator(draw: st.DrawFn) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """One generator, and its points as itertools make them."""
+    kind = draw(st.sampled_from(["grid", "zip", "combinations", "permutations", "repeat"]))
+    if kind == "repeat":
+        count = draw(st.integers(1, 4))
+        return {kind: count}, [{}] * count
+    if kind in ("grid", "zip"):
+        axes = draw(AXES)
+        if kind == "zip":
+            least = min(map(len, axes.values()))
+            axes = {name: values[:least] for name, values in axes.items()}
+        joined = (
+            itertools.product(*axes.values())
+            if kind == "grid"
+            else zip(*axes.values(), strict=False)
+        )
+        return {kind: axes}, [dict(zip(axes, point, strict=True)) for point in joined]
+    values = draw(SCALARS)
+    section: dict[str, Any] = {"pick": values, "length": draw(st.integers(1, len(values)))}
+    chosen: Any = getattr(itertools, kind)
+    if kind == "combinations" and draw(st.booleans()):
+        section |= {"replacement": True, "length": draw(st.integers(1, 6))}
+        chosen = itertools.combinations_with_replacement
+    return {kind: section}, [{"pick": list(p)} for p in chosen(values, section["length"])]
 
-    letters = "pick: [a, b, c, d]"
-    assert values(f"{{combinations: {{{letters}, length: 2}}}}") == list(
-        itertools.combinations("abcd", 2)
-    )
-    assert values(f"{{combinations: {{{letters}, length: 6, replacement: true}}}}") == list(
-        itertools.combinations_with_replacement("abcd", 6)
-    )
-    assert values(f"{{permutations: {{length: 3, {letters}}}}}") == list(
-        itertools.permutations("abcd", 3)
-    )
-    assert values("{combinations: {pick: {start: 0, stop: 1, step: 0.5}, length: 1}}") == [
-        (0.0,),
-        (0.5,),
-    ]
 
-
-def test_repeat_sets_nothing() -> None:
-    assert listed("{repeat: 3}") == [{}, {}, {}]
-
-
-def test_generators_are_joined_in_their_order() -> None:
-    text = "[{repeat: 1}, {zip: {a: [1, 2]}}, {grid: {b: [3]}}, {repeat: 1}]"
-    assert listed(text) == [{}, {"a": 1}, {"a": 2}, {"b": 3}, {}]
+@tried
+@given(st.lists(st.composite(generator)(), min_size=1, max_size=3))
+def test_points_are_those_of_itertools_in_their_order(made: list[Any]) -> None:
+    found = listed(json.dumps([section for section, _ in made]))
+    # Equal is not enough: 1, 1.0 and true are different to a program.
+    assert repr(found) == repr([point for _, points in made for point in points])
 
 
 RANGES: list[tuple[Any, list[float]]] = [

@@ -1,0 +1,11 @@
+"""How properties are tried: the same examples each time, and no clock that could fail one."""
+
+from hypothesis import HealthCheck, settings
+
+tried = settings(
+    max_examples=100,
+    derandomize=True,
+    database=None,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
