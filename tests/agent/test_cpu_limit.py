@@ -29,6 +29,7 @@ def test_it_comes_again_where_a_finalizer_swallows_it(
     assert capfd.readouterr().err == ""
 
 
+@pytest.mark.integration
 def test_it_begins_anew_for_each_of_many(monkeypatch: pytest.MonkeyPatch) -> None:
     before = signal.getsignal(signal.SIGVTALRM)
     monkeypatch.setattr(cpu_limit, "CPU_LIMIT", 0.05)

@@ -264,6 +264,7 @@ def test_no_other_run_is_taken_for_a_step(
     assert not (tmp_path / ".fairway/runs/pipe-a").exists()
 
 
+@pytest.mark.integration
 def test_very_many_tasks_of_the_steps_are_asked_about(tmp_path: Path, fairway: RunFairway) -> None:
     sweep = {"command": "true", "sweep": {"points": {"repeat": 600}}}
     write(tmp_path, {"a": sweep, "b": sweep}, template="plain")

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from conftest import MakeRun
 
 FULL = Path("/dev/full")
-pytestmark = pytest.mark.skipif(not FULL.exists(), reason="this system has no /dev/full")
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(not FULL.exists(), reason="this system has no /dev/full"),
+]
 
 
 @pytest.mark.parametrize("words", [{}, {"quiet": True}, {"json_": True}])

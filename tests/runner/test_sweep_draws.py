@@ -115,6 +115,7 @@ CONTINUOUS: list[tuple[dict[str, Any], Callable[[float], float], float, float, f
 ]
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(("distribution", "cdf", "low", "high", "mean"), CONTINUOUS)
 def test_values_are_distributed_as_the_name_says(
     distribution: dict[str, Any],

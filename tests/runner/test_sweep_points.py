@@ -178,6 +178,7 @@ def test_files_and_functions_count_towards_the_limit(tmp_path: Path) -> None:
         assert caught.value.path[:2] == ("points", 1)
 
 
+@pytest.mark.integration
 def test_too_many_points_are_refused_in_little_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -58,6 +58,7 @@ def _made(folder: Path, files: dict[str, Any]) -> Run:
     return run
 
 
+@pytest.mark.integration
 def test_many_tasks_take_little_memory(tmp_path: Path) -> None:
     _plan(1)  # imports
     with _little():
