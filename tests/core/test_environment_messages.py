@@ -25,7 +25,7 @@ def errors_of(folder: Path, text: str) -> str:
         load_environment(file)
     assert caught.value.exit_code == 2
     said = "\n".join(map(format_finding, caught.value.findings))
-    return said.replace(f"{folder}/", "")
+    return said.replace(f"{folder}/", "").replace(str(folder), ".")
 
 
 def test_messages_of_values_that_cannot_be(tmp_path: Path) -> None:

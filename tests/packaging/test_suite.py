@@ -79,6 +79,12 @@ def test_change_of_a_helper_touches_the_tests_below_it() -> None:
     assert touched == [test for test in TESTS if test.startswith("tests/runner/web/")]
 
 
+def test_change_of_a_shared_helper_touches_the_tests_that_import_it() -> None:
+    touched = touched_tests(["tests/suite/properties.py"], TESTS)
+    assert "tests/core/test_durations.py" in touched
+    assert "tests/core/test_catalog.py" not in touched
+
+
 def test_change_of_a_page_touches_no_test_of_code() -> None:
     touched = touched_tests(["docs/batch.md"], TESTS)
     assert touched

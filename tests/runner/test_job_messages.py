@@ -27,7 +27,7 @@ def test_messages_of_mistakes_in_job_files(tmp_path: Path, fairway: RunFairway) 
         more += "" if "params:" in line else "params: {lr: 1}\n"
         (tmp_path / "job.yaml").write_text(f"name: x\n{more}{line}\n")
         code, _, errors = fairway(tmp_path, "submit", "job.yaml", "--dry-run")
-        return code, errors.replace(f"{tmp_path}/", "")
+        return code, errors.replace(f"{tmp_path}/", "").replace(str(tmp_path), ".")
 
     pages.hold("jobs", answer)
 
@@ -42,7 +42,7 @@ def test_messages_of_faulty_job_files(tmp_path: Path, fairway: RunFairway) -> No
         assert len(re.findall(r"error: .* \[[a-z0-9-]+\]$", errors, re.MULTILINE)) == 1, errors
         assert all(each.isprintable() or each in "\n\t" for each in errors)
         assert not (tmp_path / ".fairway").exists()
-        return code, errors.replace(f"{tmp_path}/", "").replace(str(tmp_path), "FOLDER")
+        return code, errors.replace(f"{tmp_path}/", "").replace(str(tmp_path), ".")
 
     pages.hold("job-files", answer)
 

@@ -46,6 +46,12 @@ OTHERS = {
     ".github/*": ("workflows/*", "runner/starter/*"),
     "bin/*": ("packaging/*", "simulator/test_simulator_command.py"),
     "tests/bench/*": ("packaging/test_bench.py",),
+    "tests/golden/*": (
+        "core/test_*_messages.py",
+        "runner/test_*_messages.py",
+        "runner/test_sweep_s*",
+    ),
+    "tests/runner/golden/*": ("runner/test_launchers.py", "runner/test_review_*.py"),
     "pyproject.toml": ("packaging/*",),
 }
 
@@ -86,6 +92,8 @@ def _is_run_by(file: str, test: str) -> bool:
 def _names(file: str, test: str) -> bool:
     """A changed test, one below a changed helper of tests, or one that `OTHERS` names."""
     path = Path(file)
+    if path.parts[:2] == ("tests", "suite"):
+        return path.stem in _imports(ROOT / test)
     if path.parts[0] == "tests" and path.suffix == ".py" and path.parts[1] != "bench":
         return test == file or (
             not path.name.startswith("test_") and Path(test).is_relative_to(path.parent)

@@ -17,6 +17,7 @@ beginning of a page stand before what each case gives.
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 from pathlib import Path
@@ -58,4 +59,8 @@ def hold(area: str, answer: Callable[[str], tuple[int, str]]) -> None:
     new = "\n\n".join(shown) + "\n"
     if os.environ.get("FAIRWAY_GOLDEN") == "write":
         page.write_text(new, "utf-8")
-    assert new == page.read_text("utf-8")
+        written = new
+    changes = difflib.unified_diff(
+        written.splitlines(), new.splitlines(), "page", "now", lineterm=""
+    )
+    assert not (difference := "\n".join(changes)), f"\n{difference}"
