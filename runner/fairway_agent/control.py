@@ -6,7 +6,8 @@
     unmet             what speaks against it, once the runs have ended that it comes after
     notified          the events that somebody was told of
     final             the tasks whose last state is known
-    ended, blocked    what Kubernetes' controller has ended, and what it cannot start, and why
+    ended             the Jobs and pods that Kubernetes' controller has ended, and why
+    blocked           what does not start there, and why: tasks, or what the controller makes
 
 All of it is of one submission: which time the run was started, from 0. Whoever changes something
 holds `control.lock` for as long as that takes. Who hands a run over to its scheduler, or takes it
@@ -126,7 +127,7 @@ class Control(JsonRecord):
     notified: tuple[str, ...] = ()
     final: Mapping[str, Numbers] = field(default_factory=dict)
     ended: Mapping[str, str] = field(default_factory=dict)
-    blocked: str = ""
+    blocked: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_cancelled(self) -> bool:
@@ -181,6 +182,14 @@ def cancel(folder: Path, submission: int, task: str = "") -> None:
             change(folder, known.submission, cancelled_tasks=named)
         else:
             change(folder, known.submission, cancelled=submission)
+
+
+def note_blocked(folder: Path, submission: int, name: str, why: str) -> None:
+    """Notes what keeps something from starting; "" says that nothing does any more."""
+    with locked(folder):
+        blocked = dict(read(folder).of(submission).blocked)
+        if why != blocked.pop(name, ""):
+            change(folder, submission, blocked={**blocked, name: why} if why else blocked)
 
 
 @contextmanager

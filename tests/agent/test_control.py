@@ -39,7 +39,7 @@ FULL = Control(
     notified=("start",),
     final={"succeeded": Numbers([0, 1])},
     ended={"job-a-0-0": "its image"},
-    blocked="no quota",
+    blocked={"controller": "no quota"},
 )
 
 

@@ -46,7 +46,7 @@ def _cancel(api: Api, folder: Path, request: CancelRequest) -> None:
         for pod in api.list(CORE, "pods", owner.selector(folder.name)):
             if not owner.owns(folder, pod):
                 continue
-            if not spared or pod["metadata"]["labels"].get(names.PART) != names.KEEPER:
+            if not spared or pod["metadata"]["labels"].get(names.PART) != names.CONTROLLER:
                 api.delete(CORE, "pods", pod["metadata"]["name"], at_once=True)
 
 
@@ -59,8 +59,8 @@ def delete(api: Api, folder: Path, spared: str = "") -> None:
 
 
 def _teller(folder: Path) -> str:
-    """The keeper of a run of whose end somebody wants to hear: it ends once it has told that. ""
-    where nobody does, or where the keeper would wait for ever."""
+    """The controller of a run of whose end somebody wants to hear: it ends once it has told that.
+    "" where nobody does, or where it would wait for ever."""
     try:
         known = submissions.read(folder)
         if known is None or not known.complete:
@@ -68,7 +68,7 @@ def _teller(folder: Path) -> str:
         wants = plans.read(folder, retry=known.submission > 0).notify is not None
     except Damaged:
         return ""
-    return names.job(folder.name, known.submission, names.KEEPER) if wants else ""
+    return names.job(folder.name, known.submission, names.CONTROLLER) if wants else ""
 
 
 def _cancel_task(api: Api, folder: Path, request: CancelRequest) -> None:

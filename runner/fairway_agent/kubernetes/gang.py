@@ -11,12 +11,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from fairway_agent import bundle, fields, processes, record, scratch, wakeups
+from fairway_agent import bundle, control, fields, processes, record, scratch, wakeups
 from fairway_agent.allocators.hosts import Host
 from fairway_agent.fanout.sshd import forced_command, server
 from fairway_agent.fanout.sshd.server import Meeting
 from fairway_agent.fields import Fields
-from fairway_agent.kubernetes import whys
 from fairway_agent.task_state import TERMINATED
 from fairway_boot.faults import Fault
 
@@ -62,6 +61,9 @@ class Gang:
     folder: Path
     size: int
     meeting: Meeting
+    run: Path
+    task: str
+    submission: int
     began: float = field(default_factory=time.monotonic)
     met: list[Member] = field(default_factory=list)
 
@@ -75,7 +77,8 @@ class Gang:
             key=run / "fairway_key",
             serve=f"{bundle.here()}/fairway-node serve",
         )
-        return cls(whys.folder_of(run / "tasks" / task, submission), size, meeting)
+        folder = run / "tasks" / task / "pods" / str(submission)
+        return cls(folder, size, meeting, run=run, task=task, submission=submission)
 
     def join(self, rank: int, code: Path) -> None:
         """Lets the others reach this pod. Fault where its image lacks what that takes."""
@@ -107,13 +110,16 @@ class Gang:
 
     def _told(self, rank: int) -> str:
         """The id of the last pod in that place that was told to end."""
-        return whys.read(self.folder / f"{rank}.told")
+        try:
+            return (self.folder / f"{rank}.told").read_text(encoding="ascii")
+        except FileNotFoundError:
+            return ""
 
     def is_whole(self) -> bool:
         """Whether all are there; Fault where they were waited for long enough."""
         found = self.members()
         lacking = sum(member is None for member in found)
-        why = whys.read(self.folder / whys.GANG) if lacking else ""
+        why = self._blocked() if lacking else ""
         if why:
             raise self._hopeless(f"{lacking} of its {self.size} pods did not start: {why}")
         if lacking and self.is_late():
@@ -141,15 +147,19 @@ class Gang:
             return self.meet()
         except OSError:
             # What it has said of itself is there until the one in its place says another.
-            if why := whys.read(self.folder / whys.GANG):
+            if why := self._blocked():
                 raise self._hopeless(f"a pod that is gone cannot be replaced: {why}") from None
             if self.is_late():
                 raise
             return None
 
+    def _blocked(self) -> str:
+        """Why another pod does not come, by the run's controller; "" where nothing is known."""
+        return control.read(self.run).of(self.submission).blocked.get(self.task, "")
+
     def _hopeless(self, message: str) -> Fault:
         # Who goes on with the task finds out by itself whether it is still so.
-        whys.write(self.folder / whys.GANG, "")
+        control.note_blocked(self.run, self.submission, self.task, "")
         return Fault("no-nodes", message, "once that is repaired: `fairway retry RUN`")
 
     def is_late(self) -> bool:
@@ -158,7 +168,8 @@ class Gang:
 
     def leave(self, rank: int) -> None:
         """Says that Kubernetes has told this pod to end, as it does with one that it evicts."""
-        whys.write(self.folder / f"{rank}.told", Member.here().uid)
+        told = Member.here().uid.encode("ascii")
+        record.write_bytes(self.folder / f"{rank}.told", told)
 
     def was_told(self) -> bool:
         """Whether a pod of the attempt was told to end: others are lost without a word."""

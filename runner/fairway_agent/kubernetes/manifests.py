@@ -40,8 +40,8 @@ _LAST_WORDS = 30
 _PREPARATION = 3600
 _LONGEST = 2**31 - 1
 
-_RESTARTS = 20  # of a keeper that fails
-_KEEPER = {"cpu": "50m", "memory": "96Mi"}
+_RESTARTS = 20  # of a controller that fails
+_CONTROLLER = {"cpu": "50m", "memory": "96Mi"}
 
 # A pod that was evicted, preempted or lost its node is begun again, and counts as no failure; what
 # the task itself ends with is final, because its own attempts are all in one pod.
@@ -86,13 +86,15 @@ def part_job(
     return _job(names.job(run, submission, part.number), labels, spec)
 
 
-def keeper_job(run: str, submission: int, settings: Settings, command: Sequence[str]) -> Manifest:
+def controller_job(
+    run: str, submission: int, settings: Settings, command: Sequence[str]
+) -> Manifest:
     """The Job of what starts parts of a run when they are due: one small pod."""
-    labels = _labels(run, submission, names.KEEPER)
+    labels = _labels(run, submission, names.CONTROLLER)
     container = {
         **_container(settings, command),
         "image": settings.head_image,
-        "resources": {"requests": dict(_KEEPER), "limits": {"memory": "512Mi"}},
+        "resources": {"requests": dict(_CONTROLLER), "limits": {"memory": "512Mi"}},
     }
     spec = {
         "backoffLimit": _RESTARTS,
@@ -108,7 +110,7 @@ def keeper_job(run: str, submission: int, settings: Settings, command: Sequence[
             },
         },
     }
-    return _job(names.job(run, submission, names.KEEPER), labels, spec)
+    return _job(names.job(run, submission, names.CONTROLLER), labels, spec)
 
 
 def _job(name: str, labels: dict[str, str], spec: Manifest) -> Manifest:

@@ -11,8 +11,8 @@ _DIGEST = 8
 
 RUN, SUBMISSION, PART = "fairway.dev/run", "fairway.dev/submission", "fairway.dev/part"
 """The labels of all that belongs to a run."""
-KEEPER = "keeper"
-"""The part of a run that starts the others."""
+CONTROLLER = "controller"
+"""The part of a run that starts the others, and ends what does not go on."""
 
 
 def job(run: str, submission: int, part: int | str) -> str:

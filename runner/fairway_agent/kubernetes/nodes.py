@@ -87,7 +87,7 @@ def _runs(api: Api) -> tuple[dict[str, set[str]], dict[str, str]]:
     for pod in api.list(CORE, "pods", query):
         node = pod["spec"].get("nodeName", "")
         runs.setdefault(node, set()).add(pod["metadata"]["labels"][names.RUN])
-        if pod["metadata"]["labels"].get(names.PART) != names.KEEPER:
+        if pod["metadata"]["labels"].get(names.PART) != names.CONTROLLER:
             pods[node] = pod["metadata"]["name"]
     return runs, pods
 

@@ -78,10 +78,9 @@ def _write_objects(folder: Path, wanted: Submission, request: SubmitRequest) -> 
     for part in wanted.parts:
         manifest = part_manifest(folder, wanted.submission, part, plan, found)
         record.write_json(objects / f"{manifest['metadata']['name']}.json", manifest)
-    if needs_keeper(plan, wanted):
-        words = _program("keeper", str(folder), str(wanted.submission))
-        keeper = manifests.keeper_job(folder.name, wanted.submission, found, words)
-        record.write_json(objects / f"{keeper['metadata']['name']}.json", keeper)
+    words = _program("controller", str(folder), str(wanted.submission))
+    controller = manifests.controller_job(folder.name, wanted.submission, found, words)
+    record.write_json(objects / f"{controller['metadata']['name']}.json", controller)
 
 
 def part_manifest(
@@ -96,19 +95,11 @@ def _program(module: str, *words: str) -> list[str]:
     return ["python3", "-s", str(bundle.here()), f"fairway_agent.kubernetes.{module}", *words]
 
 
-def needs_keeper(plan: RunPlan, wanted: Submission) -> bool:
-    """Whether parts of it are not to start at once, or somebody wants to hear of its end."""
-    tasks = sum(part.stage == "tasks" for part in wanted.parts)
-    waits = bool(plan.after) or len(wanted.parts) > tasks
-    return waits or plan.notify is not None or (plan.max_parallel is not None and tasks > 1)
-
-
 def _submit(api: Api, folder: Path, wanted: Submission) -> Submission:
     plan = plans.read(folder, retry=wanted.submission > 0)
     if not wanted.submission:  # a retry that begins nothing ends by itself, and says why
         _require_predecessors(api, plan)
-    keeper = needs_keeper(plan, wanted)
-    # What waits for others is made by the keeper; it makes all where the order matters.
+    # What waits for others is made by the controller; it makes all where the order matters.
     limited = plan.max_parallel is not None and len(wanted.parts) > 1
     waits = plan.after or limited
     at_once = [] if waits else [part for part in wanted.parts if part.stage == "tasks"]
@@ -116,8 +107,7 @@ def _submit(api: Api, folder: Path, wanted: Submission) -> Submission:
         _require_quota(api, folder, wanted)
         for part in at_once:
             create(api, folder, wanted, part)
-        if keeper:
-            _post(api, folder, names.job(folder.name, wanted.submission, names.KEEPER))
+        _post(api, folder, names.job(folder.name, wanted.submission, names.CONTROLLER))
     except Refused as refused:
         _withdraw(api, folder, wanted)
         raise _refusal(refused) from None

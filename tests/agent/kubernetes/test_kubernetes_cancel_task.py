@@ -9,7 +9,8 @@ import pytest
 
 from fairway_agent import control, state_files
 from fairway_agent.kubernetes import cancel as cancelling
-from fairway_agent.kubernetes import keeper, submit
+from fairway_agent.kubernetes import controller, submit
+from fairway_agent.kubernetes.controller import Controller
 from fairway_agent.kubernetes.objects import INDEX, JOB
 from fairway_agent.kubernetes.reconcile import reconcile_all
 from fairway_agent.shared import plans, submissions
@@ -63,7 +64,7 @@ def tasks(server: Server, folder: Path) -> dict[str, int]:
 def due(folder: Path) -> list[int]:
     known = submissions.read(folder)
     assert known is not None
-    return [part.number for part in keeper.due(folder, known, plans.read(folder))]
+    return [part.number for part in controller.due(folder, known, plans.read(folder))]
 
 
 @pytest.mark.parametrize("phase", ["Running", "Pending"])
@@ -78,7 +79,7 @@ def test_the_pod_of_a_sweeps_task_goes_and_no_other(
         wrote(folder, "1", "running", job=gone, started=1.0)
     cancel(cluster, "1")
     assert [*server.of("pods")] == kept
-    assert [*server.of("jobs")] == ["job-a-0-0"]
+    assert [*server.of("jobs")] == ["job-a-0-0", "job-a-0-controller"]
     if phase == "Running":
         wrote(folder, "1", "cancelled", exit_code=130, ended=2.0)
     assert tasks(server, folder)["cancelled"] == 1
@@ -96,7 +97,9 @@ def test_one_that_waits_has_ended_at_once_and_its_job_with_the_others(
     wrote(folder, "0", "succeeded", exit_code=0, started=1.0, ended=2.0)
     server.of("pods").clear()
     assert tasks(server, folder) == {"succeeded": 1, "cancelled": 1}
-    assert server.of("jobs") == {}
+    assert "job-a-0-0" in server.of("jobs")  # whoever looks only looks
+    Controller(server, folder, 0, plans.read(folder)).step()  # type: ignore[arg-type]
+    assert [*server.of("jobs")] == ["job-a-0-controller"]
     known = state_files.read_run(folder)
     assert known is not None
     assert known.state == "cancelled"
@@ -110,18 +113,19 @@ def test_its_job_stays_where_the_others_have_done_it(cluster: Cluster, server: S
     ended = [{"type": "Failed", "status": "True", "lastTransitionTime": "2026-11-23T19:00:00Z"}]
     server.of("jobs")["job-a-0-0"]["status"] = {"conditions": ended}
     wrote(folder, "1", "cancelled", exit_code=130, ended=2.0)
+    Controller(server, folder, 0, plans.read(folder)).step()  # type: ignore[arg-type]
     assert tasks(server, folder) == {"succeeded": 1, "cancelled": 1}
-    assert [*server.of("jobs")] == ["job-a-0-0"]
+    assert [*server.of("jobs")] == ["job-a-0-0", "job-a-0-controller"]
 
 
 def test_a_task_on_several_nodes_goes_with_its_job(cluster: Cluster, server: Server) -> None:
     folder = submitted(cluster, [2, 2])
     cancel(cluster, "0")
-    assert [*server.of("jobs")] == ["job-a-0-1"]
+    assert [*server.of("jobs")] == ["job-a-0-1", "job-a-0-controller"]
     assert tasks(server, folder) == {"cancelled": 1, "queued": 1}
 
 
-def test_what_the_keeper_was_to_start_is_not(cluster: Cluster, server: Server) -> None:
+def test_what_the_controller_was_to_start_is_not(cluster: Cluster, server: Server) -> None:
     folder = submitted(cluster, [2, 2, 2], last=True, max_parallel=1)
     assert due(folder) == [0]
     cancel(cluster, "0")
@@ -141,9 +145,9 @@ def test_a_retry_runs_it_again(cluster: Cluster, server: Server) -> None:
     cancel(cluster, "0")
     known = submissions.read(folder)
     assert known is not None
-    parts = [part.number for part in keeper.due(folder, known, plans.read(folder))]
+    parts = [part.number for part in controller.due(folder, known, plans.read(folder))]
     later = submissions.Submission(1, known.parts, complete=True)
-    assert (parts, [part.number for part in keeper.due(folder, later, plans.read(folder))]) == (
+    assert (parts, [part.number for part in controller.due(folder, later, plans.read(folder))]) == (
         [1],
         [0],
     )

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_agent import state_files
-from fairway_agent.kubernetes import api, cancel, clean, keeper, nodes, owner, states, submit
+from fairway_agent.kubernetes import api, cancel, clean, nodes, owner, states, submit
 from fairway_agent.kubernetes.api import CORE, Api, Refused
+from fairway_agent.kubernetes.controller import Controller
 from fairway_agent.kubernetes.reports import NodesRequest
 from fairway_agent.shared import plans, submissions
 from fairway_agent.shared.reports import CancelRequest, RunRequest, RunsRequest, StatesRequest
@@ -86,15 +87,15 @@ def live(head_api: Api, cluster: Cluster, run: str) -> None:
     folder = cluster.bring(run, [1, 2, 1, 1], last=True)
     submit.answer(cluster.shared, cluster.request(run, key="-----BEGIN"), io.BytesIO())
     before = jobs(head_api, folder)
-    assert sorted(before) == [f"{run}-0-0", f"{run}-0-1", f"{run}-0-keeper"]
+    assert sorted(before) == [f"{run}-0-0", f"{run}-0-1", f"{run}-0-controller"]
     states.answer(cluster.shared, StatesRequest({run: RunRequest()}), io.BytesIO())
     for task in range(4):
         (folder / "tasks" / str(task)).mkdir(parents=True)
         ended = TaskState("succeeded", exit_code=0, started=1.0, ended=2.0)
         state_files.write(folder / "tasks" / str(task), ended)
-    assert keeper.keep(head_api, folder, 0, plans.read(folder))
+    assert Controller(head_api, folder, 0, plans.read(folder)).step()
     after = jobs(head_api, folder)
-    assert sorted(after) == [f"{run}-0-{part}" for part in (0, 1, 2, "keeper")]
+    assert sorted(after) == [f"{run}-0-{part}" for part in (0, 1, 2, "controller")]
     assert after.items() >= before.items()
     found = states.answer(cluster.shared, StatesRequest({run: RunRequest()}), io.BytesIO())
     report = found.runs[run]
@@ -140,7 +141,7 @@ def test_kill_9_of_who_submits_at_each_of_twenty_points(
 ) -> None:
     """At each of ten requests, before and after it takes effect."""
     request = json.dumps(cluster.request("job-a").to_json()).encode() + b"\n"
-    names = sorted([*(f"job-a-0-{part}" for part in range(8)), "job-a-0-keeper"])
+    names = sorted([*(f"job-a-0-{part}" for part in range(8)), "job-a-0-controller"])
     words = ["-m", "fairway_agent.main", "call", "fairway_agent.kubernetes.submit"]
     points = [(skip, applied) for skip in range(10) for applied in (False, True)]
     for skip, applied in points:

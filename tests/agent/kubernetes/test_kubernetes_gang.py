@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent import processes, record, scratch
+from fairway_agent import control, processes, record, scratch
 from fairway_agent.fanout.sshd import forced_command, server
-from fairway_agent.kubernetes import gang, whys
+from fairway_agent.kubernetes import gang
 from fairway_agent.kubernetes.gang import Gang, Member
 from fairway_agent.shared.attempts import TERMINATED
 from fairway_boot.faults import Fault
@@ -82,15 +82,15 @@ def test_it_is_not_waited_for_for_ever(pod: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_what_keeps_another_from_coming_ends_the_wait(pod: Path) -> None:
-    """Who looks at the run has seen it; see `hopeless`."""
+    """The run's controller has seen it; see `stuck_pods`."""
     group = Gang.of(pod, "3", 0, 3)
     arrive(group, 0)
     why = "its image own:1 cannot be pulled: manifest unknown"
-    whys.write(group.folder / whys.GANG, why)
+    control.note_blocked(pod, 0, "3", why)
     with pytest.raises(Fault, match=f"2 of its 3 pods did not start: {why}"):
         group.is_whole()
     assert not group.is_whole()  # it may be otherwise for who begins again
-    whys.write(group.folder / whys.GANG, why)
+    control.note_blocked(pod, 0, "3", why)
     arrive(group, 1)
     arrive(group, 2)
     assert group.is_whole()
@@ -140,7 +140,7 @@ def test_what_keeps_another_from_its_place_ends_the_wait(
     arrive(group, 1)
     assert group.gather() is None
     why = "its image own:1 cannot be pulled: manifest unknown"
-    whys.write(group.folder / whys.GANG, why)
+    control.note_blocked(pod, 0, "3", why)
     with pytest.raises(Fault, match=f"a pod that is gone cannot be replaced: {why}") as said:
         group.gather()
     assert "fairway retry RUN" in said.value.record["hint"]
@@ -195,7 +195,7 @@ def test_a_pod_that_is_told_to_end_stays_while_the_first_has_programs_there(
         code = gang.serve(group, 1, wakeup, lambda: next(told), lambda: len(waited) > ends_after)
     assert code == TERMINATED
     assert waited == [False] + [True] * ends_after
-    assert whys.read(group.folder / "1.told") == "u-1"  # the first pod sees that it is leaving
+    assert (group.folder / "1.told").read_text() == "u-1"  # the first pod sees that it is leaving
 
 
 def test_what_another_pod_has_started_is_seen(pod: Path) -> None:

@@ -14,11 +14,11 @@ import pytest
 
 from fairway_agent import reconcile, state_files
 from fairway_agent.kubernetes import pod, submit
+from fairway_agent.kubernetes.controller import Controller
 from fairway_agent.kubernetes.objects import INDEX, JOB
-from fairway_agent.kubernetes.reconcile import reconcile_all
 from fairway_agent.kubernetes.task import PodTask
 from fairway_agent.plan import RunPlan
-from fairway_agent.shared import watch
+from fairway_agent.shared import plans, watch
 from fairway_agent.shared.watch import Watch
 from fairway_agent.task_spec import TaskSpec
 from fairway_agent.task_state import TaskState
@@ -108,7 +108,8 @@ def test_a_task_whose_pod_is_gone_begins_again_as_often_as_the_job_says(
 
 
 def state(server: Server, folder: Path) -> RunState:
-    assert reconcile_all(server, [folder]) == {}  # type: ignore[arg-type]
+    """As the run's controller leaves it."""
+    Controller(server, folder, 0, plans.read(folder)).step()  # type: ignore[arg-type]
     found = state_files.read_run(folder)
     assert found is not None
     return found
@@ -153,7 +154,7 @@ def test_what_pods_have_held_that_are_gone_is_paid_for(
     assert state(server, folder).tasks == {"running": 1, "queued": 1}
     wrote(folder, "0", TaskState("failed", exit_code=124, started=AT, ended=clock.now))
     state(server, folder)
-    assert [*server.of("jobs")] == []
+    assert [*server.of("jobs")] == ["job-a-0-controller"]
     found = state(server, folder)
     assert (found.state, found.limit, found.exit_code) == ("failed", "max_cost", 124)
     assert found.reason == "it was over its max_cost of 200 USD"
@@ -176,7 +177,7 @@ def test_its_time_counts_while_it_waits_for_other_pods(
     assert state(server, folder).limit is None
     clock.now += 1
     state(server, folder)
-    assert server.of("jobs") == {}
+    assert [*server.of("jobs")] == ["job-a-0-controller"]
     found = state(server, folder)
     assert (found.state, found.limit) == ("failed", "max_duration")
     assert found.reason == "it was over its max_duration of 1h"

@@ -67,7 +67,7 @@ def test_each_is_one_that_the_server_takes(
 ) -> None:
     for job in (
         made(part, plan, settings),
-        manifests.keeper_job(RUN, 0, settings, COMMAND),
+        manifests.controller_job(RUN, 0, settings, COMMAND),
     ):
         validate(job, version, strict=True)
 
@@ -93,7 +93,7 @@ def test_all_that_a_run_writes_down_is_accepted(
     shape: str,
     queue: str | None,
 ) -> None:
-    """Also what is made later, by its keeper."""
+    """Also what is made later, by its controller."""
     monkeypatch.setattr(submit, "Api", lambda: server)
     monkeypatch.setattr(submit, "_require_quota", lambda *_: None)
     cluster.bring("first", [1])
@@ -109,7 +109,7 @@ def test_all_that_a_run_writes_down_is_accepted(
     written = [json.loads(each.read_text()) for each in (folder / "objects").iterdir()]
     known = submissions.read(folder)
     assert known is not None
-    assert len(written) == len(known.parts) + (shape != "with limits")
+    assert len(written) == len(known.parts) + 1
     for version in VERSIONS:
         for job in written:
             validate(job, version, strict=True)
@@ -176,11 +176,11 @@ def test_pods_of_tasks_have_no_rights_in_the_cluster() -> None:
     pod = pod_of(made(SWEEP))
     assert pod["serviceAccountName"] == "fairway-task"
     assert pod["automountServiceAccountToken"] is False
-    keeper = pod_of(manifests.keeper_job(RUN, 0, SETTINGS, COMMAND))
-    assert keeper["serviceAccountName"] == "fairway-head"
-    assert keeper["containers"][0]["image"] == "python:3.12-slim"
+    controller = pod_of(manifests.controller_job(RUN, 0, SETTINGS, COMMAND))
+    assert controller["serviceAccountName"] == "fairway-head"
+    assert controller["containers"][0]["image"] == "python:3.12-slim"
     # It starts pods, and needs no GPU.
-    assert "nvidia.com/gpu" not in json.dumps(keeper)
+    assert "nvidia.com/gpu" not in json.dumps(controller)
 
 
 def test_a_queue_starts_all_of_its_pods_together() -> None:

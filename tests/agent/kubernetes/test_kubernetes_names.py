@@ -12,7 +12,7 @@ RUNS = ["a", "digits-7k2m9p", "a" * 63, f"{'a' * 62}-", f"{'a' * 30}{'-' * 33}",
 
 
 @pytest.mark.parametrize("run", RUNS)
-@pytest.mark.parametrize(("submission", "part"), [(0, 0), (12, 4999), (0, "keeper")])
+@pytest.mark.parametrize(("submission", "part"), [(0, 0), (12, 4999), (0, "controller")])
 def test_a_job_has_room_for_the_number_of_its_pods(
     run: str, submission: int, part: int | str
 ) -> None:

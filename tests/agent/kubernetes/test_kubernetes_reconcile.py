@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_agent import control, reconcile, record, state_files
-from fairway_agent.kubernetes import hopeless, keeper, states, submit, whys
+from fairway_agent.kubernetes import controller, states, submit
 from fairway_agent.kubernetes.api import DOWN
-from fairway_agent.kubernetes.objects import INDEX
+from fairway_agent.kubernetes.controller import Controller
+from fairway_agent.kubernetes.objects import INDEX, moment
 from fairway_agent.kubernetes.reconcile import reconcile_all
+from fairway_agent.kubernetes.stuck_pods import PATIENCE
 from fairway_agent.limits import Over
 from fairway_agent.plan import Retry
 from fairway_agent.run_state import RunState
@@ -22,11 +24,13 @@ from fairway_agent.task_state import TaskState
 from fairway_boot.faults import NO_ANSWER, Fault
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from conftest import Cluster, Server
 
 
+JOBS = ["job-a-0-0", "job-a-0-controller"]
 ONE_EACH = {"failed": 1, "cancelled": 1}
 JOB = "batch.kubernetes.io/job-name"
 ASKED = StatesRequest({"job-a": RunRequest()})
@@ -81,7 +85,7 @@ def test_jobs_that_somebody_deleted_are_lost(cluster: Cluster, server: Server) -
 def test_jobs_that_were_made_after_the_list_are_not_lost(
     cluster: Cluster, server: Server, monkeypatch: pytest.MonkeyPatch, last: bool
 ) -> None:
-    """Somebody looks while somebody else, or the keeper, submits."""
+    """Somebody looks while somebody else, or the controller, submits."""
     folder = submitted(cluster, [1], last=last)
     if last:
         wrote(folder, "0", TaskState("succeeded", exit_code=0, ended=1.0))
@@ -106,10 +110,14 @@ def test_what_waits_is_taken_back_where_the_run_is_over_its_limit(
     }
     control.change(folder, 0, limit=Over("max_cost", "more than 1 USD"))
     assert state(server, folder).tasks == {"running": 1, "queued": 1}
-    assert [*server.of("jobs")] == ["job-a-0-0"]  # it has its grace
+    mine = Controller(server, folder, 0, plans.read(folder))  # type: ignore[arg-type]
+    assert mine.step()
+    assert [*server.of("jobs")] == JOBS  # it has its grace
     wrote(folder, "0", TaskState("failed", exit_code=124, ended=2.0))
     state(server, folder)
-    assert server.of("jobs") == {}
+    assert [*server.of("jobs")] == JOBS
+    mine.step()
+    assert [*server.of("jobs")] == JOBS[1:]
     found = state(server, folder)
     assert (found.state, found.limit, found.tasks) == ("failed", "max_cost", ONE_EACH)
 
@@ -122,8 +130,24 @@ class TestStuck:
     @pytest.fixture(autouse=True)
     def clock(self, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         now = SimpleNamespace(now=1e9)
-        monkeypatch.setattr(reconcile, "time", SimpleNamespace(time=lambda: now.now))
+        for module in (reconcile, controller):
+            monkeypatch.setattr(module, "time", SimpleNamespace(time=lambda: now.now))
         return now
+
+    @pytest.fixture
+    def act(self, server: Server) -> Callable[[Path], RunState]:
+        """One step of the run's controller, which remembers what it saw."""
+        found: list[Controller] = []
+
+        def step(folder: Path) -> RunState:
+            if not found:
+                found.append(Controller(server, folder, 0, plans.read(folder)))  # type: ignore[arg-type]
+            found[0].step()
+            known = state_files.read_run(folder)
+            assert known is not None
+            return known
+
+        return step
 
     def hold(self, server: Server, index: int, job: str = "job-a-0-0") -> None:
         waiting = {"waiting": {"reason": "ErrImagePull", "message": "manifest unknown"}}
@@ -138,110 +162,143 @@ class TestStuck:
 
     @pytest.mark.parametrize("nodes", [[1, 1, 1], [3]])
     def test_they_end_the_run_after_a_while(
-        self, cluster: Cluster, server: Server, clock: SimpleNamespace, nodes: list[int]
+        self,
+        cluster: Cluster,
+        server: Server,
+        clock: SimpleNamespace,
+        act: Callable[[Path], RunState],
+        nodes: list[int],
     ) -> None:
         folder = submitted(cluster, nodes)
         self.hold(server, 0)
-        assert (state(server, folder).state, state(server, folder).reason) == ("queued", self.WHY)
-        clock.now += hopeless.PATIENCE - 1
-        assert state(server, folder).state == "queued"
-        assert [*server.of("jobs")] == ["job-a-0-0"]
+        assert (act(folder).state, act(folder).reason) == ("queued", self.WHY)
+        clock.now += PATIENCE - 1
+        assert act(folder).state == "queued"
+        assert [*server.of("jobs")] == JOBS
         clock.now += 1
-        assert state(server, folder).tasks == {"failed": len(nodes)}
+        assert act(folder).tasks == {"failed": len(nodes)}
         found = state_files.read_task(folder / "tasks" / "0")
         assert found is not None
         assert (found.state, found.reason) == ("failed", self.WHY)
-        assert server.of("jobs") == {}  # nothing of it starts later
+        assert [*server.of("jobs")] == JOBS[1:]  # nothing of it starts later
+        assert (state(server, folder), act(folder)) == (state(server, folder),) * 2
 
-    def test_one_that_is_pulled_after_all_is_as_any_other(
+    def test_whoever_looks_ends_nothing(
         self, cluster: Cluster, server: Server, clock: SimpleNamespace
     ) -> None:
         folder = submitted(cluster, [1])
         self.hold(server, 0)
         state(server, folder)
+        clock.now += 9 * PATIENCE
+        assert (state(server, folder).state, state(server, folder).reason) == ("queued", self.WHY)
+        assert ([*server.of("jobs")], len(server.of("pods"))) == (JOBS, 1)
+
+    def test_one_that_is_pulled_after_all_is_as_any_other(
+        self,
+        cluster: Cluster,
+        server: Server,
+        clock: SimpleNamespace,
+        act: Callable[[Path], RunState],
+    ) -> None:
+        folder = submitted(cluster, [1])
+        self.hold(server, 0)
+        act(folder)
         [pod] = server.of("pods").values()
         waiting = pod["status"].pop("containerStatuses")
-        clock.now += hopeless.PATIENCE
-        state(server, folder)
+        clock.now += PATIENCE
+        act(folder)
         pod["status"]["containerStatuses"] = waiting
-        assert state(server, folder).state == "queued"
+        assert act(folder).state == "queued"
 
     def test_where_others_have_begun_one_fails_alone(
-        self, cluster: Cluster, server: Server, clock: SimpleNamespace
+        self,
+        cluster: Cluster,
+        server: Server,
+        clock: SimpleNamespace,
+        act: Callable[[Path], RunState],
     ) -> None:
         folder = submitted(cluster, [1, 1])
         self.hold(server, 1)
         wrote(folder, "0", TaskState("succeeded", exit_code=0, ended=1.0))
-        state(server, folder)
-        clock.now += hopeless.PATIENCE
-        assert state(server, folder).tasks == {"succeeded": 1, "failed": 1}
-        assert (server.of("pods"), [*server.of("jobs")]) == ({}, ["job-a-0-0"])
+        act(folder)
+        clock.now += PATIENCE
+        assert act(folder).tasks == {"succeeded": 1, "failed": 1}
+        assert (server.of("pods"), [*server.of("jobs")]) == ({}, JOBS)
 
     def test_the_first_of_several_hears_that_another_does_not_come(
-        self, cluster: Cluster, server: Server, clock: SimpleNamespace
+        self,
+        cluster: Cluster,
+        server: Server,
+        clock: SimpleNamespace,
+        act: Callable[[Path], RunState],
     ) -> None:
         """It has the last word, as it may have begun before: see `gang`."""
         folder = submitted(cluster, [3])
         self.hold(server, 2)
-        there = whys.folder_of(folder / "tasks" / "0", 0)
-        there.mkdir(parents=True)
-        state(server, folder)
-        clock.now += hopeless.PATIENCE - 1
-        state(server, folder)
-        assert whys.read(there / whys.GANG) == ""
+        act(folder)
+        clock.now += PATIENCE - 1
+        act(folder)
+        assert control.read(folder).blocked == {}
         clock.now += 1
-        assert state(server, folder).state == "queued"
-        assert whys.read(there / whys.GANG) == self.WHY
-        assert [*server.of("jobs")] == ["job-a-0-0"]
+        assert act(folder).state == "queued"
+        assert control.read(folder).blocked == {"0": self.WHY}
+        assert [*server.of("jobs")] == JOBS
 
     def test_what_has_come_after_all_is_no_reason_for_a_first_one_that_comes_later(
-        self, cluster: Cluster, server: Server, clock: SimpleNamespace
+        self,
+        cluster: Cluster,
+        server: Server,
+        clock: SimpleNamespace,
+        act: Callable[[Path], RunState],
     ) -> None:
         folder = submitted(cluster, [3])
         self.hold(server, 1)
         self.hold(server, 2)
-        there = whys.folder_of(folder / "tasks" / "0", 0)
-        there.mkdir(parents=True)
-        state(server, folder)
-        clock.now += hopeless.PATIENCE
+        act(folder)
+        clock.now += PATIENCE
         for left in (1, 0):
-            state(server, folder)
-            assert whys.read(there / whys.GANG) == self.WHY
+            act(folder)
+            assert control.read(folder).blocked == {"0": self.WHY}
             server.of("pods")[f"job-a-0-0-{left + 1}-abcde"]["status"] = {"phase": "Running"}
-        state(server, folder)
-        assert whys.read(there / whys.GANG) == ""
+        act(folder)
+        assert control.read(folder).blocked == {}
 
-    def test_a_keeper_that_is_stuck_ends_what_it_was_to_start(
-        self, cluster: Cluster, server: Server, clock: SimpleNamespace
+    def test_what_a_controller_that_is_stuck_was_to_start_has_failed(
+        self,
+        cluster: Cluster,
+        server: Server,
+        clock: SimpleNamespace,
     ) -> None:
         folder = submitted(cluster, [2, 2], max_parallel=1)
-        self.hold(server, -1, job="job-a-0-keeper")
+        clock.now = moment("2023-11-14T19:50:00Z")
+        self.hold(server, -1, job="job-a-0-controller")
         assert state(server, folder).reason == f"waiting for its turn: {self.WHY}"
-        clock.now += hopeless.PATIENCE
+        clock.now += PATIENCE
         assert state(server, folder).tasks == {"failed": 2}
         found = state_files.read_task(folder / "tasks" / "0")
         assert found is not None
         assert found.reason == f"nothing could start it: {self.WHY}"
-        assert server.of("jobs") == {}
 
 
-def test_a_keeper_that_failed_for_good_is_the_reason(cluster: Cluster, server: Server) -> None:
+def test_a_controller_that_failed_for_good_is_the_reason(cluster: Cluster, server: Server) -> None:
     folder = submitted(cluster, [1], last=True)
     wrote(folder, "0", TaskState("succeeded", exit_code=0, started=1.0, ended=2.0))
     failed = {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded"}
-    server.of("jobs")["job-a-0-keeper"]["status"] = {"conditions": [failed]}
-    whys.write(folder / whys.KEEPER, "what it last said")
+    server.of("jobs")["job-a-0-controller"]["status"] = {"conditions": [failed]}
+    control.note_blocked(folder, 0, "controller", "what it last said")
     assert state(server, folder).tasks == {"succeeded": 1, "failed": 1}
     found = state_files.read_task(folder / "tasks" / "finally")
     assert found is not None
     assert found.reason == (
-        "its keeper has failed for good: kubectl logs job/job-a-0-keeper; what it last said"
+        "its controller has failed for good: kubectl logs job/job-a-0-controller; what it last said"
     )
 
 
-def test_what_the_keeper_is_refused_is_why_a_task_waits(cluster: Cluster, server: Server) -> None:
+def test_what_the_controller_is_refused_is_why_a_task_waits(
+    cluster: Cluster, server: Server
+) -> None:
     folder = submitted(cluster, [2, 2], max_parallel=1)
-    whys.write(folder / whys.KEEPER, "exceeded quota: team")
+    control.note_blocked(folder, 0, "controller", "exceeded quota: team")
     assert state(server, folder).reason == "waiting for its turn: exceeded quota: team"
 
 
@@ -250,7 +307,7 @@ def test_what_nothing_is_left_to_start_is_lost(cluster: Cluster, server: Server)
     wrote(folder, "0", TaskState("succeeded", exit_code=0, ended=1.0))
     found = state(server, folder)
     assert (found.state, found.reason) == ("running", None)
-    server.of("jobs").pop("job-a-0-keeper")
+    server.of("jobs").pop("job-a-0-controller")
     assert state(server, folder).tasks == {"succeeded": 1, "lost": 1}
 
 
@@ -268,11 +325,11 @@ def test_a_run_whose_predecessor_was_to_fail_begins_then(cluster: Cluster, serve
     folder = submitted(cluster, [1], after=["first"], conditions={"first": "failed"})
     plan, known = plans.read(folder), submissions.read(folder)
     assert known is not None
-    assert [*keeper.due(folder, known, plan)] == []
+    assert [*controller.due(folder, known, plan)] == []
     state_files.write(first, RunState("failed", ended=1.0))
-    assert len([*keeper.due(folder, known, plan)]) == 1
+    assert len([*controller.due(folder, known, plan)]) == 1
     state_files.write(first, RunState("succeeded", ended=1.0))  # somebody has retried it
-    assert len([*keeper.due(folder, known, plan)]) == 1
+    assert len([*controller.due(folder, known, plan)]) == 1
     assert state(server, folder).state == "queued"
 
 

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent import state_files
+from fairway_agent import control, state_files
 from fairway_agent.fields import Damaged
-from fairway_agent.kubernetes import cancel, clean, keeper, owner, submit, whys
+from fairway_agent.kubernetes import cancel, clean, controller, owner, submit
+from fairway_agent.kubernetes.controller import Controller
 from fairway_agent.run_state import RunState
 from fairway_agent.shared import plans, submissions, word
 from fairway_agent.shared.reports import CancelRequest, RunsRequest
@@ -50,15 +51,16 @@ def test_tasks_of_one_node_are_one_job_and_others_one_each(
     key = "-----BEGIN"
     assert ask(cluster, "job-a", key=key) == ["job-a-0-0", "job-a-0-1", "job-a-0-2"]
     jobs = server.of("jobs")
-    assert [jobs[name]["spec"]["completions"] for name in sorted(jobs)] == [2, 4, 4]
+    assert sorted(jobs) == ["job-a-0-0", "job-a-0-1", "job-a-0-2", "job-a-0-controller"]
+    assert [jobs[name]["spec"]["completions"] for name in sorted(jobs)[:3]] == [2, 4, 4]
     file = cluster.shared / "runs/job-a/fairway_key"
     assert (file.read_text(), file.stat().st_mode & 0o777) == (key, 0o600)
 
 
-def test_a_sweep_of_thousands_is_one_request(cluster: Cluster, server: Server) -> None:
+def test_a_sweep_of_thousands_is_one_job(cluster: Cluster, server: Server) -> None:
     cluster.bring("job-a", [1] * 5000)
     ask(cluster, "job-a")
-    assert server.created == ["job-a-0-0"]
+    assert server.created == ["job-a-0-0", "job-a-0-controller"]
     assert server.of("jobs")["job-a-0-0"]["spec"]["completions"] == 5000
 
 
@@ -87,7 +89,7 @@ def test_whoever_goes_on_makes_none_twice(
     monkeypatch.setattr(server, "create", create)
     assert not submissions.read(cluster.shared / "runs/job-a").complete  # type: ignore[union-attr]
     assert ask(cluster, "job-a") == ["job-a-0-0", "job-a-0-1", "job-a-0-2"]
-    assert sorted(server.created) == ["job-a-0-0", "job-a-0-1", "job-a-0-2", "job-a-0-keeper"]
+    assert sorted(server.created) == ["job-a-0-0", "job-a-0-1", "job-a-0-2", "job-a-0-controller"]
     again = ask(cluster, "job-a")
     assert again == ["job-a-0-0", "job-a-0-1", "job-a-0-2"]
     assert len(server.created) == 4
@@ -145,6 +147,7 @@ class TestNames:
         """A Job of a run that is over; its folder is gone."""
         folder = cluster.bring(run, [1])
         ask(cluster, run)
+        del server.of("jobs")[f"{run}-0-controller"]
         [job] = server.of("jobs").values()
         shutil.rmtree(folder)
         shutil.rmtree(cluster.shared / "code")
@@ -173,7 +176,7 @@ class TestNames:
         clock.after[20.0] = server.of("jobs").clear
         cluster.bring("job-a", [1])
         assert ask(cluster, "job-a") == ["job-a-0-0"]
-        assert server.created == ["job-a-0-0"]
+        assert server.created == ["job-a-0-0", "job-a-0-controller"]
         assert "deletionTimestamp" not in server.of("jobs")["job-a-0-0"]["metadata"]
 
     def test_one_that_stays_is_named_and_can_be_waited_for_again(
@@ -265,35 +268,12 @@ class TestNames:
 
 
 class TestWhatWaits:
-    """The keeper's part."""
+    """The controller's part of what is submitted."""
 
     def due(self, folder: Path) -> list[int]:
         known = submissions.read(folder)
         assert known is not None
-        return [part.number for part in keeper.due(folder, known, plans.read(folder))]
-
-    @pytest.mark.parametrize(
-        ("nodes", "last", "plan", "kept"),
-        [
-            ([1, 1], False, {}, False),
-            ([1, 1], False, {"max_parallel": 1}, False),
-            ([2, 2], False, {"max_parallel": 1}, True),
-            ([1], True, {}, True),
-            ([1], False, {"notify": RECEIVER}, True),
-        ],
-    )
-    def test_only_a_run_that_needs_one_has_a_keeper(
-        self,
-        cluster: Cluster,
-        server: Server,
-        nodes: list[int],
-        last: bool,
-        plan: dict[str, Any],
-        kept: bool,
-    ) -> None:
-        cluster.bring("job-a", nodes, last=last, **plan)
-        ask(cluster, "job-a")
-        assert ("job-a-0-keeper" in server.of("jobs")) is kept
+        return [part.number for part in controller.due(folder, known, plans.read(folder))]
 
     def test_the_last_task_waits_for_all_others(self, cluster: Cluster, server: Server) -> None:
         folder = cluster.bring("job-a", [1, 1], last=True)
@@ -310,8 +290,8 @@ class TestWhatWaits:
         assert self.due(folder) == [0, 1]
         known = submissions.read(folder)
         assert known is not None
-        keeper._start(server, folder, known, plans.read(folder))  # type: ignore[arg-type]
-        assert sorted(server.created) == ["job-a-0-0", "job-a-0-1", "job-a-0-keeper"]
+        Controller(server, folder, 0, plans.read(folder)).start()  # type: ignore[arg-type]
+        assert sorted(server.created) == ["job-a-0-0", "job-a-0-1", "job-a-0-controller"]
         assert self.due(folder) == []
         ended(folder, "0")
         assert self.due(folder) == [2]
@@ -340,24 +320,24 @@ class TestWhatWaits:
     ) -> None:
         folder = cluster.bring("job-a", [1, 1], notify=RECEIVER)
         ask(cluster, "job-a")
-        for part in ("keeper", "0"):
+        for part in ("controller", "0"):
             name = f"job-a-0-{part}-abcde"
             job = server.of("jobs")[f"job-a-0-{part}"]
             labels = job["metadata"]["labels"]
             pod = {**job["spec"]["template"], "metadata": {"name": name, "labels": labels}}
             server.of("pods")[name] = {**pod, "status": {"phase": "Running"}}
         cancel.answer(cluster.shared, CancelRequest("job-a", 0, kill), io.BytesIO())
-        assert [*server.of("jobs")] == ["job-a-0-keeper"]
+        assert [*server.of("jobs")] == ["job-a-0-controller"]
         assert ("job-a-0-0-abcde" in server.of("pods")) is not kill
-        assert "job-a-0-keeper-abcde" in server.of("pods")
+        assert "job-a-0-controller-abcde" in server.of("pods")
         server.of("pods").clear()
         told: list[str] = []
         monkeypatch.setattr(word, "tell", lambda *facts, **_: told.append(facts[2].state))
         plan = plans.read(folder)
-        assert not keeper.keep(server, folder, 0, plan)  # type: ignore[arg-type]
+        assert not Controller(server, folder, 0, plan).step()  # type: ignore[arg-type]
         assert told == ["cancelled"]
 
-    def test_a_keeper_of_what_was_not_submitted_whole_goes_too(
+    def test_a_controller_of_what_was_not_submitted_whole_goes_too(
         self, cluster: Cluster, server: Server
     ) -> None:
         folder = cluster.bring("job-a", [1], notify=RECEIVER)
@@ -376,10 +356,10 @@ class TestWhatWaits:
         assert server.of("jobs") == {}
         known = submissions.read(folder)
         assert known is not None
-        keeper._start(server, folder, known, plans.read(folder))  # type: ignore[arg-type]
+        Controller(server, folder, 0, plans.read(folder)).start()  # type: ignore[arg-type]
         assert server.of("jobs") == {}
 
-    def test_what_is_refused_to_the_keeper_is_tried_again_and_said(
+    def test_what_is_refused_to_the_controller_is_tried_again_and_said(
         self, cluster: Cluster, server: Server
     ) -> None:
         folder = cluster.bring("job-a", [1], last=True)
@@ -387,15 +367,15 @@ class TestWhatWaits:
         ended(folder, "0")
         server.refuse = lambda _: "exceeded quota: team"
         plan = plans.read(folder)
-        assert keeper.keep(server, folder, 0, plan)  # type: ignore[arg-type]
-        why = whys.read(folder / whys.KEEPER)
+        assert Controller(server, folder, 0, plan).step()  # type: ignore[arg-type]
+        why = control.read(folder).blocked.get("controller", "")
         assert why == "exceeded quota: team"
         server.refuse = lambda _: ""
-        assert keeper.keep(server, folder, 0, plan)  # type: ignore[arg-type]
-        assert whys.read(folder / whys.KEEPER) == ""
+        assert Controller(server, folder, 0, plan).step()  # type: ignore[arg-type]
+        assert control.read(folder).blocked.get("controller", "") == ""
         assert server.created[-1] == "job-a-0-1"
 
-    def test_a_keeper_ends_with_words_where_a_file_is_damaged(
+    def test_a_controller_ends_with_words_where_a_file_is_damaged(
         self, cluster: Cluster, server: Server
     ) -> None:
         folder = cluster.bring("job-a", [1], last=True)
@@ -403,4 +383,4 @@ class TestWhatWaits:
         plan = plans.read(folder)
         (folder / "control.json").write_text("{")
         with pytest.raises(Damaged, match=r"control\.json: damaged"):
-            keeper.keep(server, folder, 0, plan)  # type: ignore[arg-type]
+            Controller(server, folder, 0, plan).step()  # type: ignore[arg-type]

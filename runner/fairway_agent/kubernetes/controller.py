@@ -1,0 +1,167 @@
+"""Starts what of a run is due, and ends what does not go on, until the run has ended: one small pod
+of each run. Nobody else ends anything of it by what is seen of it; whoever looks only looks.
+
+Started as `controller RUN_FOLDER SUBMISSION`. Where it is ended, another begins in its place, and
+finds in the run's folder what is done. Standard library only.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fairway_agent import control, record, state_files
+from fairway_agent.fields import Damaged
+from fairway_agent.kubernetes import names
+from fairway_agent.kubernetes.api import BATCH, Api
+from fairway_agent.kubernetes.objects import condition, look
+from fairway_agent.kubernetes.reconcile import reconcile
+from fairway_agent.kubernetes.stuck_pods import StuckPods
+from fairway_agent.kubernetes.submit import create
+from fairway_agent.reconcile import goes_on
+from fairway_agent.shared import after, plans, submissions, word
+from fairway_agent.shared.attempts import read_secrets
+from fairway_agent.task_state import TERMINATED
+from fairway_boot.faults import Fault
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fairway_agent.control import Part
+    from fairway_agent.kubernetes.objects import Objects
+    from fairway_agent.plan import RunPlan
+    from fairway_agent.shared.submissions import Submission
+
+# Seconds between two looks: where others wait for what it does, and else.
+_PAUSE, _LONG_PAUSE = 1.0, 10.0
+
+
+def main() -> None:
+    """The program; see the module's docstring for its arguments."""
+    # The first process of a pod is ended by no signal that it does not handle.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
+    folder, number = Path(sys.argv[1]), int(sys.argv[2])
+    plan = plans.read(folder, retry=number > 0)
+    if plan.notify is not None and plan.notify.secrets:
+        read_secrets(folder, plan)
+    controller = Controller(Api(), folder, number, plan)
+    while controller.step():
+        time.sleep(_PAUSE if controller.is_awaited else _LONG_PAUSE)
+
+
+class Controller:
+    """One submission of the run in a folder."""
+
+    def __init__(self, api: Api, folder: Path, number: int, plan: RunPlan) -> None:
+        self.api, self.folder, self.number, self.plan = api, folder, number, plan
+        self.stuck = StuckPods(api, folder)
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether others wait for what it does: to be started, or to hear of the run."""
+        known = submissions.read(self.folder)
+        is_whole = known is not None and all(part.job for part in known.parts)
+        return self.plan.notify is not None or not is_whole
+
+    def step(self) -> bool:
+        """Does what is due; whether more is to come."""
+        try:
+            self._look()
+            state = state_files.read_run(self.folder)
+            if state is None or state.submission > self.number:
+                return False
+            if word.is_news(self.folder, self.plan, state):
+                word.tell(self.folder, self.plan, state, waits=True)
+            if state.is_final:
+                return False
+            with record.alone(self.folder / control.SUBMIT_LOCK):
+                self.start()
+            control.note_blocked(self.folder, self.number, names.CONTROLLER, "")
+        except Damaged:
+            raise
+        except Fault as fault:
+            # It passes, or is repaired meanwhile: absence, a missing right, a Job that is ending.
+            control.note_blocked(self.folder, self.number, names.CONTROLLER, fault.said)
+        return True
+
+    def _look(self) -> None:
+        """Brings the run's state up to date, with those that it waits for, and ends what of it does
+        not go on."""
+        others = [each for each in map(Path, self.plan.after) if goes_on(each)]
+        objects = look(self.api, [each.name for each in (*others, self.folder)])
+        known = self._submission()
+        seen = control.read(self.folder)
+        if known is not None and not seen.is_cancelled and seen.limit is None:
+            self.stuck.end(objects, known, time.time())
+        reconcile(self.api, [*others, self.folder], objects)
+        for part in known.parts if known is not None else ():
+            if part.job in objects.jobs and self._is_needless(part, objects):
+                self.api.delete(BATCH, "jobs", part.job)
+
+    def _submission(self) -> Submission | None:
+        known = submissions.read(self.folder)
+        is_mine = known is not None and known.complete and known.submission == self.number
+        return known if is_mine else None
+
+    def _is_needless(self, part: Part, objects: Objects) -> bool:
+        """Whether a part's Job waits for nodes for nothing: its run is over a limit, or its tasks
+        were ended each by itself. What begins would only see that."""
+        seen, state = control.read(self.folder), state_files.read_run(self.folder)
+        if state is not None and seen.limit is not None:
+            return not state.is_final and not state.tasks.get("running")
+        job = objects.jobs[part.job]
+        if not seen.cancelled_tasks or condition(job, "Complete") or condition(job, "Failed"):
+            return False
+        pods = objects.pods.get(part.job, ())
+        final = {index for indices in seen.final.values() for index in indices}
+        runs = any(each["status"].get("phase") == "Running" for each in pods)
+        return not runs and final.issuperset(part.indices)
+
+    def start(self) -> None:
+        """Makes the Jobs that are due."""
+        known, seen = self._submission(), control.read(self.folder)
+        if known is None or seen.is_cancelled or seen.limit is not None:
+            return
+        for part in list(due(self.folder, known, self.plan)):
+            create(self.api, self.folder, known, part)
+
+
+def due(folder: Path, known: Submission, plan: RunPlan) -> Iterator[Part]:
+    """The parts whose Jobs are to be made now."""
+    if plan.after and after.decide(folder, plan, known.submission) != []:
+        return
+    ended = control.read(folder).of(known.submission).cancelled_names
+    wanted = [part for part in known.parts if part.job or not _tasks(folder, part) <= ended]
+    tasks = [part for part in wanted if part.stage == "tasks"]
+    used = sum(_width(folder, part, plan) for part in tasks if part.job)
+    for part in tasks:
+        width = _width(folder, part, plan)
+        if part.job or not width:
+            continue
+        if plan.max_parallel is None or used + width <= plan.max_parallel:
+            used += width
+            yield part
+    if not any(_width(folder, part, plan) for part in tasks):
+        yield from (part for part in wanted if part.stage != "tasks" and not part.job)
+
+
+def _tasks(folder: Path, part: Part) -> set[str]:
+    return {part.task_folder(folder, index).name for index in part.indices}
+
+
+def _width(folder: Path, part: Part, plan: RunPlan) -> int:
+    """How many tasks of a part may run at once; 0 once all have ended."""
+    going = sum(not _has_ended(part.task_folder(folder, index)) for index in part.indices)
+    return going if plan.max_parallel is None else min(going, plan.max_parallel)
+
+
+def _has_ended(task: Path) -> bool:
+    known = state_files.read_task(task)
+    return known is not None and known.is_final
+
+
+if __name__ == "__main__":
+    main()
