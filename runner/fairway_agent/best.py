@@ -1,7 +1,7 @@
 """The best tasks of other runs, whose outputs are inputs of a run that waited for them.
 
 Which task that is, is decided once, when the first task of the waiting run begins, and written down
-in the run's folder: all of its tasks, and a retry, read the same. Standard library only.
+in the run's control record: all of its tasks, and a retry, read the same. Standard library only.
 """
 
 from __future__ import annotations
@@ -11,12 +11,9 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from fairway_agent import fields, run_files, state_files
-from fairway_agent.fields import Fields
+from fairway_agent import control, run_files, state_files
 from fairway_agent.metric_logs import best_of, last_values
-from fairway_agent.task_state import best_tasks
 from fairway_boot.faults import Fault
-from fairway_boot.files import write_json
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,12 +21,10 @@ if TYPE_CHECKING:
     from fairway_agent.plan import Best, Chained, RunPlan
     from fairway_agent.task_state import BestTasks
 
-FILE = "best.json"
-
 
 def read(folder: Path) -> BestTasks:
     """What was decided for a run; nothing before."""
-    return fields.read(folder / FILE, lambda facts: best_tasks(Fields({"best": facts}, FILE))) or {}
+    return control.read(folder).best
 
 
 def decide(folder: Path, plan: RunPlan) -> BestTasks:
@@ -42,7 +37,7 @@ def decide(folder: Path, plan: RunPlan) -> BestTasks:
     if missing := [each for each in wanted if each.name not in known]:
         known |= {each.name: _best(folder.parent, each) for each in missing}
         with suppress(OSError):  # on a full disk the next one decides again
-            write_json(folder / FILE, known)
+            control.change(folder, plan.submission, best=known)
     return known
 
 

@@ -6,12 +6,15 @@
     unmet             what speaks against it, once the runs have ended that it comes after
     notified          the events that somebody was told of
     final             the tasks whose last state is known
+    best              which tasks of other runs kept its inputs
     ended             the Jobs and pods that Kubernetes' controller has ended, and why
     blocked           what does not start there, and why: tasks, or what the controller makes
 
-All of it is of one submission: which time the run was started, from 0. Whoever changes something
-holds `control.lock` for as long as that takes. Who hands a run over to its scheduler, or takes it
-back, holds `submit.lock`, and takes the other within. Standard library only.
+All of it but what is `best` is of one submission: which time the run was started, from 0.
+
+Whoever changes something holds `control.lock` for as long as that takes. Who hands a run over to
+its scheduler, or takes it back, holds `submit.lock`, and takes the other within. Standard library
+only.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ from fairway_agent.json_record import JsonRecord
 from fairway_agent.limits import Over
 from fairway_agent.share import Wanted, numbers_of, ranges
 from fairway_agent.task_spec import LAST
+from fairway_agent.task_state import BestTasks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,7 +75,7 @@ class Part(JsonRecord):
     """
 
     CALLED = "a part"
-    ONE_OF: ClassVar = {"stage": ("tasks", "finally")}
+    ONE_OF: ClassVar[dict[str, tuple[str, ...]]] = {"stage": ("tasks", "finally")}
 
     stage: str
     number: int
@@ -126,6 +130,7 @@ class Control(JsonRecord):
     unmet: tuple[str, ...] | None = None
     notified: tuple[str, ...] = ()
     final: Mapping[str, Numbers] = field(default_factory=dict)
+    best: BestTasks = field(default_factory=dict)
     ended: Mapping[str, str] = field(default_factory=dict)
     blocked: Mapping[str, str] = field(default_factory=dict)
 
@@ -151,9 +156,8 @@ class Control(JsonRecord):
         """The same of a submission: of a later one nothing is known yet but what is to end."""
         if self.submission == submission:
             return self
-        return Control(
-            submission, cancelled=self.cancelled, cancelled_tasks=dict(self.cancelled_tasks)
-        )
+        kept = {name: getattr(self, name) for name in ("cancelled", "cancelled_tasks", "best")}
+        return Control(submission, **kept)
 
 
 def read(folder: Path) -> Control:

@@ -90,18 +90,24 @@ class Fields:
         """Seconds, or None."""
         return None if self.facts.get(name) is None else self.span(name)
 
-    def moment_or_none(self, name: str) -> float | None:
-        """Seconds since 1970, or None."""
-        value = self.span_or_none(name)
-        if value is None or value < _LAST_SECOND:
+    def moment(self, name: str) -> float:
+        """Seconds since 1970."""
+        value = self.span(name)
+        if value < _LAST_SECOND:
             return value
         raise self.unfit(name)
 
+    def moment_or_none(self, name: str) -> float | None:
+        """Seconds since 1970, or None."""
+        return None if self.facts.get(name) is None else self.moment(name)
+
     def whole_or_none(self, name: str) -> int | None:
         """A whole number, which may be negative, or None."""
+        return None if self.facts.get(name) is None else self.whole(name)
+
+    def whole(self, name: str) -> int:
+        """A whole number, which may be negative."""
         value = self.facts.get(name)
-        if value is None:
-            return None
         if isinstance(value, int) and not isinstance(value, bool) and abs(value) < _MOST:
             return value
         raise self.unfit(name)

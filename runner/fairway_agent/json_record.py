@@ -5,10 +5,20 @@ from __future__ import annotations
 
 from dataclasses import MISSING, fields
 from functools import cache
-from types import NoneType
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_args, get_origin, get_type_hints
+from types import NoneType, UnionType
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
-from fairway_agent.fields import Fields, OtherVersion
+from fairway_agent.fields import Fields, OtherVersion, Unfit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -17,15 +27,22 @@ if TYPE_CHECKING:
 
 R = TypeVar("R", bound="JsonRecord")
 
+Whole = Annotated[int, Fields.whole]
+"""A whole number of any sign."""
+Number = Annotated[float, Fields.number]
+"""A number of any sign."""
+Moment = Annotated[float, Fields.moment]
+"""Seconds since 1970."""
+
 
 class JsonRecord:
-    """The base of such a dataclass; CALLED is what messages call it, and ONE_OF has the fields
-    that hold one of few texts. A file that outlives the program has a VERSION: one of another is
-    refused.
+    """The base of such a dataclass; CALLED is what messages call it.
 
-    A field is a text, a whole number or a span that is not negative, a flag, whatever has a
-    `from_json`, a tuple or a mapping of these, any of them or None, or an `object`, which nobody
-    looks at. One that has a default may be missing.
+    A field is a text, a whole number or a span that is not negative, one of the kinds above, a
+    flag, whatever has a `from_json`, a tuple, a list or a mapping of these, any of several of them
+    or None, or an `object`, which nobody looks at. One that has a default may be missing, but for
+    those in ONE_OF, which hold one of few texts. A SPARSE record is written without fields that are
+    None. A file that outlives the program has a VERSION: one of another is refused.
 
     >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True)
@@ -40,6 +57,7 @@ class JsonRecord:
     __slots__ = ()
     CALLED: ClassVar[str]
     VERSION: ClassVar[int] = 0
+    SPARSE: ClassVar[bool] = False
     ONE_OF: ClassVar[dict[str, tuple[str, ...]]] = {}
 
     @classmethod
@@ -54,13 +72,20 @@ class JsonRecord:
             elif is_needed:
                 raise found.unfit(name)
         for name, texts in cls.ONE_OF.items():
-            if values[name] not in texts:
+            if values.get(name) not in texts:
                 raise found.unfit(name)
-        return cls(**values)
+        new = cls(**values)
+        new.check(found)
+        return new
+
+    def check(self, found: Fields) -> None:
+        """Unfit where a field is of its kind and yet none that it may be."""
 
     def to_json(self) -> dict[str, object]:
         """As it is sent, or as its file has it."""
         facts = {name: _plain(getattr(self, name)) for name in _readers(type(self))}
+        if self.SPARSE:
+            facts = {name: value for name, value in facts.items() if value is not None}
         return {"version": self.VERSION, **facts} if self.VERSION else facts
 
 
@@ -73,7 +98,7 @@ def _readers(cls: type[JsonRecord]) -> dict[str, tuple[Read, bool]]:
 
 @cache
 def _readers_of(cls: Any) -> dict[str, tuple[Read, bool]]:
-    kinds = get_type_hints(cls)
+    kinds = get_type_hints(cls, include_extras=True)
     return {
         each.name: (
             _reader(kinds[each.name]),
@@ -89,6 +114,7 @@ _PLAIN: dict[Any, Read] = {
     float: Fields.span,
     bool: Fields.flag,
     object: lambda found, name: found.facts[name],
+    Any: lambda found, name: found.facts[name],
 }
 
 
@@ -97,14 +123,48 @@ def _reader(kind: Any) -> Read:
         return _PLAIN[kind]
     if hasattr(kind, "from_json"):
         return lambda found, name: kind.from_json(found.facts[name])
-    inner = [_reader(each) for each in get_args(kind) if each not in (NoneType, Ellipsis)][-1]
-    if NoneType in get_args(kind):
-        return lambda found, name: None if found.facts[name] is None else inner(found, name)
-    if get_origin(kind) is tuple:
-        return lambda found, name: tuple(
+    origin, args = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        read: Read = args[1]
+        return read
+    if origin in (Union, UnionType):
+        return _one_of([_reader(each) for each in args if each is not NoneType], NoneType in args)
+    if origin is tuple and args[-1] is not Ellipsis:
+        return _row([_reader(each) for each in args])
+    inner = _reader(args[-1] if origin is not tuple else args[0])
+    if origin in (tuple, list):
+        return lambda found, name: origin(
             _each(inner, found, name, dict(enumerate(found.each(name)))).values()
         )
     return lambda found, name: _each(inner, found, name, found.mapping(name))
+
+
+def _one_of(readers: list[Read], may_be_none: bool) -> Read:
+    def read(found: Fields, name: str) -> Any:
+        if found.facts[name] is None and may_be_none:
+            return None
+        for each in readers[:-1]:
+            try:
+                return each(found, name)
+            except Unfit:
+                continue
+        return readers[-1](found, name)
+
+    return read
+
+
+def _row(readers: list[Read]) -> Read:
+    """A tuple of as many values, each of a kind of its own."""
+
+    def read(found: Fields, name: str) -> tuple[Any, ...]:
+        values = found.each(name)
+        if len(values) != len(readers):
+            raise found.unfit(name)
+        facts: dict[Any, Any] = dict(enumerate(values))
+        inside, places = Fields(facts, f"`{name}` of {found.what}"), list(facts)
+        return tuple(each(inside, place) for place, each in zip(places, readers, strict=True))
+
+    return read
 
 
 def _each(read: Read, found: Fields, name: str, values: Mapping[Any, Any]) -> dict[Any, Any]:

@@ -12,27 +12,26 @@ retry.json      what holds when tasks of an ended run are run again: `Retry`
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, ClassVar
 
-from fairway_agent.fields import Fields, Unfit
+from fairway_agent.fields import Fields
+from fairway_agent.json_record import JsonRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from fairway_agent.task_state import BestTasks
-
-VERSION = 1
-"""Of these files: a release that cannot read what an older one wrote counts it up."""
 
 
 @dataclass(frozen=True, slots=True)
-class Staged:
+class Staged(JsonRecord):
     """An input that is copied from storage before a task starts: the blobs below `path` of a
     container. `stage` says where to: `scratch` is each node's own disk, `shared` the folder of all
     nodes; `to` is a folder that the job names. `account` is the storage account's address, which
     is known where the task runs. `source` is the folder of the project that submits from which they
     are brought into storage first, where that is so; see `Chained`."""
+
+    CALLED = "a staged input"
 
     name: str
     container: str
@@ -42,51 +41,27 @@ class Staged:
     account: str = ""
     source: str | None = None
 
-    @classmethod
-    def from_json(cls, facts: object) -> Staged:
-        """Unfit for what is not one."""
-        fields = Fields(facts, "a staged input")
-        return cls(
-            name=fields.text("name"),
-            container=fields.text("container"),
-            path=fields.text("path"),
-            stage=fields.text("stage"),
-            to=fields.text_or_none("to"),
-            source=fields.text_or_none("source"),
-        )
-
-    def to_json(self) -> dict[str, str]:
-        """As `plan.json` has it."""
-        facts = {"name": self.name, "container": self.container, "path": self.path}
-        if self.to is not None:
-            facts["to"] = self.to
-        if self.source is not None:
-            facts["source"] = self.source
-        return {**facts, "stage": self.stage}
-
 
 @dataclass(frozen=True, slots=True)
-class Best:
+class Best(JsonRecord):
     """Which task of a run is the best: that whose last value of a metric, which its pattern finds
     in what tasks print, is the lowest, or the highest."""
+
+    CALLED = "`best`"
 
     metric: str
     pattern: str
     lower: bool
 
-    @classmethod
-    def from_json(cls, facts: object) -> Best:
-        """Unfit for what is not one."""
-        fields = Fields(facts, "`best`")
-        return cls(fields.text("metric"), fields.text("pattern"), fields.flag("lower"))
-
 
 @dataclass(frozen=True, slots=True)
-class Chained:
+class Chained(JsonRecord):
     """An input that a task of another run has kept: the folder `path`, below the one in which the
     folder `runs` is. It is copied there from `source`, the same in the project that submits, where
     it is not the other run's own. A `*` in `path` stands for the number of a task: of the `best`
     one, which is known once the other run has ended."""
+
+    CALLED = "an input of another run"
 
     name: str
     path: str
@@ -99,28 +74,13 @@ class Chained:
             return self.path
         return self.path.replace("/*/", f"/{best[self.name][0]}/", 1)
 
-    @classmethod
-    def from_json(cls, facts: object) -> Chained:
-        """Unfit for what is not one."""
-        fields = Fields(facts, "an input of another run")
-        best = fields.facts.get("best")
-        return cls(
-            fields.text("name"),
-            fields.text("path"),
-            fields.text_or_none("source"),
-            None if best is None else Best.from_json(best),
-        )
-
-    def to_json(self) -> dict[str, object]:
-        """As `plan.json` has it."""
-        facts = asdict(self)
-        return facts if self.best else {name: facts[name] for name in ("name", "path", "source")}
-
 
 @dataclass(frozen=True, slots=True)
-class Mail:
+class Mail(JsonRecord):
     """Who hears of the run by mail: through which server (`HOST` or `HOST:PORT`), and from whom. A
     server that wants a `user` gets the password that the job's secret of this name holds."""
+
+    CALLED = "`notify.mail`"
 
     to: tuple[str, ...]
     server: str
@@ -128,23 +88,13 @@ class Mail:
     user: str = ""
     secret: str | None = None
 
-    @classmethod
-    def from_json(cls, facts: object) -> Mail:
-        """Unfit for what is not one."""
-        fields = Fields(facts, "`notify.mail`")
-        return cls(
-            to=fields.texts("to"),
-            server=fields.text("server"),
-            sender=fields.text("sender"),
-            user=fields.text("user"),
-            secret=fields.text_or_none("secret"),
-        )
-
 
 @dataclass(frozen=True, slots=True)
-class Receiver:
+class Receiver(JsonRecord):
     """Who hears of the run: at which address ("" for none), `on` which events, in which form, and
     who by mail. `secret` names the job's secret that holds the address."""
+
+    CALLED = "`notify`"
 
     webhook: str
     on: tuple[str, ...]
@@ -158,31 +108,13 @@ class Receiver:
         names = (self.secret, self.mail.secret if self.mail else None)
         return tuple(name for name in names if name is not None)
 
-    @classmethod
-    def from_json(cls, facts: object) -> Receiver:
-        """Unfit for what is not one."""
-        fields = Fields(facts, "`notify`")
-        mail = fields.facts.get("mail")
-        return cls(
-            webhook=fields.text("webhook"),
-            on=fields.texts("on"),
-            form=fields.text("form"),
-            secret=fields.text_or_none("secret"),
-            mail=None if mail is None else Mail.from_json(mail),
-        )
-
-    def to_json(self) -> dict[str, object]:
-        """As `plan.json` has it."""
-        facts = asdict(self)
-        if self.mail is None:
-            del facts["mail"]
-        return facts
-
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class Budget(JsonRecord):
     """What a run may cost at most, in a `currency`, and what a node cost an hour when it was
     submitted."""
+
+    CALLED = "`max_cost`"
 
     most: float
     currency: str
@@ -206,45 +138,38 @@ class Budget:
         """
         return f"{f'{self.most:,.2f}'.removesuffix('.00')} {self.currency}"
 
-    @classmethod
-    def from_json(cls, facts: object) -> Budget:
-        """Unfit for what is not one."""
-        fields = Fields(facts, "`max_cost`")
-        found = cls(fields.span("most"), fields.text("currency"), fields.span("hourly"))
-        if not found.hourly:
-            raise fields.unfit("hourly")
-        return found
+    def check(self, found: Fields) -> None:
+        """Unfit for nodes that cost nothing."""
+        if not self.hourly:
+            raise found.unfit("hourly")
 
 
 CANCEL, WARN = "cancel", "warn"
+"""What comes of GPUs that do nothing."""
 CONDITIONS = ("succeeded", "failed", "ended")
 """How a run that another comes after may have to end; a list of exit codes says which it has."""
 
 
 @dataclass(frozen=True, slots=True)
-class IdleGpu:
+class IdleGpu(JsonRecord):
     """`below` how many percent the GPUs of a task are not busy, for how many `seconds` that may
     go on, and what comes `then`: the task's end, or a warning."""
+
+    CALLED = "`idle_gpu`"
+    ONE_OF: ClassVar[dict[str, tuple[str, ...]]] = {"then": (CANCEL, WARN)}
 
     below: float
     seconds: float
     then: str
 
-    @classmethod
-    def from_json(cls, facts: object) -> IdleGpu:
-        """Unfit for what is not one."""
-        fields = Fields(facts, "`idle_gpu`")
-        found = cls(fields.span("below"), fields.span("seconds"), fields.text("then"))
-        if found.then not in (CANCEL, WARN):
-            raise fields.unfit("then")
-        return found
-
 
 @dataclass(frozen=True, slots=True)
-class Retry:
+class Retry(JsonRecord):
     """Tasks of an ended run that run again: `only` their numbers, `done` how many of the others
     ended in which state, `is_set_up` whether the setup is left out. `after` takes the place of the
     plan's, unless it is None. `submission` counts the times that the run was started, from 0."""
+
+    CALLED = "the retry"
 
     only: tuple[int, ...]
     done: Mapping[str, int] = field(default_factory=dict)
@@ -252,37 +177,9 @@ class Retry:
     after: tuple[str, ...] | None = None
     submission: int = 0
 
-    @classmethod
-    def from_json(cls, facts: object) -> Retry:
-        """Unfit for what is not one."""
-        fields = Fields(facts, "the retry")
-        only = fields.each("only")
-        if "only" not in fields.facts or not all(type(each) is int for each in only):
-            raise fields.unfit("only")
-        return cls(
-            only=tuple(only),
-            done=fields.counts("done"),
-            is_set_up=fields.flag("is_set_up"),
-            after=fields.texts("after") if "after" in fields.facts else None,
-            submission=fields.count_or_none("submission") or 0,
-        )
-
-    def to_json(self) -> dict[str, object]:
-        """As `retry.json` has it."""
-        facts: dict[str, object] = {
-            "only": self.only,
-            "done": self.done,
-            "is_set_up": self.is_set_up,
-        }
-        if self.after is not None:
-            facts["after"] = self.after
-        if self.submission:
-            facts["submission"] = self.submission
-        return facts
-
 
 @dataclass(frozen=True, slots=True)
-class RunPlan:
+class RunPlan(JsonRecord):
     """What holds for all tasks of a run.
 
     `tasks` counts them, the one of `finally:` included; `directory` is where they run, `after`
@@ -296,6 +193,9 @@ class RunPlan:
     what is no failure of its own, by their cause. `secrets` are the names of variables, and
     `environment` holds what every task is told. `retry` says that some tasks run again.
     """
+
+    CALLED = "the plan"
+    VERSION = 1
 
     run: str
     directory: str
@@ -348,86 +248,12 @@ class RunPlan:
         after = self.after if retry.after is None else retry.after
         return replace(self, retry=retry, after=after)
 
-    @classmethod
-    def from_json(cls, facts: object) -> RunPlan:
-        """Unfit for what is not a plan, and for one that a newer release wrote."""
-        fields = Fields(facts, "the plan")
-        # A release that did not number its plans wrote the first version.
-        version = fields.count("version") if "version" in fields.facts else VERSION
-        if version != VERSION:
-            raise Unfit(f"its version is {version}, and this release reads {VERSION}")
-        return cls(
-            run=fields.text("run"),
-            directory=fields.text("directory"),
-            tasks=fields.count("tasks"),
-            max_parallel=fields.count_or_none("max_parallel"),
-            after=fields.texts("after"),
-            conditions=_conditions(fields.mapping("conditions")),
-            needs=fields.texts("needs"),
-            retries=fields.count("retries"),
-            retry_limits=fields.counts("retry_limits"),
-            timeout=fields.span_or_none("timeout"),
-            max_duration=fields.span_or_none("max_duration"),
-            max_cost=_budget(fields.facts.get("max_cost")),
-            idle_gpu=_idle_gpu(fields.facts.get("idle_gpu")),
-            sample_every=fields.span_or_none("sample_every"),
-            signal=fields.text("signal"),
-            grace=fields.span("grace"),
-            secrets=fields.texts("secrets"),
-            notify=_receiver(fields.facts.get("notify")),
-            environment=fields.variables("environment"),
-            staged=tuple(map(Staged.from_json, fields.each("staged"))),
-            chained=tuple(map(Chained.from_json, fields.each("chained"))),
-        )
-
-    def to_json(self) -> dict[str, object]:
-        """As `plan.json` has it."""
-        return {
-            "version": VERSION,
-            "run": self.run,
-            "tasks": self.tasks,
-            "max_parallel": self.max_parallel,
-            "directory": self.directory,
-            "after": self.after,
-            "needs": self.needs,
-            "retries": self.retries,
-            "timeout": self.timeout,
-            "max_duration": self.max_duration,
-            "sample_every": self.sample_every,
-            "signal": self.signal,
-            "grace": self.grace,
-            "secrets": self.secrets,
-            "notify": self.notify.to_json() if self.notify else None,
-            "environment": self.environment,
-            "staged": [each.to_json() for each in self.staged],
-            **({"retry_limits": self.retry_limits} if self.retry_limits else {}),
-            **({"max_cost": asdict(self.max_cost)} if self.max_cost else {}),
-            **({"idle_gpu": asdict(self.idle_gpu)} if self.idle_gpu else {}),
-            **({"chained": [each.to_json() for each in self.chained]} if self.chained else {}),
-            **({"conditions": self.conditions} if self.conditions else {}),
-        }
+    def check(self, found: Fields) -> None:
+        """Unfit for a condition that no run can meet."""
+        for run, wanted in self.conditions.items():
+            if not wanted or (isinstance(wanted, str) and wanted not in CONDITIONS):
+                raise Fields(self.conditions, f"`conditions` of {found.what}").unfit(run)
 
     def text(self) -> str:
         """The text of `plan.json`."""
         return json.dumps(self.to_json(), indent=1)
-
-
-def _conditions(facts: Mapping[str, Any]) -> dict[str, str | list[int]]:
-    for run, wanted in facts.items():
-        codes = wanted if isinstance(wanted, list) else []
-        are_codes = codes and all(type(each) is int for each in codes)
-        if not are_codes and not (isinstance(wanted, str) and wanted in CONDITIONS):
-            raise Fields(facts, "`conditions`").unfit(run)
-    return dict(facts)
-
-
-def _budget(facts: object) -> Budget | None:
-    return None if facts is None else Budget.from_json(facts)
-
-
-def _idle_gpu(facts: object) -> IdleGpu | None:
-    return None if facts is None else IdleGpu.from_json(facts)
-
-
-def _receiver(facts: object) -> Receiver | None:
-    return None if facts is None else Receiver.from_json(facts)

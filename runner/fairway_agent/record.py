@@ -19,26 +19,16 @@ from fairway_boot.files import write_json as write_json
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from fairway_agent.fields import Fields
-
 GOING_STATES = frozenset({"queued", "running"})
 FINAL_STATES = frozenset({"succeeded", "failed", "cancelled", "lost"})
 UNSUCCESSFUL_STATES = FINAL_STATES - {"succeeded"}
-STATES = GOING_STATES | FINAL_STATES
+STATES = (*sorted(GOING_STATES), *sorted(FINAL_STATES))
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 PASSING = (*NO_ROOM, errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 """Faults that pass by themselves: full disks, too many processes or open files, no memory."""
 ROOM_PAUSE = 1.0  # seconds between two attempts to write to a disk that is full
 WAS_FULL = "the disk was full for a while, and states were written late"
-
-
-def state_of(fields: Fields) -> str:
-    """The state that a record names; Unfit where it names none."""
-    state = fields.text("state")
-    if state not in STATES:
-        raise fields.unfit("state")
-    return state
 
 
 def end_state(counts: Mapping[str, int], *, setup_failed: bool = False) -> str:

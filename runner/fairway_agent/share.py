@@ -9,10 +9,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from fairway_agent.fields import Fields
+from fairway_agent.json_record import JsonRecord
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+
+    from fairway_agent.fields import Fields
 
 # Launchers that bind their ranks by themselves would all begin with the node's first core, whatever
 # the task's own are: Open MPI 4 and 5, Intel MPI, MVAPICH 2 and 3.
@@ -36,9 +38,11 @@ class NeverFits(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(JsonRecord):
     """How many GPUs and cores of its node a task wants. Without a number of cores it gets those
     that go with its GPUs, and without a number of GPUs none."""
+
+    CALLED = "what a task wants"
 
     gpus: int | None = None
     cores: int | None = None
@@ -106,32 +110,22 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
-class Lent:
+class Lent(JsonRecord):
     """What an attempt of a task says that it has of its node: see `Share`."""
+
+    CALLED = "what a task has of its node"
 
     attempt: int
     gpus: tuple[int, ...]
     cores: tuple[int, ...]
     part: float
 
-    @classmethod
-    def from_json(cls, facts: object) -> Lent:
-        """Unfit for what is not one."""
-        fields = Fields(facts, "what a task has of its node")
-        part = fields.span("part")
-        if not 0 < part <= 1:
-            raise fields.unfit("part")
-        gpus, cores = devices_in(fields, "gpus"), devices_in(fields, "cores")
-        return cls(fields.count("attempt"), gpus, cores, part)
-
-    def to_json(self) -> dict[str, object]:
-        """As the task writes it."""
-        return {
-            "attempt": self.attempt,
-            "gpus": self.gpus,
-            "cores": self.cores,
-            "part": round(self.part, 6),
-        }
+    def check(self, found: Fields) -> None:
+        """Unfit for devices that no node has."""
+        if not 0 < self.part <= 1:
+            raise found.unfit("part")
+        for name in ("gpus", "cores"):
+            devices_in(found, name)
 
 
 def devices_in(fields: Fields, name: str) -> tuple[int, ...]:

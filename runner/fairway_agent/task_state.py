@@ -5,15 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, ClassVar
 
-from fairway_agent.fields import Fields
-from fairway_agent.record import FINAL_STATES, state_of
+from fairway_agent.json_record import JsonRecord, Moment, Number, Whole
+from fairway_agent.record import FINAL_STATES, STATES
 from fairway_agent.share import ranges
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from fairway_agent.share import Share
 
 ERROR, NODE, PREEMPTION = "error", "node", "preemption"
@@ -25,7 +23,7 @@ CANCELLED, KILLED, TERMINATED = 130, 137, 143
 """The exit codes of tasks that ended otherwise than by their own: what runs them failed; they could
 not begin; something could not be read or written (these two are EX_UNAVAILABLE and EX_IOERR of
 sysexits.h); their time was over; they were cancelled; or a signal ended them."""
-BestTasks = Mapping[str, tuple[int, float]]
+BestTasks = Mapping[str, tuple[int, Number]]
 """By the names of inputs that the best tasks of other runs have kept: their numbers, and the values
 of the metric by which they are the best."""
 
@@ -49,7 +47,7 @@ def outcome(told: str, code: int, *, again: bool) -> tuple[str, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskState:
+class TaskState(JsonRecord):
     """A task, or a setup: its state and why; its last attempt, from 0, or −1 before the first;
     since when that runs and when it ended, in seconds since 1970; how it ended.
 
@@ -66,17 +64,21 @@ class TaskState:
     names the outputs of a task that has succeeded in which there was no file.
     """
 
+    CALLED = "the state"
+    SPARSE = True
+    ONE_OF: ClassVar[dict[str, tuple[str, ...]]] = {"state": STATES}
+
     state: str = "queued"
-    attempt: int | None = None
-    started: float | None = None
-    ended: float | None = None
-    held: float | None = None
-    exit_code: int | None = None
+    attempt: Whole | None = None
+    started: Moment | None = None
+    ended: Moment | None = None
+    held: Moment | None = None
+    exit_code: Whole | None = None
     timed_out: bool | None = None
     reason: str | None = None
     node: str | None = None
-    session: int | None = None
-    last_exit_code: int | None = None
+    session: Whole | None = None
+    last_exit_code: Whole | None = None
     log_size: int | None = None
     job: str | None = None
     submission: int | None = None
@@ -85,7 +87,7 @@ class TaskState:
     stopped: bool | None = None
     ends: Mapping[str, int] | None = None
     task: str | None = None
-    task_attempt: int | None = None
+    task_attempt: Whole | None = None
     gpus: str | None = None
     cores: str | None = None
     part: float | None = None
@@ -121,54 +123,3 @@ class TaskState:
             cause = PREEMPTION if self.stopped else NODE
             ends[cause] = ends.get(cause, 0) + 1
         return ends
-
-    @classmethod
-    def from_json(cls, facts: object) -> TaskState:
-        """Unfit for what is not one."""
-        fields = Fields(facts, "the state")
-        found = {name: _READ[name](fields, name) for name in fields.facts if name in _READ}
-        return cls(state=state_of(fields), **found)
-
-    def to_json(self) -> dict[str, object]:
-        """As `state.json` has it: what is not known is left out."""
-        facts = {name: getattr(self, name) for name in self.__slots__}
-        return {name: value for name, value in facts.items() if value is not None}
-
-
-def best_tasks(fields: Fields) -> BestTasks:
-    """The field `best` of a record; Unfit where it is something else."""
-    found = {}
-    for name, value in fields.mapping("best").items():
-        if not isinstance(value, list) or len(value) != 2:
-            raise fields.unfit("best")
-        own = Fields(dict(zip(("task", "value"), value, strict=True)), f"`best` of {fields.what}")
-        found[name] = own.count("task"), own.number("value")
-    return found
-
-
-_READ: dict[str, Callable[[Fields, str], Any]] = {
-    "attempt": Fields.whole_or_none,
-    "started": Fields.moment_or_none,
-    "ended": Fields.moment_or_none,
-    "held": Fields.moment_or_none,
-    "exit_code": Fields.whole_or_none,
-    "timed_out": Fields.flag_or_none,
-    "reason": Fields.text_or_none,
-    "node": Fields.text_or_none,
-    "session": Fields.whole_or_none,
-    "last_exit_code": Fields.whole_or_none,
-    "log_size": Fields.count_or_none,
-    "job": Fields.text_or_none,
-    "submission": Fields.count_or_none,
-    "failures": Fields.count_or_none,
-    "requeues": Fields.count_or_none,
-    "stopped": Fields.flag_or_none,
-    "ends": Fields.counts,
-    "task": Fields.text_or_none,
-    "task_attempt": Fields.whole_or_none,
-    "gpus": Fields.text_or_none,
-    "cores": Fields.text_or_none,
-    "part": Fields.span_or_none,
-    "best": lambda fields, _: best_tasks(fields),
-    "empty_outputs": Fields.texts,
-}

@@ -66,7 +66,7 @@ def test_what_was_decided_stays(waiting: Path) -> None:
     best.decide(waiting, plan())
     write_task(waiting.parent / "a-1", 0, "succeeded", "loss=0\n")
     assert best.decide(waiting, plan()) == {"m": (2, 2.0)}
-    (waiting / best.FILE).unlink()
+    (waiting / "control.json").unlink()
     assert best.decide(waiting, plan()) == {"m": (0, 0.0)}
 
 
@@ -93,7 +93,7 @@ def test_none_that_has_printed_it_is_said(waiting: Path) -> None:
     with pytest.raises(Fault, match="no task of a-1 that succeeded has printed `loss`") as caught:
         best.decide(waiting, plan(pattern="los=(.)"))
     assert caught.value.said.endswith("its pattern is: los=(.)")
-    assert not (waiting / best.FILE).exists()
+    assert best.read(waiting) == {}
 
 
 def test_a_pattern_without_end_is_stopped(waiting: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,11 +109,11 @@ def test_a_pattern_that_is_none_for_this_python_is_said(waiting: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["{", "[]", '{"m": 2}', '{"m": [2]}', '{"m": [-1, 0.5]}', '{"m": [2, Infinity]}']
+    "text", ["[]", '{"m": 2}', '{"m": [2]}', '{"m": [-1, 0.5]}', '{"m": [2, Infinity]}']
 )
-def test_a_damaged_file_is_named(waiting: Path, text: str) -> None:
-    (waiting / best.FILE).write_text(text)
-    with pytest.raises(Damaged, match=r"best\.json: damaged"):
+def test_a_damaged_choice_is_named(waiting: Path, text: str) -> None:
+    (waiting / "control.json").write_text(f'{{"version": 1, "best": {text}}}')
+    with pytest.raises(Damaged, match=r"control\.json: damaged"):
         best.decide(waiting, plan())
 
 

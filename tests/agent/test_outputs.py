@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -95,11 +96,11 @@ def test_what_is_left_out_by_one_name_is_kept_by_another(written: Path, tmp_path
     assert (tmp_path / "data/x").exists()
 
 
-def test_the_lists_are_in_the_line_of_a_task_where_there_are_some() -> None:
-    plain, lists = Output("a/**", "always"), Output("a/*", "always", ("b",), ("*.tmp",))
-    required = Output("a/**", "success", required=True)
-    assert Output.from_json("a", required.to_json()) == required
-    for output in (plain, lists):
-        line = TaskSpec(0, outputs={"a": output}).line()
-        assert ("exclude" in line, "also" in line) == (output is lists, output is lists)
-        assert Output.from_json("a", output.to_json()) == output
+def test_what_it_keeps_is_in_the_line_of_a_task() -> None:
+    for output in (
+        Output("a/**", "always"),
+        Output("a/*", "always", ("b",), ("*.tmp",)),
+        Output("a/**", "success", required=True),
+    ):
+        spec = TaskSpec(0, outputs={"a": output})
+        assert TaskSpec.from_json(json.loads(spec.line())) == spec

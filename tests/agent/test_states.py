@@ -34,7 +34,7 @@ TASK = TaskState(
     task_attempt=1,
 )
 WRONG = ("text", -1.5, 1e300, 10**400, float("nan"), {"a": {}}, [3])
-TEXTS = ("reason", "node", "job", "task")
+TEXTS = ("reason", "node", "job", "task", "limit")
 
 
 @pytest.mark.parametrize("state", [RUN, RunState(), TASK, TaskState()])

@@ -84,4 +84,4 @@ def test_the_price_is_in_the_plan(tmp_path: Path) -> None:
     (tmp_path / "plan.json").write_text(prepared.plan.files(prepared.job)["plan.json"])
     assert read_plan(tmp_path).max_cost == Budget(0.5, "USD", 3600.0)
     plain = prepare(load_job(file, ["max_cost=null"]), local, RunStore(tmp_path / ".fairway"))
-    assert "max_cost" not in json.loads(plain.plan.files(plain.job)["plan.json"])
+    assert json.loads(plain.plan.files(plain.job)["plan.json"])["max_cost"] is None

@@ -44,7 +44,7 @@ def refuse(self, *words):
 
 task.Task._launch = refuse
 """
-PLAN = {"run": "full-aaaaaa", "tasks": 2, "max_parallel": 1, "after": [], "retries": 0}
+PLAN = {"version": 1, "run": "full-aaaaaa", "tasks": 2, "max_parallel": 1, "retries": 0}
 PLAN |= {"timeout": None, "signal": "TERM", "grace": 10.0, "secrets": [], "environment": {}}
 
 

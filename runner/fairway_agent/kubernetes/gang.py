@@ -15,7 +15,7 @@ from fairway_agent import bundle, control, fields, processes, record, scratch, w
 from fairway_agent.allocators.hosts import Host
 from fairway_agent.fanout.sshd import forced_command, server
 from fairway_agent.fanout.sshd.server import Meeting
-from fairway_agent.fields import Fields
+from fairway_agent.json_record import JsonRecord
 from fairway_agent.task_state import TERMINATED
 from fairway_boot.faults import Fault
 
@@ -32,8 +32,10 @@ _FIRST_PAUSE, _PAUSE = 0.1, 1.0
 
 
 @dataclass(frozen=True)
-class Member:
+class Member(JsonRecord):
     """One pod of a task: its id, its name, the node's, and its address."""
+
+    CALLED = "a pod"
 
     uid: str
     pod: str
@@ -45,12 +47,6 @@ class Member:
         """This pod."""
         names = ("_FAIRWAY_POD_UID", "_FAIRWAY_POD", "_FAIRWAY_NODE", "FAIRWAY_NODE_ADDRESS")
         return cls(*(os.environ[name] for name in names))
-
-    @classmethod
-    def from_json(cls, facts: object) -> Member:
-        """Unfit for what is not one."""
-        found = Fields(facts, "a pod")
-        return cls(*(found.text(name) for name in ("uid", "pod", "node", "address")))
 
 
 @dataclass
@@ -98,7 +94,7 @@ class Gang:
                 "no-sshd", f"a pod cannot be reached by the others: {error}", hint
             ) from None
         self.folder.mkdir(parents=True, exist_ok=True)
-        record.write_json(self.folder / f"{rank}.json", mine.__dict__)
+        record.write_json(self.folder / f"{rank}.json", mine.to_json())
 
     def members(self) -> list[Member | None]:
         """Those that are there, by their numbers; not those that were told to end."""

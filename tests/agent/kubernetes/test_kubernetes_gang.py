@@ -42,7 +42,7 @@ def member(number: int, uid: str = "") -> Member:
 
 def arrive(group: Gang, number: int, uid: str = "") -> None:
     group.folder.mkdir(parents=True, exist_ok=True)
-    record.write_json(group.folder / f"{number}.json", member(number, uid).__dict__)
+    record.write_json(group.folder / f"{number}.json", member(number, uid).to_json())
 
 
 def test_it_is_whole_once_all_have_come(pod: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,7 +119,7 @@ def test_one_that_is_gone_is_waited_for_until_another_takes_its_place(
     with pytest.raises(OSError, match=r"10\.0\.0\.2 cannot be reached"):
         group.gather()
     new = Member("another", "pod-1b", "nd-9", "10.0.0.9")
-    record.write_json(group.folder / "1.json", new.__dict__)
+    record.write_json(group.folder / "1.json", new.to_json())
     found = group.gather()
     assert found is not None
     assert found[1] == "10.0.0.1,10.0.0.9"

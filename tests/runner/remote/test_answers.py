@@ -132,7 +132,7 @@ def test_a_last_task_is_known_by_its_name_or_its_number(tmp_path: Path, index: o
         ({"provenance.json": json.dumps({"code": "../../../../.ssh"})}, "job-aaaaaa"),
         ({"tasks.jsonl": json.dumps({**TASK, "index": "../x"})}, "job-aaaaaa"),
         ({"tasks.jsonl": json.dumps({**TASK, "nodes": "x"})}, "job-aaaaaa"),
-        ({"tasks.jsonl": json.dumps({"index": 0, "params": {}, "nodes": 1})}, "job-aaaaaa"),
+        ({"tasks.jsonl": json.dumps({"params": {}, "nodes": 1})}, "job-aaaaaa"),
         ({"tasks.jsonl": json.dumps({**TASK, "params": None})}, "job-aaaaaa"),
         ({"finally.jsonl": json.dumps({**TASK, "index": "finally"})}, "job-aaaaaa"),
         ({"tasks.jsonl": json.dumps({**TASK, "index": "finally"})}, "job-aaaaaa"),

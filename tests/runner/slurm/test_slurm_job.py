@@ -53,7 +53,7 @@ exec "$@"
 """
 # Tests beside this one must not find its processes by their names.
 RUN = f"full-{uuid.uuid4().hex[:8]}"
-PLAN = {"run": RUN, "tasks": 1, "retries": 0, "timeout": None, "signal": "TERM"}
+PLAN = {"version": 1, "run": RUN, "tasks": 1, "retries": 0, "timeout": None, "signal": "TERM"}
 PLAN |= {
     "after": [],
     "max_parallel": None,
