@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent import task_state
+from fairway_agent.reconcile import JobView, resolve
 from fairway_agent.record import end_state
 from fairway_agent.task_state import TIMED_OUT, TaskState
 
@@ -82,27 +83,40 @@ def task_status(
         attempt = max(known + 1, attempt)
     else:
         attempt = max(known, attempt)
+    requeues = attempt - first - retries
+    if state not in ("running", "completed"):
+        requeues += 1
     status = TaskState(
-        "running",
+        "running" if state in ("running", "completed") else "queued",
         attempt=attempt,
         started=started,
         node=str((task.get("nodeInfo") or {}).get("nodeId") or "") or None,
-        requeues=max(0, attempt - first - retries),
+        requeues=max(0, requeues),
     )
+    view = _view_of(state, info, job, status, timeout)
+    cancelled = cancelled or terminate_reason(job) == CANCELLED
+    found = resolve(status, view, cancelled=cancelled and is_ended_early(info), now=0.0)
+    return replace(found, ended=found.ended or None)  # the service may not say when
+
+
+def _view_of(
+    state: str,
+    info: Mapping[str, Any],
+    job: Mapping[str, Any],
+    status: TaskState,
+    timeout: float | None,
+) -> JobView:
+    """The task as the service sees it, which knows nothing of a report of its own."""
     if state == "running":
-        return status
+        return JobView("running")
     if state == "completed":
-        is_cancelled = cancelled or terminate_reason(job) == CANCELLED
-        return _ended(status, info, timeout, cancelled=is_cancelled)
-    status = replace(status, requeues=max(0, attempt + 1 - first - retries))
+        return _end_of_task(info, timeout)
     if has_ended(job):
-        return replace(status, state="cancelled", ended=_end_of(job))
-    reason = PREPARING if state == "preparing" else None
-    if state == "active" and status.requeues:
-        reason = "its node was taken away; it starts again on another"
-    elif state == "active":
-        reason = "waiting for nodes"
-    return replace(status, state="queued", reason=reason)
+        return JobView("cancelled", exit_code=None, ended=_end_of(job) or 0.0)
+    if state == "preparing":
+        return JobView("queued", PREPARING)
+    lost = "its node was taken away; it starts again on another"
+    return JobView("queued", lost if status.requeues else "waiting for nodes")
 
 
 def is_ended_early(info: Mapping[str, Any]) -> bool:
@@ -119,27 +133,30 @@ def count_up(status: TaskState, attempt: int) -> TaskState:
     return replace(status, attempt=attempt, requeues=(status.requeues or 0) + missed)
 
 
-def _ended(
-    status: TaskState, info: Mapping[str, Any], timeout: float | None, *, cancelled: bool
-) -> TaskState:
-    ended, code = seconds(info.get("endTime")), info.get("exitCode")
-    status = replace(status, state="succeeded", ended=ended, exit_code=code, timed_out=False)
+def _end_of_task(info: Mapping[str, Any], timeout: float | None) -> JobView:
+    code, started, ended = (
+        info.get("exitCode"),
+        seconds(info.get("startTime")),
+        seconds(info.get("endTime")),
+    )
+    view = JobView("succeeded", exit_code=code, ended=ended or 0.0)
     if str(info.get("result") or "").lower() == "success":
-        return status
-    status = replace(status, state="failed")
+        return view
+    is_over = False
+    if code == TIMED_OUT and timeout is not None and started is not None and ended is not None:
+        is_over = ended - started >= timeout
+    return replace(view, state="failed", reason=_failure(info), timed_out=is_over)
+
+
+def _failure(info: Mapping[str, Any]) -> str:
+    """Why the service says that a task has failed; "" where its program has."""
     failure = info.get("failureInfo") or {}
     word = str(failure.get("code") or "")
-    if is_ended_early(info) and cancelled:
-        return replace(status, state="cancelled", exit_code=task_state.CANCELLED)
-    started = seconds(info.get("startTime"))
-    if code == TIMED_OUT and timeout is not None and started is not None and ended is not None:
-        status = replace(status, timed_out=ended - started >= timeout)
-    if word and word.lower() != "failureexitcode":
-        category = str(failure.get("category") or "").lower()
-        more = [str(each.get("value")) for each in failure.get("details") or ()]
-        text = " ".join([str(failure.get("message") or ""), *more]).strip()
-        status = replace(status, reason=f"{category} {word}: {text}")
-    return status
+    if not word or word.lower() == "failureexitcode":
+        return ""
+    more = [str(each.get("value")) for each in failure.get("details") or ()]
+    text = " ".join([str(failure.get("message") or ""), *more]).strip()
+    return f"{str(failure.get('category') or '').lower()} {word}: {text}"
 
 
 def _end_of(job: Mapping[str, Any]) -> float | None:
