@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent import run_files, state_files
+from fairway_agent import control, run_files, state_files
 from fairway_agent.run_state import RunState, exit_code_of
 from fairway_boot.faults import Fault
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Iterator, Mapping, Sequence
 
+    from fairway_agent.plan import RunPlan
     from fairway_agent.task_state import TaskState
 
 SUCCEEDED = "succeeded"
@@ -45,6 +46,22 @@ def watch(folders: Sequence[str], bell: socket.socket) -> threading.Event:
 
     threading.Thread(target=wait, daemon=True).start()
     return ended
+
+
+def decide(folder: Path, plan: RunPlan, submission: int) -> list[str] | None:
+    """What speaks against the run of a folder, as `run-id failed`: nothing where it is to begin,
+    and None while that depends on those that go on. It is decided once for each submission: what
+    they do later changes nothing."""
+    with control.locked(folder):
+        known = control.read(folder).of(submission).unmet
+        if known is not None:
+            return list(known)
+        going = any(state_files.goes_on(Path(each)) for each in plan.after)  # before their ends
+        found = unmet(plan.after, plan.conditions)
+        if going and not found:
+            return None
+        control.change(folder, submission, unmet=tuple(found))
+    return found
 
 
 def unmet(

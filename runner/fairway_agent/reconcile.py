@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 
 from fairway_agent import control, record, state_files
 from fairway_agent.control import Numbers
-from fairway_agent.fields import Damaged
 from fairway_agent.run_state import RunState
 from fairway_agent.shared import plans
 from fairway_agent.task_state import CANCELLED, KILLED, SERVICE, TIMED_OUT, TaskState
@@ -102,15 +101,6 @@ def _ended(status: TaskState, view: JobView, now: float) -> TaskState:
         reason=view.reason or None,
         stopped=None,
     )
-
-
-def goes_on(folder: Path) -> bool:
-    """Whether a run has an end to come; one with a damaged file has none."""
-    try:
-        known = state_files.read_run(folder)
-    except Damaged:
-        return False
-    return known is not None and known.goes_on
 
 
 class Reconciliation(ABC):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from fairway_agent import record
-from fairway_agent.fields import read
+from fairway_agent.fields import Damaged, read
 from fairway_agent.run_state import RunState
 from fairway_agent.task_state import TaskState
 
@@ -67,6 +67,15 @@ def read_run(folder: Path) -> RunState | None:
 def read_task(folder: Path) -> TaskState | None:
     """The same of the task, or the setup, of a folder."""
     return read(folder / FILE, TaskState.from_json)
+
+
+def goes_on(folder: Path) -> bool:
+    """Whether a run has an end to come; one with a damaged file has none."""
+    try:
+        known = read_run(folder)
+    except Damaged:
+        return False
+    return known is not None and known.goes_on
 
 
 def write(folder: Path, state: RunState | TaskState) -> None:

@@ -9,8 +9,7 @@ import pytest
 
 from fairway_agent.fields import Unfit
 from fairway_agent.plan import RunPlan
-from fairway_agent.predecessors import unmet
-from fairway_agent.shared import after
+from fairway_agent.predecessors import decide, unmet
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -91,21 +90,21 @@ def test_what_is_decided_stays_so_until_the_next_start(tmp_path: Path) -> None:
     first, other = made(tmp_path / "first", "running"), made(tmp_path / "other", "failed", [1])
     wanted: dict[str, str | list[int]] = {"first": "failed", "other": "ended"}
     plan = RunPlan("own", "code", after=(first, other), conditions=wanted)
-    assert after.decide(own, plan, 0) is None
+    assert decide(own, plan, 0) is None
     (tmp_path / "first/state.json").write_text('{"state": "failed"}')
-    assert after.decide(own, plan, 0) == []
+    assert decide(own, plan, 0) == []
     (tmp_path / "first/state.json").write_text('{"state": "running"}')  # somebody retries it
-    assert after.decide(own, plan, 0) == []
-    assert after.decide(own, plan, 1) is None
+    assert decide(own, plan, 0) == []
+    assert decide(own, plan, 1) is None
     (tmp_path / "first/state.json").write_text('{"state": "succeeded"}')
-    assert after.decide(own, plan, 1) == ["first succeeded"]
+    assert decide(own, plan, 1) == ["first succeeded"]
 
 
 def test_one_that_has_failed_decides_while_others_go_on(tmp_path: Path) -> None:
     own = tmp_path / "own"
     own.mkdir()
     going, bad = made(tmp_path / "going", "running"), made(tmp_path / "bad", "failed")
-    assert after.decide(own, RunPlan("own", "code", after=(going, bad)), 0) == ["bad failed"]
+    assert decide(own, RunPlan("own", "code", after=(going, bad)), 0) == ["bad failed"]
 
 
 @pytest.mark.parametrize("bad", ["lost", [], ["3"], [True], 3, None])

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent import control, record, state_files
+from fairway_agent import control, predecessors, record, state_files
 from fairway_agent.fields import Damaged
 from fairway_agent.kubernetes import names
 from fairway_agent.kubernetes.api import BATCH, Api
@@ -21,9 +21,9 @@ from fairway_agent.kubernetes.objects import condition, look
 from fairway_agent.kubernetes.reconcile import reconcile
 from fairway_agent.kubernetes.stuck_pods import StuckPods
 from fairway_agent.kubernetes.submit import create
-from fairway_agent.reconcile import goes_on
-from fairway_agent.shared import after, plans, submissions, word
+from fairway_agent.shared import plans, submissions, word
 from fairway_agent.shared.attempts import read_secrets
+from fairway_agent.state_files import goes_on
 from fairway_agent.task_state import TERMINATED
 from fairway_boot.faults import Fault
 
@@ -131,7 +131,7 @@ class Controller:
 
 def due(folder: Path, known: Submission, plan: RunPlan) -> Iterator[Part]:
     """The parts whose Jobs are to be made now."""
-    if plan.after and after.decide(folder, plan, known.submission) != []:
+    if plan.after and predecessors.decide(folder, plan, known.submission) != []:
         return
     ended = control.read(folder).of(known.submission).cancelled_names
     wanted = [part for part in known.parts if part.job or not _tasks(folder, part) <= ended]

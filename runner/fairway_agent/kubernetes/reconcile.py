@@ -8,16 +8,18 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from fairway_agent import control
+from fairway_agent import control, predecessors
 from fairway_agent.fields import Damaged
 from fairway_agent.kubernetes import names
-from fairway_agent.kubernetes.api import BATCH
+from fairway_agent.kubernetes.api import BATCH, Api
 from fairway_agent.kubernetes.objects import condition, look, moment
 from fairway_agent.kubernetes.stuck_pods import PATIENCE, stuck
 from fairway_agent.kubernetes.task_state import is_pending, view_of, why_pending
-from fairway_agent.reconcile import JobView, Reconciliation, goes_on
-from fairway_agent.shared import after, plans, submissions
+from fairway_agent.reconcile import JobView, Reconciliation
+from fairway_agent.shared import plans, states, submissions
+from fairway_agent.shared.reports import StatesReport, StatesRequest
 from fairway_agent.shared.watch import Watch
+from fairway_agent.state_files import goes_on
 from fairway_agent.task_state import CANCELLED
 
 if TYPE_CHECKING:
@@ -25,13 +27,20 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from fairway_agent.control import Part
-    from fairway_agent.kubernetes.api import Api
     from fairway_agent.kubernetes.objects import Object, Objects
     from fairway_agent.plan import RunPlan
     from fairway_agent.shared.submissions import Submission
     from fairway_agent.task_state import TaskState
 
 _GONE = JobView("lost", "its Job is gone from Kubernetes")
+
+
+REQUEST = StatesRequest
+
+
+def answer(shared: Path, request: StatesRequest, _: object) -> StatesReport:
+    """See `shared.states`; one look at the API server for all of the runs."""
+    return states.reconciled(shared, request, lambda folders: reconcile_all(Api(), folders))
 
 
 def reconcile_all(api: Api, folders: Sequence[Path]) -> dict[str, str]:
@@ -104,7 +113,7 @@ class _Reconciliation(Reconciliation):
         wants."""
         plan = plans.read(self.folder, retry=self.known.submission > 0)
         number = self.known.submission
-        return after.decide(self.folder, plan, number) or [] if plan.after else []
+        return predecessors.decide(self.folder, plan, number) or [] if plan.after else []
 
     def watch(self, plan: RunPlan) -> Watch:
         """Its tasks see by themselves that they are not to begin."""

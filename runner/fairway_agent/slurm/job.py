@@ -17,10 +17,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from fairway_agent import record, state_files, wakeups
+from fairway_agent import predecessors, record, state_files, wakeups
 from fairway_agent.allocators.hosts import Host
 from fairway_agent.share import Share, numbers_of, own_cores, ports_beside
-from fairway_agent.shared import after, plans, submissions
+from fairway_agent.shared import plans, submissions
 from fairway_agent.shared.attempts import (
     LOST,
     Attempts,
@@ -91,7 +91,7 @@ class Job(Attempts):
         while True:
             with suppress(OSError, commands.Refused):  # it is asked again
                 reconcile.reconcile_all([Path(each) for each in plan.after])
-            unmet = after.decide(task.run_folder, plan, task.submission)
+            unmet = predecessors.decide(task.run_folder, plan, task.submission)
             if unmet is not None or self.is_cancelled:
                 return not unmet
             if self.asked:

@@ -10,13 +10,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent import control, state_files
+from fairway_agent import control, predecessors, state_files
 from fairway_agent.fields import Damaged
-from fairway_agent.reconcile import JobView, Reconciliation, goes_on
-from fairway_agent.shared import after, plans, submissions, word
+from fairway_agent.reconcile import JobView, Reconciliation
+from fairway_agent.shared import plans, states, submissions, word
+from fairway_agent.shared.reports import StatesReport, StatesRequest
 from fairway_agent.slurm.cancel import Watch
 from fairway_agent.slurm.jobs import jobs_named, look_up
 from fairway_agent.slurm.task_state import view_of
+from fairway_agent.state_files import goes_on
 from fairway_agent.task_state import CANCELLED, TaskState
 
 if TYPE_CHECKING:
@@ -27,6 +29,14 @@ if TYPE_CHECKING:
     from fairway_agent.run_state import RunState
     from fairway_agent.shared.submissions import Submission
     from fairway_agent.slurm.jobs import Element
+
+
+REQUEST = StatesRequest
+
+
+def answer(shared: Path, request: StatesRequest, _: object) -> StatesReport:
+    """See `shared.states`; one squeue for all of the runs."""
+    return states.reconciled(shared, request, reconcile_all)
 
 
 def reconcile_all(folders: Sequence[Path]) -> dict[str, str]:
@@ -116,4 +126,4 @@ class _Reconciliation(Reconciliation):
         if not plan.after:
             return []
         reconcile_all([Path(each) for each in plan.after])
-        return after.decide(self.folder, plan, self.known.submission) or []
+        return predecessors.decide(self.folder, plan, self.known.submission) or []

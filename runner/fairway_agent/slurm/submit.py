@@ -14,9 +14,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent import control, record, run_files
+from fairway_agent import control, predecessors, record, run_files
 from fairway_agent.setup import has_setup
-from fairway_agent.shared import after, plans, preparing, submissions
+from fairway_agent.shared import plans, preparing, submissions
 from fairway_agent.shared.reports import SubmitReport
 from fairway_agent.slurm import partition, sbatch
 from fairway_agent.slurm.jobs import ENDED, jobs_named
@@ -88,7 +88,7 @@ def _submit(folder: Path, wanted: Submission, request: SubmitRequest) -> Submiss
     try:
         before = _dependency_on_runs(folder.parent, plan)
     except Fault:
-        if not wanted.submission or not after.decide(folder, plan, wanted.submission):
+        if not wanted.submission or not predecessors.decide(folder, plan, wanted.submission):
             raise
         return _completed(folder, wanted)  # a retry that begins nothing has ended, and says why
     try:

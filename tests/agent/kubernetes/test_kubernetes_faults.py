@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_agent import state_files
-from fairway_agent.kubernetes import api, cancel, clean, nodes, owner, states, submit
+from fairway_agent.kubernetes import api, cancel, clean, nodes, owner, submit
+from fairway_agent.kubernetes import reconcile as looking
 from fairway_agent.kubernetes.api import CORE, Api, Refused
 from fairway_agent.kubernetes.controller import Controller
 from fairway_agent.kubernetes.reports import NodesRequest
@@ -68,7 +69,7 @@ def head_api(cluster_api: KubernetesCluster, monkeypatch: pytest.MonkeyPatch) ->
     clock = SimpleNamespace(monotonic=time.monotonic, sleep=lambda _: None)
     monkeypatch.setattr(api, "time", clock)
     found = Api()
-    for module in (submit, cancel, clean, states):
+    for module in (submit, cancel, clean, looking):
         monkeypatch.setattr(module, "Api", lambda: found)
     cluster_api.faults.hits.clear()
     yield found
@@ -88,7 +89,7 @@ def live(head_api: Api, cluster: Cluster, run: str) -> None:
     submit.answer(cluster.shared, cluster.request(run, key="-----BEGIN"), io.BytesIO())
     before = jobs(head_api, folder)
     assert sorted(before) == [f"{run}-0-0", f"{run}-0-1", f"{run}-0-controller"]
-    states.answer(cluster.shared, StatesRequest({run: RunRequest()}), io.BytesIO())
+    looking.answer(cluster.shared, StatesRequest({run: RunRequest()}), io.BytesIO())
     for task in range(4):
         (folder / "tasks" / str(task)).mkdir(parents=True)
         ended = TaskState("succeeded", exit_code=0, started=1.0, ended=2.0)
@@ -97,7 +98,7 @@ def live(head_api: Api, cluster: Cluster, run: str) -> None:
     after = jobs(head_api, folder)
     assert sorted(after) == [f"{run}-0-{part}" for part in (0, 1, 2, "controller")]
     assert after.items() >= before.items()
-    found = states.answer(cluster.shared, StatesRequest({run: RunRequest()}), io.BytesIO())
+    found = looking.answer(cluster.shared, StatesRequest({run: RunRequest()}), io.BytesIO())
     report = found.runs[run]
     assert report is not None
     assert report.state is not None

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_agent import control, reconcile, record, state_files
-from fairway_agent.kubernetes import controller, states, submit
+from fairway_agent.kubernetes import controller, submit
+from fairway_agent.kubernetes import reconcile as looking
 from fairway_agent.kubernetes.api import DOWN
 from fairway_agent.kubernetes.controller import Controller
 from fairway_agent.kubernetes.objects import INDEX, moment
@@ -38,7 +39,7 @@ ASKED = StatesRequest({"job-a": RunRequest()})
 
 @pytest.fixture(autouse=True)
 def reached(monkeypatch: pytest.MonkeyPatch, server: Server) -> None:
-    for module in (submit, states):
+    for module in (submit, looking):
         monkeypatch.setattr(module, "Api", lambda: server)
 
 
@@ -366,7 +367,7 @@ def test_a_server_that_is_away_leaves_what_was_known(
         raise Fault(NO_ANSWER, "the API server of Kubernetes does not answer: HTTP 503", DOWN)
 
     monkeypatch.setattr(server, "list", silent)
-    found = states.answer(cluster.shared, ASKED, io.BytesIO())
+    found = looking.answer(cluster.shared, ASKED, io.BytesIO())
     assert found.silent == "the API server of Kubernetes does not answer: HTTP 503"
     report = found.runs["job-a"]
     assert report is not None
@@ -377,6 +378,6 @@ def test_a_server_that_is_away_leaves_what_was_known(
 def test_a_damaged_file_is_named(cluster: Cluster, server: Server) -> None:
     folder = submitted(cluster, [1])
     (folder / "control.json").write_text('{"parts": [')
-    report = states.answer(cluster.shared, ASKED, io.BytesIO()).runs["job-a"]
+    report = looking.answer(cluster.shared, ASKED, io.BytesIO()).runs["job-a"]
     assert report is not None
     assert "control.json: damaged" in (report.damaged or "")

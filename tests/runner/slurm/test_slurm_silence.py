@@ -14,7 +14,7 @@ from fairway_agent.plan import RunPlan
 from fairway_agent.run_state import RunState
 from fairway_agent.shared.reports import CancelRequest, RunRequest, StatesRequest
 from fairway_agent.shared.submissions import Submission
-from fairway_agent.slurm import cancel, reconcile, states
+from fairway_agent.slurm import cancel, reconcile
 from fairway_agent.slurm.jobs import Element
 from fairway_boot.faults import NO_ANSWER, Fault
 from fairway_boot.slurm import commands
@@ -48,7 +48,7 @@ def test_the_host_says_what_tasks_have_written(
     def reconcile_all(_: Sequence[Path]) -> None:
         raise Fault(fault, "slurmctld does not answer")
 
-    monkeypatch.setattr(states, "reconcile_all", reconcile_all)
+    monkeypatch.setattr(reconcile, "reconcile_all", reconcile_all)
     folder = tmp_path / "runs" / "job-1"
     (folder / "tasks" / "0").mkdir(parents=True)
     (folder / "tasks" / "0" / "log.txt").write_text("one")
@@ -56,9 +56,9 @@ def test_the_host_says_what_tasks_have_written(
     request = StatesRequest({"job-1": RunRequest(logs={"0": 0})})
     if fault != NO_ANSWER:
         with pytest.raises(Fault):
-            states.answer(tmp_path, request, io.BytesIO())
+            reconcile.answer(tmp_path, request, io.BytesIO())
         return
-    found = states.answer(tmp_path, request, io.BytesIO())
+    found = reconcile.answer(tmp_path, request, io.BytesIO())
     assert found.silent == "slurmctld does not answer"
     report = found.runs["job-1"]
     assert report is not None
@@ -87,7 +87,7 @@ def test_a_damaged_run_hides_no_other(
         going_run(tmp_path / "runs" / name)
     (tmp_path / "runs" / "job-1" / file).write_text('{"state": "run')
     request = StatesRequest({"job-1": RunRequest(), "job-2": RunRequest()})
-    found = states.answer(tmp_path, request, io.BytesIO()).to_json()["runs"]
+    found = reconcile.answer(tmp_path, request, io.BytesIO()).to_json()["runs"]
     assert isinstance(found, dict)
     assert f"job-1/{file}: damaged: " in found["job-1"]["damaged"]
     assert found["job-2"]["state"]["state"] == "lost"  # as Slurm knows no job of it
@@ -115,7 +115,7 @@ def test_a_run_ends_though_the_one_before_it_is_damaged(
         going_run(tmp_path / "runs" / name, after)
     (tmp_path / "runs" / "job-1" / "state.json").write_text('{"state": "run')
     request = StatesRequest({"job-2": RunRequest()})
-    found = states.answer(tmp_path, request, io.BytesIO()).runs["job-2"]
+    found = reconcile.answer(tmp_path, request, io.BytesIO()).runs["job-2"]
     assert found is not None
     assert found.state is not None
     reason = "not started: job-1 cannot be read"

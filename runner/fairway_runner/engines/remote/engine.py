@@ -65,7 +65,7 @@ class RemoteEngine:
     @property
     def mirror(self) -> Mirror:
         """The runs there."""
-        return Mirror(self.remote_host, states=f"{self.NODE}.states")
+        return Mirror(self.remote_host, states=f"{self.NODE}.reconcile")
 
     def require_address(self) -> None:
         """UserError where the target does not say where it is."""
