@@ -63,6 +63,13 @@ class Fields:
             return value
         raise self.unfit(name)
 
+    def plain(self, name: str) -> str:
+        """A text without characters that could move a terminal's cursor."""
+        value = self.text(name)
+        if value.isprintable():
+            return value
+        raise self.unfit(name)
+
     def text_or_none(self, name: str) -> str | None:
         """A text, or None."""
         return None if self.facts.get(name) is None else self.text(name)

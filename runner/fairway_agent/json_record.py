@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 R = TypeVar("R", bound="JsonRecord")
 
+Plain = Annotated[str, Fields.plain]
+"""A text without characters that could move a terminal's cursor."""
 Whole = Annotated[int, Fields.whole]
 """A whole number of any sign."""
 Number = Annotated[float, Fields.number]

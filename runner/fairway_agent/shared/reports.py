@@ -121,7 +121,7 @@ class RunsReport(JsonRecord):
     CALLED = "the list of runs"
 
     runs: Mapping[str, object]
-    submissions: Mapping[str, object]
+    submissions: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,8 @@ def answer(shared: Path, request: RunsRequest, _: object) -> RunsReport:
         if folder.name.startswith(".") or folder.name in known:
             continue
         if _facts(folder / "run.json").get("target") == request.target:
-            submissions[folder.name] = _facts(folder / "state.json").get("submission", 0)
+            number = _facts(folder / "state.json").get("submission")
+            submissions[folder.name] = number if type(number) is int and number >= 0 else 0
             found[folder.name] = {
                 name: (folder / name).read_text(encoding="utf-8", errors="replace")
                 for name in FILES

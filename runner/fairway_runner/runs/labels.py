@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import os
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent.fields import Fields, Unfit
+from fairway_agent.json_record import JsonRecord, Plain
 from fairway_agent.record import alone, write_json
 from fairway_core.findings import UserError
 from fairway_core.suggestions import did_you_mean
-from fairway_runner.runs.records import damaged, read_json
-from fairway_runner.runs.shapes import LABELS, check
+from fairway_runner.runs.records import known_as, read_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,10 +26,12 @@ _FILE, _LOCK = "labels.json", "labels.lock"
 
 
 @dataclass(frozen=True)
-class Labels:
+class Labels(JsonRecord):
     """What people call a run: its tags in the order in which they were added, and its note."""
 
-    tags: tuple[str, ...] = ()
+    CALLED = "the labels"
+
+    tags: tuple[Plain, ...] = ()
     note: str = ""
 
     def changed(
@@ -50,16 +52,8 @@ class Labels:
 
 def read_labels(folder: Path, record: RunRecord) -> Labels:
     """The tags and note of the run in a folder; UserError where their file is damaged."""
-    path = folder / _FILE
-    try:
-        facts = read_json(path)
-    except FileNotFoundError:
-        return Labels(tuple(record.tags), record.note)
-    try:
-        check(facts, LABELS, "the labels")
-    except Unfit as error:
-        raise damaged(path, str(error)) from None
-    return Labels(tuple(facts.get("tags", ())), facts.get("note", ""))
+    known = known_as(folder / _FILE, Labels.from_json)
+    return known if known is not None else Labels(tuple(record.tags), record.note)
 
 
 def write_labels(
@@ -75,7 +69,7 @@ def write_labels(
             before = read_labels(folder, record)
             after = before.changed(add, remove, note)
             if after != before:
-                write_json(folder / _FILE, asdict(after))
+                write_json(folder / _FILE, after.to_json())
     except OSError as error:
         message = f"{folder / _FILE}: cannot be written: {error.strerror}"
         hint = f"see who owns it: ls -ld {folder}"

@@ -8,23 +8,25 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent.fields import Unfit
+from fairway_agent.json_record import JsonRecord, Moment, Plain
 from fairway_agent.record import FINAL_STATES
 from fairway_agent.run_state import RunState
 from fairway_agent.task_spec import TaskSpec
 from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import HERE
-from fairway_runner.runs.shapes import RECORD, check
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
     from typing import TypeVar
 
+    from fairway_agent.fields import Fields
     from fairway_agent.plan import Retry, RunPlan
     from fairway_agent.task_state import TaskState
 
     T = TypeVar("T")
 
+_MOST_TASKS = 1_000_000  # ten times what a sweep may have
 
 __all__ = [
     "FINAL_STATES",
@@ -46,20 +48,32 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class RunRecord:
+class RunRecord(JsonRecord):
     """What was submitted; `created` is in seconds since 1970."""
 
-    id: str
-    name: str
-    target: str
-    created: float
+    CALLED = "run.json"
+
+    id: Plain
+    name: Plain
+    target: Plain
+    created: Moment
     tasks: int
     job_file: str
-    fairway: str
+    fairway: Plain
     metrics: dict[str, str] = field(default_factory=dict)
-    engine: str = HERE
-    tags: list[str] = field(default_factory=list)
+    engine: Plain = HERE
+    tags: list[Plain] = field(default_factory=list)
     note: str = ""
+
+    def check(self, found: Fields) -> None:
+        """Unfit for more tasks than a run has, and for a metric whose pattern is none."""
+        if self.tasks > _MOST_TASKS:
+            raise found.unfit("tasks")
+        for pattern in self.metrics.values():
+            try:
+                re.compile(pattern)
+            except (re.error, RecursionError, OverflowError):
+                raise found.unfit("metrics") from None
 
 
 LONGEST_ID = 63
@@ -129,12 +143,7 @@ def known_as(path: Path, make: Callable[[object], T]) -> T | None:
 
 def read_record(path: Path) -> RunRecord:
     """What was submitted; UserError where the file is damaged."""
-    facts = read_json(path)
-    try:
-        check(facts, RECORD, "the record")
-        return RunRecord(**facts)
-    except (TypeError, Unfit) as error:
-        raise damaged(path, str(error)) from None
+    return read_as(path, RunRecord.from_json)
 
 
 def read_state(path: Path) -> RunState:

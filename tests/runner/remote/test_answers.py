@@ -126,7 +126,6 @@ def test_a_last_task_is_known_by_its_name_or_its_number(tmp_path: Path, index: o
         ({"run.json": json.dumps({**RECORD, "name": "a\x1b[2J"})}, "job-aaaaaa"),
         ({"run.json": json.dumps({**RECORD, "tasks": 10**9})}, "job-aaaaaa"),
         ({"run.json": json.dumps({**RECORD, "engine": "local"})}, "job-aaaaaa"),
-        ({"run.json": json.dumps({**RECORD, "more": 1})}, "job-aaaaaa"),
         ({"run.json": "[" * 100_000}, "job-aaaaaa"),
         ({"run.json": 3}, "job-aaaaaa"),
         ({"provenance.json": json.dumps({"code": "../../../../.ssh"})}, "job-aaaaaa"),

@@ -10,17 +10,11 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent.fields import Unfit, shown
+from fairway_agent.fields import Fields, Unfit, shown
 from fairway_agent.plan import RunPlan
 from fairway_agent.shared import runs
 from fairway_agent.task_spec import TaskSpec
 from fairway_runner.runs.records import RunRecord, is_run_id
-from fairway_runner.runs.shapes import (
-    RECORD,
-    check,
-    is_count,
-    mapping,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,6 +22,8 @@ if TYPE_CHECKING:
     from fairway_agent.shared.reports import RunReport, RunsReport
     from fairway_runner.runs.folder import RunFolder
 
+STRANGE = "nothing was taken from its answer; is it still the same host?"
+"""What is said where a cluster has sent something of another shape."""
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
@@ -41,8 +37,7 @@ def check_tasks(report: RunReport, run: RunFolder) -> None:
 def listed_runs(answer: RunsReport) -> list[tuple[str, object, int]]:
     """The runs that a host has: of each its id, its files, which are still to be checked, and
     the number of its last submission."""
-    last = {run: n for run, n in answer.submissions.items() if isinstance(n, int) and is_count(n)}
-    return [(run, files, last.get(run, 0)) for run, files in answer.runs.items()]
+    return [(run, files, answer.submissions.get(run, 0)) for run, files in answer.runs.items()]
 
 
 def adopted(run_id: str, files: Any) -> tuple[RunRecord, dict[str, str]]:
@@ -52,10 +47,12 @@ def adopted(run_id: str, files: Any) -> tuple[RunRecord, dict[str, str]]:
     """
     if not is_run_id(run_id):
         raise Unfit("its name is not one that runs have")
-    for name, text in mapping(files, "files").items():
+    for name, text in Fields(files, "what it has").facts.items():
         if name not in runs.FILES or not isinstance(text, str):
             raise Unfit(f"runs have no file `{shown(name)}`")
-    record = _record(run_id, _json(files, "run.json"))
+    record = RunRecord.from_json(_json(files, "run.json"))
+    if record.id != run_id:
+        raise Unfit(f"it is a copy of {shown(record.id)}")
     _json(files, "job.json")
     RunPlan.from_json(_json(files, "plan.json"))
     if not _DIGEST.fullmatch(str(_json(files, "provenance.json").get("code"))):
@@ -67,17 +64,6 @@ def adopted(run_id: str, files: Any) -> tuple[RunRecord, dict[str, str]]:
     if len(last) > 1 or len(numbers) != record.tasks or numbers != list(range(len(numbers))):
         raise Unfit("its tasks are not those of its record")
     return record, {name: text for name, text in files.items() if name != "run.json"}
-
-
-def _record(run_id: str, facts: Mapping[str, Any]) -> RunRecord:
-    check(facts, RECORD, "run.json")
-    try:
-        record = RunRecord(**facts)
-    except TypeError:
-        raise Unfit("`run.json` is of another version of Fairway") from None
-    if record.id != run_id:
-        raise Unfit(f"it is a copy of {shown(record.id)}")
-    return record
 
 
 def _json(files: Mapping[str, str], name: str) -> dict[str, Any]:
@@ -93,6 +79,6 @@ def _lines(files: Mapping[str, str], name: str) -> list[TaskSpec]:
 
 def _parsed(text: str, name: str) -> dict[str, Any]:
     try:
-        return mapping(json.loads(text), name)
+        return dict(Fields(json.loads(text), f"`{name}`").facts)
     except (ValueError, RecursionError):
         raise Unfit(f"`{name}` is not JSON") from None

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fairway_core.findings import Finding, Severity, UserError, printable
-from fairway_runner.runs.shapes import STRANGE
+from fairway_runner.engines.remote.answers import STRANGE
 
 if TYPE_CHECKING:
     from pathlib import Path

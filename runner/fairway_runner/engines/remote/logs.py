@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from fairway_agent.shared.pieces import MOST
 from fairway_core.findings import UserError
+from fairway_runner.engines.remote.answers import STRANGE
 from fairway_runner.runs.records import known_task
-from fairway_runner.runs.shapes import STRANGE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

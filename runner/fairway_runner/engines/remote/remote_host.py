@@ -16,8 +16,8 @@ from fairway_core import archives
 from fairway_core.findings import UserError
 from fairway_runner.engines.deadline import USUAL
 from fairway_runner.engines.remote import ssh
+from fairway_runner.engines.remote.answers import STRANGE
 from fairway_runner.engines.remote.connection import COMMAND_TIMEOUT, Here, is_here
-from fairway_runner.runs.shapes import STRANGE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
