@@ -66,7 +66,7 @@ def test_what_a_job_and_its_target_say_is_read(tmp_path: Path) -> None:
         image="lab.azurecr.io/train:1",
         head_image="python:3.12-slim",
         service_account="fairway-task",
-        head_account="fairway-head",
+        head="fairway-head",
         volumes={"data": "claim"},
         selector={"pool": "gpu"},
         tolerations=("sku",),

@@ -2,49 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fairway_agent import fields, job_facts
 from fairway_agent.fields import Fields
+from fairway_agent.json_record import JsonRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
 
 @dataclass(frozen=True)
-class PodFacts:
+class PodFacts(JsonRecord):
     """What a cluster of Kubernetes has for a target's pods: images and service accounts, those of
     the head's own pods beside those of tasks; the claims by the mounts that they are; the labels of
     the nodes that they may have, and the taints of these that they bear; the queue of Kueue's in
-    which they wait ("" for none), and its classes of priority by the words of jobs."""
+    which they wait, and its classes of priority by the words of jobs."""
+
+    CALLED = "`kubernetes` of the target"
 
     image: str
     head_image: str
     service_account: str
-    head_account: str
+    head: str
     volumes: Mapping[str, str] = field(default_factory=dict)
     selector: Mapping[str, str] = field(default_factory=dict)
     tolerations: tuple[str, ...] = ()
-    queue: str = ""
+    queue: str | None = None
     priorities: Mapping[str, str] = field(default_factory=dict)
-
-    @classmethod
-    def from_json(cls, facts: object) -> PodFacts:
-        """Unfit for what is not one."""
-        found = Fields(facts, "`kubernetes` of the target")
-        return cls(
-            image=found.text("image"),
-            head_image=found.text("head_image"),
-            service_account=found.text("service_account"),
-            head_account=found.text("head"),
-            volumes=found.variables("volumes"),
-            selector=found.variables("selector"),
-            tolerations=found.texts("tolerations"),
-            queue=found.text_or_none("queue") or "",
-            priorities=found.variables("priorities"),
-        )
 
 
 def pods_of(run: Path) -> PodFacts | None:
@@ -100,8 +87,8 @@ def of_run(folder: Path, resources: Mapping[str, str]) -> Settings:
         image=container.image if container else pods.image,
         head_image=pods.head_image,
         service_account=pods.service_account,
-        head_account=pods.head_account,
-        queue=pods.queue,
+        head_account=pods.head,
+        queue=pods.queue or "",
         priority=pods.priorities.get(job.priority_word, ""),
         shm_size=_quantity(container.shm_size) if container else "",
         selector=pods.selector,
