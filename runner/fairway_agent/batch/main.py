@@ -37,9 +37,9 @@ def _run(name: str, rest: list[str]) -> int:
 
         return run_task()
     if name == "tell":
-        from fairway_agent.batch.word import tell
+        from fairway_agent.batch.notifications import send
 
-        return tell()
+        return send()
     if name == "serve":
         from fairway_agent.fanout.sshd.forced_command import serve
 

@@ -21,7 +21,7 @@ from fairway_agent.kubernetes.objects import condition, look
 from fairway_agent.kubernetes.reconcile import reconcile
 from fairway_agent.kubernetes.stuck_pods import StuckPods
 from fairway_agent.kubernetes.submit import create
-from fairway_agent.shared import plans, submissions, word
+from fairway_agent.shared import notifications, plans, submissions
 from fairway_agent.shared.attempts import read_secrets
 from fairway_agent.state_files import goes_on
 from fairway_agent.task_state import TERMINATED
@@ -73,8 +73,8 @@ class Controller:
             state = state_files.read_run(self.folder)
             if state is None or state.submission > self.number:
                 return False
-            if word.is_news(self.folder, self.plan, state):
-                word.tell(self.folder, self.plan, state, waits=True)
+            if notifications.should_notify(self.folder, self.plan, state):
+                notifications.send(self.folder, self.plan, state, waits=True)
             if state.is_final:
                 return False
             with record.alone(self.folder / control.SUBMIT_LOCK):

@@ -59,7 +59,7 @@ class Attempts:
         """Runs it until its end is written; the exit code that the scheduler sees."""
         code = self._run()
         self.states.await_room(self.wakeup, _ROOM_WAIT)
-        self.send_word()
+        self.notify_end()
         return code
 
     def refuse(self, reason: str) -> int:
@@ -68,14 +68,14 @@ class Attempts:
         status = self.task.status("failed")
         self.task.record(replace(status, ended=time.time(), exit_code=IO_ERROR, reason=reason))
         self.states.await_room(self.wakeup, _ROOM_WAIT)
-        self.send_word()
+        self.notify_end()
         return IO_ERROR
 
     def leave_out(self, why: str | None = None) -> int:
         """Says that it does not begin, after all; the exit code that the scheduler sees."""
         code = self._not_begun(why)
         self.states.await_room(self.wakeup, _ROOM_WAIT)
-        self.send_word()
+        self.notify_end()
         return code
 
     def _not_begun(self, why: str | None = None) -> int:
@@ -83,7 +83,7 @@ class Attempts:
         self.task.record(replace(status, reason=why or status.reason))
         return CANCELLED
 
-    def send_word(self) -> None:
+    def notify_end(self) -> None:
         """Has the end of the run told, where this is the last of its tasks and nobody else does."""
 
     def _run(self) -> int:

@@ -65,17 +65,17 @@ class Job(Attempts):
             wakeups.wait(self.wakeup, end)
         return code
 
-    def send_word(self) -> None:
+    def notify_end(self) -> None:
         """Has it told by the last task: nobody else is there."""
         task = self.task
         if task.plan.notify is None:
             return
-        from fairway_agent.shared import word
+        from fairway_agent.shared import notifications
         from fairway_agent.slurm import reconcile
 
         with suppress(OSError, Fault, commands.Refused):  # the next look tells it
-            if word.is_last(task.run_folder, task.name, task.submission):
-                reconcile.tell_end(task.run_folder)
+            if notifications.is_last(task.run_folder, task.name, task.submission):
+                reconcile.notify_end(task.run_folder)
 
     def may_begin(self) -> bool:
         """Whether those that its run comes after have ended as it wants. Slurm itself has seen to

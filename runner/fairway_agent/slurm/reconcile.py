@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from fairway_agent import control, predecessors, state_files
 from fairway_agent.fields import Damaged
 from fairway_agent.reconcile import JobView, Reconciliation
-from fairway_agent.shared import plans, states, submissions, word
+from fairway_agent.shared import notifications, plans, states, submissions
 from fairway_agent.shared.reports import StatesReport, StatesRequest
 from fairway_agent.slurm.cancel import Watch
 from fairway_agent.slurm.jobs import jobs_named, look_up
@@ -58,11 +58,11 @@ def reconcile_all(folders: Sequence[Path]) -> dict[str, str]:
         except Damaged as fault:
             damaged[folder.name] = str(fault)
         if news is not None:
-            word.tell(folder, *news, waits=_in_job())
+            notifications.send(folder, *news, waits=_in_job())
     return damaged
 
 
-def tell_end(folder: Path) -> None:
+def notify_end(folder: Path) -> None:
     """In the last job of a run: brings its state up to date, and has its end told, also where
     somebody without its secrets has seen it before."""
     reconcile_all([folder])
@@ -71,9 +71,9 @@ def tell_end(folder: Path) -> None:
         if known is None or state is None or not state.is_final:
             return
         plan = plans.read(folder, retry=known.submission > 0)
-        if not word.is_news(folder, plan, state):
+        if not notifications.should_notify(folder, plan, state):
             return
-    word.tell(folder, plan, state, waits=_in_job())
+    notifications.send(folder, plan, state, waits=_in_job())
 
 
 def _in_job() -> bool:
@@ -92,7 +92,7 @@ class _Reconciliation(Reconciliation):
     def news(self) -> tuple[RunPlan, RunState] | None:
         """The plan and the run's state, where somebody is to be told of it."""
         plan, state = self.run()
-        return (plan, state) if word.is_news(self.folder, plan, state) else None
+        return (plan, state) if notifications.should_notify(self.folder, plan, state) else None
 
     def look(self, part: Part, index: int, status: TaskState) -> JobView | None:
         """By what squeue says of its element, or sacct; without a job it was not to begin."""

@@ -97,7 +97,7 @@ def test_one_that_waits_has_ended_at_once_and_its_job_with_the_others(
     wrote(folder, "0", "succeeded", exit_code=0, started=1.0, ended=2.0)
     server.of("pods").clear()
     assert tasks(server, folder) == {"succeeded": 1, "cancelled": 1}
-    assert "job-a-0-0" in server.of("jobs")  # whoever looks only looks
+    assert "job-a-0-0" in server.of("jobs")  # a look changes nothing
     Controller(server, folder, 0, plans.read(folder)).step()  # type: ignore[arg-type]
     assert [*server.of("jobs")] == ["job-a-0-controller"]
     known = state_files.read_run(folder)

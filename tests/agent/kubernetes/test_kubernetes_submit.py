@@ -16,7 +16,7 @@ from fairway_agent.fields import Damaged
 from fairway_agent.kubernetes import cancel, clean, controller, owner, submit
 from fairway_agent.kubernetes.controller import Controller
 from fairway_agent.run_state import RunState
-from fairway_agent.shared import plans, submissions, word
+from fairway_agent.shared import notifications, plans, submissions
 from fairway_agent.shared.reports import CancelRequest, RunsRequest
 from fairway_agent.task_state import TaskState
 from fairway_boot.faults import Fault
@@ -332,7 +332,7 @@ class TestWhatWaits:
         assert "job-a-0-controller-abcde" in server.of("pods")
         server.of("pods").clear()
         told: list[str] = []
-        monkeypatch.setattr(word, "tell", lambda *facts, **_: told.append(facts[2].state))
+        monkeypatch.setattr(notifications, "send", lambda *facts, **_: told.append(facts[2].state))
         plan = plans.read(folder)
         assert not Controller(server, folder, 0, plan).step()  # type: ignore[arg-type]
         assert told == ["cancelled"]

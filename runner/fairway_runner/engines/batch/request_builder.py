@@ -13,9 +13,9 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent.batch.ending import FILE as ENDING
+from fairway_agent.batch.notifications import BROUGHT as BROUGHT_ENDINGS
+from fairway_agent.batch.notifications import DONE
 from fairway_agent.batch.tracking import is_tracked
-from fairway_agent.batch.word import BROUGHT as BROUGHT_ENDINGS
-from fairway_agent.batch.word import DONE
 from fairway_agent.outputs import BROUGHT
 from fairway_runner.engines.azure.storage import CODE, OUTPUTS
 from fairway_runner.engines.batch import names, slots

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent.batch import word
+from fairway_agent.batch import notifications
 from fairway_agent.batch.ending import FILE, Ending
 from fairway_agent.batch.folders import Folders
 from fairway_agent.fields import Unfit
@@ -59,7 +59,7 @@ def test_a_record_is_read_as_it_was_written() -> None:
 def test_the_state_of_the_run(
     endings: list[Ending], tasks: int, done: dict[str, int], state: str, counts: dict[str, int]
 ) -> None:
-    found = word.state_of(endings, tasks, done)
+    found = notifications.state_of(endings, tasks, done)
     assert (found.state, dict(found.tasks)) == (state, counts)
     assert (found.started, found.ended) == (1e9 - 10, 1e9)
     assert (found.limit, found.reason) == (endings[0].limit, endings[0].why)
@@ -76,8 +76,8 @@ def test_what_is_no_ending_of_this_job_is_passed_over(tmp_path: Path) -> None:
     for number, text in enumerate(texts):
         (tmp_path / str(number)).mkdir()
         (tmp_path / str(number) / FILE).write_text(text)
-    assert word.endings_in(tmp_path, "job-a") == [ending("0")]
-    assert word.endings_in(tmp_path / "nothing", "job-a") == []
+    assert notifications.endings_in(tmp_path, "job-a") == [ending("0")]
+    assert notifications.endings_in(tmp_path / "nothing", "job-a") == []
 
 
 @pytest.fixture
@@ -97,8 +97,8 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, receiver: Receiver) ->
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("HOOK", "")  # and gone again after the test
     monkeypatch.setattr(Folders, "secret_values", lambda _: {"HOOK": receiver.url})
-    monkeypatch.setattr(word, "PAID_PAUSES", (0.0, 0.0))
-    return work / word.BROUGHT
+    monkeypatch.setattr(notifications, "PAID_PAUSES", (0.0, 0.0))
+    return work / notifications.BROUGHT
 
 
 def bring(folder: Path, *endings: Ending) -> None:
@@ -114,11 +114,11 @@ def test_the_node_of_the_last_task_tells(
     """To an address that no file has, and once more where that fails."""
     bring(node, ending("0", node="n2"), ending("1", "failed", 1e9 + 5))
     monkeypatch.setenv("AZ_BATCH_NODE_ID", "n2")
-    assert word.tell() == 0
+    assert notifications.send() == 0
     assert receiver.seen == 0
     monkeypatch.setenv("AZ_BATCH_NODE_ID", "n1")
     receiver.answers += [503, 0]
-    assert word.tell() == 0
+    assert notifications.send() == 0
     said = receiver.next()
     assert (said["run"], said["state"], said["seconds"]) == ("job-a", "failed", 15.0)
     assert (said["tasks"], receiver.seen) == ({"succeeded": 1, "failed": 1}, 3)
@@ -129,7 +129,7 @@ def test_a_receiver_that_is_away_is_named_and_its_address_is_not(
 ) -> None:
     bring(node, ending("0"), ending("1"))
     receiver.answers += [500, 500, 500]
-    assert word.tell() == 0
+    assert notifications.send() == 0
     said = capfd.readouterr().err
     assert "a notification was not delivered: the receiver answered 500" in said
     assert receiver.url not in said
@@ -139,11 +139,11 @@ def test_in_a_retry_what_was_done_counts(
     node: Path, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bring(node, ending("1"))
-    monkeypatch.setenv(word.DONE, '{"succeeded": 1}')
-    assert word.tell() == 0
+    monkeypatch.setenv(notifications.DONE, '{"succeeded": 1}')
+    assert notifications.send() == 0
     assert receiver.next()["tasks"] == {"succeeded": 2}
 
 
 def test_of_a_job_that_never_began_nobody_tells(node: Path, receiver: Receiver) -> None:
-    assert word.tell() == 0
+    assert notifications.send() == 0
     assert receiver.seen == 0

@@ -14,7 +14,7 @@ from fairway_agent.control import Numbers, Part
 from fairway_agent.plan import Receiver as Told
 from fairway_agent.plan import RunPlan
 from fairway_agent.run_state import RunState
-from fairway_agent.shared import submissions, word
+from fairway_agent.shared import notifications, submissions
 from fairway_agent.shared.reports import SubmitReport
 from fairway_agent.slurm import reconcile, submit
 from fairway_agent.slurm.jobs import Element
@@ -35,7 +35,7 @@ def run(tmp_path: Path, receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> 
     started to tell."""
     listed = [Element("7", index, "RUNNING", "None", "n1", "", "") for index in range(2)]
     monkeypatch.setattr(reconcile, "jobs_named", lambda _: listed)
-    monkeypatch.setattr(word, "PAID_PAUSES", (0.0, 0.0))
+    monkeypatch.setattr(notifications, "PAID_PAUSES", (0.0, 0.0))
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
 
     def make(on: tuple[str, ...] = ("failed", "succeeded"), secret: str | None = None) -> Path:
@@ -69,11 +69,11 @@ def test_the_last_job_tells_the_end_and_nobody_else(
     receiver.answers += [500]
     monkeypatch.setenv("SLURM_JOB_ID", "8")
     end(folder, 0)
-    assert not word.is_last(folder, "0", 0)
+    assert not notifications.is_last(folder, "0", 0)
     end(folder, 1, "failed")
-    assert word.is_last(folder, "1", 0)
+    assert notifications.is_last(folder, "1", 0)
     for _ in range(2):
-        reconcile.tell_end(folder)
+        reconcile.notify_end(folder)
     said = receiver.next()
     assert (said["event"], said["tasks"]) == ("failed", {"succeeded": 1, "failed": 1})
     assert (receiver.seen, receiver.taken.empty()) == (2, True)
@@ -83,24 +83,24 @@ def test_the_last_job_tells_the_end_and_nobody_else(
 def test_a_task_that_is_to_begin_again_is_not_the_last(run: Callable[..., Path]) -> None:
     folder = run()
     end(folder, 0)
-    assert not word.is_last(folder, "0", 0)
+    assert not notifications.is_last(folder, "0", 0)
     end(folder, 1, "queued")
-    assert not word.is_last(folder, "1", 0)
-    assert not word.is_last(folder, "0", 1)  # of another submission
-    assert not word.is_last(folder.with_name("job-2"), "0", 0)
+    assert not notifications.is_last(folder, "1", 0)
+    assert not notifications.is_last(folder, "0", 1)  # of another submission
+    assert not notifications.is_last(folder.with_name("job-2"), "0", 0)
 
 
 def test_whoever_looks_tells_the_end_where_a_job_was_killed(
     run: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, told = run(), []
-    monkeypatch.setattr(word, "notify", lambda *what: told.append(what[2].state))
+    monkeypatch.setattr(notifications, "notify", lambda *what: told.append(what[2].state))
     end(folder, 0)
     end(folder, 1)
     for _ in range(2):
         reconcile.reconcile_all([folder])
     assert told == ["succeeded"]
-    reconcile.tell_end(folder)
+    reconcile.notify_end(folder)
     assert told == ["succeeded"]
 
 
@@ -118,7 +118,7 @@ def test_a_secret_address_is_left_to_the_jobs(
     assert receiver.seen == 0
     monkeypatch.setenv("SLURM_JOB_ID", "8")
     monkeypatch.setenv("HOOK", receiver.url)
-    reconcile.tell_end(folder)
+    reconcile.notify_end(folder)
     assert receiver.next()["state"] == "succeeded"
 
 
@@ -128,15 +128,17 @@ def test_that_it_waits_is_told_once_and_again_when_it_is_retried(
     folder, told = run(on=("waiting",)), []
     waits = [Element("7", index, "PENDING", "Resources", "", "", "") for index in range(2)]
     monkeypatch.setattr(reconcile, "jobs_named", lambda _: waits)
-    monkeypatch.setattr(word, "notify", lambda *what: told.append(what[2].reason))
+    monkeypatch.setattr(notifications, "notify", lambda *what: told.append(what[2].reason))
     for _ in range(2):
         reconcile.reconcile_all([folder])
     assert told == ["waiting for nodes"]
     plan = RunPlan.from_json(json.loads((folder / "plan.json").read_text()))
     again = RunState("queued", "held", submission=1)
-    assert word.is_news(folder, plan, again)
-    assert not word.is_news(folder, plan, again)
-    assert not word.is_news(folder, plan, RunState("queued", submission=2))  # it just begins
+    assert notifications.should_notify(folder, plan, again)
+    assert not notifications.should_notify(folder, plan, again)
+    assert not notifications.should_notify(
+        folder, plan, RunState("queued", submission=2)
+    )  # it just begins
 
 
 def test_what_slurm_has_is_submitted_also_where_it_does_not_answer_then(
@@ -161,7 +163,7 @@ def test_a_receiver_that_is_away_is_told_of(
     monkeypatch.setenv("SLURM_JOB_ID", "8")
     end(folder, 0)
     end(folder, 1)
-    reconcile.tell_end(folder)
+    reconcile.notify_end(folder)
     said = "fairway: a notification was not delivered: the receiver answered 503\n"
     assert (folder / "notify.log").read_text() == said
     state = state_files.read_run(folder)

@@ -1,4 +1,4 @@
-"""Sends word of a run on a pool that has ended: what the job's release task does.
+"""Sends the notification that a run on a pool has ended: the job's release task does it.
 
 The service runs that on each node that had the job, once all tasks have ended or the job was ended.
 The node on which the last of them ended tells; each finds all their endings beside it. Standard
@@ -33,7 +33,7 @@ DONE = "FAIRWAY_DONE"
 """The variable that says, in a retry, how many other tasks of the run ended in which state."""
 
 
-def tell() -> int:
+def send() -> int:
     """Tells it, if that is for this node to do; returns 0: nothing waits for it."""
     folders = Folders()
     plan = replace(folders.plan, run=folders.run)

@@ -1,4 +1,4 @@
-"""Sends word of a run that a scheduler keeps, where nothing watches a run as a whole.
+"""Sends the notifications of a run that a scheduler keeps, where no process watches it.
 
 That it has ended is seen by the last of its jobs, and where that was killed by the next look at
 the run; that it waits, when it is submitted and whenever somebody looks. Each is told once.
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from fairway_agent.run_state import RunState
 
 
-def is_news(folder: Path, plan: RunPlan, state: RunState) -> bool:
+def should_notify(folder: Path, plan: RunPlan, state: RunState) -> bool:
     """Whether it is to be told now; then the caller does so."""
     waits = state.state == "queued" and bool(state.reason)
     if not (state.is_final or waits) or not is_wanted(plan, state) or plan.notify is None:
@@ -38,7 +38,7 @@ def is_news(folder: Path, plan: RunPlan, state: RunState) -> bool:
     return event not in events
 
 
-def tell(folder: Path, plan: RunPlan, state: RunState, *, waits: bool) -> None:
+def send(folder: Path, plan: RunPlan, state: RunState, *, waits: bool) -> None:
     """Tells it. What a job leaves behind ends with it: there it is waited for (`waits`)."""
     if not waits:
         notify(folder, plan, state)
