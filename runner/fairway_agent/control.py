@@ -12,9 +12,9 @@
 
 All of it but what is `best` is of one submission: which time the run was started, from 0.
 
-Whoever changes something holds `control.lock` for as long as that takes. Who hands a run over to
-its scheduler, or takes it back, holds `submit.lock`, and takes the other within. Standard library
-only.
+A program that changes something holds `control.lock` for as long as that takes. One that hands a
+run over to its scheduler, or takes it back, holds `submit.lock`, and takes the other within.
+Standard library only.
 """
 
 from __future__ import annotations

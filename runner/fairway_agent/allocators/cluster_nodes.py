@@ -124,7 +124,7 @@ class Nodes:
             self.queue.give_back([host])
             raise
         self.shared[host.name] = _SharedNode(host, devices)
-        # Whoever has come before this run meanwhile does not wait for a node that nobody uses.
+        # A run that has come before this one meanwhile does not wait for a node that nobody uses.
         return self.shared[host.name].take(wanted)
 
     def _reachable(self, hosts: list[Host]) -> list[Host]:

@@ -1,5 +1,5 @@
 """Starts what of a run is due, and ends what does not go on, until the run has ended: one small pod
-of each run. Nobody else ends anything of it by what is seen of it; whoever looks only looks.
+of each run. Nobody else ends anything of it by what is seen of it; others only look.
 
 Started as `controller RUN_FOLDER SUBMISSION`. Where it is ended, another begins in its place, and
 finds in the run's folder what is done. Standard library only.

@@ -27,7 +27,7 @@ PATIENCE = 300.0
 @dataclass
 class StuckPods:
     """Those of the run in a `folder`, and `since` when each was seen so. Why something was ended is
-    in the run's control record before it is, so that whoever looks meanwhile knows it."""
+    in the run's control record before it is, so that a look meanwhile knows it."""
 
     api: Api
     folder: Path
