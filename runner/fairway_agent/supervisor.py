@@ -39,15 +39,9 @@ from fairway_agent.figures.sampling import Sampling, sampler
 from fairway_agent.notify import notify
 from fairway_agent.run_state import RunState
 from fairway_agent.share import NeverFits
-from fairway_agent.task import STOPPED, Task
-from fairway_agent.task_state import (
-    CANCELLATION,
-    IO_ERROR,
-    MACHINE,
-    TIMED_OUT,
-    TaskState,
-    outcome,
-)
+from fairway_agent.task.attempts import Attempts, Patience
+from fairway_agent.task.task import MACHINE_STOPPED, Nodes, Task
+from fairway_agent.task_state import CANCELLATION, MACHINE, TIMED_OUT, TaskState
 from fairway_boot.faults import Fault
 
 if TYPE_CHECKING:
@@ -59,7 +53,6 @@ if TYPE_CHECKING:
     from fairway_agent.plan import RunPlan
 
 _STRAY_GRACE = 2.0  # seconds for what tasks left running, without a mark by which to tell whose
-_START_WAIT = 600.0  # seconds in which what keeps tasks from being started may pass
 _ROOM_WAIT = 3600.0  # seconds after the last task in which the disk may have room again
 _GUARD_GRACE = 5.0  # seconds for the tasks of a supervisor that was killed
 
@@ -67,7 +60,7 @@ _GUARD_GRACE = 5.0  # seconds for the tasks of a supervisor that was killed
 class _Coming:
     """The tasks of a stage that have had no turn yet, read one by one; `first` is the next."""
 
-    def __init__(self, tasks: Iterator[Task]) -> None:
+    def __init__(self, tasks: Iterator[Attempts]) -> None:
         self._tasks = tasks
         self.first = next(tasks, None)
 
@@ -83,38 +76,37 @@ class _Coming:
 @dataclass
 class Supervisor:
     """Starts tasks in their order, as many at a time as its allocator and the plan allow, and
-    records what became of each.
+    records what became of each. It looks after `running`; what is `waiting` has been started
+    before.
 
     `blocked` says that the next task waits for what others use, `notified` is the process
-    that sends word of that. `hindrance` is why a task cannot be started just now, which may pass
-    until `start_by`, on the monotonic clock. `limit` names the limit of its own that the run is
-    over, `spent` is for how many node-seconds it has held nodes in attempts that have ended.
-    `broken` says that a file of the run is damaged, so that nothing more can be done. `apart` has
-    the names of tasks that a person has ended, each by itself. `told` is why all are to end: a
-    person cancels the run, or its machine stops.
+    that sends word of that. `patience` knows why a task cannot be started just now. `limit` names
+    the limit of its own that the run is over, `spent` is for how many node-seconds it has held
+    nodes in attempts that have ended. `broken` says that a file of the run is damaged, so that
+    nothing more can be done. `cancelled` has the names of tasks that a person has ended, each by
+    itself. `ending` is why all are to end: a person cancels the run, or its machine stops.
     """
 
     folder: Path
     plan: RunPlan
     guard: processes.Guard
     wakeup: socket.socket
-    bell: socket.socket
+    wakeup_writer: socket.socket
     allocator: Allocator = field(default_factory=Machine)
-    task_type: type[Task] = Task
-    running: list[Task] = field(default_factory=list)
-    waiting: deque[Task] = field(default_factory=deque)
+    nodes: Nodes = field(default_factory=Nodes)
+    running: list[Attempts] = field(default_factory=list)
+    waiting: deque[Attempts] = field(default_factory=deque)
     counts: Counter[str] = field(default_factory=Counter)
     started: float | None = None
-    told: str = ""
-    apart: set[str] = field(default_factory=set)
+    ending: str = ""
+    cancelled: set[str] = field(default_factory=set)
     limit: str | None = None
     spent: float = 0.0
     setup_failed: bool = False
     broken: bool = False
     reason: str | None = None
     blocked: bool = False
-    hindrance: str | None = None
-    start_by: float | None = None
+    patience: Patience = field(default_factory=Patience)
     notified: int = 0
     sampling: Sampling | None = None
     recorded: RunState = field(default_factory=RunState)
@@ -129,8 +121,8 @@ class Supervisor:
         except Fault as fault:
             self._abandon(fault.said)
         self.counts[self._left] += self.counts.pop("queued", 0)
-        if self.told == MACHINE:
-            self.reason = self.reason or STOPPED
+        if self.ending == MACHINE:
+            self.reason = self.reason or MACHINE_STOPPED
         self._record(self._outcome())
         notify(self.folder, self.plan, self.recorded)
         self.states.await_room(self.wakeup, _ROOM_WAIT)
@@ -147,11 +139,11 @@ class Supervisor:
 
     def _run(self) -> None:
         self._await_predecessors()
-        if not self.told and not self.reason:
+        if not self.ending and not self.reason:
             self.started = None if self._may_wait() else time.time()
             if not self.plan.is_set_up and not self.allocator.lends_nodes:
                 self._stage(self._tasks_of("setup"), counted=False)
-        if not self.told and not self.reason:
+        if not self.ending and not self.reason:
             self._sample()
             self._stage(self._tasks_of("tasks"))
             self._stage(self._tasks_of("finally"))
@@ -161,7 +153,7 @@ class Supervisor:
     def _abandon(self, why: str) -> None:
         """Ends what runs: a file of the run is damaged."""
         self.reason, self.broken = why, True
-        for task in self.running:
+        for task in self._running_tasks():
             processes.end_all(task.sessions, _STRAY_GRACE)
             task.record(replace(task.status("cancelled"), ended=time.time()))
         self.counts["cancelled"] += self.counts.pop("running", 0)
@@ -170,20 +162,23 @@ class Supervisor:
 
     def end(self, why: str) -> None:
         """Asks for an early end; called from a signal handler."""
-        self.told = self.told or why
+        self.ending = self.ending or why
+
+    def _running_tasks(self) -> list[Task]:
+        return [each.task for each in self.running]
 
     @property
     def _left(self) -> str:
         """The state of tasks that do not begin any more."""
-        return "lost" if self.told == MACHINE else "cancelled"
+        return "lost" if self.ending == MACHINE else "cancelled"
 
     def _queue_again(self) -> None:
         """Says of the tasks of a retry that they are to come, and not what became of them."""
         if self.plan.retry:
             control.change(self.folder, self.plan.submission, cancelled_tasks={})
             for stage in ("tasks", "finally"):
-                for task in self._tasks_of(stage):
-                    task.record(task.status("queued"))
+                for each in self._tasks_of(stage):
+                    each.task.record(each.task.status("queued"))
         if self.plan.retry and self.plan.max_cost:
             nodes = limits.nodes_of(self.folder)
             self.spent = limits.held(self.folder, nodes, time.time()).seconds
@@ -191,11 +186,11 @@ class Supervisor:
     def _await_predecessors(self) -> None:
         if not self.plan.after:
             return
-        ended = predecessors.watch(self.plan.after, self.bell)
-        while not ended.is_set() and not self.told:
-            self._end_apart()
+        ended = predecessors.watch(self.plan.after, self.wakeup_writer)
+        while not ended.is_set() and not self.ending:
+            self._end_cancelled()
             wakeups.wait(self.wakeup, None)
-        if self.told:
+        if self.ending:
             return
         # None is watched any more: one whose state is not final was lost.
         conditions = self.plan.conditions
@@ -209,7 +204,7 @@ class Supervisor:
         first = next(run_files.read_specs(self.folder / "tasks.jsonl"), None)
         return first is not None and first.wanted is not None
 
-    def _tasks_of(self, stage: str) -> Iterator[Task]:
+    def _tasks_of(self, stage: str) -> Iterator[Attempts]:
         """The tasks of a stage, read when they are wanted: there may be very many."""
         retry = self.plan.retry
         only = set(retry.only) if retry and stage == "tasks" else None
@@ -217,19 +212,24 @@ class Supervisor:
             if only is not None and spec.index not in only:
                 continue
             folder = Path("setup") if stage == "setup" else Path("tasks", spec.name)
-            task = self.task_type(
-                self.plan, spec, self.folder, self.folder / folder, states=self.states
+            task = Task(
+                self.plan,
+                spec,
+                self.folder,
+                self.folder / folder,
+                nodes=self.nodes,
+                states=self.states,
             )
             if retry:
                 task.resume_count()
-            yield task
+            yield Attempts(task, patience=self.patience)
 
-    def _stage(self, tasks: Iterator[Task], *, counted: bool = True) -> None:
+    def _stage(self, tasks: Iterator[Attempts], *, counted: bool = True) -> None:
         """Runs all tasks of a stage to their end; `counted` says that they are the job's own."""
         coming = _Coming(tasks)
         while self.waiting or self.running or coming.first:
             self.blocked = False
-            self._end_apart()
+            self._end_cancelled()
             self._begin_due(coming, counted=counted)
             if not self.blocked:
                 self.allocator.rest()
@@ -237,7 +237,7 @@ class Supervisor:
             if self._is_ending():
                 coming.drop()
                 self._cancel(counted=counted)
-            if self.running or self.blocked or self.hindrance:
+            if self.running or self.blocked or self.patience.hindrance:
                 self._record("running" if self.started else "queued")
                 wakeups.wait(self.wakeup, self._next_deadline())
                 self._look_after_running(counted=counted)
@@ -245,22 +245,22 @@ class Supervisor:
 
     def _begin_due(self, coming: _Coming, *, counted: bool) -> None:
         """Starts the tasks that may start now, in their order."""
-        self.hindrance = None
-        while not self._is_ending() and not self.hindrance:
-            task = self.waiting[0] if self.waiting else coming.first
-            if task is None:
+        self.patience.hindrance = None
+        while not self._is_ending() and not self.patience.hindrance:
+            attempts = self.waiting[0] if self.waiting else coming.first
+            if attempts is None:
                 break
-            is_apart = task.name in self.apart
-            if not is_apart and not self._allot(task):
+            is_cancelled = attempts.task.name in self.cancelled
+            if not is_cancelled and not self._allot(attempts.task):
                 break
             if self.waiting:
                 self.waiting.popleft()
             else:
                 coming.take()
-            if is_apart:
+            if is_cancelled:
                 self._move(counted, "queued", "cancelled")
             else:
-                self._start(task, counted=counted)
+                self._start(attempts, counted=counted)
 
     def _sample(self) -> None:
         """Has this machine sampled; where nodes are allotted, their tasks see to that."""
@@ -281,7 +281,7 @@ class Supervisor:
     def _is_ending(self) -> bool:
         """Whether no task is to be started any more."""
         setup_failed = self.allocator.lends_nodes and self.setup_failed
-        return bool(self.told) or self.limit is not None or setup_failed
+        return bool(self.ending) or self.limit is not None or setup_failed
 
     def _allot(self, task: Task) -> bool:
         """Whether the task may start now; it then knows its nodes."""
@@ -297,111 +297,75 @@ class Supervisor:
         except NeverFits as unfit:
             task.refusal = str(unfit)
         except OSError as error:
-            if self._may_pass(error):
+            if self.patience.lasts(error):
                 return False
             task.refusal = str(error)
-        task.nodes = hosts or []
+        task.hosts = hosts or []
         self.blocked = hosts is None
         return hosts is not None
 
-    def _start(self, task: Task, *, counted: bool) -> None:
+    def _start(self, attempts: Attempts, *, counted: bool) -> None:
+        """Starts a task that has been allotted its nodes; without its setup a run has failed."""
+        task, name = attempts.task, f"task {attempts.task.name}" if counted else "the setup"
         if task.refusal:
-            self._fail_to_start(task, f"was not started: {task.refusal}", counted=counted)
+            self.reason = f"{name} was not started: {task.refusal}"
             status = replace(task.status("failed"), ended=time.time(), reason=task.refusal)
             task.record(status)
-            return
-        attempt = task.attempt
-        try:
-            task.start()
-        except OSError as error:
-            task.attempt = attempt
-            self.allocator.give_back(task.nodes, task.ranks, task.lost())
-            self._start_again(task, error, counted=counted)
-            return
-        self.start_by = None
-        self.started = self.started or time.time()
-        self.guard.watch(task.session)
-        self.running.append(task)
-        self._move(counted, "queued", "running")
-
-    def _may_pass(self, error: OSError) -> bool:
-        """Notes what keeps tasks from being started, where that may pass."""
-        if error.errno not in record.PASSING:
-            return False
-        now = time.monotonic()
-        self.start_by = self.start_by or now + _START_WAIT
-        if now > self.start_by:
-            return False
-        self.hindrance = f"no task can be started: {error}"
-        return True
-
-    def _start_again(self, task: Task, error: OSError, *, counted: bool) -> None:
-        """Has a task wait that could not be started: for what may pass, or as a failed attempt."""
-        if self._may_pass(error):
-            self.waiting.appendleft(task)
-            return
-        why = f"could not be started: {error}"
-        task.note_end()
-        if task.has_retry():
-            self.waiting.append(task)
-            task.record(replace(task.status("queued"), reason=f"it {why}"))
-            return
-        self._fail_to_start(task, why, counted=counted)
-        status = replace(task.status("failed"), ended=time.time(), exit_code=IO_ERROR)
-        task.record(replace(status, reason=f"it {why}"))
-
-    def _fail_to_start(self, task: Task, why: str, *, counted: bool) -> None:
-        """Notes that a task has no process; without its setup a run has failed."""
-        self._move(counted, "queued", "failed")
-        self.reason = f"task {task.name} {why}" if counted else f"the setup {why}"
-        self.setup_failed = self.setup_failed or not counted
+            attempts.state = "failed"
+        else:
+            attempts.start()
+            if attempts.state != "running":
+                self.allocator.give_back(task.hosts, task.ranks, self.nodes.lost(task))
+            if attempts.state == "queued":
+                self.waiting.appendleft(attempts)
+                return
+            if attempts.state == "failed":
+                self.reason = f"{name}: {task.reason}"
+        self._move(counted, "queued", attempts.state)
+        if attempts.state == "running":
+            self.started = self.started or time.time()
+            self.guard.watch(task.session)
+            self.running.append(attempts)
+        elif not counted:
+            self.setup_failed = True
 
     def _look_after_running(self, *, counted: bool) -> None:
         if self.sampling is not None:
             self.sampling.keep()
-        for task in list(self.running):
-            task.keep_deadline()
-            code = task.ended()
+        for attempts in list(self.running):
+            code = attempts.poll()
             if code is None:
                 continue
+            task = attempts.task
             self.guard.forget(task.session)
-            self.running.remove(task)
+            self.running.remove(attempts)
             self.spent += task.held_nodes * max(0.0, time.time() - task.started)
-            processes.reap([*self._own, *(each.session for each in self.running)])
-            self.allocator.give_back(task.nodes, task.ranks, task.lost())
-            again = bool(code) and not (task.told or self.limit)
-            if again:
-                task.note_end()
-            if code and self.allocator.lends_nodes and task.setup_failed():
-                self.setup_failed, again = True, False
-                self.reason = f"the setup failed with exit code {code}"
-            state, code = outcome(task.told, code, again=again and task.has_retry())
-            if state == "queued":
-                self.waiting.append(task)
-                self._move(counted, "running", "queued")
-                task.record(replace(task.status("queued"), last_exit_code=code, reason=task.why()))
-                continue
-            state = task.finish(state, code)
-            self._move(counted, "running", state)
-            if not counted and code and not self.limit:
+            processes.reap([*self._own, *(each.session for each in self._running_tasks())])
+            self.allocator.give_back(task.hosts, task.ranks, self.nodes.lost(task))
+            setup_failed = code != 0 and self.nodes.setup_failed(task)
+            attempts.decide(code, is_last=self.limit is not None)
+            self._move(counted, "running", attempts.state)
+            if attempts.state == "queued":
+                self.waiting.append(attempts)
+            elif setup_failed or (not counted and attempts.exit_code and not self.limit):
                 self.setup_failed = True
-                self.reason = f"the setup failed with exit code {code}"
+                self.reason = f"the setup failed with exit code {attempts.exit_code}"
 
     def _cancel(self, *, counted: bool) -> None:
         """Tells what runs to end; what waits for another attempt has none."""
         while self.waiting:
-            task = self.waiting.popleft()
+            task = self.waiting.popleft().task
             task.record(replace(task.status(self._left), ended=time.time()))
             self._move(counted, "queued", self._left)
-        for task in self.running if self.told or self.limit else ():
-            task.stop(self.told, timed_out=not self.told)
+        for task in self._running_tasks() if self.ending or self.limit else ():
+            task.stop(self.ending, timed_out=not self.ending)
 
-    def _end_apart(self) -> None:
+    def _end_cancelled(self) -> None:
         """Ends each task that a person has ended by itself. One that waits says so at once, and is
         counted when its turn comes."""
-        for name in control.read(self.folder).cancelled_names - self.apart:
-            self.apart.add(name)
-            if running := [task for task in self.running if task.name == name]:
+        for name in control.read(self.folder).cancelled_names - self.cancelled:
+            self.cancelled.add(name)
+            if running := [task for task in self._running_tasks() if task.name == name]:
                 running[0].stop(CANCELLATION)
                 continue
             folder = self.folder / "tasks" / name
@@ -414,7 +378,7 @@ class Supervisor:
     def _held(self) -> limits.Held:
         """What of nodes the run has held."""
         now = time.time()
-        nodes = [(task.held_nodes, max(0.0, now - task.started)) for task in self.running]
+        nodes = [(task.held_nodes, max(0.0, now - task.started)) for task in self._running_tasks()]
         going = sum(count * seconds for count, seconds in nodes)
         return limits.Held(self.spent + going, sum(count for count, _ in nodes))
 
@@ -432,7 +396,7 @@ class Supervisor:
             self.counts[after] += 1
 
     def _next_deadline(self) -> float | None:
-        due = [each for task in self.running if (each := task.deadline()) is not None]
+        due = [each for task in self.running if (each := task.next_timer()) is not None]
         if self.sampling is not None and (start := self.sampling.due()) is not None:
             due.append(start)
         now = time.time()
@@ -441,7 +405,7 @@ class Supervisor:
             due.append(time.monotonic() + limit - now)
         if self.blocked and self.allocator.pause is not None:
             due.append(time.monotonic() + self.allocator.pause)
-        if self.states.late or self.hindrance:
+        if self.states.late or self.patience.hindrance:
             due.append(time.monotonic() + record.ROOM_PAUSE)
         return min(due, default=None)
 
@@ -450,7 +414,7 @@ class Supervisor:
             return "failed"
         # A setup that was told to end has not failed; and a run that was told to may have ended by
         # itself before.
-        setup_failed = self.setup_failed and not self.told
+        setup_failed = self.setup_failed and not self.ending
         return record.end_state(self.counts, setup_failed=setup_failed)
 
     def _record(self, state: str) -> None:
@@ -461,7 +425,7 @@ class Supervisor:
         waits = self.blocked and state == "queued"
         value = RunState(
             state=state,
-            reason=self.allocator.reason if waits else self.reason or self.hindrance,
+            reason=self.allocator.reason if waits else self.reason or self.patience.hindrance,
             started=self.started,
             ended=ended,
             supervisor=os.getpid(),
@@ -487,11 +451,11 @@ def supervise(folder: Path, lock: int, ready: int, plan: RunPlan, **ways: Any) -
     # Neither descriptor may reach a task: it would keep the run looking alive.
     os.set_inheritable(lock, False)
     os.set_inheritable(ready, False)
-    mark = f"{ways.get('task_type', Task).MARK}={folder}#"
+    mark = f"{ways.get('nodes', Nodes).MARK}={folder}#"
     guard = processes.Guard((lock, ready), _GUARD_GRACE, lambda text: text.startswith(mark))
     processes.adopt_orphans()
-    wakeup, bell = wakeups.of_signals(signal.SIGCHLD, signal.SIGHUP, signal.SIGINT)
-    supervisor = Supervisor(folder, plan, guard, wakeup, bell, **ways)
+    wakeup, writer = wakeups.of_signals(signal.SIGCHLD, signal.SIGHUP, signal.SIGINT)
+    supervisor = Supervisor(folder, plan, guard, wakeup, writer, **ways)
     for number, why in ((signal.SIGUSR1, CANCELLATION), (signal.SIGTERM, MACHINE)):
         signal.signal(number, lambda *_, why=why: supervisor.end(why))
     supervisor.run(ready)

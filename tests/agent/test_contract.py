@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_agent.plan import Chained, RunPlan
-from fairway_agent.task import Task
+from fairway_agent.task.task import Task
 from fairway_agent.task_spec import TaskSpec
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def _told(run: Path, index: int | str) -> dict[str, str]:
     task = Task(RunPlan("job-aaaaaa", str(run)), TaskSpec(index), run, run / "tasks" / str(index))
-    return task._contract()
+    return task.contract()
 
 
 def test_only_the_last_task_is_told_of_what_the_others_have_kept(

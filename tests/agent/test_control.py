@@ -15,7 +15,8 @@ from fairway_agent.fields import Damaged
 from fairway_agent.limits import Over
 from fairway_agent.plan import RunPlan
 from fairway_agent.supervisor import Supervisor
-from fairway_agent.task import Task
+from fairway_agent.task.attempts import Attempts
+from fairway_agent.task.task import Nodes, Task
 from fairway_agent.task_spec import TaskSpec
 from fairway_agent.task_state import CANCELLATION
 
@@ -130,7 +131,7 @@ def test_one_that_has_just_ended_is_told_nothing_and_a_success_stays_one(
 ) -> None:
     """Its supervisor has not looked yet: a failure has no other attempt."""
     said: list[object] = []
-    monkeypatch.setattr(Task, "_tell", lambda _, number: said.append(number))
+    monkeypatch.setattr(Nodes, "signal", lambda *words: said.append(words))
     plan = RunPlan("job-a", str(tmp_path))
     task = Task(plan, TaskSpec(0), tmp_path, tmp_path / "tasks" / "0")
     process: Any = SimpleNamespace(poll=lambda: code)
@@ -140,7 +141,7 @@ def test_one_that_has_just_ended_is_told_nothing_and_a_success_stays_one(
     guard: Any = SimpleNamespace(pid=1)
     with left, right:
         run = Supervisor(tmp_path, plan, guard, left, right)
-        run.running = [task]
-        run._end_apart()
-        run._end_apart()  # once
-    assert (task.told == CANCELLATION, len(said)) == (cancelled, told)
+        run.running = [Attempts(task)]
+        run._end_cancelled()
+        run._end_cancelled()  # once
+    assert (task.stopped_for == CANCELLATION, len(said)) == (cancelled, told)

@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent import state_files, task
+from fairway_agent import state_files
 from fairway_agent.allocators.hosts import Host
 from fairway_agent.fields import Unfit
 from fairway_agent.figures import sampler
 from fairway_agent.figures.idle import IdleWatch
+from fairway_agent.nodes.srun import SlurmNodes
+from fairway_agent.nodes.ssh import SshNodes
 from fairway_agent.plan import CANCEL, WARN, IdleGpu, RunPlan
 from fairway_agent.share import Share
-from fairway_agent.slurm.task import SlurmTask
-from fairway_agent.ssh.task import HostTask
-from fairway_agent.task import Task
+from fairway_agent.task import task
+from fairway_agent.task.task import Nodes, Task
 from fairway_agent.task_spec import LAST, TaskSpec
 
 if TYPE_CHECKING:
@@ -212,35 +213,35 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Any:
 def told(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The signals that were sent to a task's programs."""
     given: list[Any] = []
-    monkeypatch.setattr(Task, "_tell", lambda _, number: given.append(number.name))
+    monkeypatch.setattr(Nodes, "signal", lambda *words: given.append(words[2].name))
     monkeypatch.setattr(Task, "session", 7)
     return given
 
 
-def _begun(folder: Path, kind: type[Task] = Task, **fields: Any) -> Task:
+def _begun(folder: Path, **fields: Any) -> Task:
     """A task that begins now."""
     limit = fields.pop("limit", LIMIT)
     plan = RunPlan("job-a", str(folder), retries=3, sample_every=EVERY, idle_gpu=limit)
     spec = TaskSpec(fields.pop("index", 0))
     plan = replace(plan, **fields.pop("plan", {}))
-    made = kind(plan, spec, folder, folder / "tasks" / spec.name, attempt=0, **fields)
+    made = Task(plan, spec, folder, folder / "tasks" / spec.name, attempt=0, **fields)
     made.folder.mkdir(parents=True)
-    made.started, made.idle = task.time.time(), made._idle_watch()
+    made.started, made.idle = task.time.time(), made.idle_watch()
     return made
 
 
 def test_a_task_is_ended_and_not_begun_again(tmp_path: Path, clock: Any, told: list[Any]) -> None:
     mine = _begun(tmp_path)
-    assert mine.deadline() == 1e9 - 5 + 1800
+    assert mine.next_timer() == 1e9 - 5 + 1800
     clock.now += 1799
     add(tmp_path / "figures", sampler.node_name(), at(0, 1800), 0.0)
-    mine.keep_deadline()
+    mine.check_timers()
     assert (told, mine.limit) == ([], "")
     clock.now += 1
-    mine.keep_deadline()
-    assert (told, mine.timed_out, mine.why()) == (["SIGTERM"], True, WHY)
-    assert mine.deadline() == clock.now - 5 + 10  # its grace
-    mine.note_end()
+    mine.check_timers()
+    assert (told, mine.timed_out, mine.failure_reason()) == (["SIGTERM"], True, WHY)
+    assert mine.next_timer() == clock.now - 5 + 10  # its grace
+    mine.record_failure()
     assert not mine.has_retry()
     mine.finish("failed", 124)
     state = state_files.read_task(mine.folder)
@@ -268,11 +269,11 @@ def test_a_task_is_warned_of_until_it_works_again(
     for start, end, use, found in rows:
         add(figures, node, at(start, end), use)
         clock.now = 1e9 + end
-        mine.keep_deadline()
+        mine.check_timers()
         assert reason() == found
     add(figures, node, at(1920, 3720), 0.0)
     clock.now = 1e9 + 3720
-    mine.keep_deadline()
+    mine.check_timers()
     assert reason() == WHY
     assert (mine.folder / "log.txt").read_text() == f"fairway: {WHY}\n" * 2
     assert (told, mine.limit, mine.has_retry()) == ([], "", True)
@@ -305,35 +306,36 @@ def test_its_timeout_comes_first_where_it_is_shorter(
     tmp_path: Path, clock: Any, told: list[Any]
 ) -> None:
     mine = _begun(tmp_path, plan={"timeout": 600.0})
-    assert mine.deadline() == 1e9 - 5 + 600
+    assert mine.next_timer() == 1e9 - 5 + 600
     clock.now += 600
-    mine.keep_deadline()
-    assert (told, mine.timed_out, mine.why()) == (["SIGTERM"], True, None)
+    mine.check_timers()
+    assert (told, mine.timed_out, mine.failure_reason()) == (["SIGTERM"], True, None)
 
 
-@pytest.mark.parametrize("kind", [HostTask, SlurmTask])
+@pytest.mark.parametrize("kind", [SshNodes, SlurmNodes])
 def test_a_task_of_a_cluster_is_judged_by_its_own_nodes(
-    tmp_path: Path, clock: Any, told: list[Any], kind: type[Task], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, clock: Any, told: list[Any], kind: type[Nodes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SLURM_JOB_ID", "12")
-    monkeypatch.setattr(kind, "_tell", lambda _, number: told.append(number.name))
+    monkeypatch.setattr(kind, "signal", lambda *words: told.append(words[2].name))
     run = tmp_path / "runs" / "job-a"
     run.mkdir(parents=True)
-    mine = _begun(run, kind, nodes=[Host("n2", "10.0.0.2"), Host("n3", "10.0.0.3")])
+    hosts = [Host("n2", "10.0.0.2"), Host("n3", "10.0.0.3")]
+    mine = _begun(run, nodes=kind(), hosts=hosts)
     add(run / "figures", "n1", at(0, 1800), 0.9)
     add(run / "figures", "n2", at(0, 1800), 0.0)
     clock.now += 1800
-    mine.keep_deadline()
+    mine.check_timers()
     assert told == []
     add(run / "figures", "n3", at(0, 1800), 0.0)
     clock.now += 1800
-    mine.keep_deadline()
-    assert (told, mine.why(), mine.has_retry()) == (["SIGTERM"], WHY, False)
+    mine.check_timers()
+    assert (told, mine.failure_reason(), mine.has_retry()) == (["SIGTERM"], WHY, False)
 
 
 def test_a_part_of_a_node_is_judged_by_its_own_gpus(tmp_path: Path, clock: Any) -> None:
     share = Share((1,), (0,), 0.5, (1, 2))
-    mine = _begun(tmp_path, nodes=[Host("localhost", "localhost", share=share)])
+    mine = _begun(tmp_path, hosts=[Host("localhost", "localhost", share=share)])
     assert mine.idle is not None
     assert (mine.idle.gpus, mine.idle.nodes) == ((1,), [sampler.node_name()])
 
@@ -349,4 +351,4 @@ def test_a_part_of_a_node_is_judged_by_its_own_gpus(tmp_path: Path, clock: Any) 
 )
 def test_who_is_not_watched(tmp_path: Path, clock: Any, fields: dict[str, Any]) -> None:
     mine = _begun(tmp_path, **fields)
-    assert (mine.idle, mine.deadline()) == (None, None)
+    assert (mine.idle, mine.next_timer()) == (None, None)

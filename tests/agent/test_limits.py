@@ -14,7 +14,8 @@ from fairway_agent import limits, state_files, supervisor
 from fairway_agent.limits import Held, Over
 from fairway_agent.plan import Budget, Retry, RunPlan
 from fairway_agent.supervisor import Supervisor
-from fairway_agent.task import Task
+from fairway_agent.task.attempts import Attempts
+from fairway_agent.task.task import Task
 from fairway_agent.task_spec import LAST, TaskSpec
 from fairway_agent.task_state import CANCELLATION, TaskState
 
@@ -56,7 +57,7 @@ def test_it_is_looked_at_when_its_time_is_over(made: tuple[Supervisor, Any]) -> 
 
 def test_one_that_is_cancelled_before_is_cancelled(made: tuple[Supervisor, Any]) -> None:
     run, clock = made
-    run.started, run.told = 1e9, CANCELLATION
+    run.started, run.ending = 1e9, CANCELLATION
     clock.now += 7200
     run._keep_limit()
     assert (run.limit, run.reason) == (None, None)
@@ -67,10 +68,10 @@ def test_it_is_looked_at_when_its_money_is_spent(made: tuple[Supervisor, Any]) -
     spent, and the other 12 are after two more."""
     run, clock = made
     run.plan, run.started = replace(run.plan, max_duration=None, max_cost=BUDGET), 1e9
-    run.running = [_task(run, 0, nodes=4, started=1e9)]
+    run.running = [Attempts(_task(run, 0, nodes=4, started=1e9))]
     assert run._next_deadline() == 1e9 + 4 * 3600 - 5
     clock.now += 3600
-    run.running.append(_task(run, 1, nodes=2, started=clock.now))
+    run.running.append(Attempts(_task(run, 1, nodes=2, started=clock.now)))
     assert run._next_deadline() == 1e9 + 3 * 3600 - 5
     clock.now += 7199
     run._keep_limit()
@@ -93,7 +94,7 @@ def test_attempts_that_have_ended_are_paid_for(
     monkeypatch.setattr(Task, "ended", lambda _: 0)
     monkeypatch.setattr(Task, "session", 7, raising=False)
     run.guard = SimpleNamespace(pid=1, forget=lambda _: None)  # type: ignore[assignment]
-    run.running, run.counts["running"] = [task], 1
+    run.running, run.counts["running"] = [Attempts(task, state="running")], 1
     clock.now += 3600
     run._look_after_running(counted=True)
     assert (run.running, run._held()) == ([], Held(7200.0))

@@ -9,7 +9,7 @@ import pytest
 from fairway_agent import state_files
 from fairway_agent.missing import how_to_get, missing_program
 from fairway_agent.plan import RunPlan
-from fairway_agent.task import Task
+from fairway_agent.task.task import Nodes, Task
 from fairway_agent.task_spec import TaskSpec
 
 if TYPE_CHECKING:
@@ -78,17 +78,18 @@ def test_what_a_container_lacks_is_of_its_image(tmp_path: Path, name: int | str,
     (tmp_path / "job.json").write_text('{"container": {"image": "a"}}')
     plan = RunPlan("job-a", str(tmp_path), needs=("torchrun",))
     script = "echo launch.sh: line 1: torchrun: command not found; exit 127"
-    task = _Inside(plan, TaskSpec(name, script=script), tmp_path, tmp_path / "task")
+    spec = TaskSpec(name, script=script)
+    task = Task(plan, spec, tmp_path, tmp_path / "task", nodes=_Inside())
     reason, log = _ended(task)
     assert f"`torchrun` {says}" in (reason or "")
     assert f"fairway: `torchrun` {says}" in log
 
 
-class _Inside(Task):
-    """A task that runs in its container already."""
+class _Inside(Nodes):
+    """Nodes on which this program runs in the job's container already."""
 
-    def _inside(self) -> list[str]:
-        return []
+    def command(self, _: Task, script: Path) -> list[str]:
+        return ["bash", str(script)]
 
 
 def _ended(task: Task) -> tuple[str | None, str]:

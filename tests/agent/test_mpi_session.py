@@ -8,9 +8,9 @@ import pytest
 
 from fairway_agent import scratch
 from fairway_agent.fanout import launchers
+from fairway_agent.nodes.ssh import SshNodes
 from fairway_agent.plan import RunPlan
-from fairway_agent.shared.task import ClusterTask
-from fairway_agent.task import Task
+from fairway_agent.task.task import Task
 from fairway_agent.task_spec import TaskSpec
 
 BOTH = {"OMPI_MCA_orte_tmpdir_base": "/x", "PRTE_MCA_prte_tmpdir_base": "/x"}
@@ -44,10 +44,10 @@ def test_what_a_user_says_stays(family: str, kind: str) -> None:
 def test_each_attempt_has_another(tmp_path: Path) -> None:
     """On this machine one that nobody can guess: /tmp is everybody's."""
     task = Task(RunPlan("job-aaaaaa", str(tmp_path)), TaskSpec(0), tmp_path, tmp_path / "t", 0)
-    first, second = (task._contract()["PRTE_MCA_prte_tmpdir_base"] for _ in range(2))
+    first, second = (task.contract()["PRTE_MCA_prte_tmpdir_base"] for _ in range(2))
     assert first != second
     assert not Path(first).exists()  # mpirun makes it
-    there = ClusterTask(task.plan, task.spec, tmp_path / "runs" / "r", tmp_path / "t", 3)
+    there = Task(task.plan, task.spec, tmp_path / "runs" / "r", tmp_path / "t", 3, SshNodes())
     folder = scratch.root() / "tasks" / "job-aaaaaa-0" / "mpi3"
-    assert there._contract()["OMPI_MCA_orte_tmpdir_base"] == str(folder)
+    assert there.contract()["OMPI_MCA_orte_tmpdir_base"] == str(folder)
     assert not folder.exists()

@@ -11,8 +11,9 @@ import pytest
 from fairway_agent import main, proxy
 from fairway_agent.allocators.hosts import Host
 from fairway_agent.batch import main as batch
+from fairway_agent.nodes.ssh import SshNodes
 from fairway_agent.plan import RunPlan
-from fairway_agent.shared.task import ClusterTask
+from fairway_agent.task.task import Task
 from fairway_agent.task_spec import TaskSpec
 
 if TYPE_CHECKING:
@@ -85,9 +86,11 @@ def _direct(tmp_path: Path, hosts: list[str], **said: str) -> tuple[str | None, 
     """What a task on these nodes reaches past the proxy."""
     plan = RunPlan("job-aaaaaa", str(tmp_path), environment=said)
     spec = TaskSpec(0, nodes=max(1, len(hosts)))
-    nodes = [Host(host, host) for host in hosts]
-    task = ClusterTask(plan, spec, tmp_path / "runs" / "r", tmp_path / "t", 0, nodes=nodes)
-    found = task._contract()
+    mine, run = [Host(host, host) for host in hosts], tmp_path / "runs" / "r"
+    run.mkdir(parents=True, exist_ok=True)
+    (run / "job.json").write_text("{}")
+    task = Task(plan, spec, run, run / "t", 0, nodes=SshNodes(), hosts=mine)
+    found = task.contract()
     return found.get("no_proxy"), found.get("NO_PROXY")
 
 

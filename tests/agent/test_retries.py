@@ -5,28 +5,52 @@ from __future__ import annotations
 import errno
 import os
 import socket
+from collections import Counter
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent import scratch, supervisor
-from fairway_agent.kubernetes.task import PodTask
+from fairway_agent import scratch, state_files, supervisor
+from fairway_agent.kubernetes.pod import Kubernetes
+from fairway_agent.nodes.pods import PodNodes
+from fairway_agent.nodes.ssh import SshNodes
 from fairway_agent.plan import RunPlan
-from fairway_agent.shared.attempts import Attempts
-from fairway_agent.ssh.task import HostTask
 from fairway_agent.state_files import read_task
 from fairway_agent.supervisor import Supervisor
-from fairway_agent.task import Task
+from fairway_agent.task import attempts as attempts_of
+from fairway_agent.task import scheduled
+from fairway_agent.task.attempts import Attempts, Patience, after_attempt
+from fairway_agent.task.scheduled import run_attempts
+from fairway_agent.task.task import Nodes, Task
 from fairway_agent.task_spec import TaskSpec
-from fairway_agent.task_state import CANCELLATION, MACHINE, NODE, PREEMPTION, TaskState, outcome
+from fairway_agent.task_state import (
+    CANCELLATION,
+    ERROR,
+    MACHINE,
+    NODE,
+    PREEMPTION,
+    TaskState,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
+class Lost(Nodes):
+    """Nodes of which the last attempt ended by a cause of the test's own, that a scheduler takes
+    away, or where a lost one is a failure."""
+
+    def __init__(self, cause: str = ERROR, *, is_scheduled: bool = False) -> None:
+        self.cause = cause
+        self.LOSSES_ARE_FAILURES = not is_scheduled  # type: ignore[misc]
+
+    def failure_cause(self, _: Task) -> str:
+        return self.cause
+
+
 @pytest.mark.parametrize(
-    ("told", "code", "again", "ends"),
+    ("why", "code", "again", "ends"),
     [
         ("", 0, True, ("succeeded", 0)),
         ("", 3, True, ("queued", 3)),
@@ -46,9 +70,13 @@ if TYPE_CHECKING:
     ],
 )
 def test_how_an_attempt_ends_its_task(
-    told: str, code: int, again: bool, ends: tuple[str, int]
+    tmp_path: Path, why: str, code: int, again: bool, ends: tuple[str, int]
 ) -> None:
-    assert outcome(told, code, again=again) == ends
+    for retries, is_last in [(1, not again)] + [(0, False)] * (not again):
+        plan = RunPlan("job-a", str(tmp_path), retries=retries)
+        task = Task(plan, TaskSpec(0), tmp_path, tmp_path, stopped_for=why)
+        assert after_attempt(task, code, is_last=is_last) == ends
+        assert task.failures_by_cause.total() == (ends[0] in ("queued", "failed"))
 
 
 @pytest.mark.parametrize(
@@ -68,15 +96,16 @@ def test_how_an_attempt_ends_its_task(
 def test_only_a_task_that_runs_is_told(
     tmp_path: Path, poll: int | None, before: str | None, why: str, told: str
 ) -> None:
-    class Mine(Task):
-        def _tell(self, number: object) -> None: ...
+    class Silent(Nodes):
+        def signal(self, *_: object) -> None: ...
 
-    task = Mine(RunPlan("job-a", str(tmp_path)), TaskSpec(0), tmp_path, tmp_path)
+    plan = RunPlan("job-a", str(tmp_path))
+    task = Task(plan, TaskSpec(0), tmp_path, tmp_path, nodes=Silent())
     task.process = SimpleNamespace(poll=lambda: poll)  # type: ignore[assignment]
     if before is not None:
-        task.kill_at, task.told = 1.0, before
+        task.kill_at, task.stopped_for = 1.0, before
     task.stop(why)
-    assert task.told == told
+    assert task.stopped_for == told
 
 
 @pytest.mark.parametrize(
@@ -97,138 +126,161 @@ def test_a_task_in_pods_that_saves_and_ends_with_0_as_one_is_evicted_begins_agai
     run.mkdir(parents=True)
     plan = RunPlan("job-a", str(tmp_path), retry_limits=limits)
     gang = SimpleNamespace(has_changed=lambda: task.attempt == 0, was_told=lambda: True)
-    task = PodTask(plan, TaskSpec(0, nodes=2), run, run / "tasks" / "0", gang=gang)  # type: ignore[arg-type]
+    nodes = PodNodes(gang)  # type: ignore[arg-type]
+    spec, folder = TaskSpec(0, nodes=2), run / "tasks" / "0"
+    task = Task(plan, spec, run, folder, nodes=nodes, submission=0)
 
-    class Mine(Attempts):
-        def _attempt(self) -> int:
-            task.attempt += 1
-            task.process = SimpleNamespace(poll=lambda: None)  # type: ignore[assignment]
-            task.kill_at, task.told, task.is_broken, task.look_at = None, "", False, 0.0
-            monkeypatch.setattr(task, "_tell", lambda _: None)
-            task.keep_deadline()
-            return 0
+    def start(task: Task) -> None:
+        task.attempt += 1
+        task.process = SimpleNamespace(poll=lambda: None)  # type: ignore[assignment]
+        task.kill_at, task.stopped_for, nodes.is_broken, nodes.look_at = None, "", False, 0.0
 
-    watch = SimpleNamespace(is_over=lambda: False)
-    assert Mine(task, None, None, watch)._run() == code  # type: ignore[arg-type]
+    monkeypatch.setattr(Task, "start", start)
+    monkeypatch.setattr(Task, "ended", lambda _: 0)
+    monkeypatch.setattr(PodNodes, "signal", lambda *_: None)
+    assert run_as_pod(task) == code
     known = read_task(task.folder)
     assert known is not None
     assert (known.state, known.exit_code) == (state, code)
     assert (known.attempts, known.ends) == (attempts, {"preemption": 1})
 
 
+def run_as_pod(task: Task, patience: Patience | None = None) -> int:
+    """Runs its attempts as a pod does that has no others; the exit code."""
+    watch: Any = SimpleNamespace(is_over=lambda: False, due=None)
+    here, there = socket.socketpair()
+    with here, there:
+        scheduler = Kubernetes(state_files.States(), here, watch, nodes=PodNodes())
+        attempts = Attempts(task, scheduler, patience or Patience())
+        return run_attempts(attempts, scheduler)
+
+
 @pytest.mark.parametrize(
-    ("number", "retries", "fails", "ends"),
+    ("number", "seconds", "fails", "ends"),
     [
-        (errno.ENOSPC, 2, 2, ("succeeded", 0, 1)),
-        (errno.EAGAIN, 1, 1, ("succeeded", 0, 1)),
-        (errno.ENOMEM, 1, 9, ("failed", 74, 0)),
-        (errno.EMFILE, 0, 9, ("failed", 74, 0)),
+        (errno.ENOSPC, 25.0, 2, ("succeeded", 0, 1)),
+        (errno.EAGAIN, 15.0, 1, ("succeeded", 0, 1)),
+        (errno.ENOMEM, 15.0, 9, ("failed", 74, 0)),
+        (errno.EMFILE, 0.0, 9, ("failed", 74, 0)),
         # What does not pass is not tried again.
-        (errno.EACCES, 2, 1, ("failed", 74, 1)),
+        (errno.EACCES, 25.0, 1, ("failed", 74, 0)),
     ],
 )
-def test_a_start_that_fails_for_what_may_pass_is_tried_again_as_often_as_a_failure(
+def test_a_start_that_fails_for_what_may_pass_is_tried_again_for_a_while(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     number: int,
-    retries: int,
+    seconds: float,
     fails: int,
     ends: tuple[str, int, int],
 ) -> None:
+    """It is no attempt, and counts as no failure."""
     monkeypatch.setenv("_FAIRWAY_POD", "job-a-0-0-abcde")
     monkeypatch.setattr(scratch, "root", lambda: tmp_path)
+    clock = SimpleNamespace(now=1.0)
+    time = SimpleNamespace(monotonic=lambda: clock.now, time=lambda: clock.now)
+    monkeypatch.setattr(attempts_of, "time", time)
+    monkeypatch.setattr(scheduled, "time", time)
+
+    def wait(_: object, until: float) -> None:
+        clock.now = until
+
+    monkeypatch.setattr(scheduled.wakeups, "wait", wait)
     run = tmp_path / "runs" / "job-a"
     run.mkdir(parents=True)
-    plan = RunPlan("job-a", str(tmp_path), retries=retries)
-    task = PodTask(plan, TaskSpec(0), run, run / "tasks" / "0")
+    plan = RunPlan("job-a", str(tmp_path))
+    task = Task(plan, TaskSpec(0), run, run / "tasks" / "0", nodes=PodNodes(), submission=0)
     refusals = [OSError(number, os.strerror(number))] * fails
 
-    class Mine(Attempts):
-        PAUSE = 0.0
+    def start(task: Task) -> None:
+        task.attempt += 1
+        if refusals:
+            raise refusals.pop()
+        task.process = SimpleNamespace(poll=lambda: 0)  # type: ignore[assignment]
 
-        def _attempt(self) -> int:
-            task.attempt += 1
-            if refusals:
-                raise refusals.pop()
-            return 0
-
-    watch, wakeups = SimpleNamespace(is_over=lambda: False), socket.socketpair()
-    assert Mine(task, None, wakeups[0], watch)._run() == ends[1]  # type: ignore[arg-type]
-    for each in wakeups:
-        each.close()
+    monkeypatch.setattr(Task, "start", start)
+    monkeypatch.setattr(Task, "ended", lambda _: 0)
+    assert run_as_pod(task, Patience(seconds)) == ends[1]
     known = read_task(task.folder)
     assert known is not None
-    assert (known.state, known.exit_code, known.attempts) == ends
+    assert (known.state, known.exit_code, known.attempts, known.ends) == (*ends, None)
     is_told = (known.reason or "").startswith("it could not be started: ")
     assert is_told == (ends[0] == "failed")
 
 
-def _begun_again(plan: RunPlan, causes: str, folder: Path) -> str:
-    """Of each end whether the task began again; `n` is a lost node, `e` a failure."""
-    current = ""
-
-    class Mine(HostTask):
-        def lost(self) -> list[str]:
-            return ["n1"] if current == "n" else []
-
-    task = Mine(plan, TaskSpec(0), folder, folder / "tasks" / "0")
-    said = ""
-    for each in causes:
-        current = each
-        task.note_end()
-        said += "+" if task.has_retry() else "-"
-    return said
+CAUSES = {"n": NODE, "p": PREEMPTION, "e": ERROR}
 
 
 @pytest.mark.parametrize(
-    ("retries", "limits", "causes", "said"),
+    ("retries", "limits", "causes", "ssh", "slurm"),
     [
-        (0, {}, "e", "-"),
-        (2, {}, "eee", "++-"),
-        # As before there were limits by cause: a lost node is a failure.
-        (2, {}, "nen", "++-"),
-        (1, {"node": 2}, "nnn", "++-"),
-        (1, {"node": 2}, "nene", "+++-"),
-        (0, {"node": 9}, "nne", "++-"),
-        (0, {"node": 0}, "n", "-"),
+        (0, {}, "e", "-", "-"),
+        (2, {}, "eee", "++-", "++-"),
+        # A lost node is a failure, or free where a scheduler takes nodes away.
+        (2, {}, "nen", "++-", "+++"),
+        (0, {}, "npn", "---", "+++"),
+        (0, {}, "npe", "---", "++-"),
+        (1, {"node": 2}, "nnn", "++-", "++-"),
+        (1, {"node": 2}, "nene", "+++-", "+++-"),
+        (0, {"node": 9}, "nne", "++-", "++-"),
+        (0, {"node": 0}, "n", "-", "-"),
+        # It is no failure either, of which there may be others.
+        (5, {"node": 0, "preemption": 1}, "pepn", "++--", "++--"),
         # Behind ssh nothing is seen of a preemption but the node that is lost.
-        (1, {"preemption": 9}, "nn", "+-"),
+        (1, {"preemption": 9}, "nn", "+-", "++"),
     ],
 )
 def test_how_often_it_begins_again(
-    tmp_path: Path, retries: int, limits: dict[str, int], causes: str, said: str
+    tmp_path: Path, retries: int, limits: dict[str, int], causes: str, ssh: str, slurm: str
 ) -> None:
     plan = RunPlan("job-a", str(tmp_path), retries=retries, retry_limits=limits)
-    assert _begun_again(plan, causes, tmp_path) == said
+    for expected, is_scheduled in ((ssh, False), (slurm, True)):
+        nodes, said = Lost(is_scheduled=is_scheduled), ""
+        task = Task(plan, TaskSpec(0), tmp_path, tmp_path / "tasks" / "0", nodes=nodes)
+        for each in causes:
+            nodes.cause = CAUSES[each]
+            said += {"queued": "+", "failed": "-"}[after_attempt(task, 255)[0]]
+        assert said == expected
+        assert task.failures_by_cause == Counter(CAUSES[each] for each in causes)
+
+
+@pytest.mark.parametrize("kind", [SshNodes, PodNodes])
+def test_an_idle_task_begins_no_more(tmp_path: Path, kind: type[Nodes]) -> None:
+    plan = RunPlan("job-a", str(tmp_path), retries=5)
+    folder = tmp_path / "tasks" / "0"
+    task = Task(plan, TaskSpec(0), tmp_path, folder, nodes=kind(), limit="its GPUs were idle")
+    assert after_attempt(task, 124) == ("failed", 124)
 
 
 def test_what_is_used_up_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its second node is lost, of one that may be; the state counts what ended by what."""
     plan = RunPlan("job-a", str(tmp_path), retries=5, retry_limits={"node": 1})
-    task = HostTask(plan, TaskSpec(0), tmp_path, tmp_path / "tasks" / "0", attempt=0)
+    nodes, folder = SshNodes(), tmp_path / "tasks" / "0"
+    task = Task(plan, TaskSpec(0), tmp_path, folder, attempt=0, nodes=nodes)
     left, right = socket.socketpair()
     guard = SimpleNamespace(pid=1, forget=lambda _: None)
     monkeypatch.setattr(supervisor.processes, "reap", lambda _: None)
-    monkeypatch.setattr(HostTask, "ended", lambda _: 255)
-    monkeypatch.setattr(HostTask, "session", 7, raising=False)
-    monkeypatch.setattr(HostTask, "lost", lambda _: ["n1"])
-    monkeypatch.setattr(HostTask, "why", lambda _: "node n1 could not be reached any more")
+    monkeypatch.setattr(Task, "ended", lambda _: 255)
+    monkeypatch.setattr(Task, "session", 7, raising=False)
+    monkeypatch.setattr(SshNodes, "lost", lambda *_: ["n1"])
+    why = "node n1 could not be reached any more"
+    monkeypatch.setattr(SshNodes, "failure_reason", lambda *_: why)
     with left, right:
-        run = Supervisor(tmp_path, plan, guard, left, right)  # type: ignore[arg-type]
+        run = Supervisor(tmp_path, plan, guard, left, right, nodes=nodes)  # type: ignore[arg-type]
         monkeypatch.setattr(run.allocator, "give_back", lambda *_: None)
         for attempt, state in ((0, "queued"), (1, "failed")):
-            run.running, run.counts["running"], task.attempt = [task], 1, attempt
+            run.running, run.counts["running"], task.attempt = [Attempts(task)], 1, attempt
             run._look_after_running(counted=True)
             known = read_task(task.folder)
             assert known is not None
             assert (known.state, known.ends) == (state, {"node": attempt + 1})
-    assert known.reason == "node n1 could not be reached any more; `retry: {node: 1}` is used up"
+    assert known.reason == f"{why}; `retry: {{node: 1}}` is used up"
 
 
 def test_a_failure_says_nothing_of_limits(tmp_path: Path) -> None:
     plan = RunPlan("job-a", str(tmp_path), retry_limits={"node": 1})
     task = Task(plan, TaskSpec(0), tmp_path, tmp_path / "tasks" / "0", attempt=0)
-    task.note_end()
+    task.record_failure()
     assert task.finish("failed", 3) == "failed"
     known = read_task(task.folder)
     assert known is not None

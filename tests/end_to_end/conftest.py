@@ -19,7 +19,7 @@ import pytest
 from waiting import PATIENCE
 
 from fairway_agent import processes
-from fairway_agent.task import Task
+from fairway_agent.task.task import Nodes
 from fairway_cli import main as cli
 from fairway_core.findings import UserError
 from fairway_runner.engines.remote import ssh
@@ -153,7 +153,7 @@ class Fairway:
                 if is_local and Run(run).state == "running":
                     os.kill(int(self.record(run.name)["supervisor"]), signal.SIGKILL)
             if is_local:  # a test beside this one may have a run of the same ID
-                left = processes.sessions_of(run, Task.MARK)
+                left = processes.sessions_of(run, Nodes.MARK)
             else:
                 left = processes.sessions_with(f"FAIRWAY_RUN={run.name}".__eq__)
             processes.kill(left)

@@ -1,4 +1,4 @@
-"""What Batch starts as a task's command, on its main node: the task, and what Batch keeps of it.
+"""What Batch starts as a task's command, on its main node: one attempt, and what Batch keeps of it.
 
 Which attempt this is stands in a file that the next attempt finds, and in another why the one
 before ended.
@@ -14,25 +14,151 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
-from fairway_agent import outputs, record
+from fairway_agent import record, state_files, wakeups
+from fairway_agent.allocators import batch, ledger
 from fairway_agent.batch.folders import Folders, fail, say
 from fairway_agent.batch.scheduled_events import ScheduledEvents
-from fairway_agent.batch.task import BatchTask, make_directories
-from fairway_agent.batch.tracking import write_ending
+from fairway_agent.batch.tracking import watch_of, write_ending
+from fairway_agent.devices import look
 from fairway_agent.fanout.sshd import server
 from fairway_agent.log_marks import RETRIED
-from fairway_agent.task_state import IO_ERROR, NO_START, TaskState
+from fairway_agent.nodes.batch import BatchNodes
+from fairway_agent.share import SHARE_FILE, Lent, NeverFits
+from fairway_agent.task.attempts import Attempts, Patience
+from fairway_agent.task.scheduled import ENDED, Scheduled, run_attempts
+from fairway_agent.task.task import Task
+from fairway_agent.task_state import (
+    CANCELLATION,
+    CANCELLED,
+    NO_START,
+    PREEMPTION,
+    TERMINATED,
+    TaskState,
+)
 from fairway_boot.faults import Fault
 
 if TYPE_CHECKING:
+    from fairway_agent.share import Wanted
     from fairway_agent.task_spec import TaskSpec
 
-_FULL = "its outputs could not be kept"
+RUNNING = "fairway.running"
+_NOT_STARTED = "the task was not started: "
 _HELD = 600.0  # seconds for which a node that was given notice is waited to go
+_PAUSE = 0.5  # seconds between two looks whether the task is to end
+
+
+@dataclass
+class Batch(Scheduled):
+    """What Batch has to say of an attempt: whether Azure takes a node of it away, which `events`
+    announce, or a client has removed the file RUNNING, having no other way in."""
+
+    REFUSED: ClassVar[tuple[type[Exception], ...]] = (OSError, Fault, NeverFits)
+    RETRIES_HERE: ClassVar = False
+
+    nodes: BatchNodes = field(kw_only=True)
+    events: ScheduledEvents = field(kw_only=True)
+    number: int = field(kw_only=True)
+
+    @property
+    def _running(self) -> Path:
+        return self.nodes.folders.work / RUNNING
+
+    def is_cancelled(self, task: Task) -> bool:
+        """Batch begins nothing of a job that was ended."""
+        return False
+
+    def begin(self, task: Task) -> bool:
+        """Waits for what the task wants of its node; False where it is to end before."""
+        self._running.touch()
+        sys.stdout.flush()
+        return task.spec.wanted is None or self._take_share(task, task.spec.wanted)
+
+    def _take_share(self, task: Task, wanted: Wanted) -> bool:
+        """Programs that another task has left behind may have it for a while yet. Says what the
+        task has."""
+        file = self.nodes.folders.work / "logs" / SHARE_FILE
+        file.unlink(missing_ok=True)  # of an attempt before
+        devices, said = look(), False
+        while (share := batch.share_of(devices, wanted)) is None:
+            if not said:
+                say(f"the task waits for {wanted} of its node")
+            said = True
+            time.sleep(_PAUSE)
+            if self.nodes.notice or not self._running.exists():
+                task.stopped_for = PREEMPTION if self.nodes.notice else CANCELLATION
+                say("the task ends before it has begun")
+                return False
+        task.hosts = [replace(task.hosts[0], share=share)]
+        lent = Lent(task.attempt + 1, share.gpus, share.cores, share.part)
+        record.write_json(file, lent.to_json())
+        return True
+
+    def look(self, task: Task) -> None:
+        """Also whether the task was cancelled, or a node of it goes; and gives a sign of life."""
+        if task.kill_at is None and not self._running.exists():
+            say("the run is cancelled")
+            task.stop(CANCELLATION)
+        if self.nodes.notice:
+            self.asked = ENDED
+        elif self.watch.is_over():
+            self.nodes.over = self.nodes.over or self.watch.over
+        super().look(task)
+        self.nodes.track.keep(time.monotonic())
+
+    def next_timer(self) -> float | None:
+        """Soon: nothing wakes it up for a file or a thread."""
+        return time.monotonic() + _PAUSE
+
+    def ended(self, task: Task, code: int) -> int:
+        """Keeps what the next attempt is told; whatever one that is cancelled ends with, it is not
+        done."""
+        folders = self.nodes.folders
+        if task.stopped_for == CANCELLATION:
+            code = CANCELLED
+        keep_ending(folders.shared / "attempts", folders.task, self.number, task.before)
+        if code or task.stopped_for or "FAIRWAY_LAST" in os.environ:  # it runs again in each retry
+            _keep_log(folders, self.number)
+        if self.nodes.notice and task.spec.wanted is None:
+            self.events.approve()  # others of a node that is shared may be saving what they have
+        return code
+
+    def interrupted(self, attempts: Attempts, code: int) -> bool:
+        """Batch begins it elsewhere, or it goes on here: nothing has failed."""
+        task = attempts.task
+        if task.stopped_for != PREEMPTION:
+            return False
+        code = code or TERMINATED
+        task.record(replace(task.status("running"), exit_code=code, stopped=True))
+        attempts.state, attempts.exit_code = "stopped", code
+        return True
+
+    def refusal(self, error: Exception) -> tuple[int, str]:
+        """The exit code by which Batch knows that it was not begun."""
+        return NO_START, f"{_NOT_STARTED}{error}"
+
+    def leave_out(self, attempts: Attempts) -> None:
+        """Its run is over a limit."""
+        self.nodes.over, task = self.watch.over, attempts.task
+        task.record_end("cancelled", CANCELLED, task.failure_reason())
+        attempts.state, attempts.exit_code = "cancelled", CANCELLED
+
+    def close(self, attempts: Attempts) -> int:
+        """Also says in the log why nothing was started, or kept."""
+        task = attempts.task
+        if task.share is not None:
+            ledger.give_back(task.share)
+        last = self.nodes.recorded
+        if last is not None and last.is_final and last.reason and task.process is None:
+            say(f"{_NOT_STARTED}{last.reason.removeprefix(_NOT_STARTED)}")
+        elif last is not None and last.is_final and last.reason and "not be kept" in last.reason:
+            say(last.reason)
+        sys.stdout.flush()
+        return super().close(attempts)
 
 
 def run_task() -> int:
@@ -42,131 +168,111 @@ def run_task() -> int:
     code = folders.setup_code()
     if code:
         why = f"the setup failed on this node with exit code {code}"
-        return _not_begun(folders, fail(why, code), why)
+        return _not_begun(folders, code, why)
     spec = folders.spec()
     first, counted = int(os.environ.get("FAIRWAY_FIRST", "0")), folders.shared / "attempts"
+    wakeup, _ = wakeups.of_signals(signal.SIGCHLD)
     while True:
         try:
-            number, task = _task_here(folders, spec, counted, first)
+            number, task, nodes = _task_here(folders, spec, counted, first)
         except (OSError, Fault, subprocess.CalledProcessError) as error:
-            why = f"the task was not started: {error}"
-            return _not_begun(folders, fail(why, NO_START), why)
-        if (status := task.ended_before() or task.refusal_now()) is not None:
-            _say_ending(task, status)
-            return fail(f"the task was not started: {status.reason}", status.exit_code or NO_START)
+            return _not_begun(folders, NO_START, f"{_NOT_STARTED}{error}")
+        watch = watch_of(folders, task.plan, folders.submission)
+        if (status := ended_before(nodes, folders.submission)) is not None:
+            write_ending(folders, status, watch.over)
+            return fail(f"{_NOT_STARTED}{status.reason}", status.exit_code or NO_START)
         task.before = ending_before(counted, folders.task, number, first)
-        events = ScheduledEvents(folders.base / "event", task.give_notice)
-        status = _watched(task, events)
-        code = status.exit_code or 0
-        keep_ending(counted, folders.task, number, task.before)
-        if code or "FAIRWAY_LAST" in os.environ:  # which runs again in each retry
-            _keep_log(folders, number)
-        if task.notice and spec.wanted is None:  # others of the node may be saving what they have
-            events.approve()
-        if status.is_final:
-            kept = _keep(task, spec, code)
-            if kept != code:
-                status = replace(status, state="failed", exit_code=kept, reason=_FULL)
-            _say_ending(task, status)
-            return kept
+        watch.begin()
+        events = ScheduledEvents(folders.base / "event", partial(nodes.give_notice, task))
+        states = state_files.States()
+        scheduler = Batch(states, wakeup, watch, nodes=nodes, events=events, number=number)
+        code = _watched(task, scheduler)
+        if nodes.recorded is None or nodes.recorded.is_final:
+            return code
         _wait_to_go(task)
+
+
+def _watched(task: Task, scheduler: Batch) -> int:
+    """Runs the attempt, and has it end where Azure takes a node away, or Batch ends this program,
+    as does a node that shuts down; its exit code."""
+    nodes = scheduler.nodes
+
+    def end(*_: object) -> None:
+        nodes.notice = nodes.notice or "the end"
+
+    scheduler.events.start()
+    signal.signal(signal.SIGTERM, end)
+    code = run_attempts(Attempts(task, scheduler, Patience(0.0)), scheduler)
+    scheduler.events.stopped.set()
+    return code
 
 
 def _task_here(
     folders: Folders, spec: TaskSpec, counted: Path, first: int
-) -> tuple[int, BatchTask]:
-    """The number of the attempt that begins now, and the task; the next attempt is told if it
-    cannot begin."""
-    make_directories(folders, spec)
+) -> tuple[int, Task, BatchNodes]:
+    """The number of the attempt that begins now, and the task with its nodes; the next attempt is
+    told if it cannot begin."""
+    folders.make_directories(spec)
     number = count_attempt(counted, folders.task, first)
     try:
         _bring_earlier_logs(folders, number)
-        return number, BatchTask.here(folders, spec, number)
+        return number, *task_of(folders, spec, number)
     except (OSError, Fault, subprocess.CalledProcessError) as error:
         keep_ending(counted, folders.task, number, f"the one before was not started: {error}")
         raise
 
 
-def _wait_to_go(task: BatchTask) -> None:
-    """Ending now would be a failure; a node that is taken away is none, and Batch starts the task
-    elsewhere. Where it is not taken after all, the task goes on here."""
-    say("the job has ended; this node waits to be taken away")
-    time.sleep(_HELD)
-    say("the node was not taken away: the task starts again here")
-    task.note_stay()
+def task_of(folders: Folders, spec: TaskSpec, number: int) -> tuple[Task, BatchNodes]:
+    """The task that runs here, before its attempt of that number; it has the job's secrets. OSError
+    or Fault where its nodes or secrets are not to be had."""
+    values = folders.secret_values()
+    os.environ.update(values)  # into this process's memory alone
+    code, secrets = str(folders.code), tuple(values)
+    plan = replace(folders.plan, run=folders.run, directory=code, secrets=secrets, chained=())
+    nodes, hosts = BatchNodes(folders, plan), batch.given()
+    task = Task(plan, spec, folders.shared, folders.base, number - 1, nodes=nodes, hosts=hosts)
+    resume(task, nodes)
+    if len(hosts) > 1:
+        nodes.config = server.connect(folders.meeting, [host.address for host in hosts])
+    return task, nodes
 
 
-def _keep(task: BatchTask, spec: TaskSpec, code: int) -> int:
-    """Puts what it has written where Batch takes it from; the exit code then."""
-    try:
-        _finish(task)
-        outputs.drop_excluded(_work() / "outputs", spec.outputs)
-        if "FAIRWAY_SCHEDULE" in os.environ:
-            _keep_scheduled(task.folders, spec, succeeded=code == 0)
-    except OSError as error:  # the disk is full
-        say(f"outputs could not be kept: {error}")
-        return code or IO_ERROR
-    return code
+def resume(task: Task, nodes: BatchNodes) -> None:
+    """Counts on from its attempts before, whichever node they had."""
+    task.submission = nodes.folders.submission
+    before = nodes.track.read()
+    if before is None:
+        return
+    task.held = before.held or 0.0
+    if before.state == "running":
+        task.held += nodes.track.lived(before)
+    if before.submission == task.submission:
+        task.failures_by_cause.update(before.ends_with_this)
 
 
-def _watched(task: BatchTask, events: ScheduledEvents) -> TaskState:
-    def end(*_: object) -> None:
-        """Batch, or a node that shuts down, ends this program: the task loses its node."""
-        task.notice = task.notice or "the end"
-
-    events.start()
-    signal.signal(signal.SIGTERM, end)
-    status = task.run()
-    events.stopped.set()
-    return status
+def ended_before(nodes: BatchNodes, submission: int) -> TaskState | None:
+    """The end of a task that is not to begin again, where Batch does so all the same, as it does
+    after any exit code but 0; None where it is to begin."""
+    before = nodes.track.read()
+    if before is None or before.submission != submission:
+        return None
+    return before if before.is_final and before.stopped else None
 
 
 def _not_begun(folders: Folders, code: int, why: str) -> int:
     """Says how a task ended that could not be begun; returns its exit code."""
-    status = TaskState("failed", ended=time.time(), exit_code=code, reason=why)
-    write_ending(folders, status)
-    return code
+    write_ending(folders, TaskState("failed", ended=time.time(), exit_code=code, reason=why))
+    return fail(why, code)
 
 
-def _say_ending(task: BatchTask, status: TaskState) -> None:
-    over = task.over if task.over is not None else task.watch.over if status.stopped else None
-    write_ending(task.folders, status, over)
-
-
-def _work() -> Path:
-    """The folder from which Batch takes files away."""
-    return Path(os.environ["AZ_BATCH_TASK_WORKING_DIR"])
-
-
-def _finish(task: BatchTask) -> None:
-    """Puts outputs and the other nodes' files where Batch takes them from."""
-    work, folders = _work(), task.folders
-    if work != folders.base:
-        shutil.rmtree(work / "outputs", ignore_errors=True)
-        (folders.base / "outputs").mkdir(exist_ok=True)
-        shutil.move(folders.base / "outputs", work / "outputs")
-    if folders.scratch.parent.parent.name == "fairway":
-        shutil.rmtree(folders.scratch, ignore_errors=True)
-    if task.config is None:
-        return
-    for name in ("stdout", "stderr"):
-        printed = server.order(task.config, task.others, f"fairway-output {name}.txt")
-        for rank, text in enumerate(printed.values(), start=1):
-            if text:
-                (work / "logs" / f"{name}.node{rank}.txt").write_bytes(text)
-
-
-def _keep_scheduled(folders: Folders, spec: TaskSpec, *, succeeded: bool) -> None:
-    """Lays all that is kept of a schedule's run below a folder of its own: Batch takes it to
-    the same place each time."""
-    work = _work()
-    kept = work / "kept" / folders.run / folders.task
-    kept.mkdir(parents=True, exist_ok=True)
-    outputs.collect(work / "outputs", kept / "outputs", spec.outputs, succeeded=succeeded)
-    for log in (work / "logs").glob("*.txt"):
-        shutil.copyfile(log, kept / log.name)
-    sys.stdout.flush()
-    shutil.copyfile(work.parent / "stdout.txt", kept / "stdout.txt")
+def _wait_to_go(task: Task) -> None:
+    """Ending now would be a failure; a node that is taken away is none, and Batch starts the task
+    elsewhere. Where it is not taken after all, the task goes on here, and the attempt that ended
+    for it counts as nothing."""
+    say("the job has ended; this node waits to be taken away")
+    time.sleep(_HELD)
+    say("the node was not taken away: the task starts again here")
+    task.record(task.status("queued"))
 
 
 def _keep_log(folders: Folders, number: int) -> None:
@@ -183,12 +289,12 @@ def _keep_log(folders: Folders, number: int) -> None:
 def _bring_earlier_logs(folders: Folders, number: int) -> None:
     """Lays what earlier attempts printed beside this one's, to be kept as well; then says which
     attempt this is, by which a reader knows that nothing more of the earlier ones is coming."""
-    folder = Path(os.environ["AZ_BATCH_TASK_WORKING_DIR"])
-    (folder / "logs").mkdir(exist_ok=True)
+    logs = folders.work / "logs"
+    logs.mkdir(exist_ok=True)
     for log in sorted((folders.shared / "logs" / folders.task).glob("*.txt")):
-        shutil.copyfile(log, folder / "logs" / f"stdout.{log.name}")
+        shutil.copyfile(log, logs / f"stdout.{log.name}")
     mark = f"{number} {os.urandom(8).hex()}\n"
-    record.write_bytes(folder / "logs" / "attempt.txt", mark.encode("ascii"))
+    record.write_bytes(logs / "attempt.txt", mark.encode("ascii"))
 
 
 def count_attempt(folder: Path, task: str, first: int) -> int:

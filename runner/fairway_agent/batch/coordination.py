@@ -8,7 +8,6 @@ import subprocess
 
 from fairway_agent.allocators import batch
 from fairway_agent.batch.folders import Folders, fail
-from fairway_agent.batch.task import make_directories
 from fairway_agent.fanout.sshd import server
 from fairway_agent.task_state import NO_START
 
@@ -20,7 +19,7 @@ def coordinate() -> int:
     code = folders.setup_code()
     if code:
         return fail(f"the setup failed here with exit code {code}", code)
-    make_directories(folders, folders.spec())
+    folders.make_directories(folders.spec())
     sessions = folders.base / "sessions"
     sessions.mkdir(exist_ok=True)
     (folders.base / "event").unlink(missing_ok=True)

@@ -133,6 +133,30 @@ class Folders:
             return disk / "fairway" / self.run / self.task
         return self.base / "scratch"
 
+    @property
+    def work(self) -> Path:
+        """The folder from which Batch takes files away."""
+        return Path(os.environ["AZ_BATCH_TASK_WORKING_DIR"])
+
+    @property
+    def written(self) -> Path:
+        """Where the task writes its outputs, each into a folder of its own."""
+        return self.base / "outputs"
+
+    def directories(self, spec: TaskSpec) -> dict[str, Path]:
+        """The directories of the contract, by variable."""
+        return {
+            "FAIRWAY_SHARED_DIR": self.shared,
+            "FAIRWAY_SCRATCH_DIR": self.scratch,
+            "FAIRWAY_CHECKPOINT_DIR": self.checkpoint(spec),
+        }
+
+    def make_directories(self, spec: TaskSpec) -> None:
+        """Makes them on this node, and those of the task's outputs."""
+        outputs = [self.written / name for name in spec.outputs]
+        for directory in (self.base, *self.directories(spec).values(), *outputs):
+            directory.mkdir(parents=True, exist_ok=True)
+
     def inputs(self) -> dict[str, str]:
         """FAIRWAY_INPUT_<ID> of the inputs that were staged here."""
         found = {}

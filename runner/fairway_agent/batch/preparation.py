@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 
 from fairway_agent import record, run_files
 from fairway_agent.batch.folders import Folders, say
-from fairway_agent.batch.task import make_directories
 from fairway_boot.faults import Fault
 
 if TYPE_CHECKING:
@@ -98,7 +97,7 @@ def _share(file: Path, target: Path) -> None:
 def _run(folders: Folders, spec: TaskSpec, name: str) -> int:
     """Runs the job's setup or its release, whose `name` it is; the exit code."""
     secrets = folders.secret_values()
-    make_directories(folders, spec)
+    folders.make_directories(spec)
     if folders.setup_is_admin:  # what root installs on the node is not for all to change
         os.umask(0o022)
     environment = {

@@ -22,8 +22,8 @@ from fairway_agent.kubernetes.reconcile import reconcile
 from fairway_agent.kubernetes.stuck_pods import StuckPods
 from fairway_agent.kubernetes.submit import create
 from fairway_agent.shared import notifications, plans, submissions
-from fairway_agent.shared.attempts import read_secrets
 from fairway_agent.state_files import goes_on
+from fairway_agent.task.scheduled import read_secrets
 from fairway_agent.task_state import TERMINATED
 from fairway_boot.faults import Fault
 

@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -21,16 +21,23 @@ from fairway_agent.allocators.hosts import Host
 from fairway_agent.devices import device_files
 from fairway_agent.kubernetes import gang
 from fairway_agent.kubernetes.gang import Gang
-from fairway_agent.kubernetes.task import PodTask
+from fairway_agent.nodes.pods import PodNodes
 from fairway_agent.share import Share, own_cores, ports_beside
 from fairway_agent.shared import plans, submissions
-from fairway_agent.shared.attempts import Attempts, once_there_is_room, read_secrets
 from fairway_agent.shared.watch import Watch
+from fairway_agent.task.attempts import Attempts
+from fairway_agent.task.scheduled import (
+    ENDED,
+    Scheduled,
+    once_there_is_room,
+    read_secrets,
+    run_attempts,
+)
+from fairway_agent.task.task import Task
 from fairway_boot.faults import Fault
 
 if TYPE_CHECKING:
     from fairway_agent.control import Part
-    from fairway_agent.plan import RunPlan
     from fairway_agent.share import Wanted
 
 # Seconds between two looks whether all pods are there: most come together.
@@ -38,23 +45,26 @@ _FIRST_LOOK, _LOOK = 0.05, 1.0
 
 
 @dataclass
-class PodAttempts(Attempts):
-    """One task's attempts in its first pod."""
+class Kubernetes(Scheduled):
+    """What Kubernetes has to say of the attempts of a task whose first pod this is; `nodes`
+    reach the others."""
 
     STOPPED: ClassVar = "its pod was ended by Kubernetes"
     BEFORE: ClassVar = "Kubernetes ended the pod of the one before, and began it again"
+    BEGUN_AGAIN: ClassVar = "its pod was lost, and Kubernetes began it again"
 
-    task: PodTask
+    nodes: PodNodes = field(kw_only=True)
 
-    def begin(self) -> bool:
+    def begin(self, task: Task) -> bool:
         """Waits until its other pods are there, and can be reached."""
-        group, pause = self.task.gang, _FIRST_LOOK
+        super().begin(task)
+        group, pause = self.nodes.gang, _FIRST_LOOK
         if group is not None:
             group.began = time.monotonic()
         while group is not None and not self.asked:
             if found := group.gather():
-                self.task.nodes, self.task.config = found
-                break
+                task.hosts, self.nodes.config = found
+                return True
             wakeups.wait(self.wakeup, time.monotonic() + pause)
             pause = min(_LOOK, 2 * pause)
         return not self.asked
@@ -62,13 +72,13 @@ class PodAttempts(Attempts):
 
 def main() -> None:
     """The program; see the module's docstring for its arguments."""
-    run, stage, submission, number = Path(sys.argv[1]), *sys.argv[2:5]
-    (wakeup, _), told = wakeups.of_signals(signal.SIGCHLD), list[int]()
+    run, stage, submission, part_number = Path(sys.argv[1]), *sys.argv[2:5]
+    (wakeup, _), received = wakeups.of_signals(signal.SIGCHLD), list[int]()
     # The first process of a pod is ended by no signal that it does not handle.
-    signal.signal(signal.SIGTERM, lambda number, _: told.append(number))
+    signal.signal(signal.SIGTERM, lambda number, _: received.append(number))
     try:
         plan = plans.read(run, retry=int(submission) > 0)
-        part = _part(run, int(submission), int(number))
+        part = _part(run, int(submission), int(part_number))
         position = int(os.environ.get("JOB_COMPLETION_INDEX", "0"))
         index = part.indices[0 if part.nodes > 1 else position]
         spec = submissions.spec_of(run, stage, index)
@@ -82,32 +92,33 @@ def main() -> None:
     folder = run / "tasks" / spec.name
     if group is not None and position:
         is_over = partial(_is_over, folder, int(submission))
-        sys.exit(gang.serve(group, position, wakeup, lambda: bool(told), is_over))
+        sys.exit(gang.serve(group, position, wakeup, lambda: bool(received), is_over))
     once_there_is_room(lambda: folder.mkdir(parents=True, exist_ok=True))
     states = state_files.States()
-    task = PodTask(plan, spec, run, folder, submission=int(submission), states=states, gang=group)
-    attempts = PodAttempts(task, states, wakeup, Watch(run, plan, int(submission)))
-    signal.signal(signal.SIGTERM, attempts.ask("ended"))
-    if told:
-        attempts.asked = "ended"
+    nodes, number = PodNodes(group), int(submission)
+    task = Task(plan, spec, run, folder, nodes=nodes, submission=number, states=states)
+    scheduler = Kubernetes(states, wakeup, Watch(run, plan, number), nodes=nodes)
+    attempts = Attempts(task, scheduler)
+    signal.signal(signal.SIGTERM, scheduler.ask(ENDED))
+    if received:
+        scheduler.asked = ENDED
     try:
-        _begin(attempts, plan, part)
-        sys.exit(attempts.run())
+        _begin(scheduler, task, part)
+        sys.exit(run_attempts(attempts, scheduler))
     except Fault as fault:
-        sys.exit(attempts.refuse(fault.said))
+        sys.exit(scheduler.refuse(attempts, fault.said))
 
 
-def _begin(attempts: PodAttempts, plan: RunPlan, part: Part) -> None:
+def _begin(scheduler: Kubernetes, task: Task, part: Part) -> None:
     """Makes this pod ready for the task's attempts."""
-    task = attempts.task
-    task.resume_count()
-    once_there_is_room(attempts.watch.begin)
+    scheduler.resume(task)
+    once_there_is_room(scheduler.watch.begin)
     here = gang.Member.here()
     host = Host(here.node, here.address)
-    task.nodes = [host if part.wanted is None else with_share(host, part.wanted, part.part)]
-    if task.gang is not None:
-        task.gang.join(0, Path(plan.directory))
-    read_secrets(task.run_folder, plan)
+    task.hosts = [host if part.wanted is None else with_share(host, part.wanted, part.part)]
+    if scheduler.nodes.gang is not None:
+        scheduler.nodes.gang.join(0, Path(task.plan.directory))
+    read_secrets(task.run_folder, task.plan)
 
 
 def with_share(

@@ -19,17 +19,24 @@ from typing import TYPE_CHECKING, ClassVar
 
 from fairway_agent import predecessors, record, state_files, wakeups
 from fairway_agent.allocators.hosts import Host
+from fairway_agent.nodes.srun import SlurmNodes, job_id
 from fairway_agent.share import Share, numbers_of, own_cores, ports_beside
 from fairway_agent.shared import plans, submissions
-from fairway_agent.shared.attempts import (
+from fairway_agent.slurm.cancel import Watch
+from fairway_agent.task.attempts import Attempts
+from fairway_agent.task.scheduled import (
+    ENDED,
+    HAND_OVER,
     LOST,
-    Attempts,
+    TIME,
+    Scheduled,
+    keep_before,
     once_there_is_room,
     read_secrets,
+    run_attempts,
 )
-from fairway_agent.slurm.cancel import Watch
-from fairway_agent.slurm.task import SlurmTask, job_id
-from fairway_agent.task_state import PREEMPTION, TERMINATED, outcome
+from fairway_agent.task.task import Task
+from fairway_agent.task_state import PREEMPTION, TERMINATED
 from fairway_boot.faults import Fault
 from fairway_boot.slurm import commands
 
@@ -46,43 +53,42 @@ _REQUEUE_PATIENCE = 60.0  # seconds until Slurm ends a job that it requeues
 # Seconds between Slurm's signal to a task and the same one to this program: Slurm signals each
 # process of a job in turn, and its children may come first.
 _SIGNALLED_WITHIN = 5.0
-_ENDS = {signal.SIGTERM: "ended", signal.SIGUSR1: "time", signal.SIGUSR2: "hand-over"}
+_ENDS = {signal.SIGTERM: ENDED, signal.SIGUSR1: TIME, signal.SIGUSR2: HAND_OVER}
 
 
 @dataclass
-class Job(Attempts):
-    """One task's attempts in a job of Slurm's."""
+class Slurm(Scheduled):
+    """What Slurm has to say of the attempts of a task in a job of its own."""
 
+    REFUSED: ClassVar[tuple[type[Exception], ...]] = (OSError, Fault, commands.Refused)
     STOPPED: ClassVar = "ended by Slurm"
     BEFORE: ClassVar = "Slurm ended the one before, and began it again"
-    REFUSED: ClassVar = (OSError, Fault, commands.Refused)
+    BEGUN_AGAIN: ClassVar = "its node failed, and Slurm began it again"
 
-    def _attempt(self) -> int:
-        """Also hears Slurm out: a task that SIGTERM has ended may be ended by Slurm."""
-        code = super()._attempt()
+    def ended(self, task: Task, code: int) -> int:
+        """Hears Slurm out: a task that SIGTERM has ended may be ended by Slurm."""
         end = time.monotonic() + _SIGNALLED_WITHIN
         while code == TERMINATED and not self.asked and time.monotonic() < end:
             wakeups.wait(self.wakeup, end)
         return code
 
-    def notify_end(self) -> None:
+    def notify_end(self, task: Task) -> None:
         """Has it told by the last task: nobody else is there."""
-        task = self.task
         if task.plan.notify is None:
             return
         from fairway_agent.shared import notifications
         from fairway_agent.slurm import reconcile
 
         with suppress(OSError, Fault, commands.Refused):  # the next look tells it
-            if notifications.is_last(task.run_folder, task.name, task.submission):
+            if notifications.is_last(task.run_folder, task.name, task.submission or 0):
                 reconcile.notify_end(task.run_folder)
 
-    def may_begin(self) -> bool:
+    def may_begin(self, task: Task) -> bool:
         """Whether those that its run comes after have ended as it wants. Slurm itself has seen to
         it that they have succeeded, where that is all that is wanted."""
-        task = self.task
+        submission = task.submission or 0
         # A retry of tasks that have begun waits for nothing any more.
-        plan = plans.read(task.run_folder, retry=task.submission > 0)
+        plan = plans.read(task.run_folder, retry=submission > 0)
         if not plan.after:
             return True
         from fairway_agent.slurm import reconcile  # few jobs ask
@@ -91,8 +97,8 @@ class Job(Attempts):
         while True:
             with suppress(OSError, commands.Refused):  # it is asked again
                 reconcile.reconcile_all([Path(each) for each in plan.after])
-            unmet = predecessors.decide(task.run_folder, plan, task.submission)
-            if unmet is not None or self.is_cancelled:
+            unmet = predecessors.decide(task.run_folder, plan, submission)
+            if unmet is not None or self.is_cancelled(task):
                 return not unmet
             if self.asked:
                 sys.exit(TERMINATED)  # it is asked again where Slurm begins it again
@@ -102,22 +108,25 @@ class Job(Attempts):
                 raise Fault("no-end", message, hint)
             time.sleep(_PAUSE)
 
-    def handed_over(self, code: int) -> int:
+    def hand_over(self, attempts: Attempts, code: int) -> None:
         """Its nodes are about to go: it waits for others, and starts again from its checkpoint."""
-        self.task.ends[PREEMPTION] += 1
-        state, code = outcome(PREEMPTION, code, again=not self.task.is_used_up(PREEMPTION))
-        if state == "failed":
-            return self.finish(state, code, reason=LOST[PREEMPTION])
-        status = replace(self.task.status("queued"), last_exit_code=code)
-        self.task.record(replace(status, reason=LOST[PREEMPTION]))
-        self.task.keep_before("its nodes were taken away")
+        task = attempts.task
+        task.failures_by_cause[PREEMPTION] += 1
+        code = code or TERMINATED
+        if task.retries_exhausted(PREEMPTION):
+            attempts.finish("failed", code, LOST[PREEMPTION])
+            return
+        status = replace(task.status("queued"), last_exit_code=code)
+        task.record(replace(status, reason=LOST[PREEMPTION]))
+        keep_before(task, LOST[PREEMPTION])
         try:
             commands.run(["scontrol", "requeue", job_id()])
         except commands.Refused as refused:
             reason = f"{LOST[PREEMPTION]}, and Slurm does not requeue it: {refused}"
-            return self.finish("failed", code, reason=reason)
+            attempts.finish("failed", code, reason)
+            return
         time.sleep(_REQUEUE_PATIENCE)  # Slurm ends this, and everything else of the job
-        return TERMINATED
+        attempts.state, attempts.exit_code = "stopped", TERMINATED
 
 
 def _leave_trace(run: Path, part: str) -> None:
@@ -141,32 +150,34 @@ def main() -> None:
     folder = run / "tasks" / spec.name
     once_there_is_room(lambda: folder.mkdir(parents=True, exist_ok=True))
     states = state_files.States()
-    task = SlurmTask(plan, spec, run, folder, submission=submission, states=states)
-    job = Job(task, states, wakeup, Watch(run, plan, submission))
+    task = Task(plan, spec, run, folder, nodes=SlurmNodes(), submission=submission, states=states)
+    slurm = Slurm(states, wakeup, Watch(run, plan, submission))
+    attempts = Attempts(task, slurm)
     for number, how in _ENDS.items():
-        signal.signal(number, job.ask(how))
+        signal.signal(number, slurm.ask(how))
     try:
         once_there_is_room(lambda: _leave_trace(run, f"{stage}-{sys.argv[4]}-{submission}"))
-        task.resume_count()
-        if plan.conditions and not job.may_begin():
-            sys.exit(job.leave_out())
-        once_there_is_room(job.watch.begin)
-        task.nodes = _nodes(run, spec, int(sys.argv[4]))
+        slurm.resume(task)
+        if plan.conditions and not slurm.may_begin(task):
+            slurm.leave_out(attempts)
+            sys.exit(slurm.close(attempts))
+        once_there_is_room(slurm.watch.begin)
+        task.hosts = _hosts(run, spec, int(sys.argv[4]))
         read_secrets(run, plan)
-        sys.exit(job.run())
+        sys.exit(run_attempts(attempts, slurm))
     except (Fault, commands.Refused) as fault:
-        sys.exit(job.refuse(str(fault)))
+        sys.exit(slurm.refuse(attempts, str(fault)))
 
 
-def _nodes(run: Path, spec: TaskSpec, number: int) -> list[Host]:
+def _hosts(run: Path, spec: TaskSpec, number: int) -> list[Host]:
     """The nodes of the task's job, or what it has of one."""
-    nodes = _given()
+    hosts = _given()
     if spec.wanted is None:
-        return nodes
+        return hosts
     last = submissions.read(run)
     parts = last.parts if last is not None else []
     part = next((each.part for each in parts if each.number == number), None)
-    return [_with_share(nodes[0], spec.wanted, part)]
+    return [_with_share(hosts[0], spec.wanted, part)]
 
 
 def _given() -> list[Host]:

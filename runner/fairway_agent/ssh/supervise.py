@@ -13,8 +13,8 @@ from pathlib import Path
 from fairway_agent import job_facts, job_secrets
 from fairway_agent.allocators.cluster_nodes import Nodes
 from fairway_agent.allocators.queue import Queue
+from fairway_agent.nodes.ssh import SshNodes
 from fairway_agent.shared import plans
-from fairway_agent.ssh.task import HostTask
 from fairway_agent.supervisor import supervise
 from fairway_boot.faults import Fault
 
@@ -28,7 +28,7 @@ def main() -> None:
             # Into this process's memory, and from there into that of the tasks.
             os.environ.update(job_secrets.secrets_of(folder))
         queue = Queue(plans.queue(folder), job_facts.of_target(folder).name, folder.name)
-        supervise(folder, lock, ready, plan, allocator=Nodes(queue), task_type=HostTask)
+        supervise(folder, lock, ready, plan, allocator=Nodes(queue), nodes=SshNodes())
     except Fault as fault:
         sys.exit(fault.said)
 

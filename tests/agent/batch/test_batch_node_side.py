@@ -14,16 +14,20 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from serving import Handler, serving
 
+from fairway_agent import state_files
 from fairway_agent.allocators import batch, ledger
 from fairway_agent.allocators.hosts import Host
-from fairway_agent.batch import attempt, preparation
-from fairway_agent.batch import task as batch_task
+from fairway_agent.batch import attempt, preparation, tracking
+from fairway_agent.batch.attempt import Batch
 from fairway_agent.batch.folders import Folders
-from fairway_agent.batch.task import BatchTask
 from fairway_agent.devices import Devices, Gpu
 from fairway_agent.job_facts import JobFacts, TargetFacts
+from fairway_agent.nodes.batch import BatchNodes
 from fairway_agent.plan import RunPlan
 from fairway_agent.share import SHARE_FILE, Lent, Wanted
+from fairway_agent.task.attempts import Attempts, Patience
+from fairway_agent.task.scheduled import run_attempts
+from fairway_agent.task.task import Task
 from fairway_agent.task_spec import TaskSpec
 from fairway_agent.task_state import CANCELLATION, CANCELLED, NO_START, PREEMPTION
 from fairway_boot.faults import Fault
@@ -115,27 +119,30 @@ class TestAttempts:
         assert attempt.count_attempt(tmp_path / "attempts", "0", 7) == 7
         assert attempt.count_attempt(tmp_path / "attempts", "0", 7) == 8
 
-    def test_one_that_is_told_to_end_from_outside_loses_its_node(self) -> None:
+    def test_one_that_is_told_to_end_from_outside_loses_its_node(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """By Batch, or by a node that shuts down: ending with 0 is no success then."""
         before = signal.getsignal(signal.SIGTERM)
-        task: Any = SimpleNamespace(notice="", run=lambda: signal.raise_signal(signal.SIGTERM))
-        events: Any = SimpleNamespace(start=lambda: None, stopped=threading.Event())
+        monkeypatch.setattr(attempt, "run_attempts", lambda *_: signal.raise_signal(signal.SIGTERM))
+        events = SimpleNamespace(start=lambda: None, stopped=threading.Event())
+        task: Any = SimpleNamespace()
+        scheduler: Any = SimpleNamespace(nodes=SimpleNamespace(notice=""), events=events)
         try:
-            attempt._watched(task, events)
+            attempt._watched(task, scheduler)
         finally:
             signal.signal(signal.SIGTERM, before)
-        assert task.notice == "the end"
+        assert scheduler.nodes.notice == "the end"
 
     def test_one_that_cannot_reach_its_nodes_has_not_lost_one(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        def here(*_: object) -> BatchTask:
+        def here(*_: object) -> None:
             raise OSError("the node 10.0.0.2 cannot be reached")
 
-        monkeypatch.setattr(attempt, "make_directories", lambda *_: None)
         monkeypatch.setattr(attempt, "_bring_earlier_logs", lambda *_: None)
-        monkeypatch.setattr(BatchTask, "here", here)
-        folders: Any = SimpleNamespace(task="0")
+        monkeypatch.setattr(attempt, "task_of", here)
+        folders: Any = SimpleNamespace(task="0", make_directories=lambda _: None)
         with pytest.raises(OSError, match="cannot be reached"):
             attempt._task_here(folders, TaskSpec(0, nodes=2), tmp_path, 0)
         why = attempt.ending_before(tmp_path, "0", 1, 0)
@@ -246,21 +253,41 @@ class TestShares:
         (work / "logs").mkdir(parents=True)
         monkeypatch.setenv("AZ_BATCH_TASK_WORKING_DIR", str(work))
         monkeypatch.setenv("AZ_BATCH_NODE_SHARED_DIR", str(tmp_path / "shared"))
-        monkeypatch.setattr(batch_task, "look", lambda: self.node)
-        monkeypatch.setattr(BatchTask, "_run", lambda task: len(task.share.gpus))
+        (work / "record").mkdir()
+        (work / "record" / "plan.json").write_text(RunPlan("r", "/code").text())
+        (work / "record" / "target.json").write_text('{"mounts": {}, "batch": {}}')
+        monkeypatch.delenv("AZ_BATCH_JOB_PREP_WORKING_DIR", raising=False)
+        monkeypatch.setenv("FAIRWAY_TASK", "0")
+        monkeypatch.setattr(attempt, "look", lambda: self.node)
+        monkeypatch.setattr(attempt, "_keep_log", lambda *_: None)
+        monkeypatch.setattr(Task, "start", lambda task: setattr(task, "process", True))
+        monkeypatch.setattr(Task, "ended", lambda task: len(task.share.gpus))
+        monkeypatch.setattr(Task, "check_timers", lambda _: None)
         return work
 
     @staticmethod
-    def task(work: Path, gpus: int) -> BatchTask:
-        spec = TaskSpec(0, wanted=Wanted(gpus=gpus))
-        nodes = [Host("localhost", "localhost")]
-        return BatchTask(RunPlan("r", "/code"), spec, work, work, 1, nodes=nodes)
+    def attempts(work: Path, gpus: int) -> Attempts:
+        """Those of a task that ends with how many GPUs it has."""
+        plan, spec = RunPlan("r", "/code", sample_every=None), TaskSpec(0, wanted=Wanted(gpus=gpus))
+        nodes, hosts = BatchNodes(Folders(), plan), [Host("localhost", "localhost")]
+        task = Task(plan, spec, work, work, 1, nodes=nodes, hosts=hosts, submission=0)
+        events: Any = None
+        here: Any = None
+        watch = tracking.watch_of(nodes.folders, plan, 0)
+        states = state_files.States()
+        scheduler = Batch(states, here, watch, nodes=nodes, events=events, number=2)
+        return Attempts(task, scheduler, Patience(0.0))
+
+    def run(self, work: Path, gpus: int) -> int:
+        """The exit code of such a task."""
+        mine: Any = self.attempts(work, gpus)
+        return run_attempts(mine, mine.backend)
 
     def test_it_says_what_it_has_and_gives_it_back(self, work: Path) -> None:
-        assert self.task(work, 1).run().exit_code == 1
+        assert self.run(work, 1) == 1
         lent = Lent.from_json(json.loads((work / "logs" / SHARE_FILE).read_bytes()))
         assert lent == Lent(2, (0,), (0, 1), 0.5)
-        assert self.task(work, 2).run().exit_code == 2, "all of it is free again"
+        assert self.run(work, 2) == 2, "all of it is free again"
         folder = Path(os.environ["AZ_BATCH_NODE_SHARED_DIR"], "fairway-devices")
         assert folder.stat().st_mode & 0o777 == 0o700
 
@@ -275,8 +302,8 @@ class TestShares:
             assert not (work / "logs" / SHARE_FILE).exists()
             ledger.give_back(other)
 
-        monkeypatch.setattr(batch_task.time, "sleep", sleep)
-        assert self.task(work, 2).run().exit_code == 2
+        monkeypatch.setattr(attempt.time, "sleep", sleep)
+        assert self.run(work, 2) == 2
         assert capsys.readouterr().out == "fairway: the task waits for 2 GPUs of its node\n"
 
     @pytest.mark.parametrize("notice", ["", "Preempt"])
@@ -285,20 +312,21 @@ class TestShares:
     ) -> None:
         other = batch.share_of(self.node, Wanted(gpus=1))
         assert other is not None
-        task = self.task(work, 2)
+
+        mine: Any = self.attempts(work, 2)
 
         def sleep(_: float) -> None:
-            task.notice = notice
+            mine.backend.nodes.notice = notice
             if not notice:
-                task.running_file.unlink()
+                (work / attempt.RUNNING).unlink()
 
-        monkeypatch.setattr(batch_task.time, "sleep", sleep)
-        assert task.run().exit_code == CANCELLED
-        assert task.told == (PREEMPTION if notice else CANCELLATION)
+        monkeypatch.setattr(attempt.time, "sleep", sleep)
+        assert run_attempts(mine, mine.backend) == CANCELLED
+        assert mine.task.stopped_for == (PREEMPTION if notice else CANCELLATION)
         ledger.give_back(other)
 
     def test_a_node_that_is_too_small(self, work: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        assert self.task(work, 3).run().exit_code == NO_START
+        assert self.run(work, 3) == NO_START
         said = "the task was not started: it needs 3 GPUs, and the node has 2 GPUs and 4 cores"
         assert said in capsys.readouterr().out
 
@@ -309,6 +337,6 @@ class TestShares:
         elsewhere.mkdir()
         folder = Path(os.environ["AZ_BATCH_NODE_SHARED_DIR"], "fairway-devices")
         folder.symlink_to(elsewhere)
-        assert self.task(work, 1).run().exit_code == NO_START
+        assert self.run(work, 1) == NO_START
         assert "it belongs to another user" in capsys.readouterr().out
         assert list(elsewhere.iterdir()) == []

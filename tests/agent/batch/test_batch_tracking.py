@@ -4,6 +4,7 @@ test's own."""
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -11,13 +12,17 @@ import pytest
 
 from fairway_agent import limits, state_files
 from fairway_agent.batch import attempt, tracking
-from fairway_agent.batch import task as batch_task
+from fairway_agent.batch.attempt import Batch
 from fairway_agent.batch.ending import FILE
 from fairway_agent.batch.folders import Folders
-from fairway_agent.batch.task import BatchTask
 from fairway_agent.limits import Over
+from fairway_agent.nodes.batch import BatchNodes
 from fairway_agent.plan import CANCEL, Budget, IdleGpu, RunPlan
 from fairway_agent.shared import watch
+from fairway_agent.task import task as task_module
+from fairway_agent.task.attempts import Attempts
+from fairway_agent.task.scheduled import refuse_now
+from fairway_agent.task.task import Task
 from fairway_agent.task_spec import TaskSpec
 from fairway_agent.task_state import TaskState
 
@@ -33,7 +38,7 @@ LOST = RunPlan("job-a", "/x", retry_limits={"node": 1, "preemption": 0})
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Any:
     now = SimpleNamespace(now=1e9)
-    for module in (watch, tracking, batch_task):
+    for module in (watch, tracking, task_module, attempt):
         told = SimpleNamespace(time=lambda: now.now, monotonic=lambda: now.now)
         monkeypatch.setattr(module, "time", told)
     return now
@@ -60,61 +65,87 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folders:
     return found
 
 
-def task(folders: Folders, plan: RunPlan, number: int = 0, submission: int = 0) -> BatchTask:
-    mine = BatchTask(plan, TaskSpec(number, nodes=2), folders.shared, folders.base)
-    mine.folders, mine.submission = folders, submission
-    mine.resume_count()
-    return mine
+class Mine:
+    """A task of a pool, as a process finds it that Batch has just started for it."""
+
+    def __init__(self, folders: Folders, plan: RunPlan, number: int = 0) -> None:
+        self.nodes = BatchNodes(folders, plan)
+        self.nodes.track.name = str(number)
+        spec = TaskSpec(number, nodes=2)
+        self.task = Task(plan, spec, folders.shared, folders.base, nodes=self.nodes)
+        attempt.resume(self.task, self.nodes)
+        self.watch = tracking.watch_of(folders, plan, folders.submission)
+        self.watch.begin()
+        here: Any = None
+        events: Any = None
+        states: Any = SimpleNamespace(late={}, await_room=lambda *_: None)
+        self.batch = Batch(states, here, self.watch, nodes=self.nodes, events=events, number=0)
+
+    def refusal(self) -> TaskState | None:
+        """Its end, where it must not begin; None where it may."""
+        refuse_now(Attempts(self.task, self.batch), self.batch)
+        return self.nodes.recorded
+
+    def ended_before(self) -> TaskState | None:
+        return attempt.ended_before(self.nodes, self.nodes.folders.submission)
+
+    def running(self, started: float) -> None:
+        self.task.started = started
+        self.task.record(self.task.status("running"))
+
+    def has_notice(self) -> None:
+        process: Any = SimpleNamespace(poll=lambda: None)
+        self.task.process = process
+        self.nodes.give_notice(self.task, "Preempt")
 
 
-def running(mine: BatchTask, started: float) -> None:
-    mine.started = started
-    mine.record(mine.status("running"))
-
-
-def test_the_time_counts_from_the_first_task(folders: Folders, clock: Any) -> None:
-    first, second = task(folders, HOUR), task(folders, HOUR, 1)
-    assert first.refusal_now() is None
+def test_the_time_counts_from_the_first_task(
+    folders: Folders, clock: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = Mine(folders, HOUR)
+    assert first.refusal() is None
     clock.now += 3000
-    assert second.refusal_now() is None
+    second = Mine(folders, HOUR, 1)
+    assert second.refusal() is None
     clock.now = 1e9 + 3599
     assert not second.watch.is_over()
     clock.now = 1e9 + 3600
     assert second.watch.is_over()
     over = Over("max_duration", "it was over its max_duration of 1h")
     assert first.watch.over == over
-    late = task(folders, HOUR).refusal_now()
+    late = Mine(folders, HOUR).refusal()
     assert late is not None
     assert (late.state, late.exit_code, late.stopped) == ("cancelled", 130, True)
     assert late.reason == f"the run ends: {over.reason}"
     # Batch begins it again: it ends as it did.
-    assert task(folders, HOUR).ended_before() == late
+    assert Mine(folders, HOUR).ended_before() == late
     # Another time that the run runs has its own hour.
-    assert task(folders, HOUR, submission=1).ended_before() is None
-    assert task(folders, HOUR, submission=1).refusal_now() is None
+    monkeypatch.setenv("FAIRWAY_SUBMISSION", "1")
+    assert Mine(folders, HOUR).ended_before() is None
+    assert Mine(folders, HOUR).refusal() is None
 
 
 def test_the_cost_is_that_of_all_tasks(folders: Folders, clock: Any) -> None:
     """Task 1 has held 2 nodes for 20,000 s, and holds them; that is 40,000 of 57,600."""
-    mine, other = task(folders, COST), task(folders, COST, 1)
-    running(other, 1e9 - 20_000)
-    other.track.keep(clock.now)
-    assert mine.refusal_now() is None
+    mine, other = Mine(folders, COST), Mine(folders, COST, 1)
+    other.running(1e9 - 20_000)
+    other.nodes.track.keep(clock.now)
+    assert mine.refusal() is None
     assert mine.watch.due == 1e9 + 2200  # with all 8 nodes of the pool
     clock.now = 1e9 + 2200
     # It said nothing more since then: its node was lost, and it waits for another.
     assert not mine.watch.is_over()
     clock.now += 5
-    other.track.due = 0.0
-    other.track.keep(clock.now)
+    other.nodes.track.due = 0.0
+    other.nodes.track.keep(clock.now)
     mine.watch.due = clock.now
     assert not mine.watch.is_over()
     found = mine.watch.held(clock.now)
     assert (found.seconds, found.nodes) == (2 * 22_205.0, 2)
     clock.now += 6_595
     assert mine.watch.held(clock.now).nodes == 0  # silent for more than a minute
-    other.track.due = 0.0
-    other.track.keep(clock.now)
+    other.nodes.track.due = 0.0
+    other.nodes.track.keep(clock.now)
     assert mine.watch.held(clock.now).seconds == 57_600
     mine.watch.due = clock.now
     assert mine.watch.is_over()
@@ -122,111 +153,118 @@ def test_the_cost_is_that_of_all_tasks(folders: Folders, clock: Any) -> None:
 
 
 def test_what_an_attempt_held_whose_node_was_lost_counts(folders: Folders, clock: Any) -> None:
-    mine = task(folders, COST)
-    mine.held = 100.0
-    running(mine, 1e9)
+    mine = Mine(folders, COST)
+    mine.task.held = 100.0
+    mine.running(1e9)
     clock.now += 60
-    mine.track.keep(clock.now)
+    mine.nodes.track.keep(clock.now)
     clock.now += 3000  # until it has another node
-    again = task(folders, COST)
-    assert (again.held, dict(again.ends)) == (160.0, {"node": 1})
+    again = Mine(folders, COST).task
+    assert (again.held, dict(again.failures_by_cause)) == (160.0, {"node": 1})
 
 
 @pytest.mark.parametrize(
     ("stopped", "times", "reason"),
     [
         (False, 1, None),
-        (False, 2, "its node was lost; `retry: {node: 1}` is used up"),
-        (True, 1, "its node was taken away; `retry: {preemption: 0}` is used up"),
+        (False, 2, "a node of it was lost; `retry: {node: 1}` is used up"),
+        (True, 1, "its nodes were taken away; `retry: {preemption: 0}` is used up"),
     ],
 )
 def test_a_node_may_be_lost_so_often(
     folders: Folders, clock: Any, stopped: bool, times: int, reason: str | None
 ) -> None:
     for _ in range(times):
-        mine = task(folders, LOST)
-        running(mine, 1e9)
+        mine = Mine(folders, LOST)
+        mine.running(1e9)
         if stopped:
-            mine.process = SimpleNamespace(poll=lambda: 0)  # type: ignore[assignment]
-            mine.stop = lambda **_: None  # type: ignore[method-assign]
-            mine.give_notice("Preempt")
-    found = task(folders, LOST).refusal_now()
+            mine.has_notice()
+    found = Mine(folders, LOST).refusal()
     assert (found.reason if found else None) == reason
     if found is not None:
-        assert (found.exit_code, task(folders, LOST).ended_before()) == (5, found)
+        assert (found.exit_code, Mine(folders, LOST).ended_before()) == (5, found)
 
 
 def test_an_eviction_that_is_not_carried_out_counts_as_nothing(
     folders: Folders, clock: Any, monkeypatch: pytest.MonkeyPatch, capfd: Any
 ) -> None:
     """It was announced, the job has ended for it, and the node is still there."""
-    mine = task(folders, LOST)
-    mine.held = 25.0
-    running(mine, 1e9)
-    mine.process = SimpleNamespace(poll=lambda: 0)  # type: ignore[assignment]
-    mine.stop = lambda **_: None  # type: ignore[method-assign]
-    mine.give_notice("Preempt")
+    mine = Mine(folders, LOST)
+    mine.task.held = 25.0
+    mine.running(1e9)
+    mine.has_notice()
     slept: list[float] = []
-    monkeypatch.setattr(attempt, "time", SimpleNamespace(sleep=slept.append))
-    attempt._wait_to_go(mine)
+    monkeypatch.setattr(attempt, "time", SimpleNamespace(sleep=slept.append, time=lambda: 1e9))
+    attempt._wait_to_go(mine.task)
     assert slept == [600.0]
     assert "was not taken away" in capfd.readouterr().out
-    again = task(folders, LOST)
-    assert (again.refusal_now(), dict(again.ends), again.held) == (None, {}, 25.0)
+    again = Mine(folders, LOST)
+    found = (again.refusal(), dict(again.task.failures_by_cause), again.task.held)
+    assert found == (None, {}, 25.0)
     # One that is carried out counts as ever.
-    running(again, 1e9)
-    again.process, again.stop = mine.process, mine.stop  # type: ignore[method-assign]
-    again.give_notice("Preempt")
-    assert dict(task(folders, LOST).ends) == {"preemption": 1}
+    again.running(1e9)
+    again.has_notice()
+    assert dict(Mine(folders, LOST).task.failures_by_cause) == {"preemption": 1}
 
 
 def test_a_task_that_saves_and_ends_with_0_for_its_node_has_not_ended(
-    folders: Folders, clock: Any
+    folders: Folders, clock: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whether Azure said it before the task's program began, or after."""
-    mine = task(folders, LOST)
-    running(mine, 1e9)
-    mine.give_notice("Preempt")
-    mine._tell = lambda _: None  # type: ignore[method-assign]
-    mine.process = SimpleNamespace(poll=lambda: None)  # type: ignore[assignment]
-    mine.running_file.touch()
-    mine.keep_deadline()
-    found = mine._end(0)
+    mine = Mine(folders, LOST)
+    mine.running(1e9)
+    mine.nodes.give_notice(mine.task, "Preempt")
+    monkeypatch.setattr(BatchNodes, "signal", lambda *_: None)
+    process: Any = SimpleNamespace(poll=lambda: None)
+    mine.task.process = process
+    mine.batch._running.touch()
+    mine.batch.look(mine.task)
+    attempts = Attempts(mine.task, mine.batch, state="running")
+    attempts.decide(0, is_last=True)
+    found = mine.nodes.recorded
+    assert found is not None
     assert (found.state, found.exit_code, found.stopped) == ("running", 143, True)
-    assert dict(task(folders, LOST).ends) == {"preemption": 1}
+    assert (attempts.state, attempts.exit_code) == ("stopped", 143)
+    assert dict(Mine(folders, LOST).task.failures_by_cause) == {"preemption": 1}
 
 
-def test_a_retry_of_the_run_counts_anew(folders: Folders, clock: Any) -> None:
-    mine = task(folders, LOST)
-    running(mine, 1e9)
-    assert dict(task(folders, LOST, submission=1).ends) == {}
+def test_a_retry_of_the_run_counts_anew(
+    folders: Folders, clock: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Mine(folders, LOST).running(1e9)
+    monkeypatch.setenv("FAIRWAY_SUBMISSION", "1")
+    assert dict(Mine(folders, LOST).task.failures_by_cause) == {}
 
 
 def test_a_failure_is_no_end_for_good(folders: Folders, clock: Any) -> None:
-    mine = task(folders, LOST)
-    mine.note_end()
-    mine.final("failed", 3, None)
-    again = task(folders, LOST)
-    assert (again.ended_before(), dict(again.ends)) == (None, {"error": 1})
+    """Batch begins it again, as often as the job has `retries`."""
+    mine = Mine(folders, replace(LOST, retries=3))
+    attempts = Attempts(mine.task, mine.batch, state="running")
+    attempts.decide(3, is_last=True)
+    assert (attempts.state, attempts.exit_code) == ("failed", 3)
+    again = Mine(folders, LOST)
+    assert (again.ended_before(), dict(again.task.failures_by_cause)) == (None, {"error": 1})
 
 
 def test_a_task_that_was_ended_for_idle_gpus_is_not_begun_again(
     folders: Folders, clock: Any
 ) -> None:
     plan = RunPlan("job-a", "/x", idle_gpu=IdleGpu(5.0, 60.0, CANCEL))
-    mine = task(folders, plan)
-    mine.timed_out, mine.limit = True, "its GPUs were below 5 % for 1m"
-    end = mine.final("failed", 124, mine.why(), stopped=True)
-    assert (end.timed_out, end.reason) == (True, mine.limit)
-    assert task(folders, plan).ended_before() == end
+    mine = Mine(folders, plan)
+    mine.task.timed_out, mine.task.limit = True, "its GPUs were below 5 % for 1m"
+    Attempts(mine.task, mine.batch, state="running").decide(124, is_last=True)
+    end = mine.nodes.recorded
+    assert end is not None
+    assert (end.timed_out, end.reason) == (True, mine.task.limit)
+    assert Mine(folders, plan).ended_before() == end
 
 
 def test_a_run_without_limits_leaves_no_word(folders: Folders, clock: Any) -> None:
-    mine = task(folders, RunPlan("job-a", "/x"))
-    assert (mine.ended_before(), mine.refusal_now()) == (None, None)
-    running(mine, 1e9)
-    mine.final("failed", 3, None)
-    mine.track.keep(clock.now)
+    mine = Mine(folders, RunPlan("job-a", "/x"))
+    assert (mine.ended_before(), mine.refusal()) == (None, None)
+    mine.running(1e9)
+    mine.task.record_end("failed", 3, None)
+    mine.nodes.track.keep(clock.now)
     assert not mine.watch.is_over()
     assert not folders.shared.exists()
 

@@ -16,7 +16,7 @@ from fairway_agent import control, processes, record, scratch
 from fairway_agent.fanout.sshd import forced_command, server
 from fairway_agent.kubernetes import gang
 from fairway_agent.kubernetes.gang import Gang, Member
-from fairway_agent.shared.attempts import TERMINATED
+from fairway_agent.task_state import TERMINATED
 from fairway_boot.faults import Fault
 
 if TYPE_CHECKING:

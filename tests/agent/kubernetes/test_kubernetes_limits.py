@@ -16,10 +16,13 @@ from fairway_agent import reconcile, state_files
 from fairway_agent.kubernetes import pod, submit
 from fairway_agent.kubernetes.controller import Controller
 from fairway_agent.kubernetes.objects import INDEX, JOB
-from fairway_agent.kubernetes.task import PodTask
+from fairway_agent.nodes.pods import PodNodes
 from fairway_agent.plan import RunPlan
 from fairway_agent.shared import plans, watch
 from fairway_agent.shared.watch import Watch
+from fairway_agent.task.attempts import Attempts
+from fairway_agent.task.scheduled import run_attempts
+from fairway_agent.task.task import Task
 from fairway_agent.task_spec import TaskSpec
 from fairway_agent.task_state import TaskState
 
@@ -80,20 +83,22 @@ def test_a_task_whose_pod_is_gone_begins_again_as_often_as_the_job_says(
     folder.mkdir(parents=True)
     left = replace(known, submission=0, ends=before or None)
     state_files.write(folder, evicted(left, seen))
-    task = PodTask(plan, TaskSpec(0), tmp_path, folder, submission=0)
-    task.resume_count()
+    task = Task(plan, TaskSpec(0), tmp_path, folder, nodes=PodNodes(), submission=0)
     begun: list[int] = []
 
-    class Attempts(pod.PodAttempts):
-        def _attempt(self) -> int:
+    class Ends(pod.Kubernetes):
+        def begin(self, _: Task) -> bool:
             begun.append(1)
             self.asked = "ended"
-            return 0
+            return False
 
     here, there = socket.socketpair()
     with here, there, pytest.MonkeyPatch.context() as patch:
         patch.setenv("_FAIRWAY_POD", "job-a-0-0-0-abcde")
-        Attempts(task, state_files.States(), here, Watch(tmp_path, plan, 0)).run()
+        limits_watch = Watch(tmp_path, plan, 0)
+        scheduler = Ends(state_files.States(), here, limits_watch, nodes=PodNodes())
+        scheduler.resume(task)
+        run_attempts(Attempts(task, scheduler), scheduler)
     found = state_files.read_task(folder)
     assert found is not None
     if reason is None:
@@ -104,7 +109,7 @@ def test_a_task_whose_pod_is_gone_begins_again_as_often_as_the_job_says(
         used = f"`retry: {{{cause}: {limits[cause]}}}` is used up"
         assert found.reason == f"{reason}; {used}"
     cause = "preemption" if known is EVICTED else "node"
-    assert task.ends == {**before, cause: before.get(cause, 0) + 1}
+    assert task.failures_by_cause == {**before, cause: before.get(cause, 0) + 1}
 
 
 def state(server: Server, folder: Path) -> RunState:

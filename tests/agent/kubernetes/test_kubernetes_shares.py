@@ -10,9 +10,10 @@ import pytest
 
 from fairway_agent.allocators.hosts import Host
 from fairway_agent.kubernetes.pod import with_share
-from fairway_agent.kubernetes.task import PodTask
+from fairway_agent.nodes.pods import PodNodes
 from fairway_agent.plan import IdleGpu, RunPlan
 from fairway_agent.share import Wanted
+from fairway_agent.task.task import Task
 from fairway_agent.task_spec import TaskSpec
 
 if TYPE_CHECKING:
@@ -32,12 +33,13 @@ def devices(tmp_path: Path) -> Path:
     return folder
 
 
-def task(tmp_path: Path, host: Host, **spec: Any) -> PodTask:
+def task(tmp_path: Path, host: Host, **spec: Any) -> Task:
     run = tmp_path / "run"
     (run / "tasks" / "4").mkdir(parents=True)
     idle = IdleGpu(below=5.0, seconds=60.0, then="cancel")
     plan = RunPlan("r", str(tmp_path), idle_gpu=idle, sample_every=1.0)
-    return PodTask(plan, TaskSpec(4, **spec), run, run / "tasks" / "4", nodes=[host])
+    folder = run / "tasks" / "4"
+    return Task(plan, TaskSpec(4, **spec), run, folder, nodes=PodNodes(), hosts=[host])
 
 
 def share_of(host: Host) -> Any:
@@ -78,14 +80,14 @@ def test_programs_count_what_they_see(
     monkeypatch.setenv("_FAIRWAY_CPUS", "30")
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     mine = task(tmp_path, with_share(NODE, Wanted(gpus=3), 0.375, devices), processes_per_node=3)
-    found = mine._contract()
+    found = mine.contract()
     assert found["CUDA_VISIBLE_DEVICES"] == found["ROCR_VISIBLE_DEVICES"] == "0,1,2"
     assert found["FAIRWAY_GPUS"] == "2,3,10"
     assert found["FAIRWAY_PORTS"] == "10000-32767"
     # `nproc` and PyTorch would count all processors of the node.
     assert found["OMP_NUM_THREADS"] == "10"
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
-    assert mine._contract()["OMP_NUM_THREADS"] == "2"
+    assert mine.contract()["OMP_NUM_THREADS"] == "2"
 
 
 def test_a_task_with_its_whole_node_is_told_nothing(
@@ -94,9 +96,9 @@ def test_a_task_with_its_whole_node_is_told_nothing(
     for name in ("CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS"):
         monkeypatch.delenv(name, raising=False)
     mine = task(tmp_path, NODE)
-    assert not {"CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "FAIRWAY_GPUS"} & mine._contract().keys()
+    assert not {"CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "FAIRWAY_GPUS"} & mine.contract().keys()
     monkeypatch.setenv("_FAIRWAY_NODE", NODE.name)
-    assert mine._for_sampler()["_FAIRWAY_NODE"] == "nd-0"
+    assert mine.nodes.sampling(mine, {}).environment()["_FAIRWAY_NODE"] == "nd-0"
 
 
 def test_tasks_of_one_node_have_samples_of_their_own(
@@ -105,10 +107,10 @@ def test_tasks_of_one_node_have_samples_of_their_own(
     """Each sees its own GPUs alone, and counts them from 0 like the others."""
     monkeypatch.setenv("_FAIRWAY_NODE", NODE.name)
     mine = task(tmp_path, with_share(NODE, Wanted(gpus=3), 0.375, devices))
-    assert mine._for_sampler()["_FAIRWAY_NODE"] == "nd-0.4"
-    watch = mine._idle_watch()
+    assert mine.nodes.sampling(mine, {}).environment()["_FAIRWAY_NODE"] == "nd-0.4"
+    watch = mine.idle_watch()
     assert watch is not None
     assert (watch.nodes, watch.gpus) == (["nd-0.4"], None)
-    whole = replace(mine, nodes=[NODE])._idle_watch()
+    whole = replace(mine, hosts=[NODE]).idle_watch()
     assert whole is not None
     assert (whole.nodes, whole.gpus) == (["nd-0"], None)

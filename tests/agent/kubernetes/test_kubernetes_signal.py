@@ -10,8 +10,9 @@ import pytest
 
 from fairway_agent import scratch
 from fairway_agent.allocators.hosts import Host
-from fairway_agent.kubernetes.task import PodTask
+from fairway_agent.nodes.pods import PodNodes
 from fairway_agent.plan import RunPlan
+from fairway_agent.task.task import Task
 from fairway_agent.task_spec import TaskSpec
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def silent() -> Iterator[socket.socket]:
 
 
 @pytest.fixture
-def task(tmp_path: Path, silent: socket.socket, monkeypatch: pytest.MonkeyPatch) -> PodTask:
+def task(tmp_path: Path, silent: socket.socket, monkeypatch: pytest.MonkeyPatch) -> Task:
     """A task on this node and on one that hangs."""
     monkeypatch.setenv("_FAIRWAY_POD", "r-0")
     monkeypatch.setattr(scratch, "root", lambda: tmp_path)
@@ -36,13 +37,13 @@ def task(tmp_path: Path, silent: socket.socket, monkeypatch: pytest.MonkeyPatch)
     config = tmp_path / "ssh_config"
     config.write_text(f"Host *\n  Port {silent.getsockname()[1]}\n  BatchMode yes\n")
     plan = RunPlan("r", str(tmp_path), signal="TERM", grace=60.0)
-    nodes = [Host("a", "127.0.0.1"), Host("b", "127.0.0.1")]
-    folder = run / "tasks" / "0"
-    return PodTask(plan, TaskSpec(0, nodes=2), run, folder, nodes=nodes, config=config)
+    hosts = [Host("a", "127.0.0.1"), Host("b", "127.0.0.1")]
+    nodes, folder = PodNodes(config=config), run / "tasks" / "0"
+    return Task(plan, TaskSpec(0, nodes=2), run, folder, nodes=nodes, hosts=hosts)
 
 
 def test_ranks_beside_it_are_told_while_another_pod_does_not_answer(
-    task: PodTask, silent: socket.socket
+    task: Task, silent: socket.socket
 ) -> None:
     """They have their grace from the same moment on: it is not spent in waiting for the other."""
     script = "trap 'echo told; exit' TERM; echo ready; while :; do sleep 0.01; done"
@@ -62,6 +63,6 @@ def test_ranks_beside_it_are_told_while_another_pod_does_not_answer(
                 there.setblocking(False)
                 with pytest.raises(BlockingIOError):
                     there.recv(1024)
-            task.leave_nodes(0)
+            task.nodes.clean(task, 0)
         finally:
             rank.kill()

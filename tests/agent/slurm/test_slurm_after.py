@@ -10,15 +10,17 @@ import pytest
 
 from fairway_agent import control, record, state_files
 from fairway_agent.control import Numbers, Part
+from fairway_agent.nodes.srun import SlurmNodes
 from fairway_agent.plan import Retry, RunPlan
 from fairway_agent.run_state import RunState
 from fairway_agent.shared import plans, submissions
 from fairway_agent.slurm import job, submit
 from fairway_agent.slurm.cancel import Watch
-from fairway_agent.slurm.job import Job
+from fairway_agent.slurm.job import Slurm
 from fairway_agent.slurm.reconcile import reconcile_all
 from fairway_agent.slurm.reports import SubmitRequest
-from fairway_agent.slurm.task import SlurmTask
+from fairway_agent.task.attempts import Attempts
+from fairway_agent.task.task import Task
 from fairway_agent.task_spec import TaskSpec
 from fairway_boot.faults import Fault
 from fairway_boot.slurm import commands
@@ -67,15 +69,15 @@ def ends(shared: Path, name: str, state: str) -> None:
     state_files.write(shared / "runs" / name, RunState(state, ended=1.0))
 
 
-def own_job(shared: Path, submission: int = 0) -> Job:
-    """The job of the run that comes after the others, as it starts."""
+def own_job(shared: Path, submission: int = 0) -> tuple[Slurm, Task]:
+    """The job of the run that comes after the others, as it starts, and its task."""
     run = shared / "runs" / "own"
     folder = run / "tasks" / "0"
     folder.mkdir(parents=True)
     plan, states = plans.read(run), state_files.States()
     spec = TaskSpec(0, nodes=1)
-    task = SlurmTask(plan, spec, run, folder, submission=submission, states=states)
-    return Job(task, states, None, Watch(run, plan, submission))  # type: ignore[arg-type]
+    task = Task(plan, spec, run, folder, nodes=SlurmNodes(), submission=submission, states=states)
+    return Slurm(states, None, Watch(run, plan, submission)), task  # type: ignore[arg-type]
 
 
 def test_it_waits_for_their_ends_where_it_looks_at_these_itself(
@@ -98,11 +100,14 @@ def test_one_that_has_ended_otherwise_is_said_at_once(shared: Path, said: list[s
 def test_its_job_looks_until_it_is_known(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ends(shared, "well", "succeeded")
     ends(shared, "mended", "lost")
-    own, looks = own_job(shared), iter([lambda: None, lambda: ends(shared, "coded", "failed")])
+    own, task = own_job(shared)
+    looks = iter([lambda: None, lambda: ends(shared, "coded", "failed")])
     monkeypatch.setattr(job.time, "sleep", lambda _: next(looks)())
-    assert not own.may_begin()  # a code of 5 is no 3
+    assert not own.may_begin(task)  # a code of 5 is no 3
     assert next(looks, None) is None
-    assert own.leave_out() == 130
+    attempts = Attempts(task, own)
+    own.leave_out(attempts)
+    assert own.close(attempts) == 130
     known = state_files.read_task(shared / "runs/own/tasks/0")
     assert known is not None
     assert (known.state, known.attempts) == ("cancelled", 0)
@@ -111,24 +116,25 @@ def test_its_job_looks_until_it_is_known(shared: Path, monkeypatch: pytest.Monke
 def test_its_job_gives_up_on_what_is_never_known(
     shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own, now = own_job(shared), iter(range(0, 1000, 200))
+    own, task = own_job(shared)
+    now = iter(range(0, 1000, 200))
     monkeypatch.setattr(job.time, "monotonic", lambda: next(now))
     monkeypatch.setattr(job.time, "sleep", lambda _: None)
     with pytest.raises(
         Fault, match="it is not known how the runs that it comes after have ended"
     ) as caught:
-        own.may_begin()
+        own.may_begin(task)
     assert caught.value.said.endswith("; once it is: fairway retry own")
 
 
 def test_its_job_ends_before_that_where_slurm_wants_it_to(shared: Path) -> None:
-    own = own_job(shared)
+    own, task = own_job(shared)
     own.asked = "ended"
     with pytest.raises(SystemExit):
-        own.may_begin()
+        own.may_begin(task)
     assert state_files.read_task(shared / "runs/own/tasks/0") is None
     control.cancel(shared / "runs" / "own", 0)
-    assert own.may_begin()  # and ends as one that was cancelled
+    assert own.may_begin(task)  # and ends as one that was cancelled
 
 
 def test_a_retry_that_begins_nothing_says_so(shared: Path, said: list[str]) -> None:
@@ -158,7 +164,8 @@ def test_the_job_of_a_retry_of_what_has_begun_asks_nothing(
     known = Retry(only=(0,), after=(), submission=1)
     record.write_json(shared / "runs/own/retry.json", known.to_json())
     monkeypatch.setattr(job.time, "sleep", lambda _: pytest.fail("it waits"))
-    assert own_job(shared, submission=1).may_begin()
+    own, task = own_job(shared, submission=1)
+    assert own.may_begin(task)
 
 
 def test_what_slurm_has_taken_back_and_forgotten_is_not_lost(shared: Path) -> None:

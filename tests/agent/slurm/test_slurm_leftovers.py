@@ -12,10 +12,11 @@ import pytest
 from waiting import PATIENCE
 
 from fairway_agent.allocators.hosts import Host
+from fairway_agent.nodes import srun
+from fairway_agent.nodes.srun import SlurmNodes
 from fairway_agent.plan import RunPlan
 from fairway_agent.slurm import leftovers
-from fairway_agent.slurm import task as slurm_task
-from fairway_agent.slurm.task import SlurmTask
+from fairway_agent.task.task import Task
 from fairway_agent.task_spec import TaskSpec
 
 if TYPE_CHECKING:
@@ -158,14 +159,16 @@ def test_a_node_that_never_answers_holds_nobody(
     (programs / "srun").chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
     monkeypatch.setenv("SLURM_JOB_ID", "12")
-    monkeypatch.setattr(slurm_task, "_STEP_PATIENCE", 0.2)
-    nodes = [Host(name, name) for name in ("nd-1", "nd-2", "nd-3")]
-    task = SlurmTask(RunPlan("job-a", "/x"), TaskSpec(0, nodes=3), run, run, nodes=nodes)
+    monkeypatch.setattr(srun, "_STEP_PATIENCE", 0.2)
+    nodes, hosts = SlurmNodes(), [Host(name, name) for name in ("nd-1", "nd-2", "nd-3")]
+    plan, spec = RunPlan("job-a", "/x"), TaskSpec(0, nodes=3)
+    task = Task(plan, spec, run, run, nodes=nodes, hosts=hosts)
     task.folder.mkdir(parents=True)
+    (run / "job.json").write_text("{}")
     told = subprocess.Popen(["srun"])
-    task.telling.append(told)
-    task._end_leftovers()
-    task.leave_nodes(0)
+    nodes.signalling.append(told)
+    nodes.prepare(task)
+    nodes.clean(task, 0)
     said = (task.folder / "log.txt").read_text()
     assert said.count("nd-2, nd-3 may go on: no answer in time") == 2
     assert told.returncode == -9

@@ -35,15 +35,15 @@ job.main()
 # Has it told to end once its task is known to have ended by the same signal.
 TOLD_LATE = """
 import os, signal, threading
-from fairway_agent.slurm.task import SlurmTask
+from fairway_agent.task.task import Task
 
-ended = SlurmTask.ended
+ended = Task.ended
 def end(task):
     code = ended(task)
     if code is not None:
         threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGTERM)).start()
     return code
-SlurmTask.ended = end
+Task.ended = end
 """
 # Runs on this machine what it is to run on another node, and notes it.
 SRUN = """#!/bin/bash

@@ -246,9 +246,9 @@ def _tell(run: RunFolder, number: signal.Signals) -> RunState:
 
 def _end_all(run: RunFolder) -> None:
     from fairway_agent import processes
-    from fairway_agent.task import Task
+    from fairway_agent.task.task import Nodes
 
-    processes.end(processes.sessions_of(run.folder, Task.MARK), _CANCEL_GRACE)
+    processes.end(processes.sessions_of(run.folder, Nodes.MARK), _CANCEL_GRACE)
 
 
 def _supervise(run: RunFolder, lock: int, secrets: Mapping[str, str], *, retry: bool) -> None:

@@ -1,0 +1,193 @@
+"""The nodes that Batch has given a task, whose main one runs its attempts and reaches the others by
+ssh; what the service takes away from them, and what others are told of the task. Standard library
+only."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from fairway_agent import outputs
+from fairway_agent.batch.folders import Folders, say
+from fairway_agent.batch.tracking import Track, is_tracked, write_ending
+from fairway_agent.fanout import launchers
+from fairway_agent.fanout.sshd import forced_command, server
+from fairway_agent.figures.sampling import Sampling, sampler
+from fairway_agent.log_marks import print_line
+from fairway_agent.task.task import Nodes
+from fairway_agent.task_state import NODE, PREEMPTION
+
+if TYPE_CHECKING:
+    import signal
+    from typing import BinaryIO
+
+    from fairway_agent.figures.idle import IdleWatch
+    from fairway_agent.limits import Over
+    from fairway_agent.plan import RunPlan
+    from fairway_agent.task.task import Task
+    from fairway_agent.task_spec import TaskSpec
+    from fairway_agent.task_state import TaskState
+
+
+class BatchNodes(Nodes):
+    """A task's nodes in a pool: `config` is that of ssh to the others. `notice` is what Azure has
+    announced of one, which a thread may say, and `over` the limit of its own that the run is over.
+    `recorded` is the task's last state: Batch says where its tasks stand, but others of the run may
+    want to know more, for whom `track` leaves word."""
+
+    WAY: ClassVar = "sshd"
+    LOSSES_ARE_FAILURES: ClassVar = False
+
+    def __init__(self, folders: Folders, plan: RunPlan, config: Path | None = None) -> None:
+        self.folders = folders
+        self.config = config
+        self.notice = ""
+        self.over: Over | None = None
+        self.recorded: TaskState | None = None
+        self.track = Track(folders, folders.task, is_tracked(plan))
+
+    def give_notice(self, task: Task, kind: str) -> None:
+        """Has the task end soon: Azure says this about one of its nodes."""
+        say(f"Azure announces: {kind}; the job has {task.plan.grace:g} s to save what it has")
+        if task.process is not None:
+            task.record(replace(task.status("running"), stopped=True))
+        self.notice = kind
+
+    def command(self, task: Task, script: Path) -> list[str]:
+        """In the job's container, where this program is."""
+        return ["bash", str(script)]
+
+    def sessions(self, task: Task) -> set[int]:
+        """Those of what other nodes have started here."""
+        return forced_command.sessions(task.folder)
+
+    def signal(self, task: Task, number: signal.Signals) -> None:
+        """Asks the job's own processes on every node to end; they have the job's grace."""
+        if task.timed_out and not task.limit:
+            say(task.failure_reason() or f"the task is over its {task.plan.timeout:g} s")
+        if self.config is not None:
+            server.order(self.config, _others(task), f"fairway-signal {task.plan.signal}")
+        super().signal(task, number)
+
+    def failure_reason(self, task: Task) -> str | None:
+        """That Azure takes a node away, where it said so, or over which limit the run was."""
+        if self.notice:
+            return f"Azure announced {self.notice} of its node"
+        return f"the run ends: {self.over.reason}" if self.over is not None else None
+
+    def facts(self, task: Task) -> dict[str, Any]:
+        """The name of its node."""
+        return {"node": os.environ.get("AZ_BATCH_NODE_ID") or None}
+
+    def record(self, task: Task, status: TaskState) -> None:
+        """Leaves word, for clients of its end and of idle GPUs. Whatever ends with another exit
+        code than 0 Batch begins again, up to its number of retries: `stopped` says that it must
+        not."""
+        lost = any(task.retries_exhausted(cause) for cause in (PREEMPTION, NODE))
+        is_over = self.over is not None or bool(task.limit)
+        if status.is_final and (status.state == "cancelled" or lost or is_over):
+            status = replace(status, stopped=True)
+        self.recorded = status
+        self.track.write(status)
+        if status.is_final or (task.idle is not None and status.state == "running"):
+            write_ending(self.folders, status, self.over)
+
+    def sampling(self, task: Task, environment: dict[str, str]) -> Sampling:
+        """What samples all of them. They share no folder: all of it comes to the main one, into a
+        file that is kept with the logs."""
+        # It is none of the task's programs, and needs no secret.
+        hidden = {*task.plan.secrets, self.MARK}
+        kept = {name: value for name, value in environment.items() if name not in hidden}
+        each_node = str(self.folders.programs / "fairway-each-node")
+        return Sampling(
+            task.plan.sample_every,
+            lambda seconds: [each_node, *sampler(None, seconds)],
+            lambda: kept,
+            self._samples(),
+        )
+
+    def _samples(self) -> Path:
+        return self.folders.work / "logs" / "figures.txt"
+
+    def idle_watch(self, task: Task, watch: IdleWatch) -> IdleWatch:
+        """By the samples that all of them print here."""
+        names = [host.name for host in task.hosts]
+        return replace(watch, nodes=names, printed=self._samples(), due=time.monotonic())
+
+    def append_log_line(self, task: Task, line: str) -> None:
+        """To what this program prints, which is the task's log."""
+        print_line(line)
+
+    def open_log(self, task: Task) -> BinaryIO:
+        """What Batch keeps of this program's own output."""
+        return os.fdopen(os.dup(1), "wb")
+
+    def log_file(self, task: Task) -> Path:
+        """Where Batch keeps it."""
+        return Path(os.environ["AZ_BATCH_TASK_DIR"], "stdout.txt")
+
+    def directories(self, task: Task) -> dict[str, Path]:
+        """Those of the contract, by variable."""
+        return self.folders.directories(task.spec)
+
+    def session_folder(self, task: Task) -> Path:
+        """On each node's own disk."""
+        return self.folders.scratch / f"mpi{task.attempt}"
+
+    def contract(self, task: Task) -> dict[str, str]:
+        """Also where inputs were staged, and how the other nodes are reached."""
+        found = {**self.folders.inputs(), "FAIRWAY_MPI_ARGS": "", **launchers.of_root()}
+        return found if self.config is None else {**found, "FAIRWAY_SSH_CONFIG": str(self.config)}
+
+    def written(self, task: Task) -> Path:
+        """The folder of its outputs."""
+        return self.folders.written
+
+    def kept(self, task: Task) -> Path:
+        """Batch has brought it from storage, where it lies below the run's name."""
+        return self.folders.kept / task.plan.run
+
+    def collect(self, task: Task, *, succeeded: bool) -> None:
+        """Puts outputs and the other nodes' files where Batch takes them from."""
+        work, folders = self.folders.work, self.folders
+        if work != folders.base:
+            shutil.rmtree(work / "outputs", ignore_errors=True)
+            folders.written.mkdir(exist_ok=True)
+            shutil.move(folders.written, work / "outputs")
+        if self.config is not None:
+            for name in ("stdout", "stderr"):
+                printed = server.order(self.config, _others(task), f"fairway-output {name}.txt")
+                for rank, text in enumerate(printed.values(), start=1):
+                    if text:
+                        (work / "logs" / f"{name}.node{rank}.txt").write_bytes(text)
+        outputs.drop_excluded(work / "outputs", task.spec.outputs)
+        if "FAIRWAY_SCHEDULE" in os.environ:
+            _keep_scheduled(folders, task.spec, succeeded=succeeded)
+
+    def leave(self, task: Task) -> None:
+        """Removes its folder on the local disk; Batch removes what lies in its own."""
+        if self.folders.scratch.parent.parent.name == "fairway":
+            shutil.rmtree(self.folders.scratch, ignore_errors=True)
+
+
+def _others(task: Task) -> list[str]:
+    """The addresses of its nodes but this one."""
+    return [host.address for host in task.hosts[1:]]
+
+
+def _keep_scheduled(folders: Folders, spec: TaskSpec, *, succeeded: bool) -> None:
+    """Lays all that is kept of a schedule's run below a folder of its own: Batch takes it to
+    the same place each time."""
+    work = folders.work
+    kept = work / "kept" / folders.run / folders.task
+    kept.mkdir(parents=True, exist_ok=True)
+    outputs.collect(work / "outputs", kept / "outputs", spec.outputs, succeeded=succeeded)
+    for log in (work / "logs").glob("*.txt"):
+        shutil.copyfile(log, kept / log.name)
+    sys.stdout.flush()
+    shutil.copyfile(work.parent / "stdout.txt", kept / "stdout.txt")

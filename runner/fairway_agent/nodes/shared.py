@@ -1,0 +1,97 @@
+"""Nodes that all see the folder in which a run lies, and each have a local disk: those behind ssh,
+of Slurm and of Kubernetes. Standard library only."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from fairway_agent import scratch
+from fairway_agent.fanout.remote_exec import LOST
+from fairway_agent.figures.sampling import Sampling
+from fairway_agent.setup import SETUP_FAILED, has_setup
+from fairway_agent.task.task import Nodes
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from fairway_agent.task.task import Task
+
+
+def scratch_folder(task: Task) -> Path:
+    """The task's own folder on each node's local disk."""
+    return scratch.root() / "tasks" / f"{task.plan.run}-{task.name}"
+
+
+def is_prepared(task: Task) -> bool:
+    """Whether the task's nodes need nothing more before its script than folders."""
+    return not task.plan.staged and not has_setup(task.run_folder)
+
+
+class SharedNodes(Nodes):
+    """Nodes that share the run's folder. Where a scheduler has chosen them, the attempts of the
+    task run on the first of them, and sample them all."""
+
+    IS_HERE: ClassVar = False
+    LOSSES_ARE_FAILURES: ClassVar = False
+
+    def prepare(self, task: Task) -> None:
+        """Forgets what the attempt before has said of its nodes."""
+        task.folder.mkdir(parents=True, exist_ok=True)
+        for name in (SETUP_FAILED, LOST):
+            (task.folder / name).unlink(missing_ok=True)
+
+    def setup_failed(self, task: Task) -> bool:
+        """Whether it failed in this attempt."""
+        return (task.folder / SETUP_FAILED).exists()
+
+    def leave(self, task: Task) -> None:
+        """Removes the task's own folder on this node."""
+        super().leave(task)
+        shutil.rmtree(scratch_folder(task), ignore_errors=True)
+
+    def facts(self, task: Task) -> dict[str, Any]:
+        """The names of its nodes."""
+        return {"node": ",".join(host.name for host in task.hosts) or None}
+
+    def sampling(self, task: Task, environment: dict[str, str]) -> Sampling | None:
+        """What samples each of them."""
+        hidden = set(task.plan.secrets)
+
+        def outside() -> dict[str, str]:
+            found = self.environment_outside(task)
+            return {name: value for name, value in found.items() if name not in hidden}
+
+        words = self.sampler_words
+        return Sampling(task.plan.sample_every, lambda seconds: words(task, seconds), outside)
+
+    def sampler_words(self, task: Task, seconds: float) -> list[str]:
+        """The command line that samples each of them."""
+        raise NotImplementedError
+
+    def environment_outside(self, task: Task) -> dict[str, str]:
+        """What programs are started with that are none of the job's."""
+        return dict(os.environ)
+
+    def session_folder(self, task: Task) -> Path:
+        """On each node's own disk, which goes with the task."""
+        return scratch_folder(task) / f"mpi{task.attempt}"
+
+    def directories(self, task: Task) -> dict[str, Path]:
+        """Those in the folder that all nodes see; `contract` has that on each node's disk."""
+        found = super().directories(task)
+        del found["FAIRWAY_SCRATCH_DIR"]
+        own = found["FAIRWAY_CHECKPOINT_DIR"]  # an absolute one stays itself
+        found["FAIRWAY_CHECKPOINT_DIR"] = task.run_folder.parents[1] / "checkpoints" / own
+        return found
+
+    def contract(self, task: Task) -> dict[str, str]:
+        """Where staged inputs and the task's own folder lie on each node."""
+        shared = task.run_folder.parents[1]
+        inputs = {
+            f"FAIRWAY_INPUT_{entry.name.upper()}": str(scratch.input_folder(shared, entry))
+            for entry in task.plan.staged
+        }
+        own = {"FAIRWAY_SCRATCH_DIR": str(scratch_folder(task))}
+        return {**inputs, **own, "FAIRWAY_TASK_FOLDER": str(task.folder), "FAIRWAY_MPI_ARGS": ""}

@@ -1,0 +1,214 @@
+"""A task that a scheduler has started: this process runs its attempts, until its end is written or
+the scheduler takes its nodes. Standard library only."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar
+
+from fairway_agent import control, record, wakeups
+from fairway_agent.setup import has_failed
+from fairway_agent.task.attempts import Attempts, Backend
+from fairway_agent.task_state import (
+    CANCELLED,
+    IO_ERROR,
+    NODE,
+    PREEMPTION,
+    SERVICE,
+    TERMINATED,
+)
+from fairway_boot.faults import Fault
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from fairway_agent import state_files
+    from fairway_agent.plan import RunPlan
+    from fairway_agent.shared.watch import Watch
+    from fairway_agent.task.task import Task
+
+_ROOM_WAIT = 600.0  # seconds in which a disk may have room again; the nodes are paid for meanwhile
+_START_PAUSE = 10.0  # seconds between two starts, where what keeps the task from it may pass
+_BEFORE = "before.txt"  # why the attempt before ended, where the scheduler starts it again
+LOST = {PREEMPTION: "its nodes were taken away", NODE: "a node of it was lost"}
+ENDED, TIME, LIMIT, HAND_OVER = "ended", "time", "limit", "hand-over"
+"""Why a scheduler asks a task to end: somebody cancels it, or it is to start again; its time is
+over; the run is over a limit of its own; its nodes are about to go."""
+
+
+@dataclass
+class Scheduled(Backend):
+    """A scheduler. `asked` is how it, a person by it, or the run's own limit wants the task to end,
+    and `passed_on` how the task was told to."""
+
+    REFUSED: ClassVar[tuple[type[Exception], ...]] = (OSError, Fault)
+    # Why an attempt ended that the scheduler has ended, and why the next begins where that is known
+    # and where nobody could say it.
+    STOPPED: ClassVar = "ended by its scheduler"
+    BEFORE: ClassVar = "the one before was ended, and begun again"
+    BEGUN_AGAIN: ClassVar = "the one before was lost, and begun again"
+    # Whether another attempt after a failure begins here, and not by the scheduler.
+    RETRIES_HERE: ClassVar = True
+
+    states: state_files.States
+    wakeup: socket.socket
+    watch: Watch
+    asked: str = ""
+    passed_on: str = ""
+
+    def ask(self, how: str) -> Callable[..., None]:
+        """The handler of a signal that asks it to end so."""
+
+        def handle(*_: object) -> None:
+            self.asked = how
+
+        return handle
+
+    def begin(self, task: Task) -> bool:
+        """Forgets why the one before ended, which is said now."""
+        (task.folder / _BEFORE).unlink(missing_ok=True)
+        return True
+
+    def look(self, task: Task) -> None:
+        """Passes on to the task that it is to end."""
+        if not self.asked and self.watch.is_over():
+            self.asked = LIMIT
+        if self.asked != self.passed_on:
+            self.passed_on = self.asked
+            is_over = self.asked in (TIME, LIMIT)
+            task.stop("" if is_over else PREEMPTION, timed_out=is_over)
+
+    def next_timer(self) -> float | None:
+        """When the run may be over a limit."""
+        if self.watch.due is None or self.asked:
+            return None
+        return time.monotonic() + self.watch.due - time.time()
+
+    def is_cancelled(self, task: Task) -> bool:
+        """Whether a person has ended the run, or this task of it."""
+        known = control.read(task.run_folder).of(task.submission or 0)
+        return known.has_ended(task.name)
+
+    def interrupted(self, attempts: Attempts, code: int) -> bool:
+        """Its nodes go, or the scheduler ends it: because somebody cancelled it, or to start it
+        again elsewhere. Which of the two is said when this has ended; see `reconcile`."""
+        task = attempts.task
+        if self.asked == HAND_OVER:
+            self.hand_over(attempts, code)
+        elif self.asked != ENDED:
+            return False
+        elif self.is_cancelled(task):
+            attempts.finish("cancelled", CANCELLED)
+        else:
+            keep_before(task, self.BEFORE)
+            status = replace(task.status("running"), stopped=True, ended=time.time())
+            task.record(replace(status, exit_code=code, reason=self.STOPPED))
+            attempts.state, attempts.exit_code = "stopped", TERMINATED
+        return True
+
+    def hand_over(self, attempts: Attempts, code: int) -> None:
+        """Has the task started again on other nodes."""
+
+    def notify_end(self, task: Task) -> None:
+        """Has the end of the run told, where this is the last of its tasks and nobody else does."""
+
+    def leave_out(self, attempts: Attempts) -> None:
+        """Says that the task does not begin, after all."""
+        task = attempts.task
+        task.record(replace(task.status("cancelled"), ended=time.time()))
+        attempts.state, attempts.exit_code = "cancelled", CANCELLED
+
+    def refuse(self, attempts: Attempts, reason: str) -> int:
+        """Says that it could not be begun, or not go on; the exit code that the scheduler sees."""
+        attempts.task.record_end("failed", IO_ERROR, reason)
+        attempts.state, attempts.exit_code = "failed", IO_ERROR
+        return self.close(attempts)
+
+    def close(self, attempts: Attempts) -> int:
+        """Nothing more of the task follows here; the exit code that the scheduler sees."""
+        self.states.await_room(self.wakeup, _ROOM_WAIT)
+        self.notify_end(attempts.task)
+        return attempts.exit_code
+
+    def resume(self, task: Task) -> None:
+        """Counts on from the attempts that the scheduler has started before."""
+        before = self.BEGUN_AGAIN
+        with suppress(OSError):
+            before = (task.folder / _BEFORE).read_text(encoding="utf-8")
+        task.resume_count(before)
+
+
+def refuse_now(attempts: Attempts, scheduler: Scheduled) -> None:
+    """Writes the end of a task that must not begin: its run or its own is cancelled or over a
+    limit, its setup has failed, or its nodes were lost as often as they may."""
+    task = attempts.task
+    lost = [LOST[each] for each in (PREEMPTION, NODE) if task.retries_exhausted(each)]
+    if scheduler.is_cancelled(task) or has_failed(task.run_folder) or scheduler.watch.is_over():
+        scheduler.leave_out(attempts)
+    elif why := task.missing_input():
+        attempts.finish("failed", IO_ERROR, why)
+    elif lost:
+        attempts.finish("failed", SERVICE, lost[0])
+
+
+def run_attempts(attempts: Attempts, scheduler: Scheduled) -> int:
+    """Runs a task until its end is written; the exit code that the scheduler sees."""
+    refuse_now(attempts, scheduler)
+    while attempts.state == "queued":
+        attempts.start()
+        while attempts.state == "running":
+            code = attempts.poll()
+            if code is None:
+                _wait(attempts, scheduler)
+            else:
+                is_last = bool(scheduler.asked) or not scheduler.RETRIES_HERE
+                attempts.decide(code, is_last=is_last)
+        if attempts.state == "queued" and attempts.patience.hindrance:
+            wakeups.wait(scheduler.wakeup, time.monotonic() + _START_PAUSE)
+            if scheduler.asked:
+                attempts.decide(CANCELLED, is_last=True)
+    return scheduler.close(attempts)
+
+
+def _wait(attempts: Attempts, scheduler: Scheduled) -> None:
+    """For a signal, for what is due, or for room on a disk that is full."""
+    due = attempts.next_timer()
+    if scheduler.states.late:
+        pause = time.monotonic() + record.ROOM_PAUSE
+        due = pause if due is None else min(due, pause)
+    wakeups.wait(scheduler.wakeup, due)
+    scheduler.states.write_late()
+
+
+def keep_before(task: Task, why: str) -> None:
+    """Says on which words the task begins its log where the scheduler starts it next; its own state
+    is written over meanwhile by why it waits."""
+    with suppress(OSError):
+        (task.folder / _BEFORE).write_text(why, encoding="utf-8")
+
+
+def read_secrets(run: Path, plan: RunPlan) -> None:
+    """Brings the job's secrets into this process's memory, and from there into the task's."""
+    if plan.secrets:
+        from fairway_agent import job_secrets  # its imports take longer than the rest
+
+        os.environ.update(job_secrets.secrets_of(run))
+
+
+def once_there_is_room(action: Callable[[], object]) -> None:
+    """Does it, again and again while the disk is full."""
+    end = time.monotonic() + _ROOM_WAIT
+    while True:
+        try:
+            action()
+        except OSError as error:
+            if error.errno not in record.NO_ROOM or time.monotonic() > end:
+                raise
+            time.sleep(record.ROOM_PAUSE)
+        else:
+            return
