@@ -6,8 +6,8 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent.plan import RunPlan
-from fairway_runner.engines.batch import cancelled_tasks
-from fairway_runner.engines.batch.cancelled_tasks import CancelledTasks
+from fairway_runner.engines.batch import cancelling
+from fairway_runner.engines.batch.cancelling import CancelledTasks
 from fairway_runner.engines.batch.poller import Poller
 from fairway_runner.engines.batch.submission import State
 
@@ -45,7 +45,7 @@ def has(tasks: CancelledTasks, name: str, info: dict[str, Any]) -> bool:
 
 def test_another_machine_sees_which_were_ended_by_a_person() -> None:
     storage: Any = Blobs()
-    cancelled_tasks.note("job-a", submitted(), "1", storage)
+    cancelling.note("job-a", submitted(), "1", storage)
     elsewhere = CancelledTasks("job-a", submitted(), storage)
     assert has(elsewhere, "1", CANCELLED)
     assert has(elsewhere, "1", TERMINATED)
@@ -69,7 +69,7 @@ def test_the_states_of_tasks_say_so(make_run: MakeRun) -> None:
     storage: Any = Blobs()
     run = make_run("job-a", [{}, {}, {}])
     (run.folder / "plan.json").write_text(RunPlan(run=run.id, directory="code").text())
-    cancelled_tasks.note(run.id, submitted(), "1", storage)
+    cancelling.note(run.id, submitted(), "1", storage)
     ended = {"state": "completed", "executionInfo": CANCELLED}
     tasks = [{"id": name, **ended} for name in ("1", "2")]
     account: Any = SimpleNamespace(tasks=lambda *_: tasks)

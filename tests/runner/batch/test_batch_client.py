@@ -10,7 +10,7 @@ import pytest
 from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.engines.batch.client import Account
-from fairway_runner.engines.batch.node_actions import NodeActions
+from fairway_runner.engines.batch.pools import NodeActions
 
 BATCH = {"endpoint": "contoso.westeurope.batch.azure.com", "pool": "nd"}
 TARGET = {"name": "nd", "engine": "batch", "nodes": {"min": 0, "max": 4}, "batch": BATCH}

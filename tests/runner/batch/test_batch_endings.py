@@ -20,9 +20,9 @@ from fairway_agent.task_spec import TaskSpec
 from fairway_agent.task_state import TaskState
 from fairway_core.findings import Finding
 from fairway_runner.engines.azure.calls import ServiceError
-from fairway_runner.engines.batch.endings import Endings, said
 from fairway_runner.engines.batch.poller import limited, write_state
 from fairway_runner.engines.batch.submission import State
+from fairway_runner.engines.batch.task_reports import Endings, said
 from fairway_runner.runs.records import RunRecord
 from fairway_runner.runs.store import Run, RunStore
 

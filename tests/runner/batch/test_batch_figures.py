@@ -10,7 +10,7 @@ import pytest
 from fairway_agent.record import write_json
 from fairway_core.findings import Finding
 from fairway_runner.engines.azure.calls import ServiceError
-from fairway_runner.engines.batch.figures import Figures
+from fairway_runner.engines.batch.task_files import Figures
 from fairway_runner.runs.figures import figures
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from fairway_agent.task_spec import TaskSpec
 from fairway_agent.task_state import TaskState
 from fairway_core.findings import Finding
 from fairway_runner.engines.azure.calls import ServiceError
-from fairway_runner.engines.batch import logs
-from fairway_runner.engines.batch.logs import Logs
+from fairway_runner.engines.batch import task_files
+from fairway_runner.engines.batch.task_files import Logs
 from fairway_runner.runs.records import RunRecord
 from fairway_runner.runs.store import Run, RunStore
 
@@ -166,7 +166,7 @@ class TestOnce:
         service.say("0", b"one\n")
         look(run, service)
         with monkeypatch.context() as patch:
-            patch.setattr(logs, "write_json", killed)
+            patch.setattr(task_files, "write_json", killed)
             service.say("0", b"two\n")
             with pytest.raises(KeyboardInterrupt):
                 look(run, service)

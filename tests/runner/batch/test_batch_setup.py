@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent.task_state import TaskState
-from fairway_runner.engines.batch import setup
+from fairway_runner.engines.batch import poller
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,7 +34,7 @@ def test_what_a_node_does_not_say_is_passed_over(tmp_path: Path) -> None:
     ]
     account: Any = Account()
     log = tmp_path / "log.txt"
-    found = setup._status(nodes, account, log, ended=False)
+    found = poller._status(nodes, account, log, ended=False)
     assert (found.node, found.state, found.exit_code) == ("n", "failed", 3)
     assert log.read_text() == "words\n"
-    assert setup._status(nodes[:1], account, log, ended=False) == TaskState()
+    assert poller._status(nodes[:1], account, log, ended=False) == TaskState()

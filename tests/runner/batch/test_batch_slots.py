@@ -14,7 +14,7 @@ from fairway_agent.task_state import TaskState
 from fairway_core.findings import Finding, UserError
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.batch.schedules import _require_one_task
-from fairway_runner.engines.batch.slots import Shares
+from fairway_runner.engines.batch.task_reports import Shares
 from fairway_runner.jobs.job import Job
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Runs that were submitted from elsewhere, read from nothing but the account."""
+"""Runs that were submitted or retried from elsewhere, read from nothing but the account."""
 
 from __future__ import annotations
 
@@ -12,21 +12,121 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from fairway_agent import state_files
+from fairway_agent.record import write_json
+from fairway_agent.run_state import RunState
+from fairway_core.findings import UserError
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.azure.storage import OUTPUTS
 from fairway_runner.engines.batch import names, states
 from fairway_runner.engines.batch.client import CONCURRENCY
-from fairway_runner.engines.batch.generations import note_later, write_history
-from fairway_runner.engines.batch.submission import RECORD, metadata_of
+from fairway_runner.engines.batch.submission import RECORD, State, metadata_of
+from fairway_runner.engines.batch.task_files import Logs
+from fairway_runner.runs.folder import RunFolder
 from fairway_runner.runs.records import read_plan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from fairway_agent.task_state import TaskState
     from fairway_runner.engines.azure.storage import Storage
     from fairway_runner.engines.batch.client import Account
     from fairway_runner.runs.folder import RunFolders
+
+
+_WANTED = (*states.SELECT, "environmentSettings")
+
+
+def generation(job: Mapping[str, Any]) -> int:
+    """Which time of its run a job is, from 0."""
+    return int(metadata_of(job).get(names.GENERATION) or 0)
+
+
+def write_history(folder: Path, account: Account, jobs: Sequence[Mapping[str, Any]]) -> None:
+    """Writes into a run's folder what the submissions of all its jobs have left there: the state
+    of the last one, and that of each task which only earlier ones have."""
+    plan, run = read_plan(folder), RunFolder(folder)
+    count = run.record.tasks
+    *earlier, last = sorted(jobs, key=generation)
+    found: dict[int, TaskState] = {}
+    for job in earlier:
+        for number, (task, first) in _tasks(run, account, job).items():
+            found[number] = states.task_status(task, job, first, plan.timeout, found.get(number))
+    state = State(
+        str(last["id"]), generation(last), complete=True, tasks=count, first={}, only=None
+    )
+    if earlier:
+        now = _tasks(run, account, last)
+        state.first = {run.task_name(number): first for number, (_, first) in now.items()}
+        chosen = (number for number in now if not run.has_last or number != count - 1)
+        state.only = tuple(sorted(chosen))
+        state.tasks = len(now)
+        for number in found.keys() - now.keys():
+            run.task_folder(number).mkdir(parents=True, exist_ok=True)
+            state_files.write(run.task_folder(number), found[number])
+    write_json(folder / "engine.json", state.to_json())
+
+
+def _tasks(
+    run: RunFolder, account: Account, job: Mapping[str, Any]
+) -> dict[int, tuple[Mapping[str, Any], int]]:
+    """The tasks of a job by their numbers, each with the number of its first attempt there."""
+    found = {}
+    for task in account.tasks(str(job["id"]), _WANTED):
+        number = run.index_of(str(task["id"]))
+        if number is None:
+            continue  # somebody has added it by hand
+        settings = {str(each["name"]): each for each in task.get("environmentSettings") or ()}
+        first = settings.get("FAIRWAY_FIRST", {}).get("value") or 0
+        found[number] = (task, int(first))
+    return found
+
+
+def require_latest(run: RunFolder, state: State, account: Account) -> None:
+    """UserError where the run was retried from elsewhere, which is known here from now on."""
+    jobs = []
+    later = _job(account, names.job_id(run.id, state.generation + 1))
+    while later is not None:
+        jobs.append(later)
+        later = _job(account, names.job_id(run.id, generation(later) + 1))
+    if not jobs:
+        return
+    before = [_job(account, names.job_id(run.id, i)) for i in range(state.generation + 1)]
+    _take_over(run, account, [*(job for job in before if job is not None), *jobs])
+    hint = f"see its state: fairway show {run.id}"
+    raise UserError.of("retried-run", f"{run.id} was retried from elsewhere", hint)
+
+
+def note_later(run: RunFolder, account: Account, jobs: Sequence[Mapping[str, Any]]) -> None:
+    """Goes on to the last of a run's jobs, where that is one that was submitted elsewhere."""
+    try:
+        state = State.read(run) if run.record.engine == account.target.engine else None
+        if state is None or max(map(generation, jobs)) <= state.generation:
+            return
+        lock = run.take_lock()
+    except (UserError, OSError):
+        return  # it is damaged, is being removed, or is about to be retried here too
+    try:
+        _take_over(run, account, jobs)
+    finally:
+        os.close(lock)
+
+
+def _take_over(run: RunFolder, account: Account, jobs: Sequence[Mapping[str, Any]]) -> None:
+    write_history(run.folder, account, jobs)
+    state_files.write(run.folder, RunState())
+    Logs.reopen(run)
+
+
+def _job(account: Account, job_id: str) -> Mapping[str, Any] | None:
+    try:
+        job = account.job(job_id)
+    except ServiceError as error:
+        if error.is_missing:
+            return None
+        raise
+    return None if states.is_going(job) else job
 
 
 def adopt(store: RunFolders, account: Account, storage: Storage) -> None:

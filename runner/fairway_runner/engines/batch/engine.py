@@ -15,14 +15,14 @@ from fairway_runner.engines import beside
 from fairway_runner.engines.absence import Absence
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.azure.storage import CODE, OUTPUTS, Storage
-from fairway_runner.engines.batch import cancelled_tasks, inputs, names, pools, preconditions
+from fairway_runner.engines.batch import cancelling, health, names, outputs, pools
+from fairway_runner.engines.batch.adoption import require_latest
 from fairway_runner.engines.batch.cancelling import end_early, end_task
 from fairway_runner.engines.batch.client import Account
-from fairway_runner.engines.batch.generations import require_latest
-from fairway_runner.engines.batch.logs import Logs
-from fairway_runner.engines.batch.node_actions import NodeActions
 from fairway_runner.engines.batch.poller import Poller, cut_off
+from fairway_runner.engines.batch.pools import NodeActions
 from fairway_runner.engines.batch.submission import State, Submission
+from fairway_runner.engines.batch.task_files import Logs
 from fairway_runner.engines.deadline import USUAL
 from fairway_runner.engines.engine import no_progress, unsupported
 from fairway_runner.runs.records import FINAL_STATES, known_task, read_plan, read_retry
@@ -68,7 +68,7 @@ class BatchEngine:
 
     def require(self, job: Job, needs: Sequence[str]) -> None:
         """What the launcher needs is looked for on the node: this machine is not one."""
-        preconditions.require(self.account, job)
+        health.require_pool(self.account, job)
 
     def environment(self) -> dict[str, str]:
         """Does nothing: the nodes set what they need."""
@@ -91,7 +91,7 @@ class BatchEngine:
 
     def input_from(self, name: str, kept: KeptOutput) -> Staged:
         """Staged from the storage account, into which `start` brings what is not there."""
-        return inputs.staged(name, kept, self.target)
+        return outputs.staged(name, kept, self.target)
 
     def start(
         self,
@@ -153,7 +153,7 @@ class BatchEngine:
         """Reads the tasks' files from nodes and storage."""
         state = State.read(run)
         if state is not None and state.complete:
-            from fairway_runner.engines.batch.figures import Figures
+            from fairway_runner.engines.batch.task_files import Figures
 
             Figures(run, self.account, self.storage, state.job).bring()
 
@@ -182,7 +182,7 @@ class BatchEngine:
         name = run.task_name(task)
         state.cancelled = tuple(dict.fromkeys((*state.cancelled, name)))
         state.write(run)
-        cancelled_tasks.note(run.id, state, name, self.storage)
+        cancelling.note(run.id, state, name, self.storage)
         end_task(self.account, state.job, name, read_plan(run.folder).grace)
         self.refresh([run])
 
@@ -196,7 +196,7 @@ class BatchEngine:
             except ServiceError as error:
                 if not error.is_missing and error.code != "JobBeingDeleted":
                     raise
-        inputs.forget(run, self.storage)
+        outputs.forget(run, self.storage)
         for container, prefix in ((CODE, names.private_folder(run.id)), (OUTPUTS, f"{run.id}/")):
             blobs = [blob.name for blob in self.storage.blobs(container, prefix)]
             self.storage.delete(container, blobs)
@@ -261,7 +261,7 @@ class BatchEngine:
 
     def doctor(self) -> list[Finding]:
         """Looks at account, storage, pool and nodes."""
-        from fairway_runner.engines.batch.examination import examine
+        from fairway_runner.engines.batch.health import examine
 
         with self.account.calls.soon(), self.storage.calls.soon():
             return examine(self.account, self.storage)

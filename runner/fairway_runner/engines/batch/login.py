@@ -25,7 +25,7 @@ from fairway_core.findings import UserError
 from fairway_runner.engines import keys
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.batch import pools
-from fairway_runner.engines.batch.leftovers import Leftovers, delete_user
+from fairway_runner.engines.batch.stale_logins import Leftovers, delete_user
 from fairway_runner.engines.guarded import guarded
 from fairway_runner.engines.remote import ways
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -13,14 +14,12 @@ from fairway_agent.run_state import RunState
 from fairway_agent.task_state import TIMED_OUT, TaskState
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.batch import names, pools, states
-from fairway_runner.engines.batch.cancelled_tasks import CancelledTasks
+from fairway_runner.engines.batch.cancelling import CancelledTasks
 from fairway_runner.engines.batch.client import CONCURRENCY
-from fairway_runner.engines.batch.endings import Endings
-from fairway_runner.engines.batch.logs import Logs
 from fairway_runner.engines.batch.outputs import note_empty
-from fairway_runner.engines.batch.setup import unprepared, watch_setup
-from fairway_runner.engines.batch.slots import Shares
 from fairway_runner.engines.batch.submission import State
+from fairway_runner.engines.batch.task_files import Logs
+from fairway_runner.engines.batch.task_reports import Endings, Shares
 from fairway_runner.runs.records import known_state, known_task, read_plan
 
 if TYPE_CHECKING:
@@ -30,6 +29,90 @@ if TYPE_CHECKING:
     from fairway_runner.engines.azure.storage import Storage
     from fairway_runner.engines.batch.client import Account
     from fairway_runner.runs.folder import RunFolder
+
+
+_MOST = 8 << 20  # bytes of a log
+
+
+def unprepared(account: Account, job_id: str) -> tuple[str, bool]:
+    """Why nodes could not be prepared for a job, and whether that is all nodes of the pool.
+
+    Batch keeps such a node from the job without a word, and the job would wait for ever.
+    """
+    broken = {
+        str(node["nodeId"]): node["jobPreparationTaskExecutionInfo"]
+        for node in account.preparation(job_id)
+        if _failed(node)
+    }
+    if not broken:
+        return "", False
+    name, info = next(iter(broken.items()))
+    failure = info.get("failureInfo") or {}
+    more = [str(each.get("value")) for each in failure.get("details") or ()]
+    text = " ".join([str(failure.get("message") or failure.get("code") or ""), *more])
+    there = {str(node["id"]) for node in account.nodes()}
+    return f"the node {name} could not be prepared: {text}", there <= broken.keys()
+
+
+def watch_setup(run: RunFolder, account: Account, job_id: str, *, ended: bool) -> str:
+    """Writes the setup's state and log; returns that it failed, "" where it did not."""
+    folder = run.folder / "setup"
+    has_setup = (run.folder / "setup.jsonl").exists()
+    if not has_setup:
+        return ""
+    known = known_task(folder)
+    if known is not None and known.is_final:
+        return _said(known)
+    nodes = list(account.preparation(job_id))
+    folder.mkdir(exist_ok=True)
+    status = _status(nodes, account, folder.joinpath("log.txt"), ended=ended)
+    state_files.write(folder, status)
+    return _said(status)
+
+
+def _said(status: TaskState) -> str:
+    code = status.exit_code
+    return f"the setup failed with exit code {code}" if code else ""
+
+
+def _failed(node: Mapping[str, Any]) -> bool:
+    info = node.get("jobPreparationTaskExecutionInfo") or {}
+    return str(info.get("result") or "").lower() == "failure"
+
+
+def _status(nodes: list[Any], account: Account, log: Any, *, ended: bool) -> TaskState:
+    """The setup's state over all nodes: the first that fails, or else the first of them."""
+    status = TaskState("cancelled" if ended else "queued")
+    for node in nodes:
+        info = node.get("jobPreparationTaskExecutionInfo")
+        if info is None:
+            continue  # that node has not begun
+        started, name = states.seconds(info.get("startTime")), str(node["nodeId"])
+        status = TaskState("running", attempt=0, started=started, node=name)
+        if str(info["state"]).lower() != "completed":
+            continue
+        root = info.get("taskRootDirectory")
+        if not root:
+            continue  # nothing ran there
+        try:
+            code = json.loads(account.node_file(node["nodeId"], f"{root}/wd/setup.json", 0, 4096))
+            log.write_bytes(account.node_file(node["nodeId"], f"{root}/stdout.txt", 0, _MOST))
+        except ServiceError:
+            continue  # the node is gone, and with it what it knew
+        last = int(code["exit_code"])
+        status = replace(
+            status,
+            state="failed" if last else "succeeded",
+            exit_code=last,
+            ended=states.seconds(info.get("endTime")),
+        )
+        if last:
+            break
+    if ended and status.state == "running":
+        # Its tasks began; the node that knew more is gone.
+        return replace(status, state="succeeded")
+    return status
+
 
 # With this many runs, one list of all jobs is quicker than a question for each.
 _MANY = 4

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import PurePosixPath
@@ -17,18 +18,86 @@ from fairway_agent.batch.notifications import BROUGHT as BROUGHT_ENDINGS
 from fairway_agent.batch.notifications import DONE
 from fairway_agent.batch.tracking import is_tracked
 from fairway_agent.outputs import BROUGHT
+from fairway_core.catalog import vm_size
 from fairway_runner.engines.azure.storage import CODE, OUTPUTS
-from fairway_runner.engines.batch import names, slots
-from fairway_runner.engines.batch.containers import container_settings
+from fairway_runner.engines.batch import names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from fairway_agent.plan import RunPlan
+    from fairway_agent.share import Wanted
     from fairway_agent.task_spec import Output, TaskSpec
     from fairway_core.target import Target
     from fairway_runner.engines.azure.storage import Storage
-    from fairway_runner.jobs.job import Job
+    from fairway_runner.jobs.job import Container, Job
+
+
+# Docker's own 64 MB make MPI and data loaders crash.
+_SHARED_MEMORY = "8g"
+
+# Where nodes have their local NVMe disks, see cloud_init/node.sh.
+_NVME = "/mnt/resource_nvme"
+
+
+def slots_required(target: Target, wanted: Wanted | None) -> int | None:
+    """How many of a node's slots a task takes: as large a part of them as of the node, and all
+    where it takes the whole; None where nodes have one slot."""
+    slots = target.batch.task_slots if target.batch else None
+    if slots is None or wanted is None:
+        return slots
+    size = vm_size(target.vm_size)
+    gpus = size.gpu.count if size.gpu else 1
+    parts = ((wanted.gpus or 0, gpus), (wanted.cores or 0, size.vcpus))
+    return max(1, *(-(-slots * count // whole) for count, whole in parts))
+
+
+def container_settings(
+    container: Container, target: Target, identity: Mapping[str, str] | None
+) -> dict[str, Any]:
+    """The settings in their wire form; `identity` is who pulls the image from a registry of
+    Azure's."""
+    settings: dict[str, Any] = {
+        "imageName": container.image,
+        "workingDirectory": "taskWorkingDirectory",
+        "containerRunOptions": shlex.join(_options(container, target)),
+    }
+    server = container.image.split("/")[0]
+    if server.endswith(".azurecr.io") and identity:
+        settings["registry"] = {"registryServer": server, "identityReference": dict(identity)}
+    return settings
+
+
+def _options(container: Container, target: Target) -> list[str]:
+    size = vm_size(target.vm_size) if target.vm_size else None
+    options = [
+        # Ranks find each other by the nodes' own addresses.
+        "--net=host",
+        *("--ulimit", "memlock=-1", "--ulimit", "stack=-1"),
+        f"--shm-size={container.shm_size or _SHARED_MEMORY}",
+    ]
+    if not any(option.startswith("--entrypoint") for option in container.options):
+        # An image's own would be started with our command as its arguments.
+        options.append("--entrypoint=")
+    # NVIDIA's Batch itself gives to containers, and is not to be told: see
+    # learn.microsoft.com/azure/batch/batch-docker-container-workloads.
+    if size is not None and size.gpu and size.gpu.vendor != "nvidia":
+        options += ["--device=/dev/kfd", "--device=/dev/dri"]
+    if size is not None and size.rdma:
+        options.append("--device=/dev/infiniband")
+        if size.gpu and size.gpu.vendor == "nvidia":
+            # The image's settings for NCCL, and the topology files that they name. Docker would
+            # make a folder of a file that is not there, as on images for other sizes.
+            options += ["--volume=/etc/nccl.conf:/etc/nccl.conf:ro"]
+            options += ["--volume=/opt/microsoft:/opt/microsoft:ro"]
+    if size is not None and size.nvme_disks and target.environment:
+        # FAIRWAY_SCRATCH_DIR is there. Nodes that no environment of ours made may have no such
+        # folder, which Docker would then make on the system disk.
+        options.append(f"--volume={_NVME}:{_NVME}")
+    for path in target.mounts.values():
+        options.append(f"--volume={path}:{path}")
+    return [*options, *container.options]
+
 
 _RETENTION = "P7D"  # of a task's folder on its node; its logs and outputs are in storage
 _MARGIN = 300.0  # seconds after which Batch itself ends a task that is over its time
@@ -192,7 +261,7 @@ class RequestBuilder:
             "exitConditions": _SATISFY,
             **self._container,
         }
-        if (required := slots.required(self.target, spec.wanted)) is not None:
+        if (required := slots_required(self.target, spec.wanted)) is not None:
             task["requiredSlots"] = required
         if spec.nodes > 1:
             task["multiInstanceSettings"] = {

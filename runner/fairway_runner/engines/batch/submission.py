@@ -24,7 +24,7 @@ from fairway_core.findings import Finding, UserError
 from fairway_runner.engines import keys
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.azure.storage import CODE, OUTPUTS
-from fairway_runner.engines.batch import inputs, names
+from fairway_runner.engines.batch import names, outputs
 from fairway_runner.engines.batch.request_builder import Blobs, RequestBuilder
 from fairway_runner.engines.refusals import Unavailable
 from fairway_runner.jobs.job import Job
@@ -179,7 +179,7 @@ class Submission:
         """What the nodes begin with, as far as it is not there. Refused where an input that another
         run has kept has gone."""
         blobs, storage = payload.blobs, self.storage
-        inputs.bring(self.run, storage)
+        outputs.bring(self.run, storage)
 
         def code() -> None:
             if not storage.exists(CODE, blobs.code):

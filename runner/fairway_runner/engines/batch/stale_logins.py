@@ -1,8 +1,4 @@
-"""Removes what a shell on a node has left, where the program that opened it was killed.
-
-A process of its own, with this module as its program, reads what there is to be removed and waits
-until its input ends. Unless it was told by then that all is gone, it removes that.
-"""
+"""Removes users and keys of shells on nodes, where the program that made them was killed."""
 
 from __future__ import annotations
 
@@ -20,6 +16,7 @@ from fairway_agent.json_record import JsonRecord
 
 if TYPE_CHECKING:
     from fairway_runner.engines.batch.client import Account
+
 
 _GONE = b"gone\n"
 

@@ -1,4 +1,4 @@
-"""How the tasks of a run have ended, where they say more of it than the service knows."""
+"""Reports that tasks write about themselves: how they ended, and their share of a node."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from fairway_agent.batch.ending import FILE, Ending
 from fairway_agent.fields import Unfit
 from fairway_agent.limits import Over
 from fairway_agent.plan import WARN
+from fairway_agent.record import read_json
+from fairway_agent.share import SHARE_FILE, Lent, ranges
 from fairway_agent.task_state import IO_ERROR
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.azure.storage import OUTPUTS
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from fairway_runner.engines.batch.client import Account
     from fairway_runner.engines.batch.submission import State
     from fairway_runner.runs.folder import RunFolder
+
 
 _MOST = 64 << 10  # bytes of what a task says
 _NOTHING_THERE = (404, 409, 416)  # no such file or node; no such range
@@ -120,3 +123,62 @@ def said(status: TaskState, ending: Ending) -> TaskState:
     facts["reason"] = told.reason or status.reason
     attempt = status.attempt if told.attempt is None else told.attempt
     return replace(status, **facts, attempt=attempt)
+
+
+@dataclass
+class Shares:
+    """What the tasks of one run have said that they were lent of their nodes."""
+
+    run: RunFolder
+    account: Account
+    storage: Storage
+    job_id: str
+
+    def add(
+        self, found: dict[int, TaskState], known: Callable[[RunFolder, int], TaskState | None]
+    ) -> None:
+        """Completes the states of tasks that have begun; each is asked for once an attempt."""
+        job = read_json(self.run.folder / "job.json")
+        if job.get("gpus") is None and job.get("cores") is None:
+            return
+        new = []
+        for number, status in found.items():
+            if not status.started or status.state == "queued":
+                continue
+            before = known(self.run, number)
+            is_same = before is not None and before.started == status.started
+            if before is not None and is_same and (before.part is not None or before.is_final):
+                found[number] = replace(
+                    status, gpus=before.gpus, cores=before.cores, part=before.part
+                )
+            else:
+                new.append(number)
+        with ThreadPoolExecutor(CONCURRENCY) as pool:
+            states = pool.map(lambda number: self._complete(number, found[number]), new)
+            found.update(zip(new, states, strict=True))
+
+    def _complete(self, number: int, status: TaskState) -> TaskState:
+        try:
+            lent = Lent.from_json(json.loads(self._read(number, ended=status.is_final)))
+        except (ValueError, RecursionError, Unfit):
+            return status  # it waits on its node, or is not what our own program wrote
+        if lent.attempt < status.attempts - 1:
+            return status  # of an attempt before, in the same folder
+        return replace(status, gpus=ranges(lent.gpus), cores=ranges(lent.cores), part=lent.part)
+
+    def _read(self, number: int, *, ended: bool) -> bytes:
+        name = self.run.task_name(number)
+        try:
+            return self.account.task_file(self.job_id, name, f"wd/logs/{SHARE_FILE}", 0, _MOST)
+        except ServiceError as error:
+            if error.status not in _NOTHING_THERE:
+                raise
+        if not ended:
+            return b""
+        try:
+            blob = names.task_folder(self.run.id, name) + SHARE_FILE
+            return self.storage.read(OUTPUTS, blob, 0, _MOST)
+        except ServiceError as error:
+            if error.is_missing:
+                return b""
+            raise
