@@ -73,5 +73,5 @@ def test_the_states_of_tasks_say_so(make_run: MakeRun) -> None:
     ended = {"state": "completed", "executionInfo": CANCELLED}
     tasks = [{"id": name, **ended} for name in ("1", "2")]
     account: Any = SimpleNamespace(tasks=lambda *_: tasks)
-    found = Poller(account, storage)._tasks(run, {"state": "active"}, submitted())
+    found = Poller(account, storage)._known_to_batch(run, {"state": "active"}, submitted())
     assert {number: each.state for number, each in found.items()} == {1: "cancelled", 2: "failed"}

@@ -21,8 +21,8 @@ from fairway_agent.task_state import TaskState
 from fairway_core.findings import Finding
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.batch.poller import limited, write_state
-from fairway_runner.engines.batch.submission import State
-from fairway_runner.engines.batch.task_reports import Endings, said
+from fairway_runner.engines.batch.task_files import TaskFiles
+from fairway_runner.engines.batch.task_reports import add_endings, said
 from fairway_runner.runs.records import RunRecord
 from fairway_runner.runs.store import Run, RunStore
 
@@ -68,27 +68,25 @@ def run(tmp_path: Path) -> Run:
     return made
 
 
-def look(
-    run: Run, service: Service, status: TaskState, before: TaskState | None = None
-) -> tuple[TaskState, Over | None]:
+def look(run: Run, service: Service, status: TaskState) -> tuple[TaskState, Over | None]:
     found = {0: status}
-    state = State("r-1", 0, complete=True, tasks=1, first={}, only=None)
-    over = Endings(run, service, service, state).add(found, lambda *_: before)  # type: ignore[arg-type]
+    files = TaskFiles(run, service, service, "r-1")  # type: ignore[arg-type]
+    over = add_endings(files, 0, found)
     return found[0], over
 
 
 FAILED = TaskState("failed", attempt=3, started=1.0, ended=9.0, exit_code=124)
 
 
-def test_it_is_read_once_and_from_storage_where_the_node_is_gone(run: Run) -> None:
+def test_it_is_read_from_storage_where_the_node_is_gone(run: Run) -> None:
     service = Service()
     service.stored["r-1/endings/0/0/ending.json"] = json.dumps(ending().to_json()).encode()
     status, over = look(run, service, FAILED)
     assert (status.attempt, status.held, status.reason, status.started) == (0, 90.0, "x", 1.0)
     assert over == Over("max_cost", WHY)
     write_json(run.folder / "state.json", {"state": "running", "limit": "max_cost", "reason": WHY})
-    again, over = look(run, service, FAILED, status)
-    assert (again, over, service.asked) == (status, Over("max_cost", WHY), 1)
+    files = TaskFiles(run, service, service, "r-1")  # type: ignore[arg-type]
+    assert add_endings(files, 0, {}) == Over("max_cost", WHY), "it was found before"
 
 
 @pytest.mark.parametrize(

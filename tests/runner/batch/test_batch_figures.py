@@ -10,7 +10,7 @@ import pytest
 from fairway_agent.record import write_json
 from fairway_core.findings import Finding
 from fairway_runner.engines.azure.calls import ServiceError
-from fairway_runner.engines.batch.task_files import Figures
+from fairway_runner.engines.batch.task_files import TaskFiles, bring_figures
 from fairway_runner.runs.figures import figures
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def run(make_run: MakeRun) -> Run:
 
 def bring(run: Run, files: Files) -> dict[str, list[float]]:
     """The times of each node's samples, after another look."""
-    Figures(run, files, files, "job").bring()  # type: ignore[arg-type]
+    bring_figures(TaskFiles(run, files, files, "job"))  # type: ignore[arg-type]
     return {node: [each.time for each in samples] for node, samples in figures(run).items()}
 
 

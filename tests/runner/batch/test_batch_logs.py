@@ -16,7 +16,7 @@ from fairway_agent.task_state import TaskState
 from fairway_core.findings import Finding
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.batch import task_files
-from fairway_runner.engines.batch.task_files import Logs
+from fairway_runner.engines.batch.task_files import TaskFiles, follow_logs, logs_are_complete
 from fairway_runner.runs.records import RunRecord
 from fairway_runner.runs.store import Run, RunStore
 
@@ -89,10 +89,9 @@ def run(tmp_path: Path) -> Run:
     return made
 
 
-def look(run: Run, service: Service, *statuses: TaskState) -> Logs:
-    made = Logs(run, service, service, "r-1")  # type: ignore[arg-type]
-    made.follow(dict(enumerate(statuses or (status(), status()))))
-    return made
+def look(run: Run, service: Service, *statuses: TaskState) -> dict[int, int]:
+    files = TaskFiles(run, service, service, "r-1")  # type: ignore[arg-type]
+    return follow_logs(files, dict(enumerate(statuses or (status(), status()))))
 
 
 class TestOnce:
@@ -182,7 +181,7 @@ class TestOnce:
         look(run, service, status("succeeded"), status("succeeded"))
         assert run.log_text(0) == "one\ntwo\n"
         assert "lost with its node" in run.log_text(1)
-        assert Logs.are_complete(run)
+        assert logs_are_complete(run)
 
 
 class TestAttempts:
@@ -198,7 +197,7 @@ class TestAttempts:
         found = look(run, service, status(started=2.0), status())
         lost = "fairway: attempt 1 lost its node, and the last lines that it printed\n"
         assert run.log_text(0) == f"a long line of the first\n{lost}second\n"
-        assert found.attempt(0) == 1
+        assert found[0] == 1
 
     @pytest.mark.parametrize(
         ("begins", "requeues", "lost"), [(False, 0, False), (True, 0, False), (True, 1, True)]
@@ -274,5 +273,5 @@ class TestAttempts:
     def test_all_of_them_where_nobody_looked_before(self, run: Run, service: Service) -> None:
         service.begin("0", 2, b"first\n", b"second\n")
         service.say("0", b"third\n")
-        assert look(run, service, status("succeeded", started=3.0)).attempt(0) == 2
+        assert look(run, service, status("succeeded", started=3.0))[0] == 2
         assert run.log_text(0) == "first\nsecond\nthird\n"

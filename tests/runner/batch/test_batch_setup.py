@@ -34,7 +34,7 @@ def test_what_a_node_does_not_say_is_passed_over(tmp_path: Path) -> None:
     ]
     account: Any = Account()
     log = tmp_path / "log.txt"
-    found = poller._status(nodes, account, log, ended=False)
+    found = poller.setup_status(nodes, account, log, ended=False)
     assert (found.node, found.state, found.exit_code) == ("n", "failed", 3)
     assert log.read_text() == "words\n"
-    assert poller._status(nodes[:1], account, log, ended=False) == TaskState()
+    assert poller.setup_status(nodes[:1], account, log, ended=False) == TaskState()

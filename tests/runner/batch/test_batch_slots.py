@@ -14,7 +14,8 @@ from fairway_agent.task_state import TaskState
 from fairway_core.findings import Finding, UserError
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.batch.schedules import _require_one_task
-from fairway_runner.engines.batch.task_reports import Shares
+from fairway_runner.engines.batch.task_files import TaskFiles
+from fairway_runner.engines.batch.task_reports import add_shares
 from fairway_runner.jobs.job import Job
 
 if TYPE_CHECKING:
@@ -65,12 +66,10 @@ def run(make_run: MakeRun) -> Run:
     return made
 
 
-def told(
-    run: Run, files: Files, status: TaskState = RUNS, before: TaskState | None = None
-) -> TaskState:
+def told(run: Run, files: Files, status: TaskState = RUNS) -> TaskState:
     """The task's state, once it is complete."""
     found = {0: status}
-    Shares(run, files, files, "job").add(found, lambda *_: before)  # type: ignore[arg-type]
+    add_shares(TaskFiles(run, files, files, "job"), found)  # type: ignore[arg-type]
     return found[0]
 
 
@@ -79,16 +78,16 @@ def test_a_running_task_is_asked_once(run: Run, files: Files) -> None:
     files.node = json.dumps(LENT).encode()
     known = told(run, files)
     assert (known.gpus, known.cores, known.part) == ("2-3", "24-26", 0.25)
-    assert told(run, files, before=known) == known
+    assert told(run, files, known) == known
     assert files.asked == 2
 
 
 def test_another_attempt_has_something_else(run: Run, files: Files) -> None:
     files.node = json.dumps(LENT).encode()
-    known, again = told(run, files), replace(RUNS, attempt=2, started=200.0)
-    assert told(run, files, again, known) == again, "this is what the one before has said"
+    again = replace(RUNS, attempt=2, started=200.0)
+    assert told(run, files, again) == again, "this is what the one before has said"
     files.node = json.dumps({**LENT, "attempt": 2, "gpus": [0, 1]}).encode()
-    assert told(run, files, again, known).gpus == "0-1"
+    assert told(run, files, again).gpus == "0-1"
 
 
 def test_what_has_ended_is_in_storage(run: Run, files: Files) -> None:
@@ -96,7 +95,6 @@ def test_what_has_ended_is_in_storage(run: Run, files: Files) -> None:
     assert told(run, files).gpus is None, "it is not there before the end"
     ended = replace(RUNS, state="succeeded", ended=300.0)
     assert told(run, files, ended).part == 0.25
-    assert told(run, files, ended, before=ended) == ended, "it was looked for"
 
 
 def test_a_task_that_has_not_begun_is_not_asked(run: Run, files: Files) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -103,6 +104,25 @@ def test_one_that_was_cancelled(info: dict[str, Any]) -> None:
     found = status("completed", CANCELLED, result="failure", **info)
     assert (found.state, found.exit_code) == ("cancelled", 130)
     assert status("completed", DONE, result="failure", **info).state == "failed"
+
+
+def test_one_that_has_ended_stays_as_it_is_known() -> None:
+    """With what it has said of itself, unless it turns out that a person has ended it."""
+    info = {"startTime": BEGAN, "endTime": ENDED, "exitCode": 130, "result": "failure"}
+    task = {"id": "0", "state": "completed", "executionInfo": info}
+    known = replace(states.task_status(task, ACTIVE, 0, None), reason="its own words", held=5.0)
+    assert states.task_status(task, ACTIVE, 0, None, known) == known
+    assert states.task_status(task, CANCELLED, 0, None, known).state == "cancelled"
+    again = {**task, "executionInfo": {**info, "endTime": "2026-03-01T12:00:09Z"}}
+    assert states.task_status(again, ACTIVE, 0, None, known).reason is None
+
+
+def test_a_task_that_runs_keeps_its_share_for_that_attempt() -> None:
+    task: dict[str, Any] = {"state": "running", "executionInfo": {"startTime": BEGAN}}
+    known = replace(states.task_status(task, ACTIVE, 0, None), gpus="2-3", part=0.25)
+    assert states.task_status(task, ACTIVE, 0, None, known) == known
+    task["executionInfo"] = {"startTime": ENDED}
+    assert states.task_status(task, ACTIVE, 0, None, known).gpus is None
 
 
 def test_one_that_never_began_in_a_job_that_has_ended() -> None:

@@ -21,7 +21,7 @@ from fairway_runner.engines.azure.storage import OUTPUTS
 from fairway_runner.engines.batch import names, states
 from fairway_runner.engines.batch.client import CONCURRENCY
 from fairway_runner.engines.batch.submission import RECORD, State, metadata_of
-from fairway_runner.engines.batch.task_files import Logs
+from fairway_runner.engines.batch.task_files import reopen_logs
 from fairway_runner.runs.folder import RunFolder
 from fairway_runner.runs.records import read_plan
 
@@ -116,7 +116,7 @@ def note_later(run: RunFolder, account: Account, jobs: Sequence[Mapping[str, Any
 def _take_over(run: RunFolder, account: Account, jobs: Sequence[Mapping[str, Any]]) -> None:
     write_history(run.folder, account, jobs)
     state_files.write(run.folder, RunState())
-    Logs.reopen(run)
+    reopen_logs(run)
 
 
 def _job(account: Account, job_id: str) -> Mapping[str, Any] | None:

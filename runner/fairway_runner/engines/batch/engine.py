@@ -22,7 +22,7 @@ from fairway_runner.engines.batch.client import Account
 from fairway_runner.engines.batch.poller import Poller, cut_off
 from fairway_runner.engines.batch.pools import NodeActions
 from fairway_runner.engines.batch.submission import State, Submission
-from fairway_runner.engines.batch.task_files import Logs
+from fairway_runner.engines.batch.task_files import TaskFiles, bring_figures, reopen_logs
 from fairway_runner.engines.deadline import USUAL
 from fairway_runner.engines.engine import no_progress, unsupported
 from fairway_runner.runs.records import FINAL_STATES, known_task, read_plan, read_retry
@@ -112,7 +112,7 @@ class BatchEngine:
                     require_latest(run, state, self.account)
                 # The next time writes over some of them.
                 self._poller.refresh([run], logs=True)
-                Logs.reopen(run)
+                reopen_logs(run)
                 state = _again(run, state)
             if state is None:
                 state = State(names.job_id(run.id), 0, complete=False, tasks=0, first={}, only=None)
@@ -153,9 +153,7 @@ class BatchEngine:
         """Reads the tasks' files from nodes and storage."""
         state = State.read(run)
         if state is not None and state.complete:
-            from fairway_runner.engines.batch.task_files import Figures
-
-            Figures(run, self.account, self.storage, state.job).bring()
+            bring_figures(TaskFiles(run, self.account, self.storage, state.job))
 
     def cancel(self, run: RunFolder) -> None:
         """Terminates the run's job; a submission that was cut off has nothing more coming."""

@@ -21,7 +21,7 @@ from fairway_runner.runs.records import read_plan
 from fairway_runner.targets.lookup import submitted_to
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from fairway_agent.task_state import TaskState
     from fairway_core.target import Target
@@ -69,23 +69,13 @@ def collect(
     return len(wanted)
 
 
-def note_empty(
-    run: RunFolder,
-    storage: Storage,
-    found: dict[int, TaskState],
-    known: Callable[[RunFolder, int], TaskState | None],
-) -> None:
+def note_empty(run: RunFolder, storage: Storage, found: dict[int, TaskState]) -> None:
     """Says of the tasks of an ended run which of their outputs are empty. Each is looked at once:
     somebody may remove the files later."""
     ended: dict[int, list[str]] = {}
     for number, output in expected(run):
         status = found.get(number)
-        if status is None or status.state != "succeeded":
-            continue
-        before = known(run, number)
-        if before is not None and before.ended == status.ended and before.empty_outputs is not None:
-            found[number] = replace(status, empty_outputs=before.empty_outputs)
-        else:
+        if status is not None and status.state == "succeeded" and status.empty_outputs is None:
             ended.setdefault(number, []).append(output)
     if not ended:
         return

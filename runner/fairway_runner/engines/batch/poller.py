@@ -18,12 +18,13 @@ from fairway_runner.engines.batch.cancelling import CancelledTasks
 from fairway_runner.engines.batch.client import CONCURRENCY
 from fairway_runner.engines.batch.outputs import note_empty
 from fairway_runner.engines.batch.submission import State
-from fairway_runner.engines.batch.task_files import Logs
-from fairway_runner.engines.batch.task_reports import Endings, Shares
+from fairway_runner.engines.batch.task_files import TaskFiles, follow_logs, logs_are_complete
+from fairway_runner.engines.batch.task_reports import add_endings, add_shares
 from fairway_runner.runs.records import known_state, known_task, read_plan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from fairway_agent.limits import Over
     from fairway_runner.engines.azure.storage import Storage
@@ -31,88 +32,7 @@ if TYPE_CHECKING:
     from fairway_runner.runs.folder import RunFolder
 
 
-_MOST = 8 << 20  # bytes of a log
-
-
-def unprepared(account: Account, job_id: str) -> tuple[str, bool]:
-    """Why nodes could not be prepared for a job, and whether that is all nodes of the pool.
-
-    Batch keeps such a node from the job without a word, and the job would wait for ever.
-    """
-    broken = {
-        str(node["nodeId"]): node["jobPreparationTaskExecutionInfo"]
-        for node in account.preparation(job_id)
-        if _failed(node)
-    }
-    if not broken:
-        return "", False
-    name, info = next(iter(broken.items()))
-    failure = info.get("failureInfo") or {}
-    more = [str(each.get("value")) for each in failure.get("details") or ()]
-    text = " ".join([str(failure.get("message") or failure.get("code") or ""), *more])
-    there = {str(node["id"]) for node in account.nodes()}
-    return f"the node {name} could not be prepared: {text}", there <= broken.keys()
-
-
-def watch_setup(run: RunFolder, account: Account, job_id: str, *, ended: bool) -> str:
-    """Writes the setup's state and log; returns that it failed, "" where it did not."""
-    folder = run.folder / "setup"
-    has_setup = (run.folder / "setup.jsonl").exists()
-    if not has_setup:
-        return ""
-    known = known_task(folder)
-    if known is not None and known.is_final:
-        return _said(known)
-    nodes = list(account.preparation(job_id))
-    folder.mkdir(exist_ok=True)
-    status = _status(nodes, account, folder.joinpath("log.txt"), ended=ended)
-    state_files.write(folder, status)
-    return _said(status)
-
-
-def _said(status: TaskState) -> str:
-    code = status.exit_code
-    return f"the setup failed with exit code {code}" if code else ""
-
-
-def _failed(node: Mapping[str, Any]) -> bool:
-    info = node.get("jobPreparationTaskExecutionInfo") or {}
-    return str(info.get("result") or "").lower() == "failure"
-
-
-def _status(nodes: list[Any], account: Account, log: Any, *, ended: bool) -> TaskState:
-    """The setup's state over all nodes: the first that fails, or else the first of them."""
-    status = TaskState("cancelled" if ended else "queued")
-    for node in nodes:
-        info = node.get("jobPreparationTaskExecutionInfo")
-        if info is None:
-            continue  # that node has not begun
-        started, name = states.seconds(info.get("startTime")), str(node["nodeId"])
-        status = TaskState("running", attempt=0, started=started, node=name)
-        if str(info["state"]).lower() != "completed":
-            continue
-        root = info.get("taskRootDirectory")
-        if not root:
-            continue  # nothing ran there
-        try:
-            code = json.loads(account.node_file(node["nodeId"], f"{root}/wd/setup.json", 0, 4096))
-            log.write_bytes(account.node_file(node["nodeId"], f"{root}/stdout.txt", 0, _MOST))
-        except ServiceError:
-            continue  # the node is gone, and with it what it knew
-        last = int(code["exit_code"])
-        status = replace(
-            status,
-            state="failed" if last else "succeeded",
-            exit_code=last,
-            ended=states.seconds(info.get("endTime")),
-        )
-        if last:
-            break
-    if ended and status.state == "running":
-        # Its tasks began; the node that knew more is gone.
-        return replace(status, state="succeeded")
-    return status
-
+_SETUP_LOG = 8 << 20  # bytes
 
 # With this many runs, one list of all jobs is quicker than a question for each.
 _MANY = 4
@@ -158,7 +78,7 @@ class Poller:
 
     def _is_open(self, run: RunFolder, *, logs: bool) -> bool:
         known = known_state(run.folder)
-        return known is None or not known.is_final or (logs and not Logs.are_complete(run))
+        return known is None or not known.is_final or (logs and not logs_are_complete(run))
 
     def _job(self, run: RunFolder) -> Mapping[str, Any] | None:
         state = State.read(run)
@@ -183,16 +103,12 @@ class Poller:
         if brief and not logs and not states.has_ended(job):
             self._count(run, state)
             return
-        found = self._tasks(run, job, state)
-        Shares(run, self.account, self.storage, state.job).add(found, self._known)
         ended = states.has_ended(job)
-        setup = watch_setup(run, self.account, state.job, ended=ended)
-        if logs:
-            self._follow_logs(run, state, found)
-        over = Endings(run, self.account, self.storage, state).add(found, self._known)
+        found, over = self._tasks(run, job, state, logs=logs)
+        setup = _watch_setup(run, self.account, state.job, ended=ended)
         if ended:
             with suppress(ServiceError):  # who may not look there says nothing of it
-                note_empty(run, self.storage, found, self._known)
+                note_empty(run, self.storage, found)
         counts = Counter(status.state for status in found.values())
         counts["queued"] += run.record.tasks - len(found)
         if ended:
@@ -203,21 +119,33 @@ class Poller:
         if setup:
             known = replace(known, reason=setup)
         if known.state == "queued" or states.terminate_reason(job) == states.UNPREPARED:
-            known = self._unprepared(known, job, ended=ended)
+            known = self._end_unprepared(known, job, ended=ended)
         self._write_tasks(run, found)
         write_state(run, known)
 
-    def _follow_logs(self, run: RunFolder, state: State, found: dict[int, TaskState]) -> None:
-        """Copies what is new, by which more attempts may be seen than Batch tells of."""
-        copied = Logs(run, self.account, self.storage, state.job)
-        copied.follow(found)
-        for number, status in found.items():
-            if status.started:
-                found[number] = states.count_up(status, copied.attempt(number))
+    def _tasks(
+        self, run: RunFolder, job: Mapping[str, Any], state: State, *, logs: bool
+    ) -> tuple[dict[int, TaskState], Over | None]:
+        """The status of each task by its number, and the limit that the run was over. Tasks that
+        have ended before, and those of an earlier submission, stay as they are."""
+        files = TaskFiles(run, self.account, self.storage, state.job)
+        found = self._known_to_batch(run, job, state)
+        new = {
+            number: status
+            for number, status in found.items()
+            if not status.is_final or status != self._known(run, number)
+        }
+        add_shares(files, new)
+        if logs:
+            for number, attempt in follow_logs(files, found).items():
+                if number in new:  # there may be more attempts than Batch tells of
+                    new[number] = states.count_up(new[number], attempt)
+        over = add_endings(files, state.generation, new)
+        return found | new, over
 
-    def _unprepared(self, known: RunState, job: Mapping[str, Any], *, ended: bool) -> RunState:
+    def _end_unprepared(self, known: RunState, job: Mapping[str, Any], *, ended: bool) -> RunState:
         """The state of a run that no node could be prepared for, which is ended."""
-        why, all_nodes = unprepared(self.account, str(job["id"]))
+        why, all_nodes = _unprepared(self.account, str(job["id"]))
         if all_nodes and str(job["state"]).lower() == "active":
             try:
                 self.account.terminate_job(str(job["id"]), states.UNPREPARED)
@@ -230,35 +158,28 @@ class Poller:
 
     def _count(self, run: RunFolder, state: State) -> None:
         counts = self.account.task_counts(state.job)
-        tasks = {
-            "queued": int(counts.get("active", 0)),
-            "running": int(counts.get("running", 0)),
-            "succeeded": int(counts.get("succeeded", 0)),
-            "failed": int(counts.get("failed", 0)),
-        }
+        words = {"active": "queued", **{each: each for each in ("running", "succeeded", "failed")}}
+        tasks = {ours: int(counts.get(word, 0)) for word, ours in words.items()}
         before = known_state(run.folder) or RunState()
         now = states.run_state(tasks, ended=False)
         kept = replace(before, state=now, tasks=tasks, ended=None, no_capacity=False)
         write_state(run, kept)
 
-    def _tasks(self, run: RunFolder, job: Mapping[str, Any], state: State) -> dict[int, TaskState]:
-        """The status of each task by its number; those of an earlier time stay as they are."""
-        plan = read_plan(run.folder)
+    def _known_to_batch(
+        self, run: RunFolder, job: Mapping[str, Any], state: State
+    ) -> dict[int, TaskState]:
+        timeout = read_plan(run.folder).timeout
         found: dict[int, TaskState] = {}
         cancelled = CancelledTasks(run.id, state, self.storage)
         for task in self.account.tasks(state.job, states.SELECT):
             number = run.index_of(str(task["id"]))
             if number is None:
                 continue  # somebody has added it by hand
-            name = run.task_name(number)
+            first = state.first.get(run.task_name(number), 0)
             before = self._known(run, number) if task.get("executionInfo") else None
+            is_cancelled = cancelled.has(task)
             found[number] = states.task_status(
-                task,
-                job,
-                state.first.get(name, 0),
-                plan.timeout,
-                before,
-                cancelled=cancelled.has(task),
+                task, job, first, timeout, before, cancelled=is_cancelled
             )
         if state.only is not None:
             for number in range(run.record.tasks):
@@ -276,6 +197,7 @@ class Poller:
     ) -> RunState:
         state = states.run_state(counts, ended=ended)
         starts = [status.started for status in found.values() if status.started]
+        ends = [status.ended for status in found.values() if status.ended]
         reason, no_capacity = "", False
         if state == "queued":
             waits = {status.reason for status in found.values()}
@@ -289,15 +211,17 @@ class Poller:
             state=state,
             reason=reason or None,
             started=min(starts, default=None),
-            ended=_end(found.values(), job) if ended else None,
+            ended=max(ends, default=states.end_of(job)) if ended else None,
             tasks={name: count for name, count in counts.items() if count > 0},
             no_capacity=no_capacity,
         )
 
     def _known(self, run: RunFolder, number: int) -> TaskState | None:
         """What the folder says of a task, which another command may have written."""
-        known = self.written.get((run.id, number))
-        return known or known_task(run.task_folder(number))
+        known = self.written.get((run.id, number)) or known_task(run.task_folder(number))
+        if known is not None and known.is_final:
+            self.written[run.id, number] = known
+        return known
 
     def _write_tasks(self, run: RunFolder, found: Mapping[int, TaskState]) -> None:
         """The states of tasks that have begun: readers take a file for the sign of that."""
@@ -319,11 +243,6 @@ def limited(known: RunState, over: Over) -> RunState:
     asked once."""
     known = replace(known, reason=over.reason, limit=over.limit)
     return replace(known, state="failed", exit_code=TIMED_OUT) if known.is_final else known
-
-
-def _end(found: Iterable[TaskState], job: Mapping[str, Any]) -> float | None:
-    ends = [status.ended for status in found if status.ended]
-    return max(ends, default=states.seconds((job.get("executionInfo") or {}).get("endTime")))
 
 
 def _is_older(status: TaskState, known: TaskState | None) -> bool:
@@ -355,3 +274,69 @@ def _say_cut_off(run: RunFolder) -> None:
     reason, before = cut_off(run), known_state(run.folder) or RunState()
     if reason and not before.is_final:
         write_state(run, replace(before, state="queued", reason=reason))
+
+
+# --- the setup, which each node runs before its first task ------------------------------
+
+
+def _unprepared(account: Account, job_id: str) -> tuple[str, bool]:
+    """Why nodes could not be prepared for a job, and whether that is all nodes of the pool.
+
+    Batch keeps such a node from the job without a word, and the job would wait for ever.
+    """
+    broken = {}
+    for node in account.preparation(job_id):
+        info = node.get("jobPreparationTaskExecutionInfo") or {}
+        if str(info.get("result") or "").lower() == "failure":
+            failure = info.get("failureInfo") or {}
+            broken[str(node["nodeId"])] = {"message": failure.get("code"), **failure}
+    if not broken:
+        return "", False
+    name, failure = next(iter(broken.items()))
+    there = {str(node["id"]) for node in account.nodes()}
+    why = f"the node {name} could not be prepared: {states.failure_text(failure)}"
+    return why, there <= broken.keys()
+
+
+def _watch_setup(run: RunFolder, account: Account, job_id: str, *, ended: bool) -> str:
+    """Writes the setup's state and log; returns that it failed, "" where it did not."""
+    if not (run.folder / "setup.jsonl").exists():
+        return ""
+    folder = run.folder / "setup"
+    status = known_task(folder)
+    if status is None or not status.is_final:
+        nodes = list(account.preparation(job_id))
+        folder.mkdir(exist_ok=True)
+        status = setup_status(nodes, account, folder / "log.txt", ended=ended)
+        state_files.write(folder, status)
+    code = status.exit_code
+    return f"the setup failed with exit code {code}" if code else ""
+
+
+def setup_status(nodes: list[Any], account: Account, log: Path, *, ended: bool) -> TaskState:
+    """The setup's state over all nodes, the first that fails, or else the last of them, whose log
+    is copied."""
+    status = TaskState("cancelled" if ended else "queued")
+    for node in nodes:
+        info = node.get("jobPreparationTaskExecutionInfo")
+        if info is None:
+            continue  # that node has not begun
+        started, name = states.seconds(info.get("startTime")), str(node["nodeId"])
+        status = TaskState("running", attempt=0, started=started, node=name)
+        root = info.get("taskRootDirectory")
+        if str(info["state"]).lower() != "completed" or not root:
+            continue  # it goes on, or nothing ran there
+        try:
+            code = json.loads(account.node_file(name, f"{root}/wd/setup.json", 0, 4096))
+            log.write_bytes(account.node_file(name, f"{root}/stdout.txt", 0, _SETUP_LOG))
+        except ServiceError:
+            continue  # the node is gone, and with it what it knew
+        last = int(code["exit_code"])
+        state, end = "failed" if last else "succeeded", states.seconds(info.get("endTime"))
+        status = replace(status, state=state, exit_code=last, ended=end)
+        if last:
+            break
+    if ended and status.state == "running":
+        # Its tasks began; the node that knew more is gone.
+        return replace(status, state="succeeded")
+    return status

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -63,8 +64,8 @@ def task_status(
     cancelled: bool = False,
 ) -> TaskState:
     """Where a task stands; `first` is the number of the first attempt of this job, and
-    `before` what was known of the task until now; `cancelled` says that a person has ended it by
-    itself.
+    `before` what was known of the task until now, which stays if it has ended then; `cancelled`
+    says that a person has ended it by itself.
 
     Beyond what every engine writes it has `node`, `requeues` (how often the task lost its
     node and began elsewhere), and where there is one a `reason`. Azure counts those only that
@@ -83,40 +84,52 @@ def task_status(
         attempt = max(known + 1, attempt)
     else:
         attempt = max(known, attempt)
-    requeues = attempt - first - retries
-    if state not in ("running", "completed"):
-        requeues += 1
+    begun = attempt if state in ("running", "completed") else attempt + 1
     status = TaskState(
         "running" if state in ("running", "completed") else "queued",
         attempt=attempt,
         started=started,
         node=str((task.get("nodeInfo") or {}).get("nodeId") or "") or None,
-        requeues=max(0, requeues),
+        requeues=max(0, begun - first - retries),
     )
-    view = _view_of(state, info, job, status, timeout)
-    cancelled = cancelled or terminate_reason(job) == CANCELLED
-    found = resolve(status, view, cancelled=cancelled and is_ended_early(info), now=0.0)
-    return replace(found, ended=found.ended or None)  # the service may not say when
+    if before is not None and before.started == started:
+        status = replace(status, gpus=before.gpus, cores=before.cores, part=before.part)
+    view = _view(task, job, timeout, requeued=bool(status.requeues))
+    by_person = cancelled or terminate_reason(job) == CANCELLED
+    is_cancelled = by_person and view.state == "failed" and is_ended_early(info)
+    if before is not None and before.is_final and before.ended == view.ended:
+        is_known = before.state == "cancelled" or not is_cancelled
+        status = before if is_known else status
+    return resolve(status, view, cancelled=is_cancelled, now=time.time())
 
 
-def _view_of(
-    state: str,
-    info: Mapping[str, Any],
-    job: Mapping[str, Any],
-    status: TaskState,
-    timeout: float | None,
+def _view(
+    task: Mapping[str, Any], job: Mapping[str, Any], timeout: float | None, *, requeued: bool
 ) -> JobView:
-    """The task as the service sees it, which knows nothing of a report of its own."""
+    """A task as Batch sees it."""
+    info, state = task.get("executionInfo") or {}, str(task["state"]).lower()
     if state == "running":
         return JobView("running")
-    if state == "completed":
-        return _end_of_task(info, timeout)
-    if has_ended(job):
-        return JobView("cancelled", exit_code=None, ended=_end_of(job) or 0.0)
-    if state == "preparing":
-        return JobView("queued", PREPARING)
-    lost = "its node was taken away; it starts again on another"
-    return JobView("queued", lost if status.requeues else "waiting for nodes")
+    if state != "completed":
+        if has_ended(job):
+            return JobView("cancelled", exit_code=None, ended=end_of(job) or 0.0)
+        if state == "preparing":
+            return JobView("queued", PREPARING)
+        moved = "its node was taken away; it starts again on another"
+        return JobView("queued", moved if requeued else "waiting for nodes")
+    view = JobView(
+        "succeeded", exit_code=info.get("exitCode"), ended=seconds(info.get("endTime")) or 0.0
+    )
+    if str(info.get("result") or "").lower() == "success":
+        return view
+    failure, reason = info.get("failureInfo") or {}, ""
+    code = str(failure.get("code") or "")
+    if code and code.lower() != "failureexitcode":
+        reason = f"{str(failure.get('category') or '').lower()} {code}: {failure_text(failure)}"
+    started, timed_out = seconds(info.get("startTime")), False
+    if view.exit_code == TIMED_OUT and timeout is not None and started and view.ended:
+        timed_out = view.ended - started >= timeout
+    return replace(view, state="failed", reason=reason, timed_out=timed_out)
 
 
 def is_ended_early(info: Mapping[str, Any]) -> bool:
@@ -133,33 +146,14 @@ def count_up(status: TaskState, attempt: int) -> TaskState:
     return replace(status, attempt=attempt, requeues=(status.requeues or 0) + missed)
 
 
-def _end_of_task(info: Mapping[str, Any], timeout: float | None) -> JobView:
-    code, started, ended = (
-        info.get("exitCode"),
-        seconds(info.get("startTime")),
-        seconds(info.get("endTime")),
-    )
-    view = JobView("succeeded", exit_code=code, ended=ended or 0.0)
-    if str(info.get("result") or "").lower() == "success":
-        return view
-    is_over = False
-    if code == TIMED_OUT and timeout is not None and started is not None and ended is not None:
-        is_over = ended - started >= timeout
-    return replace(view, state="failed", reason=_failure(info), timed_out=is_over)
+def failure_text(failure: Mapping[str, Any]) -> str:
+    """The words of a task's `failureInfo`, with the values that it gives to them."""
+    details = [str(each.get("value")) for each in failure.get("details") or ()]
+    return " ".join([str(failure.get("message") or ""), *details]).strip()
 
 
-def _failure(info: Mapping[str, Any]) -> str:
-    """Why the service says that a task has failed; "" where its program has."""
-    failure = info.get("failureInfo") or {}
-    word = str(failure.get("code") or "")
-    if not word or word.lower() == "failureexitcode":
-        return ""
-    more = [str(each.get("value")) for each in failure.get("details") or ()]
-    text = " ".join([str(failure.get("message") or ""), *more]).strip()
-    return f"{str(failure.get('category') or '').lower()} {word}: {text}"
-
-
-def _end_of(job: Mapping[str, Any]) -> float | None:
+def end_of(job: Mapping[str, Any]) -> float | None:
+    """When a job ended; None where it has not."""
     return seconds((job.get("executionInfo") or {}).get("endTime"))
 
 

@@ -1,11 +1,15 @@
-"""Reports that tasks write about themselves: how they ended, and their share of a node."""
+"""Reports that tasks write about themselves: how they ended, and their share of a node.
+
+The service knows an exit code. Each report is read once for an attempt, from the task's node or
+from storage, and completes what the service says.
+"""
 
 from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
 
 from fairway_agent.batch.ending import FILE, Ending
 from fairway_agent.fields import Unfit
@@ -14,101 +18,71 @@ from fairway_agent.plan import WARN
 from fairway_agent.record import read_json
 from fairway_agent.share import SHARE_FILE, Lent, ranges
 from fairway_agent.task_state import IO_ERROR
-from fairway_runner.engines.azure.calls import ServiceError
-from fairway_runner.engines.azure.storage import OUTPUTS
 from fairway_runner.engines.batch import names
 from fairway_runner.engines.batch.client import CONCURRENCY
 from fairway_runner.engines.batch.request_builder import is_told
 from fairway_runner.runs.records import known_state, read_plan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from fairway_agent.task_state import TaskState
-    from fairway_runner.engines.azure.storage import Storage
-    from fairway_runner.engines.batch.client import Account
-    from fairway_runner.engines.batch.submission import State
-    from fairway_runner.runs.folder import RunFolder
+    from fairway_runner.engines.batch.task_files import TaskFiles
 
+    Report = TypeVar("Report")
 
-_MOST = 64 << 10  # bytes of what a task says
-_NOTHING_THERE = (404, 409, 416)  # no such file or node; no such range
 _SAID_BY_TASK = ("state", "exit_code", "reason", "held", "ends", "timed_out")
 
 
-@dataclass
-class Endings:
-    """What the tasks of one run have said of their ends."""
+def add_shares(files: TaskFiles, found: dict[int, TaskState]) -> None:
+    """Completes the states of tasks that have begun, and whose share is not known yet, with the
+    numbers of the GPUs and cores that they have."""
+    job = read_json(files.run.folder / "job.json")
+    if job.get("gpus") is None and job.get("cores") is None:
+        return
+    new = {
+        number: status
+        for number, status in found.items()
+        if status.started and status.state != "queued" and status.part is None
+    }
+    for number, lent in _read(files, f"wd/logs/{SHARE_FILE}", new, Lent.from_json).items():
+        status = found[number]
+        if lent.attempt >= status.attempts - 1:  # not of an attempt before, in the same folder
+            gpus, cores = ranges(lent.gpus), ranges(lent.cores)
+            found[number] = replace(status, gpus=gpus, cores=cores, part=lent.part)
 
-    run: RunFolder
-    account: Account
-    storage: Storage
-    state: State
 
-    def add(
-        self, found: dict[int, TaskState], known: Callable[[RunFolder, int], TaskState | None]
-    ) -> Over | None:
-        """Completes the states of tasks that have ended, of which each is asked for once; the limit
-        that the run was over, if it was over one."""
-        plan = read_plan(self.run.folder)
-        told = is_told(plan)
-        warns = plan.idle_gpu is not None and plan.idle_gpu.then == WARN
-        new = []
-        for number, status in found.items():
-            # One whose outputs were not kept says which, for as long as its node is there.
-            if not (told or status.exit_code == IO_ERROR):
-                continue
-            if not status.is_final or status.exit_code is None:
-                if warns and status.state == "running":
-                    new.append(number)
-                continue
-            before = known(self.run, number)
-            if before is not None and before.is_final and before.ended == status.ended:
-                found[number] = before
-            else:
-                new.append(number)
-        with ThreadPoolExecutor(CONCURRENCY) as pool:
-            endings = list(pool.map(self._read, new))
-        over = None
-        for number, ending in zip(new, endings, strict=True):
-            known_to_batch = found[number]
-            if ending is None or (status := said(known_to_batch, ending)) is known_to_batch:
-                continue
-            found[number] = status
-            if ending.limit is not None and status.is_final:
-                over = over or Over(ending.limit, ending.why or ending.limit)
-        return over or self._noted()
-
-    def _noted(self) -> Over | None:
-        """What was found before."""
-        state = known_state(self.run.folder)
-        if state is None or state.limit is None:
-            return None
+def add_endings(files: TaskFiles, submission: int, found: dict[int, TaskState]) -> Over | None:
+    """Completes the states of tasks that have ended; the limit that the run was over, if it was
+    over one."""
+    run = files.run
+    plan = read_plan(run.folder)
+    told = is_told(plan)
+    warns = plan.idle_gpu is not None and plan.idle_gpu.then == WARN
+    new = {
+        number: status
+        for number, status in found.items()
+        # One whose outputs were not kept says which, for as long as its node is there.
+        if (told or status.exit_code == IO_ERROR)
+        and (
+            status.exit_code is not None if status.is_final else warns and status.state == "running"
+        )
+    }
+    folder = names.endings_folder(run.id, submission)
+    over = None
+    for number, ending in _read(files, f"wd/logs/{FILE}", new, Ending.from_json, folder).items():
+        known_to_batch = found[number]
+        if (ending.job, ending.task) != (files.job_id, run.task_name(number)):
+            continue
+        if (status := said(known_to_batch, ending)) is known_to_batch:
+            continue
+        found[number] = status
+        if ending.limit is not None and status.is_final:
+            over = over or Over(ending.limit, ending.why or ending.limit)
+    state = known_state(run.folder)
+    if over is None and state is not None and state.limit is not None:  # it was found before
         return Over(state.limit, state.reason or state.limit)
-
-    def _read(self, number: int) -> Ending | None:
-        """None where it says nothing, or what our own program did not write."""
-        try:
-            ending = Ending.from_json(json.loads(self._file(number)))
-        except (ValueError, RecursionError, Unfit):
-            return None
-        name = self.run.task_name(number)
-        return ending if (ending.job, ending.task) == (self.state.job, name) else None
-
-    def _file(self, number: int) -> bytes:
-        name = self.run.task_name(number)
-        try:
-            return self.account.task_file(self.state.job, name, f"wd/logs/{FILE}", 0, _MOST)
-        except ServiceError as error:
-            if error.status not in _NOTHING_THERE:
-                raise
-        try:
-            folder = names.endings_folder(self.run.id, self.state.generation)
-            return self.storage.read(OUTPUTS, f"{folder}{name}/{FILE}", 0, _MOST)
-        except ServiceError as error:
-            if error.is_missing:
-                return b""
-            raise
+    return over
 
 
 def said(status: TaskState, ending: Ending) -> TaskState:
@@ -125,60 +99,24 @@ def said(status: TaskState, ending: Ending) -> TaskState:
     return replace(status, **facts, attempt=attempt)
 
 
-@dataclass
-class Shares:
-    """What the tasks of one run have said that they were lent of their nodes."""
+def _read(
+    files: TaskFiles,
+    name: str,
+    tasks: Mapping[int, TaskState],
+    from_json: Callable[[object], Report],
+    stored: str = "",
+) -> dict[int, Report]:
+    """The reports in a file of these tasks, by their numbers; `stored` is the folder in storage
+    that has those of tasks that have ended. Whatever our own program did not write is none."""
 
-    run: RunFolder
-    account: Account
-    storage: Storage
-    job_id: str
-
-    def add(
-        self, found: dict[int, TaskState], known: Callable[[RunFolder, int], TaskState | None]
-    ) -> None:
-        """Completes the states of tasks that have begun; each is asked for once an attempt."""
-        job = read_json(self.run.folder / "job.json")
-        if job.get("gpus") is None and job.get("cores") is None:
-            return
-        new = []
-        for number, status in found.items():
-            if not status.started or status.state == "queued":
-                continue
-            before = known(self.run, number)
-            is_same = before is not None and before.started == status.started
-            if before is not None and is_same and (before.part is not None or before.is_final):
-                found[number] = replace(
-                    status, gpus=before.gpus, cores=before.cores, part=before.part
-                )
-            else:
-                new.append(number)
-        with ThreadPoolExecutor(CONCURRENCY) as pool:
-            states = pool.map(lambda number: self._complete(number, found[number]), new)
-            found.update(zip(new, states, strict=True))
-
-    def _complete(self, number: int, status: TaskState) -> TaskState:
+    def read(number: int) -> Report | None:
+        blob = f"{stored}{files.run.task_name(number)}/{FILE}" if stored else ""
+        data = files.read(number, name, ended=tasks[number].is_final, blob=blob)
         try:
-            lent = Lent.from_json(json.loads(self._read(number, ended=status.is_final)))
+            return from_json(json.loads(data or b""))
         except (ValueError, RecursionError, Unfit):
-            return status  # it waits on its node, or is not what our own program wrote
-        if lent.attempt < status.attempts - 1:
-            return status  # of an attempt before, in the same folder
-        return replace(status, gpus=ranges(lent.gpus), cores=ranges(lent.cores), part=lent.part)
+            return None
 
-    def _read(self, number: int, *, ended: bool) -> bytes:
-        name = self.run.task_name(number)
-        try:
-            return self.account.task_file(self.job_id, name, f"wd/logs/{SHARE_FILE}", 0, _MOST)
-        except ServiceError as error:
-            if error.status not in _NOTHING_THERE:
-                raise
-        if not ended:
-            return b""
-        try:
-            blob = names.task_folder(self.run.id, name) + SHARE_FILE
-            return self.storage.read(OUTPUTS, blob, 0, _MOST)
-        except ServiceError as error:
-            if error.is_missing:
-                return b""
-            raise
+    with ThreadPoolExecutor(CONCURRENCY) as pool:
+        found = zip(tasks, pool.map(read, tasks), strict=True)
+        return {number: report for number, report in found if report is not None}
