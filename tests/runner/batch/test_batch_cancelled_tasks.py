@@ -35,8 +35,8 @@ class Blobs:
         return (SimpleNamespace(name=name) for name in self.names if name.startswith(prefix))
 
 
-def submitted(generation: int = 0, cancelled: tuple[str, ...] = ()) -> State:
-    return State("job-a", generation, True, 3, {}, None, cancelled)
+def submitted(submission: int = 0, cancelled: tuple[str, ...] = ()) -> State:
+    return State("job-a", submission, True, 3, {}, None, cancelled)
 
 
 def has(tasks: CancelledTasks, name: str, info: dict[str, Any]) -> bool:
@@ -45,7 +45,7 @@ def has(tasks: CancelledTasks, name: str, info: dict[str, Any]) -> bool:
 
 def test_another_machine_sees_which_were_ended_by_a_person() -> None:
     storage: Any = Blobs()
-    cancelling.note("job-a", submitted(), "1", storage)
+    cancelling.note_cancelled("job-a", submitted(), "1", storage)
     elsewhere = CancelledTasks("job-a", submitted(), storage)
     assert has(elsewhere, "1", CANCELLED)
     assert has(elsewhere, "1", TERMINATED)
@@ -69,7 +69,7 @@ def test_the_states_of_tasks_say_so(make_run: MakeRun) -> None:
     storage: Any = Blobs()
     run = make_run("job-a", [{}, {}, {}])
     (run.folder / "plan.json").write_text(RunPlan(run=run.id, directory="code").text())
-    cancelling.note(run.id, submitted(), "1", storage)
+    cancelling.note_cancelled(run.id, submitted(), "1", storage)
     ended = {"state": "completed", "executionInfo": CANCELLED}
     tasks = [{"id": name, **ended} for name in ("1", "2")]
     account: Any = SimpleNamespace(tasks=lambda *_: tasks)

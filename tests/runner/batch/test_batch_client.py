@@ -9,8 +9,8 @@ import pytest
 
 from fairway_core.findings import UserError
 from fairway_core.target import Target
+from fairway_runner.engines.batch import pools
 from fairway_runner.engines.batch.client import Account
-from fairway_runner.engines.batch.pools import NodeActions
 
 BATCH = {"endpoint": "contoso.westeurope.batch.azure.com", "pool": "nd"}
 TARGET = {"name": "nd", "engine": "batch", "nodes": {"min": 0, "max": 4}, "batch": BATCH}
@@ -63,7 +63,7 @@ def test_only_the_jobs_of_the_pool_are_listed(account: Account) -> None:
 def test_an_action_without_options_has_no_body(
     account: Account, action: str, body: bytes | None
 ) -> None:
-    NodeActions(account).act(action, "tvm-1")
+    pools.act(account, action, "tvm-1")
     [request] = account.client.asked  # type: ignore[attr-defined]
     assert request.content == body
 
@@ -77,4 +77,4 @@ def test_a_node_shows_the_run_that_is_on_it_now(account: Account) -> None:
     nodes = [{"id": "a", "state": "running", "recentTasks": tasks}]
     nodes += [{"id": "b", "state": "idle", "recentTasks": tasks}, {"id": "c", "state": "running"}]
     account.__dict__["nodes"] = lambda: iter(nodes)
-    assert [node.run for node in NodeActions(account).all()] == ["new-bbbbbb", "", ""]
+    assert [node.run for node in pools.nodes(account)] == ["new-bbbbbb", "", ""]

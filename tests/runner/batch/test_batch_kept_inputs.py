@@ -78,7 +78,7 @@ def kept(run: Run, brought: list[str]) -> KeptOutput:
 
 def test_what_lies_in_the_same_account_is_staged_from_there(make_run: MakeRun) -> None:
     brought: list[str] = []
-    found = outputs.staged("init", kept(run_on(make_run, pool()), brought), pool())
+    found = outputs.staged_input("init", kept(run_on(make_run, pool()), brought), pool())
     assert found == Staged("init", "outputs", "train-a/0/outputs/model/", "scratch")
     assert brought == []
 
@@ -91,18 +91,18 @@ def test_what_lies_in_the_same_account_is_staged_from_there(make_run: MakeRun) -
 def test_what_lies_elsewhere_is_copied_once(make_run: MakeRun, elsewhere: Target) -> None:
     brought: list[str] = []
     run = run_on(make_run, elsewhere)
-    found = outputs.staged("init", kept(run, brought), pool())
+    found = outputs.staged_input("init", kept(run, brought), pool())
     assert brought == [run.id]
     assert found.container == "code"
     assert found.source == "runs/train-a/tasks/0/outputs/model"
     planned(run, found)
     storage: Any = Blobs()
-    outputs.bring(run, storage)
+    outputs.bring_inputs(run, storage)
     assert sorted(storage.sent) == [f"{found.path}deep/x", f"{found.path}y"]
-    outputs.bring(run, storage)
+    outputs.bring_inputs(run, storage)
     assert len(storage.sent) == 2
     storage.known[f"code:{found.path}y"] = 7  # not whole
-    outputs.bring(run, storage)
+    outputs.bring_inputs(run, storage)
     assert storage.sent[2:] == [f"{found.path}y"]
 
 
@@ -131,22 +131,22 @@ def test_what_is_nowhere_any_more_is_refused(make_run: MakeRun, entry: Staged) -
     planned(run, entry)
     storage: Any = Blobs()
     with pytest.raises(Refused, match="the input `init` no longer exists"):
-        outputs.bring(run, storage)
+        outputs.bring_inputs(run, storage)
 
 
 def test_a_copy_goes_with_the_last_run_that_has_it(make_run: MakeRun) -> None:
     storage: Any = Blobs()
     own = kept(run_on(make_run, Target.local()), [])
-    entry = outputs.staged("init", own, pool())
+    entry = outputs.staged_input("init", own, pool())
     runs = [make_run(f"score-{letter}") for letter in "ab"]
     for run in runs:
         planned(run, entry)
-        outputs.bring(run, storage)
-    outputs.forget(runs[0], storage)
+        outputs.bring_inputs(run, storage)
+    outputs.forget_inputs(runs[0], storage)
     assert f"code:{entry.path}y" in storage.known
-    outputs.forget(runs[0], storage)  # what was removed already, as by another command
+    outputs.forget_inputs(runs[0], storage)  # what was removed already, as by another command
     assert f"code:{entry.path}y" in storage.known
-    outputs.forget(runs[1], storage)
+    outputs.forget_inputs(runs[1], storage)
     assert storage.known == {}
 
 
@@ -165,7 +165,7 @@ def test_a_run_that_comes_while_the_last_is_removed_has_its_copy(
             if prefix.startswith("chained-going/") and found:
                 has_looked.set()
             if prefix.startswith("chained-users/") and self.coming is None:
-                self.coming = Thread(target=outputs.bring, args=(runs[1], self))
+                self.coming = Thread(target=outputs.bring_inputs, args=(runs[1], self))
                 self.coming.start()
                 while self.coming.is_alive() and not has_looked.wait(0.01):
                     pass
@@ -173,12 +173,12 @@ def test_a_run_that_comes_while_the_last_is_removed_has_its_copy(
 
     storage: Any = Slow()
     own = kept(run_on(make_run, Target.local()), [])
-    entry = outputs.staged("init", own, pool())
+    entry = outputs.staged_input("init", own, pool())
     runs = [make_run(f"score-{letter}") for letter in "ab"]
     for run in runs:
         planned(run, entry)
-    outputs.bring(runs[0], storage)
-    outputs.forget(runs[0], storage)
+    outputs.bring_inputs(runs[0], storage)
+    outputs.forget_inputs(runs[0], storage)
     assert storage.coming is not None
     storage.coming.join(300)
     digest = entry.path.split("/")[1]
@@ -191,22 +191,22 @@ def test_a_removal_that_was_cut_off_keeps_nobody_waiting(
 ) -> None:
     monkeypatch.setattr(outputs, "_PATIENCE", -1.0)
     storage: Any = Blobs()
-    entry = outputs.staged("init", kept(run_on(make_run, Target.local()), []), pool())
+    entry = outputs.staged_input("init", kept(run_on(make_run, Target.local()), []), pool())
     storage.known = {f"code:chained-going/{entry.path.split('/')[1]}/gone-a": 0}
     run = make_run("score-a")
     planned(run, entry)
-    outputs.bring(run, storage)
+    outputs.bring_inputs(run, storage)
     assert f"code:{entry.path}y" in storage.known
     assert not any("going" in name for name in storage.known)
 
 
 def test_a_copy_goes_with_the_schedule_that_has_it(make_run: MakeRun) -> None:
     storage: Any = Blobs()
-    entry = outputs.staged("init", kept(run_on(make_run, Target.local()), []), pool())
+    entry = outputs.staged_input("init", kept(run_on(make_run, Target.local()), []), pool())
     for name in ("nightly", "nightly-2"):
         run = make_run(name)
         planned(run, entry)
-        outputs.bring(run, storage)
+        outputs.bring_inputs(run, storage)
     engine: Any = SimpleNamespace(
         account=SimpleNamespace(order=lambda *_: None), storage=storage, target=pool()
     )
@@ -216,11 +216,11 @@ def test_a_copy_goes_with_the_schedule_that_has_it(make_run: MakeRun) -> None:
     assert storage.known == {}
 
 
-def test_a_copy_of_an_earlier_release_and_what_was_not_copied_stay(make_run: MakeRun) -> None:
+def test_a_copy_without_users_and_what_was_not_copied_stay(make_run: MakeRun) -> None:
     storage: Any = Blobs()
     storage.known = {"code:chained/0/x": 1, "outputs:train-a/0/outputs/model/x": 1}
     run = run_on(make_run, pool())
     copied = Staged("init", "code", "chained/0/", "scratch", source="runs/a-a/tasks/0/outputs/m")
     planned(run, copied, Staged("other", "outputs", "train-a/0/outputs/model/", "scratch"))
-    outputs.forget(run, storage)
+    outputs.forget_inputs(run, storage)
     assert len(storage.known) == 2

@@ -11,9 +11,8 @@ from fairway_agent.fanout.sshd import server
 from fairway_core.findings import Finding, UserError
 from fairway_core.target import Target
 from fairway_runner.engines.azure.calls import ServiceError
-from fairway_runner.engines.batch import health, login
+from fairway_runner.engines.batch import health, login, pools
 from fairway_runner.engines.batch.engine import BatchEngine
-from fairway_runner.engines.batch.pools import NodeActions
 from fairway_runner.jobs.job import Job
 
 if TYPE_CHECKING:
@@ -152,7 +151,7 @@ def test_a_pool_without_nodes_lets_nobody_in() -> None:
 
 def test_a_pool_that_scales_by_itself_is_not_resized() -> None:
     there = account({**POOL, "enableAutoScale": True})
-    found = refused(lambda: NodeActions(there).resize(3))
+    found = refused(lambda: pools.resize(there, 3))
     assert found.message == "the pool `pool` scales by its formula"
     assert found.hint == "change the limits in the environment file, and deploy it"
 

@@ -17,7 +17,7 @@ def test_each_run_has_a_key_of_its_own() -> None:
 
 @pytest.mark.parametrize("run", ["a", "digits-abcdef", "a" * 63])
 def test_ids_of_jobs_fit_and_differ(run: str) -> None:
-    ids = {names.job_id(run, generation) for generation in range(12)}
+    ids = {names.job_id(run, submission) for submission in range(12)}
     assert len(ids) == 12
     assert all(len(each) <= 64 for each in ids)
     assert names.job_id("a" * 62 + "b", 1) != names.job_id("a" * 62 + "c", 1)

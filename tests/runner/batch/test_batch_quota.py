@@ -23,15 +23,9 @@ def _submission(job: dict[str, Any] | None) -> Submission:
         quota = "ActiveJobAndScheduleQuotaReached"
         raise ServiceError(Finding("service", "no more jobs", ""), status=409, code=quota)
 
-    def find(_: str) -> dict[str, Any]:
-        if job is None:
-            raise ServiceError(Finding("service", "none", ""), status=404, code="JobNotFound")
-        return job
-
-    account: Any = SimpleNamespace(
-        create_job=create, job=find, calls=SimpleNamespace(deadline=600.0)
-    )
-    state = State("job-a", 0, complete=False, tasks=1, first={}, only=None)
+    calls = SimpleNamespace(deadline=600.0)
+    account: Any = SimpleNamespace(create_job=create, find_job=lambda _: job, calls=calls)
+    state = State("job-a", 0, tasks=1)
     run: Any = SimpleNamespace(id="job-a")
     storage: Any = None
     return Submission(run, account, storage, state)

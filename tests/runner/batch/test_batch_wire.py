@@ -215,7 +215,7 @@ class TestTasks:
 
     def test_a_retry_counts_on(self) -> None:
         made = wire()
-        made.first, made.generation = {"0": 3}, 2
+        made.first, made.submission = {"0": 3}, 2
         assert made.job_id == "r-again2"
         variables = {each["name"]: each["value"] for each in made.task(SPEC)["environmentSettings"]}
         assert variables == {"FAIRWAY_TASK": "0", "FAIRWAY_FIRST": "3"}
@@ -345,7 +345,7 @@ class TestEndings:
         assert "resourceFiles" not in made.job_spec("x", {})["jobReleaseTask"]
 
     def test_the_release_of_the_job_tells_who_wants_to_hear(self) -> None:
-        made = replace(wire(notify=self.HEARS), generation=2, done={"succeeded": 3})
+        made = replace(wire(notify=self.HEARS), submission=2, done={"succeeded": 3})
         job = made.job_spec("x", {})
         release = job["jobReleaseTask"]
         assert release["commandLine"].endswith("fairway-node\" tell'")

@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 _WANTED = (*states.SELECT, "environmentSettings")
 
 
-def generation(job: Mapping[str, Any]) -> int:
+def submission_of(job: Mapping[str, Any]) -> int:
     """Which time of its run a job is, from 0."""
-    return int(metadata_of(job).get(names.GENERATION) or 0)
+    return int(metadata_of(job).get(names.SUBMISSION) or 0)
 
 
 def write_history(folder: Path, account: Account, jobs: Sequence[Mapping[str, Any]]) -> None:
@@ -48,14 +48,12 @@ def write_history(folder: Path, account: Account, jobs: Sequence[Mapping[str, An
     of the last one, and that of each task which only earlier ones have."""
     plan, run = read_plan(folder), RunFolder(folder)
     count = run.record.tasks
-    *earlier, last = sorted(jobs, key=generation)
+    *earlier, last = sorted(jobs, key=submission_of)
     found: dict[int, TaskState] = {}
     for job in earlier:
         for number, (task, first) in _tasks(run, account, job).items():
             found[number] = states.task_status(task, job, first, plan.timeout, found.get(number))
-    state = State(
-        str(last["id"]), generation(last), complete=True, tasks=count, first={}, only=None
-    )
+    state = State(str(last["id"]), submission_of(last), complete=True, tasks=count)
     if earlier:
         now = _tasks(run, account, last)
         state.first = {run.task_name(number): first for number, (_, first) in now.items()}
@@ -86,13 +84,13 @@ def _tasks(
 def require_latest(run: RunFolder, state: State, account: Account) -> None:
     """UserError where the run was retried from elsewhere, which is known here from now on."""
     jobs = []
-    later = _job(account, names.job_id(run.id, state.generation + 1))
-    while later is not None:
+    submission = state.submission
+    while (later := _job(account, run, submission + 1)) is not None:
         jobs.append(later)
-        later = _job(account, names.job_id(run.id, generation(later) + 1))
+        submission = submission_of(later)
     if not jobs:
         return
-    before = [_job(account, names.job_id(run.id, i)) for i in range(state.generation + 1)]
+    before = [_job(account, run, i) for i in range(state.submission + 1)]
     _take_over(run, account, [*(job for job in before if job is not None), *jobs])
     hint = f"see its state: fairway show {run.id}"
     raise UserError.of("retried-run", f"{run.id} was retried from elsewhere", hint)
@@ -102,7 +100,7 @@ def note_later(run: RunFolder, account: Account, jobs: Sequence[Mapping[str, Any
     """Goes on to the last of a run's jobs, where that is one that was submitted elsewhere."""
     try:
         state = State.read(run) if run.record.engine == account.target.engine else None
-        if state is None or max(map(generation, jobs)) <= state.generation:
+        if state is None or max(map(submission_of, jobs)) <= state.submission:
             return
         lock = run.take_lock()
     except (UserError, OSError):
@@ -119,14 +117,9 @@ def _take_over(run: RunFolder, account: Account, jobs: Sequence[Mapping[str, Any
     reopen_logs(run)
 
 
-def _job(account: Account, job_id: str) -> Mapping[str, Any] | None:
-    try:
-        job = account.job(job_id)
-    except ServiceError as error:
-        if error.is_missing:
-            return None
-        raise
-    return None if states.is_going(job) else job
+def _job(account: Account, run: RunFolder, submission: int) -> Mapping[str, Any] | None:
+    job = account.find_job(names.job_id(run.id, submission))
+    return None if job is None or states.is_going(job) else job
 
 
 def adopt(store: RunFolders, account: Account, storage: Storage) -> None:

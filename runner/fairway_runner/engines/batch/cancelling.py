@@ -117,14 +117,15 @@ def _end_tasks(account: Account, job_id: str, grace: float) -> None:
             time.sleep(_PAUSE)
 
 
-def note(run: str, state: State, task: str, storage: Storage) -> None:
-    """Says it beside what the run keeps."""
-    storage.upload(OUTPUTS, f"{names.cancelled_folder(run, state.generation)}{task}", b"")
+def note_cancelled(run: str, state: State, task: str, storage: Storage) -> None:
+    """Notes beside what the run keeps that a person has ended a task: the service does not say who
+    did, and other machines are to know."""
+    storage.upload(OUTPUTS, f"{names.cancelled_folder(run, state.submission)}{task}", b"")
 
 
 @dataclass
 class CancelledTasks:
-    """Those of one run, as it runs this time."""
+    """Tasks that a person has ended, each by itself, of one submission of a run."""
 
     run: str
     state: State
@@ -140,6 +141,6 @@ class CancelledTasks:
 
     @cached_property
     def _noted(self) -> frozenset[str]:
-        folder = names.cancelled_folder(self.run, self.state.generation)
+        folder = names.cancelled_folder(self.run, self.state.submission)
         found = self.storage.blobs(OUTPUTS, folder)
         return frozenset(blob.name.removeprefix(folder) for blob in found)

@@ -21,7 +21,7 @@ from azure.core.pipeline.policies import RetryPolicy, SansIOHTTPPolicy
 from azure.core.rest import HttpRequest
 
 from fairway_core.findings import UserError
-from fairway_runner.engines.azure.calls import Calls
+from fairway_runner.engines.azure.calls import Calls, ServiceError
 from fairway_runner.engines.azure.gateway import adapter_for
 from fairway_runner.engines.azure.sdk import token_credential, transport
 from fairway_runner.engines.engine import account_address
@@ -125,6 +125,15 @@ class Account:
     def job(self, job_id: str) -> Mapping[str, Any]:
         """A job as it stands."""
         return self.calls.call("a job", lambda: self.client.get_job(job_id))
+
+    def find_job(self, job_id: str) -> Mapping[str, Any] | None:
+        """A job as it stands; None where there is none."""
+        try:
+            return self.job(job_id)
+        except ServiceError as error:
+            if error.is_missing:
+                return None
+            raise
 
     def jobs(self) -> Iterator[Mapping[str, Any]]:
         """Every job of the pool, with what is needed to tell runs apart."""

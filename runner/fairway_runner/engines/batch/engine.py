@@ -14,14 +14,13 @@ from fairway_core.findings import UserError
 from fairway_runner.engines import beside
 from fairway_runner.engines.absence import Absence
 from fairway_runner.engines.azure.calls import ServiceError
-from fairway_runner.engines.azure.storage import CODE, OUTPUTS, Storage
+from fairway_runner.engines.azure.storage import Storage
 from fairway_runner.engines.batch import cancelling, health, names, outputs, pools
 from fairway_runner.engines.batch.adoption import require_latest
 from fairway_runner.engines.batch.cancelling import end_early, end_task
 from fairway_runner.engines.batch.client import Account
 from fairway_runner.engines.batch.poller import Poller, cut_off
-from fairway_runner.engines.batch.pools import NodeActions
-from fairway_runner.engines.batch.submission import State, Submission
+from fairway_runner.engines.batch.submission import State, Submission, job_id_of
 from fairway_runner.engines.batch.task_files import TaskFiles, bring_figures, reopen_logs
 from fairway_runner.engines.deadline import USUAL
 from fairway_runner.engines.engine import no_progress, unsupported
@@ -62,10 +61,6 @@ class BatchEngine:
     def _poller(self) -> Poller:
         return Poller(self.account, self.storage)
 
-    @cached_property
-    def _nodes(self) -> NodeActions:
-        return NodeActions(self.account)
-
     def require(self, job: Job, needs: Sequence[str]) -> None:
         """What the launcher needs is looked for on the node: this machine is not one."""
         health.require_pool(self.account, job)
@@ -91,7 +86,7 @@ class BatchEngine:
 
     def input_from(self, name: str, kept: KeptOutput) -> Staged:
         """Staged from the storage account, into which `start` brings what is not there."""
-        return outputs.staged(name, kept, self.target)
+        return outputs.staged_input(name, kept, self.target)
 
     def start(
         self,
@@ -115,7 +110,7 @@ class BatchEngine:
                 reopen_logs(run)
                 state = _again(run, state)
             if state is None:
-                state = State(names.job_id(run.id), 0, complete=False, tasks=0, first={}, only=None)
+                state = State(names.job_id(run.id), 0)
             if state.complete:
                 return
             _queue(run)  # first: a run that has ended is not gone on with
@@ -162,8 +157,7 @@ class BatchEngine:
             return
         state = State.read(run)
         plan = read_plan(run.folder)
-        job_id = state.job if state else names.job_id(run.id)
-        if not end_early(self.account, job_id, plan.grace):
+        if not end_early(self.account, job_id_of(run), plan.grace):
             _say_cancelled(run)
             return
         if state is not None and not state.complete:
@@ -180,24 +174,22 @@ class BatchEngine:
         name = run.task_name(task)
         state.cancelled = tuple(dict.fromkeys((*state.cancelled, name)))
         state.write(run)
-        cancelling.note(run.id, state, name, self.storage)
+        cancelling.note_cancelled(run.id, state, name, self.storage)
         end_task(self.account, state.job, name, read_plan(run.folder).grace)
         self.refresh([run])
 
     def remove(self, run: RunFolder) -> None:
         """Deletes the run's jobs, its key, and what it kept in storage."""
         state = State.read(run)
-        jobs = {names.job_id(run.id, i) for i in range((state.generation if state else 0) + 1)}
+        jobs = {names.job_id(run.id, i) for i in range((state.submission if state else 0) + 1)}
         for job in sorted(jobs | ({state.job} if state else set())):
             try:
                 self.account.delete_job(job)
             except ServiceError as error:
                 if not error.is_missing and error.code != "JobBeingDeleted":
                     raise
-        outputs.forget(run, self.storage)
-        for container, prefix in ((CODE, names.private_folder(run.id)), (OUTPUTS, f"{run.id}/")):
-            blobs = [blob.name for blob in self.storage.blobs(container, prefix)]
-            self.storage.delete(container, blobs)
+        outputs.forget_inputs(run, self.storage)
+        outputs.delete_stored(run.id, self.storage)
 
     def adopt(self, store: RunFolders) -> Sequence[Finding]:
         """Reads the account's jobs and the records that lie beside their outputs."""
@@ -215,17 +207,17 @@ class BatchEngine:
     def nodes(self) -> list[Node]:
         """The pool's nodes."""
         with self.account.calls.soon():
-            return self._nodes.all()
+            return pools.nodes(self.account)
 
     def act_on_node(self, action: str, node: str) -> None:
         """All four are the service's own."""
         with self.account.calls.soon():
-            self._nodes.act(action, node)
+            pools.act(self.account, action, node)
 
     def resize(self, nodes: int) -> None:
         """Of a pool that does not scale by itself."""
         with self.account.calls.soon():
-            self._nodes.resize(nodes)
+            pools.resize(self.account, nodes)
 
     def shell(self, node: str | None, command: Sequence[str] = (), *, forward: str = "") -> int:
         """Through the pool's remote login settings, as a user who is there for a while."""
@@ -246,8 +238,7 @@ class BatchEngine:
         """See `Engine.enter`; the nodes after the main one are in the order of the subtasks."""
         hosts = [run.task_status(task).node or ""]
         if node:
-            state = State.read(run)
-            found = self.account.subtasks(state.job if state else run.id, run.task_name(task))
+            found = self.account.subtasks(job_id_of(run), run.task_name(task))
             infos = [each.get("nodeInfo") or {} for each in found]
             hosts += [str(each.get("nodeId") or "") for each in infos]
         if node >= len(hosts) or not hosts[node]:
@@ -280,9 +271,9 @@ def _again(run: RunFolder, before: State | None) -> State:
         first[run.task_name(number)] = status.attempts if status else 0
         if status:
             state_files.write(run.task_folder(number), status.again)
-    generation = (before.generation if before else 0) + 1
-    job = names.job_id(run.id, generation)
-    return State(job, generation, complete=False, tasks=0, first=first, only=tuple(only))
+    submission = (before.submission if before else 0) + 1
+    job = names.job_id(run.id, submission)
+    return State(job, submission, first=first, only=tuple(only))
 
 
 def _queue(run: RunFolder) -> None:

@@ -142,8 +142,13 @@ def _any_node(account: Account) -> str:
 
 def _address(account: Account, node: str) -> tuple[str, int, dict[str, str]]:
     """Where the node's ssh server is, and ssh's settings for the way there."""
-    facts = _facts(account, node)
     client = account.client
+    try:
+        facts = account.calls.call(f"the node {node}", lambda: client.get_node(account.pool, node))
+    except ServiceError as error:
+        if error.is_missing:
+            raise pools.unknown_node(account, node) from None
+        raise
     try:
         settings: Any = account.calls.call(
             f"the way to {node}", lambda: client.get_node_remote_login_settings(account.pool, node)
@@ -161,18 +166,6 @@ def _address(account: Account, node: str) -> tuple[str, int, dict[str, str]]:
         raise UserError.of("no-node", message, f"see: fairway nodes list {account.target.name}")
     ways.require_tools(account.target.reach)
     return host, _SSH_PORT, ways.settings(account.target.reach, host)
-
-
-def _facts(account: Account, node: str) -> Any:
-    try:
-        return account.calls.call(
-            f"the node {node}", lambda: account.client.get_node(account.pool, node)
-        )
-    except ServiceError as error:
-        if error.is_missing:
-            hint = f"its nodes: fairway nodes list {account.target.name}"
-            raise UserError.of("unknown-node", f"the pool has no node `{node}`", hint) from None
-        raise
 
 
 def _create_user(account: Account, node: str, user: str, public: str) -> None:

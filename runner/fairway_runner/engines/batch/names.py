@@ -8,20 +8,20 @@ import re
 _LONGEST = 64  # characters of a job's id
 
 RUN = "fairway_run"
-GENERATION = "fairway_generation"
+SUBMISSION = "fairway_submission"
 PLAN = "fairway_plan"
 SCHEDULE = "fairway_schedule"
 """Metadata of a job: the run's id, which time it runs (retries count), the digest of its plan,
 and the schedule that made it, whose jobs have its name in place of a run's."""
 
 
-def job_id(run: str, generation: int = 0) -> str:
+def job_id(run: str, submission: int = 0) -> str:
     """The Batch job of a run: its id, and from the first retry on which time it runs.
 
     >>> job_id("digits-abcdef"), job_id("digits-abcdef", 2)
     ('digits-abcdef', 'digits-abcdef-again2')
     """
-    ending = f"-again{generation}" if generation else ""
+    ending = f"-again{submission}" if submission else ""
     if len(run) + len(ending) <= _LONGEST:
         return run + ending
     digest = hashlib.sha256(run.encode()).hexdigest()[:8]
@@ -62,9 +62,9 @@ def record_blob(run: str) -> str:
     return f"{run}/record.tar.gz"
 
 
-def endings_folder(run: str, generation: int) -> str:
+def endings_folder(run: str, submission: int) -> str:
     """Where the tasks of a run say how they have ended, in the container `outputs`."""
-    return f"{run}/endings/{generation}/"
+    return f"{run}/endings/{submission}/"
 
 
 def task_folder(run: str, task: int | str) -> str:
@@ -72,10 +72,10 @@ def task_folder(run: str, task: int | str) -> str:
     return f"{run}/{task}/"
 
 
-def cancelled_folder(run: str, generation: int) -> str:
+def cancelled_folder(run: str, submission: int) -> str:
     """Where each task that a person has ended by itself has an empty blob of its name, in the
     container `outputs`."""
-    return f"{run}/cancelled/{generation}/"
+    return f"{run}/cancelled/{submission}/"
 
 
 def output_folder(run: str, task: int | str, output: str) -> str:

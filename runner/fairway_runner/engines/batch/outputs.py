@@ -117,10 +117,14 @@ _PAUSE = 0.5
 _PATIENCE = 120.0  # seconds for which a command that removes a run may be deleting
 
 
-def staged(name: str, kept: KeptOutput, target: Target) -> Staged:
+def staged_input(name: str, kept: KeptOutput, target: Target) -> Staged:
     """How the plan of a run on the target names what a task of another run has kept."""
     run = kept.run
-    if _same_storage(submitted_to(run), target):
+    accounts = [
+        each.batch and each.storage and (each.environment, each.storage.account_url)
+        for each in (submitted_to(run), target)
+    ]
+    if accounts[0] and accounts[0] == accounts[1]:
         folder = names.output_folder(run.id, run.task_name(kept.task), kept.output)
         return Staged(name, OUTPUTS, folder, "scratch")
     kept.bring()
@@ -128,7 +132,7 @@ def staged(name: str, kept: KeptOutput, target: Target) -> Staged:
     return Staged(name, CODE, folder, "scratch", source=kept.path)
 
 
-def bring(run: RunFolder, storage: Storage) -> None:
+def bring_inputs(run: RunFolder, storage: Storage) -> None:
     """Copies what is not there yet of the run's inputs; Refused for one that is nowhere."""
     for each in read_plan(run.folder).staged:
         if each.source is not None:
@@ -137,7 +141,7 @@ def bring(run: RunFolder, storage: Storage) -> None:
             raise gone_input(each.name, f"{each.container}:{each.path}")
 
 
-def forget(run: RunFolder, storage: Storage) -> None:
+def forget_inputs(run: RunFolder, storage: Storage) -> None:
     """The run is removed, and so are those of its copies that no other run has."""
     try:
         staged = read_plan(run.folder).staged
@@ -148,7 +152,7 @@ def forget(run: RunFolder, storage: Storage) -> None:
             _leave(run.id, digest, storage)
 
 
-def forget_schedule(name: str, storage: Storage) -> None:
+def forget_schedule_inputs(name: str, storage: Storage) -> None:
     """The same of a schedule, whose record is nowhere but there."""
     for blob in list(storage.blobs(CODE, names.CHAINED_USERS)):
         digest, _, user = blob.name.removeprefix(names.CHAINED_USERS).partition("/")
@@ -156,11 +160,17 @@ def forget_schedule(name: str, storage: Storage) -> None:
             _leave(name, digest, storage)
 
 
+def delete_stored(run: str, storage: Storage) -> None:
+    """Deletes the key of a run or a schedule, its record, and what it has kept."""
+    for container, prefix in ((CODE, names.private_folder(run)), (OUTPUTS, f"{run}/")):
+        storage.delete(container, [blob.name for blob in storage.blobs(container, prefix)])
+
+
 def _leave(run: str, digest: str, storage: Storage) -> None:
-    """One that an earlier release has copied has no users, and stays: nobody knows who reads it."""
+    """Removes the copy of an input from the run's, where no other run has it."""
     users, going = names.chained_users(digest), f"{names.chained_going(digest)}{run}"
     if not storage.delete(CODE, [f"{users}{run}"]):
-        return
+        return  # it was removed already
     # Said before it is looked who has it: one that comes after that look sees it, and waits.
     storage.upload(CODE, going, b"")
     try:
@@ -185,9 +195,9 @@ def _bring_input(run: RunFolder, entry: Staged, storage: Storage) -> None:
     assert entry.source is not None, "it is copied from here"
     # First, so that removing another run with the same copy sees that it is still wanted.
     digest = names.chained_digest(entry.path)
-    storage.upload(entry.container, f"{names.chained_users(digest)}{run.id}", b"")
+    storage.upload(CODE, f"{names.chained_users(digest)}{run.id}", b"")
     _wait_until_deleted(digest, storage)
-    known = {blob.name: blob.size for blob in storage.blobs(entry.container, entry.path)}
+    known = {blob.name: blob.size for blob in storage.blobs(CODE, entry.path)}
     folder = run.folder.parents[1] / entry.source
     missing = {
         name: path
@@ -198,19 +208,5 @@ def _bring_input(run: RunFolder, entry: Staged, storage: Storage) -> None:
     if not known and not missing:
         raise gone_input(entry.name, entry.source)
 
-    def send(name: str) -> None:
-        storage.upload_file(entry.container, name, missing[name])
-
     with ThreadPoolExecutor(CONCURRENCY) as pool:
-        for done in [pool.submit(send, name) for name in missing]:
-            done.result()
-
-
-def _same_storage(one: Target, other: Target) -> bool:
-    """Whether what the runs of both keep lies in the same account."""
-    if one.batch is None or one.storage is None or other.storage is None:
-        return False
-    return (one.environment, one.storage.account_url) == (
-        other.environment,
-        other.storage.account_url,
-    )
+        list(pool.map(lambda name: storage.upload_file(CODE, name, missing[name]), missing))

@@ -13,11 +13,11 @@ from fairway_agent import state_files
 from fairway_agent.run_state import RunState
 from fairway_agent.task_state import TIMED_OUT, TaskState
 from fairway_runner.engines.azure.calls import ServiceError
-from fairway_runner.engines.batch import names, pools, states
+from fairway_runner.engines.batch import pools, states
 from fairway_runner.engines.batch.cancelling import CancelledTasks
 from fairway_runner.engines.batch.client import CONCURRENCY
 from fairway_runner.engines.batch.outputs import note_empty
-from fairway_runner.engines.batch.submission import State
+from fairway_runner.engines.batch.submission import State, job_id_of
 from fairway_runner.engines.batch.task_files import TaskFiles, follow_logs, logs_are_complete
 from fairway_runner.engines.batch.task_reports import add_endings, add_shares
 from fairway_runner.runs.records import known_state, known_task, read_plan
@@ -61,15 +61,14 @@ class Poller:
             return
         if len(runs) < _MANY:
             for run in runs:
-                self._refresh(run, self._job(run), logs=logs, brief=len(runs) > 1)
+                job = self.account.find_job(job_id_of(run))
+                self._refresh(run, job, logs=logs, brief=len(runs) > 1)
                 run.note_answer()
             return
         jobs = {str(job["id"]): job for job in self.account.jobs()}
 
         def look(run: RunFolder) -> None:
-            state = State.read(run)
-            job = jobs.get(state.job if state else names.job_id(run.id))
-            self._refresh(run, job, logs=logs, brief=True)
+            self._refresh(run, jobs.get(job_id_of(run)), logs=logs, brief=True)
             run.note_answer()
 
         with ThreadPoolExecutor(CONCURRENCY) as pool:
@@ -79,15 +78,6 @@ class Poller:
     def _is_open(self, run: RunFolder, *, logs: bool) -> bool:
         known = known_state(run.folder)
         return known is None or not known.is_final or (logs and not logs_are_complete(run))
-
-    def _job(self, run: RunFolder) -> Mapping[str, Any] | None:
-        state = State.read(run)
-        try:
-            return self.account.job(state.job if state else names.job_id(run.id))
-        except ServiceError as error:
-            if error.is_missing:
-                return None
-            raise
 
     def _refresh(
         self, run: RunFolder, job: Mapping[str, Any] | None, *, logs: bool, brief: bool
@@ -140,7 +130,7 @@ class Poller:
             for number, attempt in follow_logs(files, found).items():
                 if number in new:  # there may be more attempts than Batch tells of
                     new[number] = states.count_up(new[number], attempt)
-        over = add_endings(files, state.generation, new)
+        over = add_endings(files, state.submission, new)
         return found | new, over
 
     def _end_unprepared(self, known: RunState, job: Mapping[str, Any], *, ended: bool) -> RunState:

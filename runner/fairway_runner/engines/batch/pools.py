@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.findings import UserError
@@ -97,15 +96,6 @@ def _why_no_node(account: Account) -> tuple[str, bool]:
     return f"waiting for nodes; the pool{growing} has {known or 'none'}", False
 
 
-def start_task_words(account: Account, node: Mapping[str, Any]) -> str:
-    """The end of what a node's start task wrote to its stderr; "" where it cannot be read."""
-    try:
-        data = account.node_file(str(node["id"]), "startup/stderr.txt", 0, 8 << 20)
-    except ServiceError:
-        return ""
-    return data[-_TAIL:].decode(errors="replace").strip()
-
-
 def node_fault(account: Account, node: Mapping[str, Any]) -> str:
     """Why a node is not fit for work; "" where it is."""
     state = str(node["state"]).lower()
@@ -114,7 +104,11 @@ def node_fault(account: Account, node: Mapping[str, Any]) -> str:
     if state in USABLE:
         return ""
     if state == "starttaskfailed":
-        words = start_task_words(account, node)
+        try:
+            data = account.node_file(str(node["id"]), "startup/stderr.txt", 0, 8 << 20)
+        except ServiceError:
+            data = b""  # it cannot be read
+        words = data[-_TAIL:].decode(errors="replace").strip()
         return f"its start task failed: {words}" if words else "its start task failed"
     errors = [str(error.get("message") or error.get("code")) for error in node.get("errors") or ()]
     return "; ".join(errors) or state
@@ -129,63 +123,57 @@ _ACTIONS: dict[str, tuple[str, dict[str, str]]] = {
 }
 
 
-@dataclass
-class NodeActions:
-    """The nodes of one pool."""
+def nodes(account: Account) -> list[Node]:
+    """Every node, in the order of their names, with the reason where one is unfit."""
+    return sorted((_node(account, node) for node in account.nodes()), key=lambda node: node.name)
 
-    account: Account
 
-    def all(self) -> list[Node]:
-        """Every node, in the order of their names, with the reason where one is unfit."""
-        found = [self._node(node) for node in self.account.nodes()]
-        return sorted(found, key=lambda node: node.name)
+def _node(account: Account, node: Mapping[str, Any]) -> Node:
+    state = str(node["state"]).lower()
+    tasks = node.get("recentTasks") or () if state == "running" else ()
+    jobs = [each.get("jobId") for each in tasks if str(each.get("taskState")).lower() == "running"]
+    kind = "dedicated" if node.get("isDedicated") else "spot"
+    return Node(
+        name=str(node["id"]),
+        state=state,
+        address=str(node.get("ipAddress") or ""),
+        run=names.run_of(str(jobs[0])) if jobs else "",
+        reason=node_fault(account, node),
+        facts={"Size": str(node.get("vmSize") or ""), "Kind": kind},
+    )
 
-    def _node(self, node: Mapping[str, Any]) -> Node:
-        state, running = str(node["state"]).lower(), ""
-        for task in node.get("recentTasks") or () if state == "running" else ():
-            if str(task.get("taskState")).lower() == "running":
-                running = names.run_of(str(task.get("jobId")))
-                break
-        kind = "dedicated" if node.get("isDedicated") else "spot"
-        return Node(
-            name=str(node["id"]),
-            state=state,
-            address=str(node.get("ipAddress") or ""),
-            run=running,
-            reason=node_fault(self.account, node),
-            facts={"Size": str(node.get("vmSize") or ""), "Kind": kind},
-        )
 
-    def act(self, action: str, node: str) -> None:
-        """Reboots or reimages a node, or takes it out of work or back; running tasks go on
-        elsewhere. UserError where there is no such node."""
-        verb, body = _ACTIONS[action]
-        path = f"/pools/{self.account.pool}/nodes/{node}/{verb}"
-        try:
-            self.account.order(f"to {action} {node}", "POST", path, **body)
-        except ServiceError as error:
-            if error.code == "NodeAlreadyInTargetSchedulingState":
-                return  # somebody has done so already
-            if not error.is_missing:
-                raise
-            raise unknown_node(self.account, node) from None
+def act(account: Account, action: str, node: str) -> None:
+    """Reboots or reimages a node, or takes it out of work or back; running tasks go on
+    elsewhere. UserError where there is no such node."""
+    verb, body = _ACTIONS[action]
+    path = f"/pools/{account.pool}/nodes/{node}/{verb}"
+    try:
+        account.order(f"to {action} {node}", "POST", path, **body)
+    except ServiceError as error:
+        if error.code == "NodeAlreadyInTargetSchedulingState":
+            return  # somebody has done so already
+        if not error.is_missing:
+            raise
+        raise unknown_node(account, node) from None
 
-    def resize(self, nodes: int) -> None:
-        """Asks for that many nodes, Spot ones where the target's are."""
-        target = self.account.target
-        if nodes > target.nodes.max:
-            message = f"`{target.name}` has at most {target.nodes.max} nodes"
-            hint = "raise `nodes:` of the cluster in the environment file, and deploy it"
-            raise UserError.of("too-many-nodes", message, hint)
-        pool = self.account.pool_facts()
-        if pool.get("enableAutoScale"):
-            message = f"the pool `{self.account.pool}` scales by its formula"
-            hint = "change the limits in the environment file, and deploy it"
-            raise UserError.of("autoscaled-pool", message, hint)
-        kind = "targetLowPriorityNodes" if target.spot else "targetDedicatedNodes"
-        options = {kind: nodes, "nodeDeallocationOption": "taskcompletion"}
-        path = f"/pools/{self.account.pool}/resize"
-        self.account.order(f"{nodes} nodes", "POST", path, **options)
+
+def resize(account: Account, nodes: int) -> None:
+    """Asks for that many nodes, Spot ones where the target's are."""
+    target = account.target
+    if nodes > target.nodes.max:
+        message = f"`{target.name}` has at most {target.nodes.max} nodes"
+        hint = "raise `nodes:` of the cluster in the environment file, and deploy it"
+        raise UserError.of("too-many-nodes", message, hint)
+    pool = account.pool_facts()
+    if pool.get("enableAutoScale"):
+        message = f"the pool `{account.pool}` scales by its formula"
+        hint = "change the limits in the environment file, and deploy it"
+        raise UserError.of("autoscaled-pool", message, hint)
+    kind = "targetLowPriorityNodes" if target.spot else "targetDedicatedNodes"
+    options = {kind: nodes, "nodeDeallocationOption": "taskcompletion"}
+    path = f"/pools/{account.pool}/resize"
+    account.order(f"{nodes} nodes", "POST", path, **options)
 
 
 def unknown_node(account: Account, node: str) -> UserError:

@@ -23,7 +23,7 @@ from fairway_runner.engines.azure.storage import CODE, OUTPUTS
 from fairway_runner.engines.batch import names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from fairway_agent.plan import RunPlan
     from fairway_agent.share import Wanted
@@ -38,65 +38,6 @@ _SHARED_MEMORY = "8g"
 
 # Where nodes have their local NVMe disks, see cloud_init/node.sh.
 _NVME = "/mnt/resource_nvme"
-
-
-def slots_required(target: Target, wanted: Wanted | None) -> int | None:
-    """How many of a node's slots a task takes: as large a part of them as of the node, and all
-    where it takes the whole; None where nodes have one slot."""
-    slots = target.batch.task_slots if target.batch else None
-    if slots is None or wanted is None:
-        return slots
-    size = vm_size(target.vm_size)
-    gpus = size.gpu.count if size.gpu else 1
-    parts = ((wanted.gpus or 0, gpus), (wanted.cores or 0, size.vcpus))
-    return max(1, *(-(-slots * count // whole) for count, whole in parts))
-
-
-def container_settings(
-    container: Container, target: Target, identity: Mapping[str, str] | None
-) -> dict[str, Any]:
-    """The settings in their wire form; `identity` is who pulls the image from a registry of
-    Azure's."""
-    settings: dict[str, Any] = {
-        "imageName": container.image,
-        "workingDirectory": "taskWorkingDirectory",
-        "containerRunOptions": shlex.join(_options(container, target)),
-    }
-    server = container.image.split("/")[0]
-    if server.endswith(".azurecr.io") and identity:
-        settings["registry"] = {"registryServer": server, "identityReference": dict(identity)}
-    return settings
-
-
-def _options(container: Container, target: Target) -> list[str]:
-    size = vm_size(target.vm_size) if target.vm_size else None
-    options = [
-        # Ranks find each other by the nodes' own addresses.
-        "--net=host",
-        *("--ulimit", "memlock=-1", "--ulimit", "stack=-1"),
-        f"--shm-size={container.shm_size or _SHARED_MEMORY}",
-    ]
-    if not any(option.startswith("--entrypoint") for option in container.options):
-        # An image's own would be started with our command as its arguments.
-        options.append("--entrypoint=")
-    # NVIDIA's Batch itself gives to containers, and is not to be told: see
-    # learn.microsoft.com/azure/batch/batch-docker-container-workloads.
-    if size is not None and size.gpu and size.gpu.vendor != "nvidia":
-        options += ["--device=/dev/kfd", "--device=/dev/dri"]
-    if size is not None and size.rdma:
-        options.append("--device=/dev/infiniband")
-        if size.gpu and size.gpu.vendor == "nvidia":
-            # The image's settings for NCCL, and the topology files that they name. Docker would
-            # make a folder of a file that is not there, as on images for other sizes.
-            options += ["--volume=/etc/nccl.conf:/etc/nccl.conf:ro"]
-            options += ["--volume=/opt/microsoft:/opt/microsoft:ro"]
-    if size is not None and size.nvme_disks and target.environment:
-        # FAIRWAY_SCRATCH_DIR is there. Nodes that no environment of ours made may have no such
-        # folder, which Docker would then make on the system disk.
-        options.append(f"--volume={_NVME}:{_NVME}")
-    for path in target.mounts.values():
-        options.append(f"--volume={path}:{path}")
-    return [*options, *container.options]
 
 
 _RETENTION = "P7D"  # of a task's folder on its node; its logs and outputs are in storage
@@ -143,17 +84,20 @@ class RequestBuilder:
     target: Target
     storage: Storage
     blobs: Blobs
-    generation: int = 0
+    submission: int = 0
     first: Mapping[str, int] = field(default_factory=dict)
     done: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def job_id(self) -> str:
         """The Batch job's id."""
-        return names.job_id(self.run, self.generation)
+        return names.job_id(self.run, self.submission)
 
     def job_spec(self, display_name: str, metadata: Mapping[str, str]) -> dict[str, Any]:
         """The job. It takes no action when it is empty: its tasks come after it."""
+        common = [{"name": "FAIRWAY_RUN", "value": self.run}]
+        if self.submission and self._tells_endings:
+            common.append({"name": "FAIRWAY_SUBMISSION", "value": str(self.submission)})
         return {
             "id": self.job_id,
             "displayName": display_name,
@@ -162,28 +106,16 @@ class RequestBuilder:
             "onAllTasksComplete": "noaction",
             "onTaskFailure": "noaction",
             "usesTaskDependencies": True,
-            **({"maxParallelTasks": self.plan.max_parallel} if self._is_limited else {}),
-            "commonEnvironmentSettings": self._common,
+            **({"maxParallelTasks": most} if (most := self.plan.max_parallel) else {}),
+            "commonEnvironmentSettings": common,
             "jobPreparationTask": self._preparation(),
             "jobReleaseTask": self._release(),
             "metadata": [{"name": name, "value": value} for name, value in metadata.items()],
         }
 
-    @property
-    def _common(self) -> list[dict[str, str]]:
-        common = [{"name": "FAIRWAY_RUN", "value": self.run}]
-        if self.generation and self._tells_endings:
-            common.append({"name": "FAIRWAY_SUBMISSION", "value": str(self.generation)})
-        return common
-
     @cached_property
     def _tells_endings(self) -> bool:
-        """Whether somebody reads what its tasks say of their end."""
         return is_told(self.plan)
-
-    @property
-    def _is_limited(self) -> bool:
-        return self.plan.max_parallel is not None
 
     def _preparation(self) -> dict[str, Any]:
         task: dict[str, Any] = {
@@ -193,7 +125,13 @@ class RequestBuilder:
                 self._file(CODE, self.blobs.node, "fairway.tar.gz"),
                 self._file(CODE, self.blobs.code, "code.tar.gz"),
                 self._file(OUTPUTS, self.blobs.record, "record.tar.gz"),
-                *self._staged(),
+                *(
+                    # A node moves those for a shared folder on.
+                    self._folder(
+                        self.storage.container_url(each.container), each.path, f"inputs/{each.name}"
+                    )
+                    for each in self.plan.staged
+                ),
             ],
             "userIdentity": _ADMIN if self.job.setup_is_admin else _USER,
             "waitForSuccess": True,
@@ -209,51 +147,33 @@ class RequestBuilder:
             steps.append(f"{_PROGRAM} tell")
         if self.job.release_command is not None:
             steps.append(f"{_PROGRAM} release")
+        has_command = self.job.release_command is not None
         release: dict[str, Any] = {
             "id": "release",
             "commandLine": f"/bin/bash -c '{'; '.join(steps)}'",
-            "userIdentity": _ADMIN if self._releases_as_admin else _USER,
-            **(self._container if self.job.release_command is not None else {}),
+            "userIdentity": _ADMIN if has_command and self.job.setup_is_admin else _USER,
+            **(self._container if has_command else {}),
         }
-        if self.plan.notify is None:
-            return release
-        endings = {
-            "storageContainerUrl": self._outputs_url,
-            "blobPrefix": self._endings,
-            "filePath": BROUGHT_ENDINGS,
-            **self._identity,
-        }
-        return {
-            **release,
-            "resourceFiles": [endings],
-            "environmentSettings": [{"name": DONE, "value": json.dumps(dict(self.done))}],
-        }
-
-    @property
-    def _releases_as_admin(self) -> bool:
-        return self.job.release_command is not None and self.job.setup_is_admin
+        if self.plan.notify is not None:
+            endings = self._folder(self._outputs_url, self._endings, BROUGHT_ENDINGS)
+            done = {"name": DONE, "value": json.dumps(dict(self.done))}
+            release |= {"resourceFiles": [endings], "environmentSettings": [done]}
+        return release
 
     @property
     def _endings(self) -> str:
-        return names.endings_folder(self.run, self.generation)
-
-    def _staged(self) -> Iterator[dict[str, Any]]:
-        """Inputs from storage; a node moves those for a shared folder on."""
-        for each in self.plan.staged:
-            yield {
-                "storageContainerUrl": self.storage.container_url(each.container),
-                "blobPrefix": each.path,
-                "filePath": f"inputs/{each.name}",
-                **self._identity,
-            }
+        return names.endings_folder(self.run, self.submission)
 
     def task(self, spec: TaskSpec) -> dict[str, Any]:
         """One task of `tasks.jsonl`."""
         index = spec.name
+        variables = [{"name": "FAIRWAY_TASK", "value": index}]
+        if first := self.first.get(index):
+            variables.append({"name": "FAIRWAY_FIRST", "value": str(first)})
         task = {
             "id": index,
             "commandLine": f"/bin/bash -c 'exec {_PROGRAM} task'",
-            "environmentSettings": self._variables(index),
+            "environmentSettings": variables,
             "constraints": self._constraints,
             "outputFiles": self._outputs(index, spec.outputs),
             "userIdentity": _USER,
@@ -267,7 +187,9 @@ class RequestBuilder:
             task["multiInstanceSettings"] = {
                 "numberOfInstances": spec.nodes,
                 "coordinationCommandLine": f"/bin/bash -c 'exec {_PROGRAM} coordinate'",
-                "commonResourceFiles": [self._key_file],
+                "commonResourceFiles": [
+                    {**self._file(CODE, self.blobs.key, "fairway_key"), "fileMode": "0600"}
+                ],
             }
         return task
 
@@ -277,25 +199,10 @@ class RequestBuilder:
         task["environmentSettings"].append({"name": "FAIRWAY_LAST", "value": "1"})
         task["dependsOn"] = _dependencies(others)
         if spec.is_last:
-            task["resourceFiles"] = [self._kept_by_tasks]
+            # All that the run has kept is looked for when this task begins. A task that has kept
+            # nothing is no error then, as it might be in a list that names each.
+            task["resourceFiles"] = [self._folder(self._outputs_url, f"{self.run}/", BROUGHT)]
         return task
-
-    @property
-    def _kept_by_tasks(self) -> dict[str, Any]:
-        """All that the run has kept, which is looked for when the last task begins. A task that has
-        kept nothing is no error then, as it might be in a list that names each."""
-        return {
-            "storageContainerUrl": self._outputs_url,
-            "blobPrefix": f"{self.run}/",
-            "filePath": BROUGHT,
-            **self._identity,
-        }
-
-    def _variables(self, index: str) -> list[dict[str, str]]:
-        variables = [{"name": "FAIRWAY_TASK", "value": index}]
-        if first := self.first.get(index):
-            variables.append({"name": "FAIRWAY_FIRST", "value": str(first)})
-        return variables
 
     @cached_property
     def _constraints(self) -> dict[str, Any]:
@@ -320,13 +227,18 @@ class RequestBuilder:
         identity = self.target.batch.identity if self.target.batch else ""
         return {"identityReference": {"resourceId": identity}} if identity else {}
 
-    @cached_property
-    def _key_file(self) -> dict[str, Any]:
-        return {**self._file(CODE, self.blobs.key, "fairway_key"), "fileMode": "0600"}
-
     def _file(self, container: str, blob: str, path: str) -> dict[str, Any]:
         return {
             "httpUrl": self.storage.blob_url(container, blob),
+            "filePath": path,
+            **self._identity,
+        }
+
+    def _folder(self, container_url: str, prefix: str, path: str) -> dict[str, Any]:
+        """The blobs whose names begin so."""
+        return {
+            "storageContainerUrl": container_url,
+            "blobPrefix": prefix,
             "filePath": path,
             **self._identity,
         }
@@ -337,10 +249,10 @@ class RequestBuilder:
 
     def _outputs(self, index: str, outputs: Mapping[str, Output]) -> list[dict[str, Any]]:
         folder = names.task_folder(self.run, index)
-        place = folder.rstrip("/")
         # What the task printed; earlier attempts and other nodes of it are below `logs`.
         files = [
-            self._kept(each, place, "taskcompletion") for each in ("../std*.txt", "logs/*.txt")
+            self._kept(each, folder.rstrip("/"), "taskcompletion")
+            for each in ("../std*.txt", "logs/*.txt")
         ]
         if self._tells_endings:
             files.append(self._kept(_SAID, f"{self._endings}{index}", "taskcompletion"))
@@ -432,3 +344,62 @@ def _ranges(numbers: Sequence[int]) -> list[dict[str, int]]:
         else:
             ranges.append({"start": number, "end": number})
     return ranges
+
+
+def slots_required(target: Target, wanted: Wanted | None) -> int | None:
+    """How many of a node's slots a task takes: as large a part of them as of the node, and all
+    where it takes the whole; None where nodes have one slot."""
+    slots = target.batch.task_slots if target.batch else None
+    if slots is None or wanted is None:
+        return slots
+    size = vm_size(target.vm_size)
+    gpus = size.gpu.count if size.gpu else 1
+    parts = ((wanted.gpus or 0, gpus), (wanted.cores or 0, size.vcpus))
+    return max(1, *(-(-slots * count // whole) for count, whole in parts))
+
+
+def container_settings(
+    container: Container, target: Target, identity: Mapping[str, str] | None
+) -> dict[str, Any]:
+    """The settings in their wire form; `identity` is who pulls the image from a registry of
+    Azure's."""
+    settings: dict[str, Any] = {
+        "imageName": container.image,
+        "workingDirectory": "taskWorkingDirectory",
+        "containerRunOptions": shlex.join(_options(container, target)),
+    }
+    server = container.image.split("/")[0]
+    if server.endswith(".azurecr.io") and identity:
+        settings["registry"] = {"registryServer": server, "identityReference": dict(identity)}
+    return settings
+
+
+def _options(container: Container, target: Target) -> list[str]:
+    size = vm_size(target.vm_size) if target.vm_size else None
+    options = [
+        # Ranks find each other by the nodes' own addresses.
+        "--net=host",
+        *("--ulimit", "memlock=-1", "--ulimit", "stack=-1"),
+        f"--shm-size={container.shm_size or _SHARED_MEMORY}",
+    ]
+    if not any(option.startswith("--entrypoint") for option in container.options):
+        # An image's own would be started with our command as its arguments.
+        options.append("--entrypoint=")
+    # NVIDIA's Batch itself gives to containers, and is not to be told: see
+    # learn.microsoft.com/azure/batch/batch-docker-container-workloads.
+    if size is not None and size.gpu and size.gpu.vendor != "nvidia":
+        options += ["--device=/dev/kfd", "--device=/dev/dri"]
+    if size is not None and size.rdma:
+        options.append("--device=/dev/infiniband")
+        if size.gpu and size.gpu.vendor == "nvidia":
+            # The image's settings for NCCL, and the topology files that they name. Docker would
+            # make a folder of a file that is not there, as on images for other sizes.
+            options += ["--volume=/etc/nccl.conf:/etc/nccl.conf:ro"]
+            options += ["--volume=/opt/microsoft:/opt/microsoft:ro"]
+    if size is not None and size.nvme_disks and target.environment:
+        # FAIRWAY_SCRATCH_DIR is there. Nodes that no environment of ours made may have no such
+        # folder, which Docker would then make on the system disk.
+        options.append(f"--volume={_NVME}:{_NVME}")
+    for path in target.mounts.values():
+        options.append(f"--volume={path}:{path}")
+    return [*options, *container.options]

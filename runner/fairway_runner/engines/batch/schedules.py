@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_core.findings import UserError
 from fairway_runner.engines.azure.calls import ServiceError
-from fairway_runner.engines.azure.storage import CODE, OUTPUTS
 from fairway_runner.engines.batch import names, outputs
 from fairway_runner.engines.batch.request_builder import is_ending, with_hidden
 from fairway_runner.engines.batch.submission import State, Submission, metadata_of
@@ -131,43 +130,71 @@ class BatchSchedules:
 
     def create(self, prepared: Prepared, recurrence: Recurrence) -> str:
         """Sends code and key of the run, and makes a job schedule."""
-        return _create(self._engine, prepared, recurrence)
+        engine = self._engine
+        _require_one_task(prepared)
+        with tempfile.TemporaryDirectory() as folder:
+            store = RunFolders(Path(folder))
+            snapshot = code.snapshot(prepared.code, store.base / "code")
+            files = {**prepared.files, **prepared.plan.files(prepared.job)}
+            run, _ = store.create(prepared.record, files)
+            state = State(names.job_id(run.id), 0)
+            submission = Submission(run, engine.account, engine.storage, state)
+            payload = submission.pack(snapshot)
+            submission.upload(payload, snapshot)
+            task = next(iter(payload.tasks))
+        spec = _spec(run.id, payload.job, task, recurrence)
+        client = engine.account.client
+        try:
+            engine.account.calls.call("a new schedule", lambda: client.create_job_schedule(spec))  # type: ignore[arg-type]
+        except ServiceError as error:
+            kinds = {"JobScheduleExists": "schedule", "JobWithSameIdExists": "job"}
+            if error.code not in kinds:
+                raise
+            message = f"the account already has a {kinds[error.code]} `{run.id}`"
+            raise UserError.of("taken-run-id", message, "choose another with --name") from None
+        return run.id
 
     def all(self) -> list[Schedule]:
         """Those whose jobs are for the target's pool."""
-        return _all(self._engine)
+        account = self._engine.account
+        found = []
+        for each in account.calls.pages("schedules", account.client.list_job_schedules()):
+            pool = (each["jobSpecification"].get("poolInfo") or {}).get("poolId")
+            if names.SCHEDULE not in metadata_of(each) or pool != account.pool:
+                continue
+            info = each.get("executionInfo") or {}
+            last = str((info.get("recentJob") or {}).get("id") or "")
+            found.append(
+                Schedule(
+                    name=str(each["id"]),
+                    state=str(each["state"]).lower(),
+                    interval=str((each.get("schedule") or {}).get("recurrenceInterval") or ""),
+                    next_run=str(info.get("nextRunTime") or ""),
+                    last_run=names.scheduled_run(last) if last else "",
+                )
+            )
+        return sorted(found, key=lambda schedule: schedule.name)
 
     def act(self, action: str, name: str) -> None:
         """`delete` removes key, record and copied inputs too, but no outputs of its runs."""
-        _act(self._engine, action, name)
+        engine, path = self._engine, f"/jobschedules/{name}"
+        try:
+            if action == "delete":
+                engine.account.order("to delete it", "DELETE", path)
+            else:
+                engine.account.order(f"to {action} it", "POST", f"{path}/{action}")
+        except ServiceError as error:
+            if not error.is_missing:
+                raise
+            hint = f"its schedules: fairway schedule list --target {engine.target.name}"
+            message = f"`{engine.target.name}` has no schedule `{name}`"
+            raise UserError.of("unknown-schedule", message, hint) from None
+        if action == "delete":
+            outputs.forget_schedule_inputs(name, engine.storage)
+            outputs.delete_stored(name, engine.storage)
 
 
 SCHEDULES = BatchSchedules
-
-
-def _create(engine: BatchEngine, prepared: Prepared, recurrence: Recurrence) -> str:
-    _require_one_task(prepared)
-    with tempfile.TemporaryDirectory() as folder:
-        store = RunFolders(Path(folder))
-        snapshot = code.snapshot(prepared.code, store.base / "code")
-        files = {**prepared.files, **prepared.plan.files(prepared.job)}
-        run, _ = store.create(prepared.record, files)
-        state = State(names.job_id(run.id), 0, complete=False, tasks=0, first={}, only=None)
-        submission = Submission(run, engine.account, engine.storage, state)
-        payload = submission.pack(snapshot)
-        submission.upload(payload, snapshot)
-        task = next(iter(payload.tasks))
-    spec = _spec(run.id, payload.job, task, recurrence)
-    client = engine.account.client
-    try:
-        engine.account.calls.call("a new schedule", lambda: client.create_job_schedule(spec))  # type: ignore[arg-type]
-    except ServiceError as error:
-        kinds = {"JobScheduleExists": "schedule", "JobWithSameIdExists": "job"}
-        if error.code not in kinds:
-            raise
-        message = f"the account already has a {kinds[error.code]} `{run.id}`"
-        raise UserError.of("taken-run-id", message, "choose another with --name") from None
-    return run.id
 
 
 def _require_one_task(prepared: Prepared) -> None:
@@ -215,44 +242,3 @@ def _spec(
         "jobSpecification": specification,
         "metadata": specification["metadata"],
     }
-
-
-def _all(engine: BatchEngine) -> list[Schedule]:
-    account = engine.account
-    found = []
-    for each in account.calls.pages("schedules", account.client.list_job_schedules()):
-        pool = (each["jobSpecification"].get("poolInfo") or {}).get("poolId")
-        if names.SCHEDULE not in metadata_of(each) or pool != account.pool:
-            continue
-        info = each.get("executionInfo") or {}
-        last = str((info.get("recentJob") or {}).get("id") or "")
-        found.append(
-            Schedule(
-                name=str(each["id"]),
-                state=str(each["state"]).lower(),
-                interval=str((each.get("schedule") or {}).get("recurrenceInterval") or ""),
-                next_run=str(info.get("nextRunTime") or ""),
-                last_run=names.scheduled_run(last) if last else "",
-            )
-        )
-    return sorted(found, key=lambda schedule: schedule.name)
-
-
-def _act(engine: BatchEngine, action: str, name: str) -> None:
-    account = engine.account
-    try:
-        if action == "delete":
-            account.order("to delete it", "DELETE", f"/jobschedules/{name}")
-        else:
-            account.order(f"to {action} it", "POST", f"/jobschedules/{name}/{action}")
-    except ServiceError as error:
-        if not error.is_missing:
-            raise
-        hint = f"its schedules: fairway schedule list --target {engine.target.name}"
-        message = f"`{engine.target.name}` has no schedule `{name}`"
-        raise UserError.of("unknown-schedule", message, hint) from None
-    if action == "delete":
-        storage = engine.storage
-        outputs.forget_schedule(name, storage)
-        for container, prefix in ((CODE, names.private_folder(name)), (OUTPUTS, f"{name}/")):
-            storage.delete(container, [blob.name for blob in storage.blobs(container, prefix)])

@@ -12,7 +12,7 @@ import random
 import time
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -61,11 +61,11 @@ class State(JsonRecord):
     CALLED = "the submission"
 
     job: str
-    generation: int
-    complete: bool
-    tasks: int
-    first: dict[str, int]
-    only: tuple[int, ...] | None
+    submission: int
+    complete: bool = False
+    tasks: int = 0
+    first: dict[str, int] = field(default_factory=dict)
+    only: tuple[int, ...] | None = None
     cancelled: tuple[str, ...] = ()
 
     @classmethod
@@ -147,13 +147,13 @@ class Submission:
         )
         requests = RequestBuilder(
             *(run, plan, job, self.account.target, self.storage, blobs),
-            generation=self.state.generation,
+            submission=self.state.submission,
             first=self.state.first,
-            done=read_retry(folder).done if self.state.generation else {},
+            done=read_retry(folder).done if self.state.submission else {},
         )
         metadata = {
             names.RUN: run,
-            names.GENERATION: str(self.state.generation),
+            names.SUBMISSION: str(self.state.submission),
             names.PLAN: hashlib.sha256(record).hexdigest()[:32],
         }
         spec = requests.job_spec(self.run.record.name, metadata)
@@ -166,7 +166,9 @@ class Submission:
         job_id = str(payload.job["id"])
         try:
             self.upload(payload, snapshot)
-            known = set() if self._create_job(payload.job) else self._known(job_id)
+            known: set[str] = set()
+            if not self._create_job(payload.job):
+                known = {str(task["id"]) for task in self.account.tasks(job_id, ["id"])}
             self.accepted = len(known)
             self._add((task for task in payload.tasks if task["id"] not in known), job_id)
             self._end_when_done(job_id)
@@ -179,7 +181,7 @@ class Submission:
         """What the nodes begin with, as far as it is not there. Refused where an input that another
         run has kept has gone."""
         blobs, storage = payload.blobs, self.storage
-        outputs.bring(self.run, storage)
+        outputs.bring_inputs(self.run, storage)
 
         def code() -> None:
             if not storage.exists(CODE, blobs.code):
@@ -215,9 +217,10 @@ class Submission:
                 if error.code == "JobScheduleWithSameIdExists":
                     raise _taken(f"the account has a schedule with the id `{job['id']}`") from None
                 if error.code in _NO_QUOTA:
-                    known = self._job_at_hand(str(job["id"]))
-                    if known is None:
-                        raise self._without_quota(error) from None
+                    known = self.account.find_job(str(job["id"]))
+                    if known is None:  # no earlier try has made it
+                        findings = self._cut_off(error).findings
+                        raise Unavailable(findings, exit_code=error.exit_code) from None
                 elif error.code == "JobExists":
                     known = self.account.job(str(job["id"]))
                 else:
@@ -227,25 +230,14 @@ class Submission:
                 raise _taken(f"the account has another job with the id `{job['id']}`")
             return False
 
-    def _job_at_hand(self, job_id: str) -> Mapping[str, Any] | None:
-        """The job, where an earlier try has made it."""
-        try:
-            return self.account.job(job_id)
-        except ServiceError as error:
-            if not error.is_missing:
-                raise
-        return None
-
-    def _known(self, job_id: str) -> set[str]:
-        return {str(task["id"]) for task in self.account.tasks(job_id, ["id"])}
-
     def _add(self, specs: Iterable[Mapping[str, Any]], job_id: str) -> None:
         """Adds tasks, many requests at a time, and not more of them at hand than that."""
         stopped = self.account.calls.stopped
         sent: deque[Future[None]] = deque()
         with ThreadPoolExecutor(_THREADS) as pool:
             try:
-                for chunk in _chunks(specs):
+                rest = iter(specs)
+                while chunk := list(islice(rest, _AT_ONCE)):
                     sent.append(pool.submit(self._add_chunk, job_id, chunk))
                     if len(sent) > 2 * _THREADS:
                         sent.popleft().result()
@@ -269,7 +261,9 @@ class Submission:
                 if error.status != 413:
                     raise
                 if len(chunk) == 1:
-                    raise _too_large(chunk[0]) from None
+                    message = f"task {chunk[0]['id']} is larger than Azure Batch accepts"
+                    finding = Finding("refused", message, _LARGE)
+                    raise ServiceError(finding, status=413, code="", exit_code=2) from None
                 middle = len(chunk) // 2
                 self._add_chunk(job_id, chunk[:middle])
                 chunk = chunk[middle:]
@@ -286,11 +280,9 @@ class Submission:
         try:
             self.account.end_when_done(job_id)
         except ServiceError as error:
-            if not error.exists_already or not _has_ended(self.account.job(job_id)):
+            state = str(self.account.job(job_id)["state"]) if error.exists_already else ""
+            if state.lower() not in ("completed", "terminating"):
                 raise  # otherwise it was told before, and has ended since
-
-    def _without_quota(self, error: ServiceError) -> Unavailable:
-        return Unavailable(self._cut_off(error).findings, exit_code=error.exit_code)
 
     def _cut_off(self, error: ServiceError) -> UserError:
         message = (
@@ -302,13 +294,8 @@ class Submission:
 
 
 _LATER = "try again later"
+_LARGE = "give it fewer outputs and shorter environment variables: data goes through `inputs`"
 _REFUSED = "change the job, and submit it again from its file"
-
-
-def _too_large(task: Mapping[str, Any]) -> ServiceError:
-    message = f"task {task['id']} is larger than Azure Batch accepts"
-    hint = "give it fewer outputs and shorter environment variables: data goes through `inputs`"
-    return ServiceError(Finding("refused", message, hint), status=413, code="", exit_code=2)
 
 
 def _taken(message: str) -> UserError:
@@ -333,14 +320,10 @@ def _refused(answers: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     return again
 
 
-def _chunks(specs: Iterable[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
-    rest = iter(specs)
-    while chunk := list(islice(rest, _AT_ONCE)):
-        yield chunk
-
-
-def _has_ended(job: Mapping[str, Any]) -> bool:
-    return str(job["state"]).lower() in ("completed", "terminating")
+def job_id_of(run: RunFolder) -> str:
+    """The job of a run, which is the first one's where no submission has begun."""
+    state = State.read(run)
+    return state.job if state else names.job_id(run.id)
 
 
 def metadata_of(job: Mapping[str, Any]) -> dict[str, str]:
