@@ -18,8 +18,9 @@ from fairway_runner.runs.compare import compare as _compare
 from fairway_runner.runs.query import Wanted, select
 from fairway_runner.runs.spending import spending
 from fairway_runner.runs.store import RunStore, refresh_all
-from fairway_runner.submit.ready import make_ready
 from fairway_runner.submit.rerun import rerun as _rerun
+from fairway_runner.submit.submission import prepare_submission
+from fairway_runner.submit.submission import submit as _submit
 from fairway_runner.targets.lookup import find_target
 
 if TYPE_CHECKING:
@@ -56,8 +57,8 @@ def submit(
     job_file = _job_file(job, Path(folder), set) if isinstance(job, Job) else load_job(job, set)
     store = RunStore.here()
     names = [target] if isinstance(target, str) else target or ()
-    ready = make_ready(job_file, store, names, run_id=run_id, tags=tags, note=note)
-    return ready.start(store)
+    options: dict[str, Any] = {"run_id": run_id, "tags": tags, "note": note}
+    return _submit(prepare_submission(job_file, store, names, **options), store)
 
 
 def rerun(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from fairway_core.findings import UserError
 from fairway_runner.runs import labels
-from fairway_runner.submit.retry import retry, targets_of
+from fairway_runner.submit.rerun import retry, targets_of
 from fairway_runner.targets.lookup import server_settings, uses_this_machine
 from fairway_web.roles import may, noted, refused, request_context
 

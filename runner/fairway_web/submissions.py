@@ -20,9 +20,14 @@ from fairway_core.yaml_text import parse_yaml, unfit_character
 from fairway_runner.jobs.job_file import job_of_text
 from fairway_runner.jobs.project_sandbox import confined, is_code_of, sent
 from fairway_runner.runs.store import RunStore
-from fairway_runner.submit.ready import MANY, Ready, make_ready, many
 from fairway_runner.submit.rerun import Submitted, ready_again, submitted
-from fairway_runner.submit.steps import PreparedSteps
+from fairway_runner.submit.submission import (
+    MANY,
+    many,
+    prepare_submission,
+    recorded_before,
+    submit,
+)
 from fairway_runner.targets.lookup import find_target
 from fairway_runner.worker import lift, look_at_job
 from fairway_web.code_upload import Uploads
@@ -35,6 +40,7 @@ if TYPE_CHECKING:
 
     from fairway_core.target import Target
     from fairway_runner.runs.store import Run
+    from fairway_runner.submit.prepare import PreparedRun
     from fairway_web.code_upload import UnpackedUpload
     from fairway_web.roles import RequestContext
 
@@ -130,24 +136,23 @@ class Submissions:
 def _check(base: Path, by: RequestContext, asked: Asked) -> dict[str, Any]:
     with in_context(by), _ready(base, asked) as ready:
         record = ready.record
-        ready.require_free(RunStore(base))
+        recorded_before(ready, RunStore(base))
         return {
             "name": record.name,
             "target": record.target,
             "tasks": ready.tasks,
-            "scripts": dict(ready.scripts),
+            "scripts": ready.scripts,
             "findings": [located_facts(each) for each in ready.warnings],
         }
 
 
 def _render(base: Path, by: RequestContext, asked: Asked) -> dict[str, Any]:
     with in_context(by), _ready(base, asked) as ready:
-        made = ready.prepared
-        if isinstance(made, PreparedSteps):
+        if ready.steps:
             hint = "`check` answers with the script of each step"
             raise UserError.of("several-steps", "this needs a single job", hint)
-        facts = {"name": made.record.name, "target": made.record.target}
-        return {**facts, "template": made.job.template, "script": made.plan.first_script}
+        facts = {"name": ready.record.name, "target": ready.record.target}
+        return {**facts, "template": ready.job.template, "script": ready.first_script}
 
 
 def job_name(asked: Asked) -> str:
@@ -171,12 +176,12 @@ def _submit(base: Path, who: RequestContext, asked: Asked) -> tuple[str, str, Se
         if (person := by()) is not None:
             ready.sign(person)
         lift()
-        run = ready.start(RunStore(base))
+        run = submit(ready, RunStore(base))
         return run.id, ready.record.target, ready.warnings
 
 
 @contextmanager
-def _ready(base: Path, asked: Asked, *, copies: bool = False) -> Iterator[Ready]:
+def _ready(base: Path, asked: Asked, *, copies: bool = False) -> Iterator[PreparedRun]:
     runs = Runs(base)
     with ExitStack() as stack:
         root, upload = base.parent, None
@@ -192,7 +197,7 @@ def _ready(base: Path, asked: Asked, *, copies: bool = False) -> Iterator[Ready]
 @contextmanager
 def _looked_at(
     runs: Runs, asked: Asked, upload: UnpackedUpload | None, *, copies: bool
-) -> Iterator[Ready]:
+) -> Iterator[PreparedRun]:
     asks = not asked.offline
     if asked.run is not None:
         run, edited, target = _again(runs, asked)
@@ -203,8 +208,7 @@ def _looked_at(
             note=asked.note,
             asks=asks,
             copies=copies,
-        ) as (prepared, _):
-            ready = Ready(prepared)
+        ) as (ready, _):
             require_targets(ready.targets)
             yield ready
         return
@@ -214,7 +218,7 @@ def _looked_at(
         folder, text = path.parent, text_of(path) if asked.job is None else asked.job
     else:
         folder, text = upload.folder, _sent_text(asked, file)
-    ready = make_ready(
+    ready = prepare_submission(
         job_of_text(text, file, folder, asked.set),
         RunStore(runs.base),  # a job may name an earlier run by the beginning of its ID
         asked.target,

@@ -14,7 +14,7 @@ from properties import tried
 
 from fairway_agent.masking import MASK, Mask, Pump
 from fairway_core.findings import Location, UserError
-from fairway_runner.submit.secret_values import secret_values
+from fairway_runner.submit.run_plan import secret_values
 
 
 def masked(secrets: list[str], *pieces: bytes) -> bytes:

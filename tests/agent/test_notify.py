@@ -19,7 +19,7 @@ from fairway_core.notifications import Notify
 from fairway_core.target import Target
 from fairway_runner.jobs.job_file import load_job
 from fairway_runner.runs.store import RunStore
-from fairway_runner.submit.submission import prepare
+from fairway_runner.submit.prepare import prepare
 from fairway_simulator.certificate import serve_as_localhost
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def _prepared(folder: Path, **fields: Any) -> dict[str, Any]:
     job = folder / "job.yaml"
     job.write_text(json.dumps({"name": "job", "command": "true", "template": "plain", **fields}))
     prepared = prepare(load_job(job), Target.local(), RunStore(folder / ".fairway"))
-    plan: dict[str, Any] = json.loads(prepared.plan.files(prepared.job)["plan.json"])
+    plan: dict[str, Any] = json.loads(prepared.plan.text())
     return plan
 
 

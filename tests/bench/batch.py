@@ -106,7 +106,7 @@ def _many(service: Service, count: int) -> Many:
     from fairway_runner.jobs.job_file import load_job
     from fairway_runner.runs.store import RunStore
     from fairway_runner.submit import snapshot as code
-    from fairway_runner.submit.submission import prepare
+    from fairway_runner.submit.prepare import prepare
 
     service.count += 1
     folder = service.folder / f"job{service.count}"
@@ -117,8 +117,7 @@ def _many(service: Service, count: int) -> Many:
     target, store = service.target(), RunStore(service.folder / ".fairway")
     prepared = prepare(load_job(str(folder / "job.yaml"), ()), target, store)
     snapshot = code.snapshot(prepared.code, store.base / "code")
-    files = {**prepared.files, **prepared.plan.files(prepared.job)}
-    run, lock = store.create(prepared.record, files)
+    run, lock = store.create(prepared.record, prepared.all_files())
     os.close(lock)
     state = State(run.id, 0, complete=False, tasks=0, first={}, only=None)
     submission = Submission(run, Account(target, 600), Storage(target, 600), state)
@@ -335,12 +334,14 @@ def _run_one(service: Service, command: str, **fields: Any) -> Any:
     """A run of one task that has ended well."""
     from fairway_runner.jobs.job_file import load_job
     from fairway_runner.runs.store import RunStore
+    from fairway_runner.submit.prepare import prepare
     from fairway_runner.submit.submission import submit
 
     job = {"name": "one", "template": "plain", "command": command, **fields}
     (service.folder / "job.yaml").write_text(json.dumps(job))
     store = RunStore(service.folder / ".fairway")
-    run = submit(load_job(str(service.folder / "job.yaml"), ()), service.target("sim"), store)
+    job_file = load_job(str(service.folder / "job.yaml"), ())
+    run = submit(prepare(job_file, service.target("sim"), store), store)
     run.wait()
     assert run.state == "succeeded", run.status
     return run

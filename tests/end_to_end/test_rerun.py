@@ -60,7 +60,7 @@ def test_changes_are_shown_before_it_starts(
     def refuse(*_: object) -> None:
         raise UserError.of("not-started", "it does not start")
 
-    monkeypatch.setattr("fairway_runner.submit.rerun.start", refuse)
+    monkeypatch.setattr("fairway_runner.submit.rerun.submit", refuse)
     again = fairway.within("rerun", first, "-s", "command=false", "--watch")
     assert again.returncode == 2
     assert again.stderr.index("  command: true → false") < again.stderr.index("it does not start")

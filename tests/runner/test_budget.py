@@ -15,8 +15,8 @@ from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.job_file import load_job
 from fairway_runner.runs.records import read_plan
 from fairway_runner.runs.store import RunStore
-from fairway_runner.submit.budget import budget_of
-from fairway_runner.submit.submission import prepare
+from fairway_runner.submit.prepare import prepare
+from fairway_runner.submit.run_plan import budget_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -81,7 +81,7 @@ def test_the_price_is_in_the_plan(tmp_path: Path) -> None:
     file.write_text("name: a\ntemplate: plain\ncommand: 'true'\nmax_cost: 0.5\n")
     local = Target.local().model_copy(update={"price": 3600.0})
     prepared = prepare(load_job(file), local, RunStore(tmp_path / ".fairway"))
-    (tmp_path / "plan.json").write_text(prepared.plan.files(prepared.job)["plan.json"])
+    (tmp_path / "plan.json").write_text(prepared.plan.text())
     assert read_plan(tmp_path).max_cost == Budget(0.5, "USD", 3600.0)
     plain = prepare(load_job(file, ["max_cost=null"]), local, RunStore(tmp_path / ".fairway"))
-    assert json.loads(plain.plan.files(plain.job)["plan.json"])["max_cost"] is None
+    assert json.loads(plain.plan.text())["max_cost"] is None

@@ -14,7 +14,7 @@ from fairway_runner.engines.shares import require_gpus, require_share
 from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.job_file import load_job
 from fairway_runner.runs.store import RunStore
-from fairway_runner.submit.submission import prepare
+from fairway_runner.submit.prepare import prepare
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,7 +16,7 @@ from fairway_runner.jobs.job_file import load_job
 from fairway_runner.runs.clean import removable
 from fairway_runner.runs.store import Run
 from fairway_runner.runs.view import input_facts
-from fairway_runner.submit.chain import Chain
+from fairway_runner.submit.run_inputs import ResolvedInputs, resolve_inputs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,12 +45,12 @@ def train(make_run: MakeRun) -> Run:
     return run
 
 
-def chain(folder: Path, store: RunStore, source: Any, *, asks: bool = True) -> Chain:
+def chain(folder: Path, store: RunStore, source: Any, *, asks: bool = True) -> ResolvedInputs:
     """What becomes of one input of a job on this machine."""
     file = folder / "job.yaml"
     file.write_text(f"name: a\ncommand: 'true'\ninputs:\n  model: {json.dumps(source)}\n")
     job_file, target = load_job(file), Target.local()
-    return Chain.of(job_file, job_file.resolve(target), engine_for(target), store, asks=asks)
+    return resolve_inputs(job_file, job_file.resolve(target), engine_for(target), store, asks=asks)
 
 
 @pytest.mark.parametrize(

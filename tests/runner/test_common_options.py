@@ -131,7 +131,7 @@ def test_cancel_and_retry_answer_in_json(
     make_run("job-a", [{"state": "failed"}], "failed")
     code, out, _ = fairway(store.base.parent, "cancel", "job-a", "--json")
     assert (code, json.loads(out)) == (0, [{"run_id": "job-a", "state": "failed"}])
-    monkeypatch.setattr("fairway_runner.submit.retry.retry", lambda _run, **_options: [0])
+    monkeypatch.setattr("fairway_runner.submit.rerun.retry", lambda _run, **_options: [0])
     code, out, _ = fairway(store.base.parent, "retry", "job-a", "--json")
     assert (code, json.loads(out)) == (0, {"run_id": "job-a", "tasks": 1})
 

@@ -14,7 +14,7 @@ from fairway_runner.jobs.project_sandbox import NEVER
 from fairway_runner.runs.store import RunStore
 from fairway_runner.submit import snapshot
 from fairway_runner.submit.code_upload import CodeUpload
-from fairway_runner.submit.submission import prepare
+from fairway_runner.submit.prepare import prepare
 from fairway_runner.targets.lookup import find_target
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.jobs.job_file import load_job
 from fairway_runner.runs.labels import labelled
-from fairway_runner.submit.submission import prepare
+from fairway_runner.submit.prepare import prepare
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,15 +15,16 @@ from fairway_runner.jobs.job_file import load_job
 from fairway_runner.jobs.project_sandbox import confined
 from fairway_runner.runs.store import RunStore
 from fairway_runner.submit.listing import with_files
-from fairway_runner.submit.submission import prepare, start
-from fairway_runner.submit.target_selection import Choice, prepare_for
+from fairway_runner.submit.prepare import prepare
+from fairway_runner.submit.submission import submit
+from fairway_runner.submit.target_selection import TargetSelection, prepare_for
 from fairway_runner.targets.lookup import find_target
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from fairway_core.target import Target
-    from fairway_runner.submit.submission import Prepared
+    from fairway_runner.submit.prepare import PreparedRun
 
 POOL = """\
 name: pool
@@ -73,8 +74,8 @@ def local() -> Target:
     return find_target("local")
 
 
-def files_of(prepared: Prepared) -> list[Any]:
-    lines = b"".join(prepared.plan.tasks.pieces()).splitlines()
+def files_of(prepared: PreparedRun) -> list[Any]:
+    lines = b"".join(prepared.lines["tasks.jsonl"]).splitlines()
     return [json.loads(line)["params"]["file"] for line in lines]
 
 
@@ -117,7 +118,7 @@ def test_what_is_there_at_the_submission_counts_for_good(project: Path) -> None:
     """A retry runs the tasks that there were, and a new run those that there are."""
     file = write(project)
     store = RunStore.here()
-    before = start(prepare(load_job(file), local(), store, run_id="images-first"), store)
+    before = submit(prepare(load_job(file), local(), store, run_id="images-first"), store)
     before.wait()
     assert before.state == "succeeded", before.log_text()
     (project / "data/images/c.jpg").write_text("c\n")
@@ -190,7 +191,7 @@ def test_files_that_cannot_be_asked_for_are_one_point_and_a_warning(project: Pat
 
 
 def test_several_targets_are_refused(project: Path) -> None:
-    choice = Choice((find_target("pool"), find_target("pool")))
+    choice = TargetSelection((find_target("pool"), find_target("pool")))
     with pytest.raises(UserError) as caught:
         prepare_for(load_job(write(project)), choice, RunStore.here())
     [finding] = caught.value.findings

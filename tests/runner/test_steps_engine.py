@@ -15,7 +15,7 @@ from fairway_core.findings import UserError
 from fairway_runner.engines.engine import Engine, engine_of_steps
 from fairway_runner.engines.refusals import FAILED_PREDECESSOR, Refused
 from fairway_runner.engines.steps import engine
-from fairway_runner.engines.steps import whole as standing
+from fairway_runner.engines.steps import workflow as standing
 from fairway_runner.jobs.job_file import load_job
 from fairway_runner.runs import steps
 from fairway_runner.runs.clean import removable

@@ -15,8 +15,8 @@ from fairway_runner.jobs.job_file import load_job
 from fairway_runner.jobs.mounts import input_directories, staged_inputs
 from fairway_runner.runs.folder import TakenId
 from fairway_runner.runs.store import Run
-from fairway_runner.submit.resume import earlier, repeat, resume
-from fairway_runner.submit.secret_values import require_readable
+from fairway_runner.submit.run_plan import require_readable
+from fairway_runner.submit.stored_submission import earlier, repeat, resume
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -230,7 +230,7 @@ def test_only_what_is_about_to_start_connects(
     """Neither a dry run nor a job that may go to several targets; nor one that is refused."""
     from fairway_runner.engines.remote.engine import RemoteEngine
     from fairway_runner.runs.store import RunStore
-    from fairway_runner.submit.submission import prepare
+    from fairway_runner.submit.prepare import prepare
 
     begun: list[str] = []
     monkeypatch.setattr(

@@ -21,8 +21,8 @@ from fairway_runner.jobs.job_file import load_job
 from fairway_runner.runs.folder import RunFolder
 from fairway_runner.runs.store import Run, RunStore
 from fairway_runner.runs.view import target_facts
-from fairway_runner.submit.ready import make_ready
-from fairway_runner.submit.target_selection import choose, passed_over, prepare_for
+from fairway_runner.submit.submission import prepare_submission, submit
+from fairway_runner.submit.target_selection import passed_over, prepare_for, select_targets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from conftest import MakeRun
 
-    from fairway_runner.submit.submission import Prepared
-    from fairway_runner.submit.target_selection import Choice
+    from fairway_runner.submit.prepare import PreparedRun
+    from fairway_runner.submit.target_selection import TargetSelection
 
 NAMES = ("nd", "spot", "a100")
 
@@ -60,18 +60,18 @@ def _declare(folder: Path, **changes: dict[str, Any]) -> None:
     (folder / ".fairway" / "targets.json").write_text(json.dumps(targets))
 
 
-def _choose(folder: Path, *names: str, **fields: Any) -> Choice:
+def _choose(folder: Path, *names: str, **fields: Any) -> TargetSelection:
     path = folder / "job.yaml"
     path.write_text(json.dumps({"name": "a", "command": "true", **fields}))
-    return choose(load_job(path), names)
+    return select_targets(load_job(path), names)
 
 
-def _prepare(folder: Path, *names: str, **fields: Any) -> Prepared:
+def _prepare(folder: Path, *names: str, **fields: Any) -> PreparedRun:
     choice = _choose(folder, *names, **{"template": "plain", **fields})
     return prepare_for(load_job(folder / "job.yaml"), choice, RunStore.here())
 
 
-def _names(choice: Choice) -> tuple[str, ...]:
+def _names(choice: TargetSelection) -> tuple[str, ...]:
     return tuple(target.name for target in choice.targets)
 
 
@@ -334,7 +334,8 @@ def _submit(folder: Path, names: tuple[str, ...] = NAMES, **fields: Any) -> Run:
     path = folder / "job.yaml"
     path.write_text(json.dumps({"name": "a", "command": "true", "template": "plain", **fields}))
     store = RunStore.here()
-    return make_ready(load_job(path), store, names, run_id="mine", tags=["t"]).start(store)
+    prepared = prepare_submission(load_job(path), store, names, run_id="mine", tags=["t"])
+    return submit(prepared, store)
 
 
 def _passed(run: Run) -> dict[str, str]:
@@ -453,7 +454,7 @@ class TestCheapest:
 
         return make
 
-    def order(self, project: Path, by: str | None = None) -> Choice:
+    def order(self, project: Path, by: str | None = None) -> TargetSelection:
         where = {"cheapest": list(NAMES), **({"by": by} if by else {})}
         return _choose(project, target=where, metrics=self.METRICS, nodes=2)
 

@@ -7,7 +7,6 @@ import os
 import time
 import tracemalloc
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,11 +18,12 @@ from fairway_runner.engines.engine import engine_for
 from fairway_runner.jobs.job import Job
 from fairway_runner.runs.records import RunRecord
 from fairway_runner.runs.store import Run, RunStore
-from fairway_runner.submit import recorded, task_lines
-from fairway_runner.submit.plan import Plan
+from fairway_runner.submit import run_plan, stored_submission
+from fairway_runner.submit.run_plan import TaskLines, task_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 COUNT = 4_000
 SCRIPT = "".join(f"export SOME_VARIABLE_{number}=its-value\n" for number in range(60))
@@ -44,12 +44,15 @@ def _record(tasks: int = COUNT) -> RunRecord:
     return RunRecord("many-aaaaaa", "many", "local", time.time(), tasks, "job.yaml", "0")
 
 
-def _plan(count: int) -> tuple[Plan, dict[str, Any]]:
-    job = Job.model_validate({"name": "many", "command": "true"})
-    plan = Plan("many-aaaaaa", engine_for(Target.local()), Path("/code"), {})
+def _lines(count: int) -> TaskLines:
+    job, engine = (
+        Job.model_validate({"name": "many", "command": "true"}),
+        engine_for(Target.local()),
+    )
+    lines = TaskLines()
     for number in range(count):
-        plan.add(job, f"{SCRIPT}echo é {number}\n", None)
-    return plan, dict(plan.files(job))
+        lines.append(task_line(number, job, engine, f"{SCRIPT}echo é {number}\n"))
+    return lines
 
 
 def _made(folder: Path, files: dict[str, Any]) -> Run:
@@ -60,21 +63,20 @@ def _made(folder: Path, files: dict[str, Any]) -> Run:
 
 @pytest.mark.integration
 def test_many_tasks_take_little_memory(tmp_path: Path) -> None:
-    _plan(1)  # imports
+    _lines(1)  # imports
     with _little():
-        plan, files = _plan(COUNT)
-        run = _made(tmp_path, files)
+        made = _lines(COUNT)
+        run = _made(tmp_path, {"tasks.jsonl": made})
     lines = (run.folder / "tasks.jsonl").read_text(encoding="utf-8").splitlines()
     assert sum(map(len, lines)) > 4 * MOST
     assert [json.loads(line)["index"] for line in lines] == list(range(COUNT))
     assert json.loads(lines[-1])["script"] == f"{SCRIPT}echo é {COUNT - 1}\n"
-    assert plan.first_script == json.loads(lines[0])["script"]
+    assert (made.first, len(made)) == (f"{lines[0]}\n", COUNT)
 
 
 def test_their_files_can_be_asked_for_again(tmp_path: Path) -> None:
-    plan, files = _plan(300)
-    again = plan.files(Job.model_validate({"name": "many", "command": "true"}))
-    first, second = (_made(tmp_path / name, dict(f)) for name, f in (("a", files), ("b", again)))
+    lines = _lines(300)
+    first, second = (_made(tmp_path / name, {"tasks.jsonl": lines}) for name in ("a", "b"))
     text = (first.folder / "tasks.jsonl").read_bytes()
     assert text.count(b"\n") == 300
     assert (second.folder / "tasks.jsonl").read_bytes() == text
@@ -87,9 +89,11 @@ def test_a_record_is_packed_in_little_memory(tmp_path: Path) -> None:
 
 
 def test_the_lines_of_a_run_are_copied_in_little_memory(tmp_path: Path) -> None:
-    run = _made(tmp_path / "a", _plan(COUNT)[1])
+    run = _made(tmp_path / "a", {"tasks.jsonl": _lines(COUNT)})
     with _little():
-        copy = _made(tmp_path / "b", {"tasks.jsonl": recorded.pieces(run, "tasks.jsonl")})
+        copy = _made(
+            tmp_path / "b", {"tasks.jsonl": stored_submission.recorded_lines(run, "tasks.jsonl")}
+        )
     known = (run.folder / "tasks.jsonl").read_bytes()
     assert (copy.folder / "tasks.jsonl").read_bytes() == known
 
@@ -98,13 +102,13 @@ def test_lines_that_are_no_text_leave_no_half_of_a_run(tmp_path: Path) -> None:
     run = _made(tmp_path / "a", {})
     (run.folder / "tasks.jsonl").write_bytes(b"{}\n\xff\n")
     with pytest.raises(UserError, match=r"tasks\.jsonl: missing or damaged"):
-        _made(tmp_path / "b", {"tasks.jsonl": recorded.pieces(run, "tasks.jsonl")})
+        _made(tmp_path / "b", {"tasks.jsonl": stored_submission.recorded_lines(run, "tasks.jsonl")})
     assert not list((tmp_path / "b" / ".fairway" / "runs").iterdir())
 
 
 def test_lines_that_would_fill_a_disk_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(task_lines, "_MOST", 100)
-    lines = task_lines.TaskLines()
+    monkeypatch.setattr(run_plan, "_MOST", 100)
+    lines = TaskLines()
     lines.append("x" * 100)
     with pytest.raises(UserError) as caught:
         lines.append("x")

@@ -22,10 +22,10 @@ def command(
     """Print the script that a job would run; nothing is started."""
     from fairway_runner.jobs.job_file import load_job
     from fairway_runner.jobs.rendering import render_launcher
-    from fairway_runner.submit.target_selection import choose
+    from fairway_runner.submit.target_selection import select_targets
 
     job_file = load_job(job, set_ or ())
-    chosen = choose(job_file, target_names(target)).targets[0]
+    chosen = select_targets(job_file, target_names(target)).targets[0]
     resolved = job_file.resolve(chosen)
     script = render_launcher(job_file, resolved, chosen)
     if json_:

@@ -28,7 +28,7 @@ def command(
     from fairway_runner.quantities import counted
     from fairway_runner.runs.steps import has_steps
     from fairway_runner.runs.store import RunStore
-    from fairway_runner.submit.retry import retry
+    from fairway_runner.submit.rerun import retry
 
     found = RunStore.here().find(run)
     attempts = retry(found, failed_only=failed)

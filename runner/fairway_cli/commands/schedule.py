@@ -20,7 +20,7 @@ from fairway_cli.lazy import group_with_default
 if TYPE_CHECKING:
     from fairway_core.target import Target
     from fairway_runner.engines.schedules import Recurrence, Schedules
-    from fairway_runner.submit.submission import Prepared
+    from fairway_runner.submit.prepare import PreparedRun
 
 app = typer.Typer(
     cls=group_with_default("create"),
@@ -151,9 +151,9 @@ def _recurrence(schedules: Schedules, every: str | None, cron: str | None) -> Re
     return schedules.every(span("--every", every or ""))
 
 
-def _prepared(job_file: str, set_: list[str], target: Target, name: str | None) -> Prepared:
+def _prepared(job_file: str, set_: list[str], target: Target, name: str | None) -> PreparedRun:
     from fairway_runner.jobs.job_file import load_job
     from fairway_runner.runs.store import RunStore
-    from fairway_runner.submit.submission import prepare
+    from fairway_runner.submit.prepare import prepare
 
     return prepare(load_job(job_file, set_), target, RunStore.here(), run_id=name)

@@ -78,7 +78,7 @@ def command(
     from fairway_cli.server import remote_store, require_unset, run_store
     from fairway_cli.ui.progress import print_prepared, print_started, watch_to_the_end
     from fairway_runner.jobs.job_file import load_job
-    from fairway_runner.submit.ready import make_ready
+    from fairway_runner.submit.submission import prepare_submission, recorded_before, submit
 
     require_unset("submit", resume=resume)
     remote = remote_store()
@@ -97,14 +97,14 @@ def command(
         raise typer.Exit(watch_to_the_end(begun, json_=json_, quiet=quiet))
     store = run_store()
     if resume is not None:
-        from fairway_runner.submit.resume import resume as go_on
+        from fairway_runner.submit.stored_submission import resume as go_on
 
         run = go_on(_unfinished(store, resume))
     elif job is None:
         hint = "fairway submit JOB" + ("" if remote is not None else ", or --resume RUN")
         raise UserError.of("no-job", "no job is given", hint)
     else:
-        ready = make_ready(
+        prepared = prepare_submission(
             load_job(job, set_ or ()),
             store,
             target_names(target),
@@ -113,14 +113,14 @@ def command(
             note=note,
             copies=not dry_run,
         )
-        for finding in ready.warnings:
+        for finding in prepared.warnings:
             print(format_finding(finding), file=sys.stderr)
         if dry_run:
-            ready.require_free(store)
-            print_prepared(ready.record, ready.next_targets, json_=json_)
+            recorded_before(prepared, store)
+            print_prepared(prepared.record, prepared.next_targets, json_=json_)
             return
-        _ask(ready.tasks, yes=yes)
-        run = ready.start(store)
+        _ask(prepared.tasks, yes=yes)
+        run = submit(prepared, store)
     if not watch:
         print_started(run, json_=json_, quiet=quiet)
         return
@@ -141,7 +141,7 @@ def _unfinished(store: RunStore, run_id: str) -> Run:
 
 def _ask(tasks: int, *, yes: bool) -> None:
     """Asks before very many tasks; UserError where nobody can be asked."""
-    from fairway_runner.submit.ready import MANY, many
+    from fairway_runner.submit.submission import MANY, many
 
     if yes or tasks <= MANY:
         return

@@ -22,15 +22,15 @@ def command(
     _deadline: DeadlineOption = None,
 ) -> None:
     """List the points of a job's sweep with the parameters of each; nothing is started."""
-    from fairway_runner.jobs.job_file import load_job
+    from fairway_runner.jobs.job_file import load_job, sweeps_files
     from fairway_runner.jobs.sweep.job_sweep import require_sweep
-    from fairway_runner.submit.listing import takes_names, with_files
+    from fairway_runner.submit.listing import with_files
 
     job_file = load_job(job, set_ or ())
-    if target or takes_names(job_file):
-        from fairway_runner.submit.target_selection import choose
+    if target or sweeps_files(job_file.document.data):
+        from fairway_runner.submit.target_selection import select_targets
 
-        job_file = with_files(job_file, choose(job_file, target_names(target)).targets[0])
+        job_file = with_files(job_file, select_targets(job_file, target_names(target)).targets[0])
     sweep = require_sweep(job_file.document, job_file.folder, job_file.listed)
     rows = [{"index": index, "params": params} for index, params in enumerate(sweep.merged())]
     if json_:

@@ -9,22 +9,16 @@ from collections.abc import Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TextIO
 
-from fairway_cli.ui.columns import state as coloured
-from fairway_cli.ui.follow import Remarks
-from fairway_cli.ui.runs import run_table
 from fairway_core.findings import printable
-from fairway_runner.quantities import duration, number
-from fairway_runner.runs.kept import empty_outputs, in_words
-from fairway_runner.runs.metrics import compile_patterns, last_values
-from fairway_runner.runs.results import task_results
+from fairway_runner.quantities import counted, duration, few, number
 from fairway_runner.runs.steps import ENGINE, has_steps, to_begin
 from fairway_runner.runs.store import FINAL_STATES
-from fairway_runner.runs.view import shown, varying
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from fairway_agent.task_state import TaskState
+    from fairway_cli.ui.follow import Remarks
     from fairway_runner.runs.records import RunRecord
     from fairway_runner.runs.results import TaskResult
     from fairway_runner.runs.store import Run
@@ -33,6 +27,10 @@ if TYPE_CHECKING:
 def watch_tasks(run: Run, out: TextIO) -> None:
     """Says of each task that it has ended, until the run has; and on standard error, unless that is
     `out` itself, what the run waits for."""
+    from fairway_cli.ui.follow import Remarks
+    from fairway_runner.runs.results import task_results
+    from fairway_runner.runs.view import varying
+
     tasks = task_results(run)
     names = varying([task.params for task in tasks if not task.is_last])
     with _reporter(run, len(tasks), out) as report:
@@ -76,6 +74,10 @@ def _ends(
 
 
 def _line(task: TaskResult, status: TaskState, names: list[str], out: TextIO) -> str:
+    from fairway_cli.ui.columns import state as coloured
+    from fairway_runner.runs.metrics import compile_patterns, last_values
+    from fairway_runner.runs.view import shown
+
     own = {} if task.is_last else task.params
     params = [f"{n}={shown(own[n])}" for n in names if n in own]
     patterns = compile_patterns(task.run.record.metrics)
@@ -138,8 +140,6 @@ def print_valid(name: str, targets: Sequence[str], tasks: int, kind: str, *, jso
         facts = {"target": targets[0], "tasks": tasks, "dry_run": True}
         print(json.dumps({**facts, **({"next_targets": [*targets[1:]]} if targets[1:] else {})}))
         return
-    from fairway_runner.quantities import counted
-
     where = ", or else on ".join(targets)
     print(printable(f"{name} is valid; it would start {counted(tasks, kind)} on {where}"))
 
@@ -185,8 +185,6 @@ def _who_begins(left: Sequence[str], by: str) -> str:
     of the server, where no command is named."""
     if not left:
         return "  its steps begin by themselves, even if no command follows it"
-    from fairway_runner.quantities import few
-
     names = few(left, _NAMED)
     if not by:
         return f"  the server has to stay on to begin: {names}"
@@ -219,6 +217,7 @@ def _named(run_id: str) -> Iterator[None]:
 
 def print_ended(run: Run, *, json_: bool = False) -> None:
     """How a run that was watched has ended."""
+    from fairway_runner.runs.kept import empty_outputs
     from fairway_runner.runs.view import run_facts
 
     facts = {**run_facts(run), "exit_code": run.exit_code, "folder": run.place}
@@ -238,6 +237,8 @@ def print_ended(run: Run, *, json_: bool = False) -> None:
 
 def print_empty(run_id: str, found: Sequence[Mapping[str, Any]]) -> None:
     """Says on standard error which outputs of a run's tasks are empty, if any are."""
+    from fairway_runner.runs.kept import in_words
+
     if said := in_words(run_id, found):
         print(printable(f"{run_id}: {said}"), file=sys.stderr, flush=True)
 
@@ -289,6 +290,8 @@ def until_ended(look: Callable[[], list[dict[str, Any]]], *, draws: bool, pause:
         return
     from rich.live import Live
     from rich.text import Text
+
+    from fairway_cli.ui.runs import run_table
 
     with Live(auto_refresh=False) as live:
         while True:

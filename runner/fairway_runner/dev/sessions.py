@@ -21,7 +21,8 @@ from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.job_file import JobFile, load_job
 from fairway_runner.runs.records import FINAL_STATES, read_json
 from fairway_runner.runs.store import refresh_all
-from fairway_runner.submit.submission import prepare, start
+from fairway_runner.submit.prepare import prepare
+from fairway_runner.submit.submission import submit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -108,7 +109,7 @@ def begin(wanted: Wanted, target: Target, store: RunStore) -> tuple[Run, Sequenc
         gitignore=job.code.gitignore is True,
     )
     prepared = prepare(job_file, target, store)
-    run = start(prepared, store)
+    run = submit(prepared, store)
     known.write(run)
     return run, prepared.warnings
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from fairway_core.target import Target
-    from fairway_runner.submit.submission import Prepared
+    from fairway_runner.submit.prepare import PreparedRun
 
 _ELSEWHERE = "let cron or a pipeline start it: fairway submit JOB --target NAME"
 
@@ -55,7 +55,7 @@ class Schedules(Protocol):
     def cron(self, line: str, now: datetime) -> Recurrence:
         """As a line of cron says; UserError where the service cannot."""
 
-    def create(self, prepared: Prepared, recurrence: Recurrence) -> str:
+    def create(self, prepared: PreparedRun, recurrence: Recurrence) -> str:
         """Makes the schedule, named as the run that was prepared; returns that name.
 
         UserError where the service cannot start such a job by itself, or has such a schedule.

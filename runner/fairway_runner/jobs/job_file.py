@@ -196,6 +196,16 @@ def has_steps(data: Any) -> bool:
     return isinstance(data, dict) and "steps" in data
 
 
+def sweeps_files(data: Any) -> bool:
+    """Whether a job's sweep makes points of an input's files, by a quick look at its text."""
+    sweep = data.get("sweep") if isinstance(data, dict) else None
+    points = sweep.get("points") if isinstance(sweep, dict) else None
+    generators = points if isinstance(points, list) else [points]
+    return any(
+        isinstance(each, dict) and isinstance(each.get("files"), dict) for each in generators
+    )
+
+
 def typed_by(data: Any) -> type[Job]:
     """The model by which `-s` sets fields of a job's file."""
     if not has_steps(data):

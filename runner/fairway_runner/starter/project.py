@@ -16,7 +16,7 @@ from fairway_core.findings import Severity, UserError
 from fairway_runner.starter import answers
 from fairway_runner.starter.answers import Answers, validated
 from fairway_runner.starter.source import WHEELS, Source, installed_source
-from fairway_runner.submit.git import keeps
+from fairway_runner.submit.snapshot import is_kept_by_git
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -186,7 +186,7 @@ def write_project(folder: Path, settings: Settings) -> list[Path]:
 
     Raises UserError, and writes nothing, where a file is there already or cannot be written.
     """
-    files = dict(project_files(settings, in_git=keeps(folder)))
+    files = dict(project_files(settings, in_git=is_kept_by_git(folder)))
     taken = dict.fromkeys(filter(None, (_in_the_way(folder, path) for path in files)))
     if taken:
         there = ", ".join(map(str, taken))

@@ -26,6 +26,7 @@ from fairway_runner.submit import snapshot
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+
 PIECE = 1 << 20
 """Bytes of a piece, at most."""
 _FOLDER = "job_templates"
@@ -95,7 +96,7 @@ class CodeUpload:
 
     def pieces(self) -> Iterator[bytes]:
         """The pieces in their order; a file that does not change keeps its piece, mostly."""
-        from fairway_runner.submit.provenance import git_facts
+        from fairway_runner.submit.snapshot import git_facts
 
         head = {
             "folder": self.folder,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.engines.capabilities import runs_here
+from fairway_runner.jobs.job_file import sweeps_files
 from fairway_runner.jobs.mounts import below_mount, blobs_of
 from fairway_runner.jobs.project_sandbox import require_code
 from fairway_runner.jobs.walk import walk
@@ -27,7 +28,7 @@ def with_files(job_file: JobFile, target: Target, *, asks: bool = True) -> JobFi
     UserError at its line for an input that is not staged from storage, and where the target does
     not answer.
     """
-    if not takes_names(job_file) or (sweep := job_file.sweep()) is None:
+    if not sweeps_files(job_file.document.data) or (sweep := job_file.sweep()) is None:
         return job_file
     wanted = {name: path for path, name in sweep.inputs()}
     known = job_file.document.data.get("inputs")
@@ -53,26 +54,6 @@ def unlisted(job_file: JobFile) -> list[Finding]:
         for name, names in job_file.listed.items()
         if names is None
     ]
-
-
-def require_one_target(job_file: JobFile) -> None:
-    """UserError for several targets, whose storage need not have the same files."""
-    if takes_names(job_file):
-        message = "its sweep lists the files of an input, which differ from target to target"
-        location = job_file.document.location(("sweep",), of_key=True)
-        hint = "name one target: --target NAME"
-        raise UserError([Finding("one-target", message, hint, "sweep", location=location)])
-
-
-def takes_names(job_file: JobFile) -> bool:
-    """Whether its sweep makes points of an input's files, by a quick look at its text."""
-    data: Any = job_file.document.data
-    sweep = data.get("sweep") if isinstance(data, dict) else None
-    points = sweep.get("points") if isinstance(sweep, dict) else None
-    generators = points if isinstance(points, list) else [points]
-    return any(
-        isinstance(each, dict) and isinstance(each.get("files"), dict) for each in generators
-    )
 
 
 def _names(job_file: JobFile, name: str, path: DataPath, target: Target) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""A run once more as a new one, with the same code: as it was, or with changes."""
+"""Runs once more: a new run with the same code, or the tasks of an ended one in place."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import os
 import re
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -13,6 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import fairway_core
+from fairway_agent import record
+from fairway_agent.plan import Retry
 from fairway_core.documents import Document
 from fairway_core.findings import Finding, UserError
 from fairway_core.yaml_text import parse_yaml
@@ -22,38 +25,47 @@ from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.job_file import JobFile
 from fairway_runner.jobs.project_sandbox import sent_before
 from fairway_runner.runs import steps
+from fairway_runner.runs.folder import running
 from fairway_runner.runs.labels import labelled
-from fairway_runner.runs.records import read_specs
+from fairway_runner.runs.records import FINAL_STATES, read_plan, read_specs
+from fairway_runner.runs.results import task_results
 from fairway_runner.runs.store import RunStore
-from fairway_runner.submit import recorded
 from fairway_runner.submit import snapshot as code
-from fairway_runner.submit.secret_values import secret_values
-from fairway_runner.submit.submission import launch, prepare, start
-from fairway_runner.targets.lookup import as_known_now
+from fairway_runner.submit.prepare import PreparedRun, prepare
+from fairway_runner.submit.run_plan import secret_values
+from fairway_runner.submit.stored_submission import (
+    recorded_facts,
+    recorded_lines,
+    recorded_snapshot,
+    recorded_text,
+    require_runnable,
+    retarget,
+    snapshots_of,
+)
+from fairway_runner.submit.submission import submit
+from fairway_runner.targets.lookup import as_known_now, find_target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from fairway_core.target import Target
-    from fairway_runner.runs.folder import Content
+    from fairway_runner.runs.results import TaskResult
     from fairway_runner.runs.store import Run
-    from fairway_runner.submit.submission import Prepared
-
-_FILES = (
-    *("job.yaml", "job.json", "target.json", "code.diff"),
-    *("setup.jsonl", "release.jsonl", "tasks.jsonl", "finally.jsonl"),
-)
 
 
-Tell = Callable[[Mapping[str, tuple[Any, Any]]], None]
+_TEXTS = ("job.yaml", "job.json", "target.json", "code.diff")
+_LINES = ("setup.jsonl", "release.jsonl", "tasks.jsonl", "finally.jsonl")
+_IS_INPUT = re.compile("FAIRWAY_INPUT_")
+
+OnChanges = Callable[[Mapping[str, tuple[Any, Any]]], None]
 
 
-def _tell_nobody(_: Mapping[str, tuple[Any, Any]]) -> None:
+def _ignore(_: Mapping[str, tuple[Any, Any]]) -> None:
     """Shows the changes to nobody."""
 
 
 @dataclass(frozen=True)
-class Again:
+class RerunResult:
     """The new run, and by the path of each field that was changed its value before and after;
     `warnings` are what a person should hear of."""
 
@@ -69,8 +81,8 @@ def rerun(
     *,
     tags: Sequence[str] = (),
     note: str | None = None,
-    tell: Tell = _tell_nobody,
-) -> Again:
+    tell: OnChanges = _ignore,
+) -> RerunResult:
     """Starts a new run of the same job with the same code.
 
     `assignments` are further `KEY=VALUE` over those that the run was submitted with. It keeps
@@ -79,7 +91,8 @@ def rerun(
     """
     _require_one_job(run)
     if not assignments and target is None:
-        return Again(_same(run, tags, note))
+        with code.in_use(snapshots_of(run)):
+            return RerunResult(submit(_prepare_same(run, tags, note), _store_of(run)))
     for each in assignments:
         if re.match(r"code[.=]", each):
             message = f"`-s {each}`: a rerun has the code of {run.id}"
@@ -88,32 +101,37 @@ def rerun(
     edited = replace(was, assignments=(*was.assignments, *assignments))
     with ready_again(run, edited, target, tags=tags, note=note) as (prepared, changes):
         tell(changes)
-        new = start(prepared, RunStore(run.folder.parent.parent))
-    return Again(new, changes, prepared.warnings)
+        new = submit(prepared, _store_of(run))
+    return RerunResult(new, changes, prepared.warnings)
 
 
-def _same(run: Run, tags: Sequence[str], note: str | None) -> Run:
+def _prepare_same(run: Run, tags: Sequence[str], note: str | None) -> PreparedRun:
     """From the run's own record: nothing is read or rendered anew."""
-    recorded.require(run)
-    store = RunStore(run.folder.parent.parent)
-    secrets = secret_values(recorded.facts(run, "job.json").get("secrets", {}), os.environ)
+    job, engine = require_runnable(run), run.engine
+    secrets = secret_values(job.secrets, os.environ)
+    store, old = _store_of(run), read_plan(run.folder)
     run_id = store.new_id(run.record.name)
     record = replace(run.record, id=run_id, created=time.time(), fairway=fairway_core.__version__)
-    record = labelled(record, (*run.tags, *tags), note)
-    plan, engine = recorded.plan(run), run.engine
-    inputs = {
-        name: value for name, value in plan.environment.items() if name.startswith("FAIRWAY_INPUT_")
-    }
-    plan = replace(plan, run=run_id, environment={**engine.environment(), **inputs})
+    inputs = {name: old.environment[name] for name in old.environment if _IS_INPUT.match(name)}
+    plan = replace(old, run=run_id, environment={**engine.environment(), **inputs})
     if runs_here(run.record.engine):
         plan = replace(plan, directory=str(store.folder / run_id / "code"))
-    files: dict[str, Content] = {
-        name: recorded.pieces(run, name) for name in _FILES if (run.folder / name).exists()
-    }
-    files["plan.json"] = plan.text()
-    files["provenance.json"] = _provenance(run)
-    with code.in_use(recorded.snapshots(run)):
-        return launch(store, engine, record, files, _snapshot(run), secrets)
+    there = {name for name in (*_TEXTS, *_LINES) if (run.folder / name).exists()}
+    files = {name: recorded_text(run, name) for name in _TEXTS if name in there}
+    return PreparedRun(
+        record=labelled(record, (*run.tags, *tags), note),
+        job=job,
+        engine=engine,
+        plan=plan,
+        code=code.Code(_snapshot(run), (), recorded_facts(run, "provenance.json")["code"]),
+        files={**files, "provenance.json": _provenance(run)},
+        lines={name: recorded_lines(run, name) for name in _LINES if name in there},
+        secrets=secrets,
+    )
+
+
+def _store_of(run: Run) -> RunStore:
+    return RunStore(run.folder.parent.parent)
 
 
 @dataclass(frozen=True)
@@ -127,8 +145,8 @@ class Submitted:
 def submitted(run: Run) -> Submitted:
     """That of a run; UserError where its record is incomplete, or it has several steps."""
     _require_one_job(run)
-    assignments = recorded.facts(run, "provenance.json").get("set", [])
-    return Submitted(recorded.text(run, "job.yaml"), tuple(assignments))
+    assignments = recorded_facts(run, "provenance.json").get("set", [])
+    return Submitted(recorded_text(run, "job.yaml"), tuple(assignments))
 
 
 @contextmanager
@@ -142,14 +160,16 @@ def ready_again(
     note: str | None = None,
     asks: bool = True,
     copies: bool = True,
-) -> Iterator[tuple[Prepared, Mapping[str, tuple[Any, Any]]]]:
+) -> Iterator[tuple[PreparedRun, Mapping[str, tuple[Any, Any]]]]:
     """The run's code with an edited job, ready to start, and what was changed; meanwhile the code
     stays; `asks` and `copies` are as for `prepare`. UserError with what is wrong with it."""
     was = submitted(run)
-    store = RunStore(run.folder.parent.parent)
-    there = target or as_known_now(target_of(recorded.facts(run, "target.json")))
-    facts = recorded.facts(run, "provenance.json")
-    with code.in_use(recorded.snapshots(run)), sent_before(facts, recorded.snapshot(run)):
+    there = target or as_known_now(target_of(recorded_facts(run, "target.json")))
+    facts = recorded_facts(run, "provenance.json")
+    with (
+        code.in_use(snapshots_of(run)),
+        sent_before(facts, recorded_snapshot(run)),
+    ):
         snapshot = _snapshot(run)
         before, after = _document(run, was), _document(run, edited)
         _require_same_code(run, before, after)
@@ -159,7 +179,11 @@ def ready_again(
         drawn = [spec.params for spec in read_specs(run.folder / "tasks.jsonl")] if is_same else []
         job_file = replace(job_file, assignments=edited.assignments, drawn=drawn)
         prepared = prepare(
-            *(job_file, there, store), run_id=run_id, code_folder=snapshot, asks=asks, copies=copies
+            *(job_file, there, _store_of(run)),
+            run_id=run_id,
+            code_folder=snapshot,
+            asks=asks,
+            copies=copies,
         )
         _keep(prepared, run)
         prepared.record = labelled(prepared.record, (*run.tags, *tags), note)
@@ -238,7 +262,7 @@ def _part(document: Document, name: str) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _keep(prepared: Prepared, run: Run) -> None:
+def _keep(prepared: PreparedRun, run: Run) -> None:
     """Gives the new run the origin of the code that it has."""
     prepared.record = replace(prepared.record, job_file=run.record.job_file)
     made = json.loads(prepared.files["provenance.json"])
@@ -246,20 +270,21 @@ def _keep(prepared: Prepared, run: Run) -> None:
     known = {**{name: made[name] for name in names}, "inputs": made.get("inputs")}
     prepared.files["provenance.json"] = _provenance(run, **known)
     if (run.folder / "code.diff").exists():
-        prepared.files["code.diff"] = recorded.text(run, "code.diff")
+        prepared.files["code.diff"] = recorded_text(run, "code.diff")
 
 
 def _provenance(run: Run, **facts: Any) -> str:
-    known = recorded.facts(run, "provenance.json")
+    known = recorded_facts(run, "provenance.json")
     found = {**known, **facts, "rerun_of": run.id}
-    found.pop("by", None)  # that is who submitted the earlier one
+    for name in ("by", "passed_over"):  # these are of how the earlier one was submitted
+        found.pop(name, None)
     if not found.get("inputs"):
         found.pop("inputs", None)  # it read what other runs have kept, and does so no more
     return json.dumps(found, indent=1)
 
 
 def _snapshot(run: Run) -> Path:
-    snapshot = recorded.snapshot(run)
+    snapshot = recorded_snapshot(run)
     if not snapshot.is_dir():
         message = f"the code snapshot of {run.id} no longer exists: {snapshot}"
         raise UserError.of("no-code", message, "submit the job again from its file")
@@ -275,3 +300,69 @@ def _changes(before: Any, after: Any, path: str = "") -> Iterator[tuple[str, tup
         return
     for name in dict.fromkeys((*before, *after)):
         yield from _changes(before.get(name), after.get(name), f"{path}.{name}" if path else name)
+
+
+def retry(run: Run, *, failed_only: bool = False) -> dict[int, int]:
+    """Starts the tasks of an ended run again that did not succeed; returns by their numbers which
+    attempt of each comes, from 1.
+
+    With `failed_only` those that were cancelled or lost stay as they are. Each goes on from
+    its checkpoints, its log is continued and its attempts count on; it has as many retries
+    as before. A setup that succeeded is not repeated; `finally:` is. UserError where the run
+    has not ended or has nothing to retry, or its target no longer runs such a job.
+    """
+    secrets = secret_values(recorded_facts(run, "job.json").get("secrets", {}), os.environ)
+    run.refresh()
+    lock = run.take_lock()
+    try:
+        state = run.state_at_end
+        if state not in FINAL_STATES:
+            raise running(run)
+        tasks = task_results(run, state)
+        due = [task for task in tasks if _is_due(task, failed_only=failed_only)]
+        chosen = {task.index: task.attempts + 1 for task in due}
+        if not chosen:
+            raise _nothing(run, tasks)
+        retarget(run)
+        require_runnable(run)
+        wanted = _wanted(run, state, tasks, [*chosen])
+        record.write_json(run.folder / "retry.json", wanted.to_json())
+    except BaseException:
+        os.close(lock)
+        raise
+    snapshot = recorded_snapshot(run)
+    run.engine.start(run, lock, snapshot, secrets, retry=True)
+    return chosen
+
+
+def targets_of(run: Run) -> list[Target]:
+    """Where its tasks would run again."""
+    if steps.has_steps(run.folder):
+        return [find_target(each.target) for each in steps.read(run.folder)]
+    return [run.engine.target]
+
+
+def _is_due(task: TaskResult, *, failed_only: bool) -> bool:
+    return task.state == "failed" if failed_only else task.state != "succeeded"
+
+
+def _nothing(run: Run, tasks: Sequence[TaskResult]) -> UserError:
+    if all(task.state == "succeeded" for task in tasks):
+        hint = f"to run all of it again: fairway rerun {run.id}"
+        return UserError.of("nothing-to-retry", f"every task of {run.id} succeeded", hint)
+    hint = "leave out --failed for those that were cancelled or lost"
+    return UserError.of("nothing-to-retry", f"no task of {run.id} failed", hint)
+
+
+def _wanted(run: Run, state: str, tasks: Sequence[TaskResult], chosen: Sequence[int]) -> Retry:
+    """What holds for this time, over the run's plan."""
+    again = set(chosen)
+    setup = run.setup_status(state)
+    own = [task for task in tasks if not task.is_last]
+    has_begun = any(task.attempts for task in tasks)
+    return Retry(
+        only=tuple(task.index for task in own if task.index in again),
+        done=Counter(task.state for task in own if task.index not in again),
+        is_set_up=setup is None or setup.state == "succeeded",
+        after=() if has_begun else None,  # what it came after was there when it began
+    )

@@ -1,31 +1,126 @@
-"""The code of a job: the files of its folder, named by what is in them.
-
-A run works on a snapshot, so that it computes what was submitted, whatever is edited
-meanwhile, and the same on every engine. Equal code is kept once.
-"""
+"""The code of a job: the files of its folder, named by what is in them, and its commit."""
 
 from __future__ import annotations
 
 import fcntl
 import hashlib
 import os
+import platform
 import shutil
+import subprocess
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatch
-from pathlib import Path
-from typing import TYPE_CHECKING
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
 
-from fairway_core.findings import Finding, UserError
-from fairway_runner.jobs.project_sandbox import NEVER
+import fairway_core
+from fairway_core.findings import Finding, Severity, UserError
+from fairway_runner.jobs.project_sandbox import NEVER, known_git
 from fairway_runner.jobs.walk import left_out, walk
-from fairway_runner.submit.git import Ignored, ignored_yet_sent
+from fairway_runner.quantities import few
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from fairway_runner.jobs.walk import Found
+
+
+_TIMEOUT = 20  # seconds
+
+
+def ask_git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[bytes] | None:
+    """Its answer; None where it is not there or takes too long."""
+    try:
+        return subprocess.run(
+            ["git", "-c", "safe.bareRepository=explicit", "-C", str(folder), *arguments],
+            capture_output=True,
+            env={**os.environ, "LC_ALL": "C"},
+            timeout=_TIMEOUT,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+
+
+def is_kept_by_git(folder: Path) -> bool:
+    """Whether a folder, which need not be there, is or would be in a work tree and not ignored."""
+    there = next(each for each in (folder, *folder.absolute().parents) if each.is_dir())
+    done = ask_git(there, "check-ignore", "--quiet", "--", str(folder.absolute()))
+    return done is not None and done.returncode == 1
+
+
+class Ignored:
+    """Leaves out of a walk what Git ignores, each work tree by its own rules: those of links and of
+    repositories within it too.
+
+    UserError where the folder is no work tree, or git does not say.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        known = _ignored(folder)
+        if known is None:
+            raise _unknown(folder, "not a git repository")
+        self.paths = known
+
+    def __call__(self, path: str, entry: os.DirEntry[str]) -> bool:
+        """Whether the path is left out."""
+        if path in self.paths:
+            return True
+        if entry.is_dir() and (entry.is_symlink() or Path(entry.path, ".git").exists()):
+            found = _ignored(Path(entry.path)) or ()
+            self.paths |= {f"{path}/{each}" for each in found}
+        return False
+
+
+def ignored_yet_sent(folder: Path, paths: Iterable[str]) -> list[Finding]:
+    """A warning that names those of the files that Git ignores; nothing where git does not say, and
+    where these are all: then the folder itself is ignored."""
+    try:
+        known = _ignored(folder)
+    except UserError:
+        return []
+    if not known:
+        return []
+    every = list(paths)
+    found = [each for each in every if _is_in(known, PurePosixPath(each))]
+    if not found or len(found) == len(every):
+        return []
+    message = f"the code holds {few(found)}, which Git ignores"
+    hint = "leave such files out: code: {gitignore: true}, or say that they are meant: false"
+    return [Finding("ignored-files", message, hint, "code", Severity.WARNING)]
+
+
+def _is_in(known: set[str], path: PurePosixPath) -> bool:
+    return any(str(each) in known for each in (path, *path.parents))
+
+
+def _ignored(folder: Path) -> set[str] | None:
+    """The paths below a folder that Git ignores, of a folder of which it ignores all that one
+    alone; None where it is in no work tree."""
+    # A repository's own settings may name a program that watches its files.
+    safe = ("-c", "core.fsmonitor=false")
+    whole = ask_git(folder, *safe, "check-ignore", "--quiet", "--", ".")
+    if whole is not None and b"not a git repository" in whole.stderr:
+        return None
+    if whole is None or whole.returncode not in (0, 1):
+        raise _unknown(folder, "" if whole is None else whole.stderr.decode(errors="replace"))
+    # Within an ignored folder, git cannot name the folders that it ignores.
+    folders = ("--directory",) if whole.returncode else ()
+    words = ("ls-files", "--others", "--ignored", "--exclude-standard", "-z", *folders)
+    listed = ask_git(folder, *safe, *words)
+    if listed is None or listed.returncode:
+        raise _unknown(folder, "" if listed is None else listed.stderr.decode(errors="replace"))
+    return {os.fsdecode(each).rstrip("/") for each in listed.stdout.split(b"\0") if each}
+
+
+def _unknown(folder: Path, said: str) -> UserError:
+    lines = said.strip().splitlines() or ["git is not there, or does not answer"]
+    message = f"`code.gitignore`: {folder}: {lines[0].removeprefix('fatal: ')}"
+    hint = "\n".join(lines[1:]).strip() or "leave the field out, or make it a work tree: git init"
+    return UserError([Finding("no-git", message, hint, "code.gitignore")])
+
 
 MOST_FILES = 20_000
 MOST_BYTES = 256 * 2**20
@@ -209,3 +304,65 @@ def _refuse(folder: Path, files: Sequence[CodeFile]) -> None:
     hint = "move the job file to its code, or name the code's folder:\n"
     hint += f'  code: {{path: src, exclude: ["{largest[0]}"]}}\nand read data through `inputs:`'
     raise UserError.of("bad-code", message, hint)
+
+
+_LARGEST_DIFF = 2**20
+
+
+def provenance(folder: Path, template: str, code_digest: str) -> tuple[dict[str, Any], str]:
+    """What is kept beside a run, and the diff against its commit ("" where there is none).
+
+    `template` is the text of the launcher's template.
+    """
+    git, diff = git_facts(folder)
+    facts = {
+        "fairway": fairway_core.__version__,
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "user": _user(),
+        "code": code_digest,
+        "template": _sha256(template),
+        "git": git,
+        **({} if known_git() is None else {"sent": True}),
+    }
+    if len(diff) > _LARGEST_DIFF:
+        diff = diff[:_LARGEST_DIFF] + "\n(the rest of the diff is omitted)\n"
+    return facts, diff
+
+
+def git_facts(folder: Path) -> tuple[Mapping[str, Any], str]:
+    """The commit of a folder, whether something differs from it, and how; of code that was sent
+    here, what was said of it, without how."""
+    if (known := known_git()) is not None:
+        return known, ""
+    commit = _git(folder, "rev-parse", "HEAD")
+    diff = _git(folder, "diff", "HEAD", "--", ".") if commit else ""
+    untracked = _git(folder, "ls-files", "--others", "--exclude-standard", "--", ".")
+    facts = {
+        "commit": commit.strip() or None,
+        "dirty": bool(diff or untracked),
+        "untracked": untracked.splitlines(),
+    }
+    return facts, diff
+
+
+def _user() -> str | None:
+    """The name by which the submitter is logged in on this machine."""
+    import getpass
+
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # a number that nobody has, as in some containers
+        return None
+
+
+def _sha256(text: str) -> str:
+    import hashlib
+
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    """What git says of the folder; "" where it is no repository or git is not there."""
+    done = ask_git(folder, *arguments)
+    return "" if done is None or done.returncode else done.stdout.decode("utf-8", "replace")

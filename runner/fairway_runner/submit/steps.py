@@ -7,7 +7,7 @@ import hashlib
 import json
 import threading
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent.plan import RunPlan
@@ -27,13 +27,18 @@ from fairway_runner.runs import steps
 from fairway_runner.runs.records import LONGEST_ID, is_run_id
 from fairway_runner.runs.steps import StepRecord
 from fairway_runner.runs.store import RunStore
-from fairway_runner.submit import recorded
 from fairway_runner.submit import snapshot as code
+from fairway_runner.submit.prepare import PreparedRun, prepare
 from fairway_runner.submit.rerun import job_file_of
-from fairway_runner.submit.resume import earlier, repeat
-from fairway_runner.submit.submission import launch, prepare, start
-from fairway_runner.submit.target_selection import choose
-from fairway_runner.submit.unkept import unkept
+from fairway_runner.submit.run_inputs import missing_outputs
+from fairway_runner.submit.stored_submission import (
+    recorded_facts,
+    recorded_snapshot,
+    recorded_text,
+    snapshots_of,
+)
+from fairway_runner.submit.submission import submit
+from fairway_runner.submit.target_selection import select_targets
 from fairway_runner.targets.lookup import find_target
 
 if TYPE_CHECKING:
@@ -41,23 +46,7 @@ if TYPE_CHECKING:
 
     from fairway_runner.jobs.job_file import JobFile
     from fairway_runner.jobs.steps import NamedStep
-    from fairway_runner.runs.records import RunRecord
     from fairway_runner.runs.store import Run
-    from fairway_runner.submit.submission import Prepared
-
-
-@dataclass
-class PreparedSteps:
-    """A run of several steps that is ready to start; a person should hear of the `warnings`. The
-    steps have `tasks` in all; `scripts` are those of the first task of each, by its name.
-    """
-
-    record: RunRecord
-    files: dict[str, str]
-    code: code.Code
-    warnings: Sequence[Finding]
-    tasks: int
-    scripts: Mapping[str, str]
 
 
 def prepare_steps(
@@ -68,7 +57,7 @@ def prepare_steps(
     run_id: str | None = None,
     asks: bool = True,
     copies: bool = True,
-) -> PreparedSteps:
+) -> PreparedRun:
     """Looks at all that can be wrong with each step, as far as that is known before the others have
     ended; UserError with all that is. `targets` is where all of them run, in place of what they
     say; `asks` and `copies` are as for `prepare`."""
@@ -76,7 +65,7 @@ def prepare_steps(
     named = read_steps(job_file.document, whole)
     _require_ids(whole, named, store)
     runs = {step.name: step_run(whole, step.name) for step in named}
-    found: dict[str, Prepared] = {}
+    found: dict[str, PreparedRun] = {}
     errors: list[Finding] = []
     for step in named:
         try:
@@ -86,10 +75,9 @@ def prepare_steps(
             errors += error.findings
     if not errors:
         kept = {name: each.job for name, each in found.items()}
-        errors = [each for step in named for each in unkept(step, whole, kept)]
+        errors = [each for step in named for each in missing_outputs(step, whole, kept)]
     if errors:
         raise UserError(list(dict.fromkeys(errors)))
-    first = found[named[0].name]
     records = [
         StepRecord(
             step.name,
@@ -100,25 +88,7 @@ def prepare_steps(
         )
         for step in named
     ]
-    warnings = list(dict.fromkeys(each for one in found.values() for each in one.warnings))
-    return PreparedSteps(
-        _record(first, job_file, whole, records),
-        _files(first, job_file, whole, records, _inputs(found)),
-        first.code,
-        warnings,
-        sum(each.record.tasks for each in found.values()),
-        {name: each.plan.first_script for name, each in found.items()},
-    )
-
-
-def start_steps(prepared: PreparedSteps, store: RunStore) -> Run:
-    """Records it, and begins the steps that come after no other."""
-    if before := earlier(store, prepared.record.id, prepared.files):
-        return repeat(before)
-    with store.recording(), code.in_use(store.base / "code"):
-        snapshot = code.snapshot(prepared.code, store.base / "code")
-        engine = engine_of_steps()
-        return launch(store, engine, prepared.record, prepared.files, snapshot, {})
+    return _workflow(job_file, whole, records, found)
 
 
 def start_step(whole: Run, step: StepRecord, store: RunStore, before: Sequence[Run] = ()) -> Run:
@@ -127,11 +97,11 @@ def start_step(whole: Run, step: StepRecord, store: RunStore, before: Sequence[R
     if threading.current_thread() is not threading.main_thread():
         return worker.look_at_job(start_step, whole, step, RunStore(store.base), before)
     _require_free(step.run, step.name, store)
-    facts = recorded.facts(whole, "provenance.json")
+    facts = recorded_facts(whole, "provenance.json")
     target = find_target(step.target)
-    snapshot = recorded.snapshot(whole)
-    with code.in_use(recorded.snapshots(whole)), sent_before(facts, snapshot):
-        parsed = parse_yaml(recorded.text(whole, "job.yaml"), whole.record.job_file)
+    snapshot = recorded_snapshot(whole)
+    with code.in_use(snapshots_of(whole)), sent_before(facts, snapshot):
+        parsed = parse_yaml(recorded_text(whole, "job.yaml"), whole.record.job_file)
         document = Document(parsed, parsed.data)
         document = document.override(facts.get("set", []), typed_by(document.data))
         named = read_steps(document, whole.id)
@@ -144,7 +114,7 @@ def start_step(whole: Run, step: StepRecord, store: RunStore, before: Sequence[R
         prepared = prepare(job_file, target, store, run_id=step.run, **options)
         _say_whose(prepared, own, facts, whole, step)
         worker.lift()
-        return start(prepared, store)
+        return submit(prepared, store)
 
 
 def _conditions(whole: Run, step: StepRecord, before: Sequence[Run]) -> dict[str, str | list[int]]:
@@ -155,7 +125,7 @@ def _conditions(whole: Run, step: StepRecord, before: Sequence[Run]) -> dict[str
 
 
 def _say_whose(
-    prepared: Prepared, own: Document, facts: Mapping[str, Any], whole: Run, step: StepRecord
+    prepared: PreparedRun, own: Document, facts: Mapping[str, Any], whole: Run, step: StepRecord
 ) -> None:
     """Writes down of which run the step is, and its job alone, so that it can be run again."""
     made = json.loads(prepared.files["provenance.json"])
@@ -163,7 +133,7 @@ def _say_whose(
     kept = {name: facts[name] for name in names if name in facts}
     origin = {"step": {"of": whole.id, "name": step.name}, "set": []}
     prepared.files["provenance.json"] = json.dumps({**made, **kept, **origin}, indent=1)
-    prepared.files["code.diff"] = recorded.text(whole, "code.diff")
+    prepared.files["code.diff"] = recorded_text(whole, "code.diff")
     prepared.files["job.yaml"] = json.dumps(own.data, indent=1)
 
 
@@ -203,8 +173,8 @@ def _prepared(
     *,
     asks: bool,
     copies: bool,
-) -> Prepared:
-    choice = choose(job_file, targets)
+) -> PreparedRun:
+    choice = select_targets(job_file, targets)
     if len(choice.targets) > 1:
         message = f"the step `{step.name}` names several targets, but can have only one"
         location = step.document.location(("target",))
@@ -223,11 +193,11 @@ def _prepared(
     return prepare(own, target, store, run_id=run_id, asks=asks, copies=copies, **options)
 
 
-def _can_wait(step: NamedStep, whole: str, found: Mapping[str, Prepared]) -> bool:
+def _can_wait(step: NamedStep, whole: str, found: Mapping[str, PreparedRun]) -> bool:
     """Whether its run can be submitted while those go on that it comes after: its target sees how
     they end, and all that it reads of them has a known place."""
-    engine = found[step.name].plan.engine
-    others = [found[name].plan.engine.target for name in step.after]
+    engine = found[step.name].engine
+    others = [found[name].engine.target for name in step.after]
     able = capabilities(engine.target.engine).begins_steps
     if not (able and others and all(engine.waits_for(each) for each in others)):
         return False
@@ -240,55 +210,51 @@ def _can_wait(step: NamedStep, whole: str, found: Mapping[str, Prepared]) -> boo
     return True
 
 
-def _record(
-    first: Prepared, job_file: JobFile, whole: str, records: Sequence[StepRecord]
-) -> RunRecord:
-    return replace(
+def _workflow(
+    job_file: JobFile, whole: str, records: Sequence[StepRecord], found: Mapping[str, PreparedRun]
+) -> PreparedRun:
+    """The run that has these steps as its tasks; the files that every run has are there too."""
+    first, name = found[records[0].name], _name_of(job_file)
+    known = steps.text(records)
+    digest = hashlib.sha256(f"{json.dumps(job_file.document.data)}{known}".encode()).hexdigest()
+    job = Job(name=name, command="true", params={"steps": digest})
+    specs = [
+        TaskSpec(index=index, nodes=0, params={"step": each.name})
+        for index, each in enumerate(records)
+    ]
+    provenance = json.loads(first.files["provenance.json"])
+    # What earlier runs have kept that steps read: `clean` leaves it until the whole has ended.
+    inputs = {
+        f"{step}.{name}": facts
+        for step, each in found.items()
+        for name, facts in json.loads(each.files["provenance.json"]).get("inputs", {}).items()
+    }
+    provenance |= {"set": list(job_file.assignments), "inputs": inputs}
+    record = replace(
         first.record,
         id=whole,
-        name=_name_of(job_file),
+        name=name,
         target=", ".join(dict.fromkeys(each.target for each in records)),
         created=time.time(),
         tasks=len(records),
         metrics={},
         engine=steps.ENGINE,
     )
-
-
-def _inputs(found: Mapping[str, Prepared]) -> dict[str, Any]:
-    """What earlier runs have kept that steps read; `clean` leaves it until the whole has ended."""
-    return {
-        f"{step}.{name}": facts
-        for step, each in found.items()
-        for name, facts in json.loads(each.files["provenance.json"]).get("inputs", {}).items()
-    }
-
-
-def _files(
-    first: Prepared,
-    job_file: JobFile,
-    whole: str,
-    records: Sequence[StepRecord],
-    inputs: Mapping[str, Any],
-) -> dict[str, str]:
-    """The texts of its folder; the files that every run has are there too."""
-    source = job_file.document.text.source
-    known = steps.text(records)
-    digest = hashlib.sha256(f"{json.dumps(job_file.document.data)}{known}".encode()).hexdigest()
-    job = Job(name=_name_of(job_file), command="true", params={"steps": digest})
-    lines = [
-        TaskSpec(index=index, nodes=0, params={"step": each.name})
-        for index, each in enumerate(records)
-    ]
-    provenance = json.loads(first.files["provenance.json"])
-    provenance |= {"set": list(job_file.assignments), "inputs": inputs}
-    return {
-        "job.yaml": source,
-        "job.json": job.model_dump_json(indent=1, by_alias=True),
-        "target.json": json.dumps(Target.local().record(), indent=1),
-        "provenance.json": json.dumps(provenance, indent=1),
-        "code.diff": first.files["code.diff"],
-        "plan.json": RunPlan(run=whole, directory="code", tasks=len(records)).text(),
-        "tasks.jsonl": "".join(each.line() for each in lines),
-        steps.FILE: known,
-    }
+    return PreparedRun(
+        record=record,
+        job=job,
+        engine=engine_of_steps(),
+        plan=RunPlan(run=whole, directory="code", tasks=len(records)),
+        code=first.code,
+        files={
+            "job.yaml": job_file.document.text.source,
+            "job.json": job.model_dump_json(indent=1, by_alias=True),
+            "target.json": json.dumps(Target.local().record(), indent=1),
+            "provenance.json": json.dumps(provenance, indent=1),
+            "code.diff": first.files["code.diff"],
+            steps.FILE: known,
+        },
+        lines={"tasks.jsonl": "".join(each.line() for each in specs)},
+        warnings=list(dict.fromkeys(each for one in found.values() for each in one.warnings)),
+        steps=found,
+    )

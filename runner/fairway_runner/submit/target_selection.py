@@ -9,14 +9,12 @@ import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from fairway_core.findings import Finding, Severity, UserError, printable
+from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.engines import deadline
-from fairway_runner.engines.refusals import Refused, Unavailable
 from fairway_runner.jobs.job_fields import place_of, where_of
+from fairway_runner.jobs.job_file import sweeps_files
 from fairway_runner.runs.store import RunStore
-from fairway_runner.submit.listing import require_one_target
-from fairway_runner.submit.resume import CUT_OFF, earlier
-from fairway_runner.submit.submission import prepare, start
+from fairway_runner.submit.prepare import prepare
 from fairway_runner.targets import LOCAL
 from fairway_runner.targets.lookup import find_target
 
@@ -27,7 +25,7 @@ if TYPE_CHECKING:
     from fairway_core.target import Target
     from fairway_runner.jobs.job_file import JobFile
     from fairway_runner.runs.store import Run
-    from fairway_runner.submit.submission import Prepared
+    from fairway_runner.submit.prepare import PreparedRun
 
 # Seconds for which a target that does not answer is asked, where there is another.
 _BRIEF = 60.0
@@ -39,7 +37,7 @@ _IN_ORDER = "give an order of your own: -s 'target=[FIRST, SECOND]'"
 
 
 @dataclass(frozen=True)
-class Choice:
+class TargetSelection:
     """The targets that a job may run on, the best one first, and what a person should hear of their
     order."""
 
@@ -47,7 +45,7 @@ class Choice:
     warnings: Sequence[Finding] = ()
 
 
-def choose(job_file: JobFile, names: Sequence[str] = ()) -> Choice:
+def select_targets(job_file: JobFile, names: Sequence[str] = ()) -> TargetSelection:
     """Where a job runs: what the caller names, or the job itself, or `local`.
 
     UserError for a target that is not there.
@@ -59,7 +57,7 @@ def choose(job_file: JobFile, names: Sequence[str] = ()) -> Choice:
         targets = _found(names, None if own is None else job_file.document)
         if len(targets) > 1 and own is not None and own.cheapest is not None:
             targets, unknown = _cheapest_first(job_file, targets, own.metric, RunStore.here())
-    return Choice(tuple(targets), unknown)
+    return TargetSelection(tuple(targets), unknown)
 
 
 def _found(names: Sequence[str], document: Document | None) -> list[Target]:
@@ -82,20 +80,24 @@ def _found(names: Sequence[str], document: Document | None) -> list[Target]:
 
 def prepare_for(
     job_file: JobFile,
-    choice: Choice,
+    choice: TargetSelection,
     store: RunStore,
     *,
     run_id: str | None = None,
     asks: bool = True,
     copies: bool = True,
-) -> Prepared:
+) -> PreparedRun:
     """The job as `prepare` makes it for the first target that has room now, with those that take it
     where this one refuses it; for the first of all unless one `asks`. UserError with all that is
     wrong with the job on any of them."""
     if len(choice.targets) == 1:
         return prepare(job_file, choice.targets[0], store, run_id=run_id, asks=asks, copies=copies)
-    require_one_target(job_file)
-    each: list[Prepared] = []
+    if sweeps_files(job_file.document.data):
+        message = "its sweep lists the files of an input, which differ from target to target"
+        location = job_file.document.location(("sweep",), of_key=True)
+        hint = "name one target: --target NAME"
+        raise UserError([Finding("one-target", message, hint, "sweep", location=location)])
+    each: list[PreparedRun] = []
     errors: list[UserError] = []
     for target in choice.targets:
         try:
@@ -103,75 +105,36 @@ def prepare_for(
         except UserError as error:
             errors.append(error)
             continue
-        run_id = made.plan.run
+        run_id = made.record.id
         each.append(made)
     _raise(errors)
     ordered, passed = _fit(each) if asks else (each, {})
     if asks:
-        ordered, more = _with_room(ordered)
+        ordered, more = with_room(ordered)
         passed |= more
     first, *others = ordered
     first.others = others
     names = {one.record.target for one in ordered}
     first.passed = [one for one in each if one.record.target not in names]
-    _note(first, passed)
-    hints = [_passed_over(name, why) for name, why in passed.items()]
+    note_passed_over(first, passed)
+    hints = [passed_over_warning(name, why) for name, why in passed.items()]
     known = [*choice.warnings, *hints, *(found for one in each for found in one.warnings)]
     first.warnings = _once(known)
     return first
 
 
-def start_on_first(prepared: Prepared, store: RunStore) -> Run:
-    """Starts the run on the first of its targets that takes it; where a command was killed that
-    began to, first on that one. A target that refuses it has nothing of it, and is passed over;
-    where none takes it, nothing is left here either, and the error names all of them."""
-    import logging
-
-    left, passed = [prepared, *prepared.others], passed_over(prepared.files)
-    forgets = Unavailable if left[1:] or passed else Refused
-    alike = [*left, *prepared.passed]
-    if before := earlier(store, prepared.record.id, *(each.files for each in alike)):
-        alike.sort(key=lambda each: each.record.target != before.record.target)
-        left = [alike[0], *(each for each in left if each is not alike[0])]
-    while True:
-        now, *left = left
-        try:
-            return start(now, store, forgets=forgets)
-        except Unavailable as error:
-            if not left and forgets is Refused:
-                raise
-            if not left:
-                tried = [_passed_over(name, why) for name, why in passed.items()]
-                found = [each for each in error.findings if each.id != CUT_OFF]
-                raise type(error)([*found, *tried], exit_code=error.exit_code) from None
-            passed[now.record.target] = why = error.findings[0].message
-            log = logging.getLogger("fairway")
-            log.warning("`%s` was passed over: %s", now.record.target, printable(why))
-        left, more = _with_room(left)
-        passed |= more
-        left = [_in_place_of(prepared, each) for each in left]
-        _note(left[0], passed)
-
-
-def _in_place_of(first: Prepared, other: Prepared) -> Prepared:
-    """The same run as it goes to another target, with the labels and the origin of the first."""
-    record = replace(first.record, target=other.record.target, engine=other.record.engine)
-    files = {**other.files, "provenance.json": first.files["provenance.json"]}
-    return replace(other, record=record, files=files)
-
-
-def _fit(prepared: Sequence[Prepared]) -> tuple[list[Prepared], dict[str, str]]:
+def _fit(prepared: Sequence[PreparedRun]) -> tuple[list[PreparedRun], dict[str, str]]:
     """Those whose targets may run the job; why others cannot now, by the names of their targets.
 
     UserError where a target never can run it, or none can now.
     """
-    found: list[Prepared] = []
+    found: list[PreparedRun] = []
     passed: dict[str, str] = {}
     errors: list[UserError] = []
     full: list[UserError] = []
     for each in prepared:
         try:
-            each.plan.engine.require(each.job, each.plan.needs)
+            each.engine.require(each.job, each.plan.needs)
             found.append(each)
         except UserError as error:
             (full if _has_no_room(error) else errors).append(error)
@@ -180,13 +143,13 @@ def _fit(prepared: Sequence[Prepared]) -> tuple[list[Prepared], dict[str, str]]:
     return found, passed
 
 
-def _with_room(prepared: Sequence[Prepared]) -> tuple[list[Prepared], dict[str, str]]:
+def with_room(prepared: Sequence[PreparedRun]) -> tuple[list[PreparedRun], dict[str, str]]:
     """The first whose target has room now, and those after it; then those that would have to wait.
     Also says why those before it do not come first, by the names of their targets.
 
     The last one is not asked: it says by itself what is wrong. UserError where none answers.
     """
-    waits: list[Prepared] = []
+    waits: list[PreparedRun] = []
     passed: dict[str, str] = {}
     away: list[UserError] = []
     for position, each in enumerate(prepared):
@@ -210,8 +173,8 @@ def _with_room(prepared: Sequence[Prepared]) -> tuple[list[Prepared], dict[str, 
     return waits, passed
 
 
-def _no_capacity(prepared: Prepared) -> str:
-    engine = prepared.plan.engine
+def _no_capacity(prepared: PreparedRun) -> str:
+    engine = prepared.engine
     usual = engine.deadline
     engine.deadline = min(usual, _BRIEF, deadline.deadline())
     try:
@@ -230,7 +193,7 @@ def _has_no_room(error: UserError) -> bool:
 _PASSED = "passed_over"
 
 
-def _note(prepared: Prepared, passed: Mapping[str, str]) -> None:
+def note_passed_over(prepared: PreparedRun, passed: Mapping[str, str]) -> None:
     """Writes down why the run does not go to targets that come before this one."""
     if passed:
         facts = json.loads(prepared.files["provenance.json"]) | {_PASSED: dict(passed)}
@@ -242,7 +205,7 @@ def passed_over(files: Mapping[str, str]) -> dict[str, str]:
     return dict(json.loads(files["provenance.json"]).get(_PASSED, {}))
 
 
-def _passed_over(name: str, why: str) -> Finding:
+def passed_over_warning(name: str, why: str) -> Finding:
     hint = f"check it now: fairway doctor {name}"
     message = f"`{name}` was passed over: {why}"
     return Finding("passed-over", message, hint, severity=Severity.WARNING)
@@ -269,7 +232,7 @@ def _cheapest_first(
     the job has no run that succeeded with the metric come last, by their price. UserError where a
     price is not known.
     """
-    from fairway_runner.submit.budget import hourly_price
+    from fairway_runner.submit.run_plan import hourly_price
 
     prices = {each.name: hourly_price(each, "target.cheapest", _IN_ORDER) for each in targets}
     if not metric:

@@ -152,7 +152,7 @@ def test_what_storage_refuses_is_heard(run: Run, files: Files, monkeypatch: Any)
 
 
 def test_a_schedule_starts_no_task_beside_others() -> None:
-    plan = SimpleNamespace(tasks=[1])
+    plan = SimpleNamespace(tasks=1)
     for fields in ({"gpus": 1}, {"cores": 2}):
         job = Job.model_validate({"name": "x", "command": "true", **fields})
         with pytest.raises(UserError, match="one task on one node, not a part of one"):

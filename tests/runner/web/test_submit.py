@@ -13,7 +13,7 @@ import pytest
 
 from fairway_agent import cpu_limit
 from fairway_runner import worker
-from fairway_runner.submit.submission import start as real_start
+from fairway_runner.submit.submission import submit as real_submit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -112,9 +112,9 @@ def test_two_that_ask_at_once_get_the_same_run(
         starts.append(prepared.record.id)
         entered.release()
         assert go_on.wait(_PATIENCE)
-        return real_start(prepared, store)
+        return real_submit(prepared, store)
 
-    monkeypatch.setattr("fairway_runner.submit.ready.start_on_first", start)
+    monkeypatch.setattr("fairway_web.submitting.submit", start)
     answers: list[int] = []
     asked = {"job": JOB, "run_id": "hello-once"}
     callers = [

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from fairway_runner.engines.batch.engine import BatchEngine
-    from fairway_runner.submit.submission import Prepared
+    from fairway_runner.submit.prepare import PreparedRun
 
 
 _MINUTE, _HOUR, _DAY, _WEEK = 60, 3_600, 86_400, 604_800
@@ -128,15 +128,14 @@ class BatchSchedules:
         """A line that means a fixed interval."""
         return cron(line, now)
 
-    def create(self, prepared: Prepared, recurrence: Recurrence) -> str:
+    def create(self, prepared: PreparedRun, recurrence: Recurrence) -> str:
         """Sends code and key of the run, and makes a job schedule."""
         engine = self._engine
         _require_one_task(prepared)
         with tempfile.TemporaryDirectory() as folder:
             store = RunFolders(Path(folder))
             snapshot = code.snapshot(prepared.code, store.base / "code")
-            files = {**prepared.files, **prepared.plan.files(prepared.job)}
-            run, _ = store.create(prepared.record, files)
+            run, _ = store.create(prepared.record, prepared.all_files())
             state = State(names.job_id(run.id), 0)
             submission = Submission(run, engine.account, engine.storage, state)
             payload = submission.pack(snapshot)
@@ -197,10 +196,10 @@ class BatchSchedules:
 SCHEDULES = BatchSchedules
 
 
-def _require_one_task(prepared: Prepared) -> None:
+def _require_one_task(prepared: PreparedRun) -> None:
     job = prepared.job
     for wrong, what in (
-        (len(prepared.plan.tasks) > 1, "a sweep"),
+        (prepared.plan.tasks > 1 + (job.finally_ is not None), "a sweep"),
         (job.nodes > 1, f"{job.nodes} nodes"),
         # Batch lets nothing run beside such a task (`runExclusive`).
         (job.wanted is not None, "a part of one"),

@@ -20,11 +20,11 @@ from fairway_runner.engines.absence import Absence
 from fairway_runner.engines.deadline import USUAL
 from fairway_runner.engines.engine import no_progress
 from fairway_runner.engines.refusals import Refused
-from fairway_runner.engines.steps.whole import Whole
+from fairway_runner.engines.steps.workflow import WorkflowState
 from fairway_runner.runs import steps
 from fairway_runner.runs.records import FINAL_STATES, known_state, read_retry
-from fairway_runner.submit.resume import resume
-from fairway_runner.submit.retry import retry as run_again
+from fairway_runner.submit.rerun import retry as run_again
+from fairway_runner.submit.stored_submission import resume
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -88,7 +88,7 @@ class StepsEngine:
         os.close(lock)
         with record.alone(run.folder / steps.LOCK):
             errors = self._again(run) if retry else {}
-            whole = Whole.of(run)
+            whole = WorkflowState.of(run)
             whole.errors |= errors
             self._go_on(whole)
 
@@ -124,12 +124,12 @@ class StepsEngine:
             return
         (run.folder / steps.CANCELLED).touch()
         with record.alone(run.folder / steps.LOCK):
-            self._go_on(Whole.of(run))
+            self._go_on(WorkflowState.of(run))
 
     def cancel_task(self, run: RunFolder, task: int) -> None:
         """Ends the run of a step; one that has not begun does not begin."""
         with record.alone(run.folder / steps.LOCK):
-            whole = Whole.of(run)
+            whole = WorkflowState.of(run)
             whole.end(task)
             self._go_on(whole, begins=False)
 
@@ -176,16 +176,16 @@ class StepsEngine:
         """Where no other command does so right now: that one writes down what it sees."""
         lock = record.try_lock(run.folder / steps.LOCK)
         if lock is None:
-            whole = Whole.of(run)
+            whole = WorkflowState.of(run)
             whole.bring_logs(logs=logs)
             whole.raise_errors()
             return
         try:
-            self._go_on(Whole.of(run), logs=logs, begins=begins)
+            self._go_on(WorkflowState.of(run), logs=logs, begins=begins)
         finally:
             os.close(lock)
 
-    def _go_on(self, whole: Whole, *, logs: bool = False, begins: bool = True) -> None:
+    def _go_on(self, whole: WorkflowState, *, logs: bool = False, begins: bool = True) -> None:
         going = whole.going() if begins else []
         # Those that wait for others end before these: else they might begin.
         for index in reversed(going) if whole.is_cancelled else going:
@@ -199,7 +199,7 @@ class StepsEngine:
             whole.write()
         whole.raise_errors()
 
-    def _complete(self, whole: Whole, index: int) -> None:
+    def _complete(self, whole: WorkflowState, index: int) -> None:
         """Sends what is not sent yet of a step's run, whose submission was cut off; ends it where
         the whole was cancelled."""
         own = whole.run_of(whole.steps[index])
@@ -216,7 +216,7 @@ class StepsEngine:
         """The steps of a retry: those that ran, again; the others are to come. Returns what is
         wrong with those that stay as they are: what was started is looked after all the same."""
         (run.folder / steps.CANCELLED).unlink(missing_ok=True)
-        whole = Whole.of(run)
+        whole = WorkflowState.of(run)
         for index in read_retry(run.folder).only:
             with whole.apart(index):
                 own = whole.run_of(whole.steps[index])

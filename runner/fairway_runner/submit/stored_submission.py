@@ -1,4 +1,4 @@
-"""Submissions that were cut off: the same run goes on, and nothing of it starts twice."""
+"""A submission as its run's folder keeps it, and how one that was cut off goes on."""
 
 from __future__ import annotations
 
@@ -7,18 +7,108 @@ import os
 import shutil
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from pydantic import ValidationError
+
+from fairway_agent import record
 from fairway_core.findings import Finding, UserError
+from fairway_runner.engines import capabilities
 from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.engines.refusals import Refused
-from fairway_runner.runs.records import is_run_id
+from fairway_runner.jobs.job import Job
+from fairway_runner.runs.records import is_run_id, read_json, read_plan, removed
 from fairway_runner.runs.store import Run
+from fairway_runner.submit import snapshot as code
+from fairway_runner.targets.lookup import all_targets, submitted_to
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
     from fairway_runner.runs.store import RunStore
+
+
+def recorded_facts(run: Run, name: str) -> dict[str, Any]:
+    """What one of its JSON files holds; UserError where that is too little."""
+    try:
+        value = read_json(run.folder / name)
+    except (UserError, OSError):
+        value = {}
+    if not isinstance(value.get("code" if name == "provenance.json" else "name"), str):
+        raise _unusable(run, name)
+    return value
+
+
+def recorded_text(run: Run, name: str) -> str:
+    """One of its files; UserError where it cannot be read."""
+    try:
+        return (run.folder / name).read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        raise _unusable(run, name) from None
+
+
+def recorded_lines(run: Run, name: str) -> Iterator[bytes]:
+    """The same line by line, for one that may be very large."""
+    try:
+        with (run.folder / name).open("rb") as lines:
+            for line in lines:
+                line.decode()  # what is no text is not copied either
+                yield line
+    except (OSError, ValueError):
+        raise _unusable(run, name) from None
+
+
+def snapshots_of(run: Run) -> Path:
+    """Where the snapshots of code of its project are."""
+    return run.folder.parent.parent / "code"
+
+
+def recorded_snapshot(run: Run) -> Path:
+    """That of its own code, which may be gone."""
+    return code.stored(recorded_facts(run, "provenance.json")["code"], snapshots_of(run))
+
+
+# What a run's scripts and its plan are made for.
+_FIXED = ("engine", "vm_size", "mounts", "storage")
+
+
+def retarget(run: Run) -> bool:
+    """Gives a run of which nothing was sent its target as that is known now; whether it is another.
+    UserError where the tasks were made for what the target no longer is."""
+    found = all_targets().get(run.record.target) if run.is_unsent else None
+    if found is None or found.target == (was := submitted_to(run)):
+        return False
+    now = found.target
+    if changed := [name for name in _FIXED if getattr(now, name) != getattr(was, name)]:
+        message = f"`{now.name}` has changed since {run.id} was recorded: {', '.join(changed)}"
+        hint = f"submit the job again from its file, and: fairway cancel {run.id}"
+        raise UserError.of("changed-target", message, hint)
+    record.write_json(run.folder / "target.json", now.record())
+    run.reread()
+    return True
+
+
+def require_runnable(run: Run) -> Job:
+    """The job of a run; UserError where its target cannot run it, or no longer can: what a
+    submission is refused for."""
+    given = {**recorded_facts(run, "job.json"), "sweep": None}
+    try:
+        job = Job.model_validate(given)
+    except ValidationError:
+        raise _unusable(run, "job.json") from None
+    engine = run.engine
+    capabilities.require(job, engine.target)
+    engine.require(job, read_plan(run.folder).needs)
+    return job
+
+
+def _unusable(run: Run, name: str) -> UserError:
+    path = run.folder / name
+    message = f"{path}: missing or damaged"
+    return removed(path) or UserError.of(
+        "damaged-run", message, "submit the job again from its file"
+    )
 
 
 def resume(run: Run, forgets: type[UserError] = Refused) -> Run:
@@ -32,14 +122,12 @@ def resume(run: Run, forgets: type[UserError] = Refused) -> Run:
         return run  # it is recorded and started in one step
     if run.status.is_final:
         return run  # it was cancelled before anything of it was sent
-    from fairway_runner.submit import recorded  # a first submission needs none
-
     with forgetting(run, forgets):
         lock = run.take_lock()
         try:
-            if recorded.retarget(run):
-                recorded.require(run)
-            snapshot = recorded.snapshot(run)
+            if retarget(run):
+                require_runnable(run)
+            snapshot = recorded_snapshot(run)
         except BaseException:
             os.close(lock)
             raise
@@ -116,10 +204,8 @@ def earlier(store: RunStore, run_id: str, *alike: Mapping[str, str]) -> Run | No
 def _is_same(run: Run, files: Mapping[str, str]) -> bool:
     """Whether it was submitted with these files; the target of one that was not sent may have been
     corrected since."""
-    from fairway_runner.submit import recorded
-
-    if recorded.text(run, "job.json") != files["job.json"]:
+    if recorded_text(run, "job.json") != files["job.json"]:
         return False
     if run.is_unsent:
         return bool(json.loads(files["target.json"])["name"] == run.record.target)
-    return recorded.text(run, "target.json") == files["target.json"]
+    return recorded_text(run, "target.json") == files["target.json"]

@@ -1,7 +1,4 @@
-"""Where each step of a run stands: which begins next, which is left out, what has become of each.
-
-What has become of a step is written down once, and never looked at again.
-"""
+"""Where each step of a run stands: which begins next, is left out, or has ended."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ from fairway_runner.engines.refusals import FAILED_PREDECESSOR, Refused
 from fairway_runner.runs import steps
 from fairway_runner.runs.records import known_state, known_task
 from fairway_runner.runs.store import Run, RunStore, refresh_all
-from fairway_runner.submit.chain import NotKept
+from fairway_runner.submit.run_inputs import OutputMissing
 from fairway_runner.submit.steps import start_step
 
 if TYPE_CHECKING:
@@ -33,11 +30,12 @@ if TYPE_CHECKING:
     from fairway_runner.runs.folder import RunFolder
     from fairway_runner.runs.steps import StepRecord
 
+
 _BY_HAND = "cancelled before it began"
 
 
 @dataclass
-class Whole:
+class WorkflowState:
     """A run of steps, and where each of them stands."""
 
     run: RunFolder
@@ -52,7 +50,7 @@ class Whole:
     becomes of them is clear once that is known here."""
 
     @classmethod
-    def of(cls, run: RunFolder) -> Whole:
+    def of(cls, run: RunFolder) -> WorkflowState:
         """As it is written down."""
         found = steps.read(run.folder)
         states = [known_task(run.task_folder(i)) or TaskState() for i in range(len(found))]
@@ -220,7 +218,7 @@ class Whole:
             try:
                 before = [*going, *self._to_wait_for_again(step)] if going else going
                 self._mirror(index, start_step(Run(self.run.folder), step, self.store, before))
-            except (NotKept, Refused) as error:
+            except (OutputMissing, Refused) as error:
                 if going and any(each.id == FAILED_PREDECESSOR for each in error.findings):
                     self.late.add(index)
                     return

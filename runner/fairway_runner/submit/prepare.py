@@ -1,0 +1,321 @@
+"""A job on a target, looked at and rendered: all that its run needs before it starts."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import fairway_core
+from fairway_agent import cpu_limit
+from fairway_agent.plan import Chained, IdleGpu, RunPlan, Staged
+from fairway_agent.task_spec import LAST
+from fairway_core.checks import check_job
+from fairway_core.findings import Finding, Severity, UserError
+from fairway_runner.engines.capabilities import capabilities, ineffective, require, runs_here
+from fairway_runner.engines.engine import engine_for
+from fairway_runner.engines.shares import require_gpus, require_share
+from fairway_runner.jobs import mounts
+from fairway_runner.jobs.job_fields import BestInput, KeptInput, changed_numbers
+from fairway_runner.jobs.job_file import sweeps_files
+from fairway_runner.jobs.launcher import Launchers, render_release, render_setup
+from fairway_runner.jobs.project_sandbox import known_git, require_code
+from fairway_runner.jobs.rendering import ParamUse
+from fairway_runner.runs.records import RunRecord
+from fairway_runner.runs.steps import require_one_job
+from fairway_runner.submit import snapshot as code
+from fairway_runner.submit.run_plan import (
+    TaskLines,
+    budget_of,
+    once_a_node,
+    receiver_of,
+    require_readable,
+    secret_values,
+    task_line,
+)
+from fairway_runner.submit.snapshot import provenance
+from fairway_runner.targets.lookup import default_notify
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from fairway_core.notifications import Notify
+    from fairway_core.target import Target
+    from fairway_runner.engines.engine import Engine
+    from fairway_runner.jobs.job import Finally, Job
+    from fairway_runner.jobs.job_file import JobFile
+    from fairway_runner.runs.folder import Content
+    from fairway_runner.runs.store import Run, RunStore
+
+
+@dataclass
+class PreparedRun:
+    """A run that is ready to start: all its tasks are rendered, nothing is written yet.
+
+    `job` is that of all tasks, with the values of the first; `files` are the texts of its folder
+    by their names, `lines` those of tasks, which may be very large. `secrets` are values that must
+    not be written; `warnings` are what a person should hear of. `others` are the same job for
+    those targets that are tried where this one refuses it, and `passed` for those that were passed
+    over. A workflow has `steps`, by their names, and one task for each.
+    """
+
+    record: RunRecord
+    job: Job
+    engine: Engine
+    plan: RunPlan
+    code: code.Code
+    files: dict[str, str]
+    lines: Mapping[str, Content]
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    first_script: str = ""
+    warnings: Sequence[Finding] = ()
+    others: Sequence[PreparedRun] = ()
+    passed: Sequence[PreparedRun] = ()
+    steps: Mapping[str, PreparedRun] = field(default_factory=dict)
+
+    def all_files(self) -> dict[str, Content]:
+        """What is written into the run's folder, by names."""
+        return {**self.files, "plan.json": self.plan.text(), **self.lines}
+
+    @property
+    def tasks(self) -> int:
+        """All that it starts, those of steps too."""
+        return sum(each.tasks for each in self.steps.values()) or self.record.tasks
+
+    @property
+    def next_targets(self) -> list[str]:
+        """The targets that are tried where the first refuses it."""
+        return [each.record.target for each in self.others]
+
+    @property
+    def targets(self) -> list[Target]:
+        """All on which some of it may run."""
+        runs = self.steps.values() or (self, *self.others)
+        return list({each.record.target: each.engine.target for each in runs}.values())
+
+    @property
+    def scripts(self) -> dict[str, str]:
+        """The script of the first task, by "", or that of each step by its name."""
+        made = self.steps or {"": self}
+        return {name: each.first_script for name, each in made.items()}
+
+    def sign(self, by: dict[str, str]) -> None:
+        """Writes down who submits it: their name and id."""
+        from fairway_runner.runs.labels import signed
+
+        self.files["provenance.json"] = signed(self.files["provenance.json"], by)
+
+
+def prepare(
+    job_file: JobFile,
+    target: Target,
+    store: RunStore,
+    *,
+    run_id: str | None = None,
+    code_folder: Path | None = None,
+    asks: bool = True,
+    coming: Collection[str] = (),
+    before: Sequence[Run] = (),
+    conditions: Mapping[str, str | list[int]] | None = None,
+    copies: bool = True,
+) -> PreparedRun:
+    """Looks at all that can be wrong with a job and renders its tasks; UserError where
+    something is.
+
+    `run_id` is one of the caller's choice. `code_folder` holds the code in place of what the
+    job says. `asks` is whether the target's engine is asked, who may ask the target; `coming` are
+    the runs that have not begun, whose outputs are not looked for; those `before` it go on, and it
+    waits on its target until they have ended as the `conditions` say by their IDs, or well. Without
+    `copies` nothing that lies elsewhere is brought here, and what is prepared is not to be started.
+    """
+    to_list: list[Finding] = []
+    if sweeps_files(job_file.document.data):
+        from fairway_runner.submit.listing import unlisted, with_files
+
+        job_file = with_files(job_file, target, asks=asks)
+        to_list = unlisted(job_file)
+    tasks = job_file.tasks()
+    first = next(tasks)
+    job = _with_receiver(first.resolve(target), target)
+    require(job, target)
+    locate = lambda name: job_file.document.location(("secrets", name))  # noqa: E731
+    require_readable(job.secrets, target, locate)
+    warnings = [*_checked(first, job, target), *to_list]
+    warnings += changed_numbers(job_file.document, job.params)
+    warnings += ineffective(job, target, job_file.document)
+    engine = engine_for(target)
+    if asks and copies:
+        engine.begin_connection()
+    launchers = Launchers()
+    source = launchers.of(first, job).source
+    folder = code_folder or _code_folder(job_file, job)
+    chained, staged, origins = list[Chained](), list[Staged](), dict[str, Any]()
+    if any(isinstance(each, KeptInput | BestInput) for each in job.inputs.values()):
+        from fairway_runner.submit.run_inputs import resolve_inputs
+
+        going = [each.id for each in before]
+        kept = resolve_inputs(
+            *(job_file, job, engine, store), coming=coming, going=going, copies=copies, asks=asks
+        )
+        chained, staged, origins = kept.chained, kept.staged, kept.facts
+    before = [*before, *(require_one_job(store.find(each)) for each in job.after)]
+    run_id = run_id or store.new_id(job.name)
+    inputs = mounts.input_directories(first, job, target)
+    staged = [*mounts.staged_inputs(first, job, target), *staged]
+    after = tuple(engine.predecessor(each) for each in before)
+    points = _task_lines(job_file, job, chain([first], tasks), target, engine, launchers)
+    lines: dict[str, Content] = {"tasks.jsonl": points}
+    alone = once_a_node(job)
+    if job.setup is not None:
+        lines["setup.jsonl"] = task_line("setup", alone, engine, render_setup(job))
+    if job.release_command is not None:
+        lines["release.jsonl"] = task_line("release", alone, engine, render_release(job))
+    if job.finally_ is not None:
+        last = _last_task(job, job.finally_)
+        script = launchers.render(first, last, target)
+        lines["finally.jsonl"] = task_line(LAST, last, engine, script)
+    require_gpus(job, target, first.document)
+    with job_file.document.locating():
+        budget = budget_of(job, target)
+    needs = launchers.needs()
+    if asks:
+        engine.require(job, needs)
+    secrets = secret_values(job.secrets, os.environ, locate)
+    # What was sent or kept here was chosen where it came from.
+    gitignore = job.code.gitignore if code_folder is None and known_git() is None else False
+    with job_file.document.locating():
+        collected = code.collect(folder, job.code.exclude, gitignore=gitignore)
+    facts, diff = provenance(folder, source, collected.digest)
+    facts |= {"folder": str(job_file.folder), "set": list(job_file.assignments)}
+    facts |= {"inputs": origins} if origins else {}
+    files = {
+        "job.yaml": job_file.document.text.source,
+        "job.json": job.model_dump_json(indent=1, by_alias=True),
+        "target.json": json.dumps(target.record(), indent=1),
+        "provenance.json": json.dumps(facts, indent=1),
+        "code.diff": diff,
+    }
+    swept = job_file.sweep()
+    sweep = swept.section if swept else None
+    here = runs_here(target.engine)
+    plan = RunPlan(
+        run=run_id,
+        directory=str(store.folder / run_id / "code" if here else folder),
+        tasks=len(points) + (job.finally_ is not None),
+        max_parallel=sweep.max_parallel if sweep else None,
+        after=after,
+        conditions=conditions or {},
+        needs=tuple(needs),
+        retries=job.failures_allowed,
+        retry_limits=job.retry_limits,
+        timeout=job.timeout,
+        max_duration=job.max_duration,
+        max_cost=budget,
+        idle_gpu=IdleGpu(idle.below, idle.for_, idle.then) if (idle := job.idle_gpu) else None,
+        sample_every=job.sample_every,
+        signal=job.checkpoint.signal,
+        grace=job.checkpoint.grace,
+        secrets=tuple(job.secrets),
+        notify=receiver_of(job.notify),
+        environment={**engine.environment(), **inputs},
+        staged=tuple(staged),
+        chained=tuple(chained),
+    )
+    record = RunRecord(
+        id=run_id,
+        name=job.name,
+        target=target.name,
+        created=time.time(),
+        tasks=plan.tasks,
+        job_file=job_file.document.file,
+        fairway=fairway_core.__version__,
+        metrics=job.metric_patterns,
+        engine=target.engine,
+        tags=list(job.tags),
+        note=job.note,
+    )
+    return PreparedRun(
+        record=record,
+        job=job.model_copy(update={"sweep": sweep}),
+        engine=engine,
+        plan=plan,
+        code=collected,
+        files=files,
+        lines=lines,
+        secrets=secrets,
+        first_script=str(json.loads(points.first)["script"]),
+        warnings=[*warnings, *collected.warnings],
+    )
+
+
+def _task_lines(
+    job_file: JobFile,
+    job: Job,
+    tasks: Iterable[JobFile],
+    target: Target,
+    engine: Engine,
+    launchers: Launchers,
+) -> TaskLines:
+    """All tasks, rendered; the first of them is that of the `job`."""
+    lines, use = TaskLines(), ParamUse(job_file)
+    with cpu_limit.prepared():
+        for index, task in enumerate(tasks):
+            own = task.resolve(target) if index else job
+            use.require(task, launchers.of(task, own))
+            script = launchers.render(task, own, target)
+            require_share(own, target, task.document)
+            checkpoint = mounts.checkpoint_directory(task, own, target)
+            lines.append(task_line(index, own, engine, script, checkpoint))
+    return lines
+
+
+def _with_receiver(job: Job, target: Target) -> Job:
+    """The job with the project's default of who hears of it, where its target sends word."""
+    if job.notify is None and capabilities(target.engine).notifies:
+        default = _told_there(default_notify(), target)
+        # A default with a secret is for jobs that have the secret.
+        if default is not None and set(default.secrets.values()) <= set(job.secrets):
+            job = job.model_copy(update={"notify": default})
+    for key, name in job.notify.secrets.items() if job.notify else ():
+        if name not in job.secrets:
+            message = f"`notify.{key}`: the job has no secret `{name}`"
+            raise UserError.of("bad-value", message, f"add `secrets: {{{name}: keyvault:NAME}}`")
+    return job
+
+
+def _told_there(default: Notify | None, target: Target) -> Notify | None:
+    """The default without what nobody there sees; None where nothing is left."""
+    if default is None or capabilities(target.engine).tells_waiting:
+        return default
+    on = tuple(event for event in default.on if event != "waiting")
+    return default.model_copy(update={"on": on}) if on else None
+
+
+def _checked(job_file: JobFile, job: Job, target: Target) -> list[Finding]:
+    """What the checks warn of; UserError with what they refuse."""
+    found = check_job(job.model_dump(exclude_unset=True, by_alias=True), target, job_file.document)
+    if errors := [finding for finding in found if finding.severity is Severity.ERROR]:
+        raise UserError(errors)
+    return found
+
+
+def _last_task(job: Job, last: Finally) -> Job:
+    changes = {"command": last.command, "template": "plain", "nodes": 1, "processes_per_node": 1}
+    changes |= {"outputs": last.outputs, "preflight": "none", "options": {}}
+    return job.model_copy(update=changes)
+
+
+def _code_folder(job_file: JobFile, job: Job) -> Path:
+    folder = job_file.folder / job.code.path
+    if not folder.is_dir():
+        location = job_file.document.location(("code", "path"))
+        message = f"`code.path`: {folder} is not a folder"
+        hint = "write the folder of the code relative to the job file, for example `path: src`"
+        finding = Finding("bad-value", message, hint, "code.path", location=location)
+        raise UserError([finding])
+    require_code(folder)
+    return folder

@@ -1,0 +1,261 @@
+"""Inputs that other runs keep: found when a job is submitted, and recorded with the run."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from fairway_agent.plan import Best, Chained
+from fairway_core.findings import Finding, UserError
+from fairway_core.suggestions import did_you_mean
+from fairway_runner.jobs.job import Metric
+from fairway_runner.jobs.job_fields import BestInput, KeptInput
+from fairway_runner.jobs.steps import inputs_of_runs, step_run
+from fairway_runner.runs.folder import chosen_task, task_name
+from fairway_runner.runs.kept import KeptOutput, files_of
+from fairway_runner.runs.metrics import setting_of
+from fairway_runner.runs.records import FINAL_STATES, read_last, read_specs
+from fairway_runner.runs.view import BEST
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from fairway_agent.plan import Staged
+    from fairway_agent.task_spec import Output
+    from fairway_runner.engines.engine import Engine
+    from fairway_runner.jobs.job import Job
+    from fairway_runner.jobs.job_fields import Best as BestSource
+    from fairway_runner.jobs.job_file import JobFile
+    from fairway_runner.jobs.steps import NamedStep
+    from fairway_runner.runs.store import Run, RunStore
+
+
+WHICH_BETTER = "write better: lower, or better: higher, beside the metric's name"
+"""What to do where nothing says which values of a metric are better."""
+
+
+class OutputMissing(UserError):
+    """The other run has ended, and has not kept what is wanted: no later try finds it."""
+
+
+@dataclass(frozen=True)
+class ResolvedInputs:
+    """The inputs of a job that other runs have kept, as its plan has them, and by the name of each
+    input which run, task and output that is."""
+
+    chained: list[Chained] = field(default_factory=list)
+    staged: list[Staged] = field(default_factory=list)
+    facts: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+
+def resolve_inputs(
+    job_file: JobFile,
+    job: Job,
+    engine: Engine,
+    store: RunStore,
+    *,
+    coming: Collection[str] = (),
+    going: Collection[str] = (),
+    copies: bool = True,
+    asks: bool = True,
+) -> ResolvedInputs:
+    """Looks for them, but for those of the runs that are `coming`; UserError at its line for one
+    that is not there, or not yet.
+
+    What the runs that are `going` keep is there once they have ended, and where the tasks see it.
+    `copies` is whether those that lie on another target are brought to this machine; else nothing
+    can be started by that plan. `asks` is whether the targets of other runs are asked how these
+    stand.
+    """
+    found = ResolvedInputs()
+    for name, source in job.inputs.items():
+        if not isinstance(source, KeptInput | BestInput):
+            continue
+        run = (source.best if isinstance(source, BestInput) else source).run
+        if run in coming:
+            continue
+        with _located(job_file, name):
+            if isinstance(source, BestInput) and run in going:
+                entry, found.facts[name] = find_best(name, source.best, store)
+                found.chained.append(entry)
+                continue
+            kept, found.facts[name] = find_kept(
+                *(name, source, store), going=going, brings=copies, asks=asks
+            )
+            place = engine.input_from(name, kept)
+            if isinstance(place, Chained):
+                found.chained.append(place)
+            else:
+                found.staged.append(place)
+    return found
+
+
+@contextmanager
+def _located(job_file: JobFile, name: str) -> Iterator[None]:
+    """What is wrong with an input is shown at its line."""
+    try:
+        yield
+    except UserError as error:
+        from fairway_runner.engines.absence import is_away
+
+        path, location = f"inputs.{name}", job_file.document.location(("inputs", name))
+        found = [
+            replace(each, path=path, location=location) if each.location is None else each
+            for each in error.findings
+        ]
+        may_come = is_away(error) or error.exit_code != 2 or error.findings[0].id == "running-run"
+        kind = UserError if may_come else OutputMissing
+        raise kind(found, exit_code=error.exit_code) from None
+
+
+def find_kept(
+    name: str,
+    source: KeptInput | BestInput,
+    store: RunStore,
+    *,
+    going: Collection[str],
+    brings: bool,
+    asks: bool = True,
+) -> tuple[KeptOutput, dict[str, Any]]:
+    """What the input `name` stands for, and what is recorded of it; UserError where it is not
+    there, or not yet. Of the runs that are `going` it need not be there. `brings` is whether it is
+    brought to this machine where it lies elsewhere, and `asks` whether that place is asked how the
+    run stands."""
+    wanted = source.best if isinstance(source, BestInput) else source
+    run = store.find(wanted.run)
+    is_there = run.id not in going
+    if is_there and not asks:
+        # As far as is known here: one that goes on may have ended meanwhile.
+        is_there = run.state in FINAL_STATES
+    elif is_there:
+        run = _ended(run, with_logs=isinstance(source, BestInput))
+    task, facts = _task(run, source)
+    output = wanted.output or name
+    if is_there:
+        _require_kept(run, task, output)
+    kept = KeptOutput(run, task, output, lambda: _bring(run, kept) if brings and is_there else None)
+    return kept, {"run": run.id, "task": task_name(run, task), "output": output, **facts}
+
+
+def find_best(name: str, source: BestSource, store: RunStore) -> tuple[Chained, dict[str, Any]]:
+    """What the input `name` is of a run that goes on, as its plan has it, and what is recorded of
+    it: which task is the best one, is decided where the run waits. UserError where it is not known
+    which metric is meant, or which value of it is better."""
+    run, output = store.find(source.run), source.output or name
+    metric, lower = _measure(run, source)
+    best = Best(metric, run.record.metrics[metric], lower)
+    entry = Chained(name, f"runs/{run.id}/tasks/*/outputs/{output}", best=best)
+    return entry, {"run": run.id, "task": BEST, "output": output, "metric": metric}
+
+
+def _ended(run: Run, *, with_logs: bool) -> Run:
+    """The run, brought up to date; UserError while it may keep more."""
+    run.refresh(logs=with_logs)
+    if (state := run.state) not in FINAL_STATES:
+        hint = f"wait for it first: fairway wait {run.id}"
+        raise UserError.of("running-run", f"{run.id} has not ended: it is {state}", hint)
+    return run
+
+
+def _task(run: Run, source: KeptInput | BestInput) -> tuple[int, dict[str, Any]]:
+    """The task that is meant; and by which metric, of the best."""
+    if isinstance(source, BestInput):
+        from fairway_runner.runs.results import best
+
+        metric, lower = _measure(run, source.best)
+        task, _, value = best(run, metric, lowest=lower)
+        return task.index, {"metric": metric, "value": value}
+    if source.task is None and run.is_sweep:
+        last = run.record.tasks - run.has_last - 1
+        message = f"{run.id} is a sweep of {last + 1:,} tasks"
+        hint = f"choose one: `task: 0` to {last}, or `best: {{run: {run.id}, metric: NAME}}`"
+        raise UserError.of("which-task", message, hint)
+    return chosen_task(run, 0 if source.task is None else source.task), {}
+
+
+def _measure(run: Run, source: BestSource) -> tuple[str, bool]:
+    """The metric that decides, and whether its lowest value is the best; UserError where that is
+    not known."""
+    from fairway_runner.runs.results import lower_is_better, metric_name
+
+    metric = metric_name(run, source.metric)
+    if source.better is not None:
+        return metric, source.better == "lower"
+    return metric, lower_is_better(run, metric, WHICH_BETTER)
+
+
+def _require_kept(run: Run, task: int, name: str) -> None:
+    """UserError where the task does not keep such an output, or has not ended so that it does."""
+    outputs = _outputs(run, task)
+    called = f"task {task_name(run, task)} of {run.id}"
+    if name not in outputs:
+        hint = did_you_mean(name, outputs) if outputs else "give its job one: outputs: {model: {}}"
+        raise UserError.of("no-output", f"{called} keeps no output `{name}`", hint)
+    state = run.task_status(task, run.state).state
+    when, ended = outputs[name].when, "success" if state == "succeeded" else "failure"
+    if when not in ("always", ended):
+        message = f"{called} has {state}, and keeps `{name}` only on {when}"
+        hint = f"see its state: fairway show {run.id}"
+        raise UserError.of("no-output", message, hint)
+
+
+def _outputs(run: Run, task: int) -> dict[str, Output]:
+    if task_name(run, task) == str(task):
+        for spec in read_specs(run.folder / "tasks.jsonl"):
+            if spec.index == task:
+                return dict(spec.outputs)
+    return {name: each for spec in read_last(run.folder) for name, each in spec.outputs.items()}
+
+
+def _bring(run: Run, kept: KeptOutput) -> None:
+    run.engine.collect(run, [kept.task])
+    if next(files_of(kept.folder), None) is None:
+        called = f"task {task_name(run, kept.task)} of {run.id}"
+        hint = f"see what it has printed: fairway logs {run.id}"
+        raise UserError.of("no-output", f"{called} has kept no file in `{kept.output}`", hint)
+
+
+def missing_outputs(step: NamedStep, whole: str, jobs: Mapping[str, Job]) -> Iterator[Finding]:
+    """That another step keeps no such output, or that it is not clear which task's is meant; `jobs`
+    are those of all steps, by their names."""
+    runs = {step_run(whole, name): name for name in jobs}
+    for name, value in inputs_of_runs(step.document):
+        wanted = value.get("best", value)
+        other = runs.get(str(wanted.get("run")))
+        said = _wrong(name, value, other, jobs[other]) if other is not None else None
+        if said is not None:
+            location = step.document.location(("inputs", name))
+            path = f"steps.{step.name}.inputs.{name}"
+            yield Finding("bad-steps", *said, path, location=location)
+
+
+def _wrong(name: str, value: Mapping[str, Any], other: str, job: Job) -> tuple[str, str] | None:
+    """What is wrong with one, and what to do."""
+    wanted = value.get("best", value)
+    last = wanted.get("task") == "finally"
+    outputs = (job.finally_.outputs if job.finally_ else {}) if last else job.outputs
+    output = str(wanted.get("output") or name)
+    if output not in outputs:
+        hint = did_you_mean(output, outputs) or f"give it one: outputs: {{{output}: {{}}}}"
+        return f"the step `{other}` keeps no output `{output}`", hint
+    return _unmeasured(wanted, other, job) if "best" in value else None
+
+
+def _unmeasured(best: Mapping[str, Any], other: str, job: Job) -> tuple[str, str] | None:
+    """What keeps the best task of a step from being known."""
+    metric = best.get("metric")
+    if metric is not None and metric not in job.metrics:
+        hint = did_you_mean(str(metric), job.metrics) or "give it one, under `metrics`"
+        return f"the step `{other}` has no metric `{metric}`", hint
+    if not job.metrics:
+        return f"the step `{other}` has no metrics", "give it one, under `metrics`"
+    if metric is None and len(job.metrics) > 1:
+        hint = f"add metric: {' or '.join(job.metrics)}"
+        return f"the step `{other}` has {len(job.metrics)} metrics", hint
+    [name] = [metric] if metric is not None else job.metrics
+    given = job.metrics[name]
+    said = {"better": given.better} if isinstance(given, Metric) else None
+    if best.get("better") is None and setting_of(name, said).lower is None:
+        return f"it is not known whether lower or higher `{name}` is better", WHICH_BETTER
+    return None
