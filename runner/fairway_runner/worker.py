@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from fairway_agent import cpu_limit
 from fairway_core.findings import UserError
-from fairway_runner.engines import deadline
+from fairway_runner.engines import outage
 from fairway_runner.memory_limit import memory_limit, taken
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ _lock = threading.Lock()
 def call(function: Callable[..., T], *arguments: object) -> T:
     """Calls a function of a module in another process, which has our folder and environment;
     OverLimit where it takes more than it may. What it raises is raised here."""
-    limits = (CPU, MEMORY, cpu_limit.CPU_LIMIT, deadline.chosen(), deadline.is_offered())
+    limits = (CPU, MEMORY, cpu_limit.CPU_LIMIT, outage.chosen(), outage.is_offered())
     order = (os.getcwd(), dict(os.environ), limits, function, arguments)  # noqa: PTH109 - as it is
     with _lock:
         process = _idle.pop() if _idle else _Process()
@@ -195,7 +195,7 @@ def _be_like(folder: str, environment: Mapping[str, str], limits: Sequence[Any])
         os.environ.clear()
         os.environ.update(environment)
     cpu_limit.CPU_LIMIT = limits[2]
-    deadline.choose(limits[3], offered=limits[4])
+    outage.choose(limits[3], offered=limits[4])
 
 
 def _answered(function: Callable[..., Any], arguments: Sequence[Any]) -> tuple[bool, Any]:

@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from fairway_core.findings import UserError
-from fairway_runner.engines.local import machine
+from fairway_runner.engines.local import engine
 from fairway_runner.jobs.sweep import values
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def test_what_its_launcher_needs_is_looked_for_again(
     """Where it is gone since, nothing starts: neither a rerun nor a retry."""
     run = fairway.submit(fairway.job("false"))
     assert fairway.within("wait", run).returncode == 1
-    monkeypatch.setattr(machine, "search_path", lambda: "")
+    monkeypatch.setattr(engine, "search_path", lambda: "")
     for command in ("rerun", "retry"):
         refused = fairway.within(command, run)
         assert refused.returncode == 4

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from fairway_cli.commands import completion
 from fairway_cli.main import Commands, app
-from fairway_runner.engines import deadline
+from fairway_runner.engines import outage
 from fairway_runner.engines.batch.engine import BatchEngine
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def test_a_deadline_holds_for_one_command(
     code, out, _ = fairway(tmp_path, *resize, "--json")
     assert (code, json.loads(out)) == (0, {"target": "spot", "requested_nodes": 3})
     assert deadlines == [120, 600]
-    assert (deadline.chosen(), deadline.is_offered()) == (None, False)
+    assert (outage.chosen(), outage.is_offered()) == (None, False)
 
 
 def test_a_deadline_that_is_no_span_is_refused(

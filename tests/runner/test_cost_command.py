@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from serving import Handler, serving
 
-from fairway_runner.engines.silence import Silence
+from fairway_runner.engines.outage import Silence
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,7 +13,7 @@ import pytest
 from fairway_agent import inside
 from fairway_agent.inside import Process, chosen
 from fairway_core.findings import UserError
-from fairway_runner.engines import beside
+from fairway_runner.engines.engine import inside_words
 from fairway_runner.runs.enter import enter
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def running(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 def _beside(rank: str, *command: str, run: str = RUN) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        beside.words(run, "0", [rank, *command], sys.executable),
+        inside_words(run, "0", [rank, *command], sys.executable),
         capture_output=True,
         text=True,
         timeout=300,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_core.findings import UserError
+from fairway_runner.engines.outage import TargetUnavailable
 from fairway_runner.quantities import moment
 from fairway_runner.runs.store import Run
 
@@ -185,7 +186,7 @@ class Looks:
 
         def refresh(runs: list[Run], *, logs: bool = False) -> None:
             self.seen.append((run.record.target, found.deadline, sorted(each.id for each in runs)))
-            raise UserError.of("no-connection", f"{run.record.target} is away", exit_code=5)
+            raise TargetUnavailable.of("no-connection", f"{run.record.target} is away", exit_code=5)
 
         found.refresh = refresh
         return found
@@ -257,7 +258,7 @@ def test_list_of_a_target_that_is_away_shows_what_is_known(
     (folder / "fairway.yaml").write_text(json.dumps({"targets": [target]}))
 
     def adopt(_: RunStore) -> None:
-        raise UserError.of("no-connection", "near is away", exit_code=5)
+        raise TargetUnavailable.of("no-connection", "near is away", exit_code=5)
 
     def engine_for(found: Target, deadline: float) -> SimpleNamespace:
         asked.append((found.name, deadline))

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_core.catalog.roles import built_in_roles
-from fairway_core.findings import UserError
 from fairway_runner.engines.engine import Node
+from fairway_runner.engines.outage import TargetUnavailable
 from fairway_runner.live import management, operations
 from fairway_simulator.azure import ControlPlane
 from fairway_simulator.azure.resource_ids import ResourcePath
@@ -155,7 +155,7 @@ def test_what_nobody_can_tell_needs_a_word(
     fairway: RunFairway, tmp_path: Path, plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def unreachable(*_: Any) -> None:
-        raise UserError.of("no-connection", "box cannot be reached", exit_code=5)
+        raise TargetUnavailable.of("no-connection", "box cannot be reached", exit_code=5)
 
     monkeypatch.setattr(operations, "engine_for", unreachable)
     code, _, errors = fairway(tmp_path, "nodes", "stop", "box")

@@ -16,6 +16,7 @@ from fairway_agent.plan import RunPlan
 from fairway_agent.task_spec import TaskSpec
 from fairway_core.cost.prices import read_prices
 from fairway_core.findings import Finding, Severity, UserError
+from fairway_runner.engines.outage import TargetUnavailable
 from fairway_runner.runs import accounting, spending
 from fairway_runner.runs.accounting import uses
 
@@ -370,7 +371,7 @@ def test_a_target_that_does_not_tell_is_named(
     assert "one cannot be read" in err
 
     def away(_: object) -> Cluster:
-        raise UserError.of("no-connection", "`nd` does not answer", exit_code=5)
+        raise TargetUnavailable.of("no-connection", "`nd` does not answer", exit_code=5)
 
     monkeypatch.setattr(spending, "engine_for", away)
     code, out, err = fairway(folder, "cost", "--runs", "--prices", "prices.toml")

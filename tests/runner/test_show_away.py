@@ -14,15 +14,18 @@ import pytest
 from azure.core.exceptions import ServiceRequestError
 
 from fairway_agent.kubernetes.api import Api
+from fairway_agent.main import MARK
 from fairway_boot.faults import Fault
 from fairway_boot.slurm import commands
 from fairway_core.findings import UserError
 from fairway_core.target import KubernetesAccess, Target
-from fairway_runner.engines.absence import Absence, clock, is_away
 from fairway_runner.engines.azure.calls import Calls
 from fairway_runner.engines.batch.engine import BatchEngine
 from fairway_runner.engines.kubernetes.exec import Exec
+from fairway_runner.engines.outage import Absence, TargetUnavailable, clock
+from fairway_runner.engines.remote.connection import Ended
 from fairway_runner.engines.remote.mirror import Mirror
+from fairway_runner.engines.remote.remote_host import RemoteHost
 from fairway_runner.engines.remote.ssh import Ssh
 from fairway_runner.engines.slurm.engine import SlurmEngine
 from fairway_runner.engines.ssh.engine import SshEngine
@@ -38,7 +41,9 @@ if TYPE_CHECKING:
 
 
 def _away(self: Run, *, logs: bool = False) -> None:
-    raise UserError.of("no-connection", "host h cannot be reached", "is it up?", exit_code=5)
+    raise TargetUnavailable.of(
+        "no-connection", "host h cannot be reached", "is it up?", exit_code=5
+    )
 
 
 @pytest.mark.parametrize("words", [[], ["--json"]])
@@ -74,7 +79,7 @@ def test_a_mistake_is_not_hidden(
 
 
 RUNNING = [{"state": "running", "log": "epoch 1\n"}]
-AWAY = UserError.of("no-connection", "host h cannot be reached", "is it up?", exit_code=5)
+AWAY = TargetUnavailable.of("no-connection", "host h cannot be reached", "is it up?", exit_code=5)
 
 
 def test_logs_prints_what_is_known(
@@ -151,16 +156,14 @@ def test_who_waits_bears_it_on_every_engine(
     assert run.state == "succeeded"
 
 
-@pytest.mark.parametrize(
-    ("id_", "deadline"), [("no-connection", 0.0), ("refused-connection", 600.0)]
-)
+@pytest.mark.parametrize(("kind", "deadline"), [(TargetUnavailable, 0.0), (UserError, 600.0)])
 def test_it_is_borne_until_the_deadline_and_only_where_it_may_pass(
-    make_run: MakeRun, id_: str, deadline: float
+    make_run: MakeRun, kind: type[UserError], deadline: float
 ) -> None:
     run = make_run("job-a", RUNNING, state="running", engine="ssh", target="lab")
 
     def refuse() -> None:
-        raise UserError.of(id_, "no", exit_code=5)
+        raise kind.of("some-id", "no", exit_code=5)
 
     with pytest.raises(UserError):
         Absence(run, deadline).look(refuse)
@@ -212,9 +215,12 @@ def test_a_target_of_any_engine_that_does_not_answer_is_away(
     with pytest.raises((Fault, UserError)) as caught:
         ask(tmp_path)
     error = caught.value
-    if isinstance(error, Fault):
-        error = UserError.of(error.record["id"], str(error))
-    assert is_away(error)
+    if isinstance(error, Fault):  # the host answers with it
+        out = f"{MARK}{json.dumps({'fault': error.record})}".encode()
+        with pytest.raises(UserError) as caught:
+            RemoteHost(SimpleNamespace(name="h"), "/s")._answer(Ended(0, out, ""))  # type: ignore[arg-type]
+        error = caught.value
+    assert isinstance(error, TargetUnavailable)
 
 
 def test_a_time_of_another_day_is_told_with_its_day(make_run: MakeRun) -> None:

@@ -13,7 +13,7 @@ from fairway_agent.plan import Retry, RunPlan
 from fairway_agent.task_spec import Output, TaskSpec
 from fairway_core.findings import UserError
 from fairway_runner.engines.engine import Engine, engine_of_steps
-from fairway_runner.engines.refusals import FAILED_PREDECESSOR, Refused
+from fairway_runner.engines.outage import FAILED_PREDECESSOR, Refused, TargetUnavailable
 from fairway_runner.engines.steps import engine
 from fairway_runner.engines.steps import workflow as standing
 from fairway_runner.jobs.job_file import load_job
@@ -172,7 +172,9 @@ def test_all_steps_are_cancelled_that_answer(
         if run.id == whole.id:
             engine_of_steps().cancel(run)
         elif run.id in away:
-            raise UserError.of("no-connection", "the main host does not answer", exit_code=5)
+            raise TargetUnavailable.of(
+                "no-connection", "the main host does not answer", exit_code=5
+            )
         else:
             (run.folder / "state.json").write_text('{"state": "cancelled", "started": 1.0}')
 

@@ -14,6 +14,7 @@ import pytest
 from fairway_cli.commands import tunnel
 from fairway_core.findings import UserError
 from fairway_core.target import Target
+from fairway_runner.engines.outage import TargetUnavailable
 from fairway_runner.targets.ssh_config import host_block
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def test_targets_lists_all_though_one_is_away_after_its_few_seconds(
         return SimpleNamespace(nodes=nothing if target.name == "away" else lambda: ["node"])
 
     def nothing() -> None:
-        raise UserError.of("no-connection", "it is away", exit_code=5)
+        raise TargetUnavailable.of("no-connection", "it is away", exit_code=5)
 
     monkeypatch.setattr("fairway_runner.engines.engine.engine_for", engine_for)
     code, out, _ = fairway(tmp_path, "targets", "--json", *words)

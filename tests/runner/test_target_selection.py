@@ -14,7 +14,7 @@ import pytest
 from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.engines.engine import engine_for
-from fairway_runner.engines.refusals import Refused, Unavailable
+from fairway_runner.engines.outage import Refused, TargetUnavailable, Unavailable
 from fairway_runner.engines.ssh.engine import SshEngine
 from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.job_file import load_job
@@ -210,7 +210,7 @@ class TestPreparing:
     ) -> None:
         def require(engine: SshEngine, *_: object) -> None:
             message = f"{engine.target.name} does not answer"
-            raise UserError.of("no-connection", message, exit_code=5)
+            raise TargetUnavailable.of("no-connection", message, exit_code=5)
 
         monkeypatch.setattr(SshEngine, "require", require)
         with pytest.raises(UserError) as caught:
@@ -296,7 +296,7 @@ class World:
     def no_capacity(self, name: str) -> str:
         self.asked.append(name)
         if name in self.away:
-            raise UserError.of("no-connection", f"{name} does not answer", exit_code=5)
+            raise TargetUnavailable.of("no-connection", f"{name} does not answer", exit_code=5)
         return self.full.get(name, "")
 
     def start(self, run: RunFolder, lock: int) -> None:
@@ -406,7 +406,7 @@ class TestStarting:
         assert not (project / ".fairway" / "runs" / "mine").exists()
 
     def test_one_that_goes_silent_may_have_it(self, project: Path, world: World) -> None:
-        world.raises = {"nd": UserError.of("no-connection", "the line broke", exit_code=5)}
+        world.raises = {"nd": TargetUnavailable.of("no-connection", "the line broke", exit_code=5)}
         with pytest.raises(UserError, match="the line broke"):
             _submit(project)
         world.raises, world.full = {}, {"nd": "it has no nodes by now"}
@@ -500,7 +500,7 @@ class TestCheapest:
         def refresh(run: Run, *, logs: bool = False) -> None:
             assert logs
             asked.append(run.id)
-            raise UserError.of("no-connection", "no connection", exit_code=5)
+            raise TargetUnavailable.of("no-connection", "no connection", exit_code=5)
 
         monkeypatch.setattr(Run, "refresh", refresh)
         known(make_run, {"nd": (5.0, 1)}, "succeeded")

@@ -12,6 +12,7 @@ import pytest
 
 from fairway_core.findings import UserError
 from fairway_runner.engines.batch.engine import BatchEngine
+from fairway_runner.engines.outage import TargetUnavailable
 from fairway_runner.engines.remote import remote_host
 from fairway_runner.engines.remote.connection import Ended
 from fairway_runner.runs.store import Run, RunStore, refresh_all
@@ -51,7 +52,7 @@ class Line:
         self.asked.append(host)
         if len(self.asked) <= self.answers:
             return Ended(0, b"", "")
-        raise UserError.of("no-connection", f"{host} is away", "is it up?", exit_code=5)
+        raise TargetUnavailable.of("no-connection", f"{host} is away", "is it up?", exit_code=5)
 
 
 @pytest.fixture
@@ -201,7 +202,7 @@ def test_batch_run_is_unsent_as_long_as_the_service_is_away(
     make_run: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def away() -> None:
-        raise UserError.of("service-away", "the service is away", exit_code=5)
+        raise TargetUnavailable.of("service-away", "the service is away", exit_code=5)
 
     run = make_run("job-a", [{"state": "queued"}], state="queued", engine="batch")
     account = SimpleNamespace(pool_facts=away)

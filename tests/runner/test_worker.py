@@ -16,7 +16,7 @@ import pytest
 from fairway_agent.cpu_limit import OverLimit
 from fairway_core.findings import Finding, Location, UserError
 from fairway_runner import memory_limit, worker
-from fairway_runner.engines.refusals import Refused
+from fairway_runner.engines.outage import Refused
 from fairway_runner.runs.store import Run
 from fairway_runner.targets.lookup import find_target
 

@@ -98,10 +98,10 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 def _choose_deadline(context: typer.Context, text: str | None) -> str | None:
     """Lets it hold for every service that the command asks, and for no later command."""
-    from fairway_runner.engines import deadline
+    from fairway_runner.engines import outage
 
-    deadline.choose(None if text is None else span("--deadline", text))
-    context.call_on_close(lambda: deadline.choose(None, offered=False))
+    outage.choose(None if text is None else span("--deadline", text))
+    context.call_on_close(lambda: outage.choose(None, offered=False))
     return text
 
 

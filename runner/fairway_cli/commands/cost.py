@@ -187,12 +187,12 @@ def _elsewhere(parts: list[Part], chosen: Prices) -> tuple[str, int] | None:
 def _prices(file: Path | None, *, offline: bool) -> Prices:
     from fairway_core.cost.cache import AskedOrAtHand, CachedPrices, prices_at_hand
     from fairway_core.cost.service import DEADLINE, PriceService
-    from fairway_runner.engines import deadline
-    from fairway_runner.engines.silence import Silence
+    from fairway_runner.engines import outage
+    from fairway_runner.engines.outage import Silence
 
     if offline or file:
         return prices_at_hand(file)
-    chosen, silence = deadline.chosen(), Silence()
+    chosen, silence = outage.chosen(), Silence()
     seconds = DEADLINE if chosen is None else chosen
     service = PriceService(
         deadline=seconds, watch=lambda: silence.watch("Azure's price service", seconds)

@@ -146,7 +146,7 @@ def list_(
 
 def _storage(at: BlobPath) -> Storage:
     from fairway_runner.engines.azure.storage import Storage
-    from fairway_runner.engines.deadline import deadline
+    from fairway_runner.engines.outage import deadline
 
     return Storage(at.target, deadline())
 

@@ -94,7 +94,7 @@ def command(
     """
     from fairway_cli.server import remote_store, run_store
     from fairway_core.findings import format_finding
-    from fairway_runner.engines.deadline import brief
+    from fairway_runner.engines.outage import brief
     from fairway_runner.quantities import moment
     from fairway_runner.runs.query import Column, Wanted, select
     from fairway_runner.runs.store import refresh_all
@@ -166,10 +166,9 @@ def _adopt(target: str, store: RunStore) -> tuple[Sequence[Finding], bool]:
     it is.
     """
     from fairway_core.findings import UserError
-    from fairway_runner.engines.absence import is_away
     from fairway_runner.engines.capabilities import runs_here
-    from fairway_runner.engines.deadline import brief
     from fairway_runner.engines.engine import engine_for
+    from fairway_runner.engines.outage import brief, is_away
     from fairway_runner.targets.lookup import all_targets, find_target
 
     known = all_targets().get(target)

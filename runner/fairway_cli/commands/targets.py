@@ -112,11 +112,11 @@ def prepare(
     It is the head pod, its account and its rights in the namespace, and nothing else.
     """
     from fairway_core.findings import UserError
-    from fairway_runner.engines.engine import preparing
+    from fairway_runner.engines.engine import engine_for
     from fairway_runner.targets.lookup import find_target
 
     if print_ == apply:
         hint = f"fairway targets prepare {target} --print"
         raise UserError.of("bad-option", "give either --print or --apply", hint)
-    engine = preparing(find_target(target))
+    engine = engine_for(find_target(target))
     print(engine.manifests() if print_ else engine.prepare().rstrip())

@@ -62,7 +62,7 @@ def _wait(run: Run, end: float | None, timeout: str | None) -> None:
         run.wait()
         return
     from fairway_core.findings import UserError
-    from fairway_runner.engines.absence import Absence
+    from fairway_runner.engines.outage import Absence
     from fairway_runner.runs.store import FINAL_STATES
 
     absence = Absence(run, run.engine.deadline)

@@ -18,7 +18,7 @@ from fairway_boot.faults import NO_ANSWER
 from fairway_cli.server.address import Address, token_for
 from fairway_core.findings import Finding, Location, Severity, UserError
 from fairway_core.overrides import COMMAND_LINE
-from fairway_runner.engines.deadline import deadline
+from fairway_runner.engines.outage import deadline
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

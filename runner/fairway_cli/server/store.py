@@ -20,9 +20,8 @@ from urllib.parse import parse_qsl
 from fairway_agent.record import FINAL_STATES, UNSUCCESSFUL_STATES
 from fairway_cli.server.address import Address
 from fairway_cli.server.client import Server, found_beside, quoted
-from fairway_runner.engines.absence import Absence
-from fairway_runner.engines.deadline import deadline
 from fairway_runner.engines.engine import no_progress
+from fairway_runner.engines.outage import Absence, deadline
 from fairway_runner.runs.folder import task_name
 from fairway_runner.runs.records import is_run_id
 from fairway_runner.runs.store import Run, RunStore

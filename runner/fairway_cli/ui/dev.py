@@ -17,9 +17,9 @@ from fairway_runner.dev.beside import Beside, SessionFailed
 from fairway_runner.dev.sessions import has_jupyter, look
 from fairway_runner.dev.ssh import INCLUDE, remove_host, write_host
 from fairway_runner.dev.sync import Known, Sync, take_turn
-from fairway_runner.engines.absence import Absence
 from fairway_runner.engines.capabilities import capabilities
-from fairway_runner.engines.guarded import guarded
+from fairway_runner.engines.die_with_parent import die_with_parent
+from fairway_runner.engines.outage import Absence
 from fairway_runner.runs.store import FINAL_STATES
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ def _tunnel(beside: Beside, access: SessionAccess) -> Iterator[None]:
         here = _free_port(access.port)
         words = ["tunnel", run.id, str(access.port), "--local-port", str(here)]
         process = subprocess.Popen(
-            guarded([*beside.program, *words]),
+            die_with_parent([*beside.program, *words]),
             env=beside.environment(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

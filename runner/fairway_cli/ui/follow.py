@@ -280,7 +280,7 @@ def copy_logs(
     `remarks` standard error says why nothing comes.
     """
     remarked, tail = Remarks(run), selection.tail
-    from fairway_runner.engines.absence import Absence  # it logs, which takes long to import
+    from fairway_runner.engines.outage import Absence  # it logs, which takes long to import
 
     absence = Absence(run, run.engine.deadline) if follow else None
     while True:

@@ -43,7 +43,7 @@ def _ends(
     run: Run, tasks: list[TaskResult], remarks: Remarks | None
 ) -> Iterator[tuple[TaskResult, TaskState]]:
     """The tasks as they end, with their last state."""
-    from fairway_runner.engines.absence import Absence
+    from fairway_runner.engines.outage import Absence
 
     open_, absence = list(tasks), Absence(run, run.engine.deadline)
     seen: object = None
@@ -312,7 +312,7 @@ EXIT_CODE = 5
 def is_away(run: Run, ask: Callable[[], object]) -> bool:
     """Brings the run up to date by `ask`; whether its target did not answer, which is said."""
     from fairway_core.findings import UserError, format_finding
-    from fairway_runner.engines.absence import clock
+    from fairway_runner.engines.outage import clock
 
     try:
         ask()

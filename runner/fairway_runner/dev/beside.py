@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from fairway_core.findings import UserError, printable
 from fairway_core.project_folder import VARIABLE
-from fairway_runner.engines.guarded import guarded
+from fairway_runner.engines.die_with_parent import die_with_parent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,7 +49,7 @@ class Beside:
     def run_here(self, words: Sequence[str], data: bytes) -> subprocess.CompletedProcess[bytes]:
         """Runs a program of this machine, which may run commands in the session, to its end."""
         return subprocess.run(
-            guarded(words),
+            die_with_parent(words),
             input=data,
             capture_output=True,
             env=self.environment(),

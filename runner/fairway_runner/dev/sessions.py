@@ -16,7 +16,7 @@ from fairway_runner.dev import TEMPLATE
 from fairway_runner.dev.beside import SessionFailed
 from fairway_runner.dev.sync import Known
 from fairway_runner.engines.capabilities import capabilities
-from fairway_runner.engines.deadline import brief
+from fairway_runner.engines.outage import brief
 from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.job_file import JobFile, load_job
 from fairway_runner.runs.records import FINAL_STATES, read_json

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from fairway_agent import record
 from fairway_agent.fields import Fields, Unfit
 from fairway_core.findings import UserError
-from fairway_runner.engines.remote.copying import UNPACK
+from fairway_runner.engines.remote.connection import UNPACK
 from fairway_runner.runs.records import read_json
 from fairway_runner.submit.snapshot import listed
 

@@ -11,14 +11,14 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from fairway_core.findings import Finding, UserError
-from fairway_runner.engines import deadline as command_line
+from fairway_runner.engines import outage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from fairway_agent.plan import Chained, Staged
     from fairway_core.machine import Machine
@@ -51,15 +51,18 @@ class Node:
     machine: Machine | None = None
 
 
-class Engine(Protocol):
-    """One target and what is done there. Methods raise UserError for what a person can fix,
-    with exit code 5 where a service failed until the deadline passed."""
+@dataclass
+class Engine:
+    """One target and what is done there. `deadline` are the seconds for which a failing service is
+    asked again, `pause` those between two looks at a run that goes on.
+
+    An engine overrides what it can do; the defaults are those of one that needs nothing. Methods
+    raise UserError for what a person can fix, TargetUnavailable where the target does not answer.
+    """
 
     target: Target
-    deadline: float
-    """Seconds for which a failing service is asked again."""
-    pause: ClassVar[float]
-    """Seconds between two looks at a run that goes on."""
+    deadline: float = outage.USUAL
+    pause: ClassVar[float] = 1.0
 
     def require(self, job: Job, needs: Sequence[str]) -> None:
         """Refuses what can never run there; nothing has been written yet.
@@ -70,6 +73,7 @@ class Engine(Protocol):
     def no_capacity(self, job: Job) -> str:
         """Why a job that is submitted now would wait for nodes that cannot be had, as far as the
         target knows; "" where it may start, or has its turn after others."""
+        return ""
 
     def begin_connection(self) -> None:
         """Connects in the background, where that takes a while, for a run that is about to start.
@@ -79,20 +83,25 @@ class Engine(Protocol):
 
     def environment(self) -> dict[str, str]:
         """Variables that every task has, set before those of the contract."""
+        return {}
 
     def task_environment(self, ranks: int) -> dict[str, str]:
         """Variables of a task of that many ranks beyond those."""
+        return {}
 
     def predecessor(self, run: RunFolder) -> str:
         """How the plan of a later run names this one, under `after`."""
+        raise unsupported(self, "wait for another run")
 
     def waits_for(self, other: Target) -> bool:
         """Whether a run here begins by itself once one on the other target has ended."""
+        return False
 
     def input_from(self, name: str, kept: KeptOutput) -> Chained | Staged:
         """How the plan of a later run names an input that this task has kept: where it lies, if
         that is where the tasks of this target see it, or else where `start` copies it, from this
         machine."""
+        raise NotImplementedError
 
     def start(
         self,
@@ -109,14 +118,28 @@ class Engine(Protocol):
         `lock` is the descriptor that holds the run's lock, which is closed here. `retry` says
         that tasks run again, as the run's `retry.json` has it.
         """
+        raise NotImplementedError
 
     def refresh(self, runs: Sequence[RunFolder], *, logs: bool = False) -> None:
         """Brings the states of these runs into their folders, and with `logs` what their tasks
         have printed since the last call. Runs that have ended are left as they are once their
         last state, and their logs where these are asked for, are there."""
 
+    def go_on(self, run: RunFolder, *, logs: bool = False) -> None:
+        """Refreshes a run, and begins each of its steps whose time has come."""
+        self.refresh([run], logs=logs)
+
     def wait(self, run: RunFolder) -> None:
         """Returns when the run has ended, or is lost."""
+
+        from fairway_runner.runs.records import known_state
+
+        def has_ended() -> bool:
+            known = known_state(run.folder)
+            return known is not None and known.is_final
+
+        absence = outage.Absence(run, self.deadline)
+        absence.poll_until(has_ended, lambda: self.go_on(run), self.pause)
 
     def collect(
         self, run: RunFolder, tasks: Sequence[int], arrived: Progress = no_progress
@@ -131,10 +154,12 @@ class Engine(Protocol):
 
     def cancel(self, run: RunFolder) -> None:
         """Ends a run early and waits until it has; one that has ended stays as it is."""
+        raise NotImplementedError
 
     def cancel_task(self, run: RunFolder, task: int) -> None:
         """Tells one task of a run that goes on to end; its state says when it has. Where it has not
         begun, it does not. Asked only where the engine `ends_tasks`."""
+        raise NotImplementedError
 
     def remove(self, run: RunFolder) -> None:
         """Removes what lies elsewhere of a run that has ended."""
@@ -142,62 +167,49 @@ class Engine(Protocol):
     def adopt(self, store: RunFolders) -> Sequence[Finding]:
         """Makes a folder for each run on the target that was submitted from elsewhere; returns
         what is wrong with those that cannot be read."""
+        return ()
 
     def nodes(self) -> list[Node]:
         """The nodes of the target, in the order of their names."""
+        return []
 
     def act_on_node(self, action: str, node: str) -> None:
         """`reboot`, `reimage`, `drain` or `resume`; UserError for what the engine has not."""
+        raise unsupported(self, f"{action} a node")
 
     def resize(self, nodes: int) -> None:
         """Asks for that many nodes."""
+        raise unsupported(self, "be resized")
 
     def shell(self, node: str | None, command: Sequence[str] = (), *, forward: str = "") -> int:
         """Opens a shell on a node, or runs a command there, and returns its exit code.
 
         `forward` is `LOCAL_PORT:HOST:PORT`, and no shell: it returns when interrupted.
         """
+        raise unsupported(self, "be connected to")
 
     def main_host(self, run: RunFolder) -> str:
         """The node on which the run's first task has its main process."""
+        raise NotImplementedError
 
     def enter(self, run: RunFolder, task: int, node: int, command: Sequence[str]) -> int:
         """Runs a command beside a task that runs, on one of its nodes, and returns its exit code.
 
         The first word is the rank, or `-`; see `fairway_agent.inside`.
         """
+        raise NotImplementedError
 
     def doctor(self) -> list[Finding]:
         """What is wrong with the target, each with its hint."""
-
-
-class StepsEngine(Engine, Protocol):
-    """That of a run of several steps."""
-
-    def go_on(self, run: RunFolder, *, logs: bool = False) -> None:
-        """Begins each step whose time has come, unless another command does so, and brings what is
-        known of the others up to date."""
-
-
-class Preparing(Engine, Protocol):
-    """An engine that `prepares`, by its capabilities: what it needs in a cluster before jobs run
-    there."""
+        return []
 
     def manifests(self) -> str:
-        """What is to be made there, as a document of the cluster's own."""
+        """What the target needs before jobs run there, as a document of the cluster's own."""
+        raise unsupported(self, "be prepared", "there is nothing to prepare: submit a job")
 
     def prepare(self) -> str:
-        """Makes it, and changes what has changed; what the cluster says of that."""
-
-
-def preparing(target: Target) -> Preparing:
-    """The engine of a target that is to be prepared; UserError where nothing is."""
-    from fairway_runner.engines.capabilities import capabilities
-
-    engine = engine_for(target)
-    if not capabilities(target.engine).prepares:
-        raise unsupported(engine, "be prepared", "there is nothing to prepare: submit a job")
-    return cast("Preparing", engine)
+        """Makes that in the cluster, and changes what has changed; what the cluster says of it."""
+        raise unsupported(self, "be prepared", "there is nothing to prepare: submit a job")
 
 
 def engine_for(target: Target, deadline: float | None = None) -> Engine:
@@ -209,16 +221,16 @@ def engine_for(target: Target, deadline: float | None = None) -> Engine:
     return _made(target.engine, target, deadline)
 
 
-def engine_of_steps(deadline: float | None = None) -> StepsEngine:
+def engine_of_steps(deadline: float | None = None) -> Engine:
     """What looks after a run of several steps, each of which has a target of its own."""
     from fairway_core.target import Target
 
-    return cast("StepsEngine", _made("steps", Target.local(), deadline))
+    return _made("steps", Target.local(), deadline)
 
 
 def _made(name: str, target: Target, deadline: float | None) -> Engine:
     module = import_module(f"fairway_runner.engines.{name}.engine")
-    seconds = command_line.deadline() if deadline is None else deadline
+    seconds = outage.deadline() if deadline is None else deadline
     return cast("Engine", module.ENGINE(target, seconds))
 
 
@@ -227,6 +239,16 @@ def unsupported(engine: Engine, what: str, hint: str = "") -> UserError:
     target = engine.target
     message = f"`{target.name}` cannot {what}: its engine is `{target.engine}`"
     return UserError.of("not-supported", message, hint)
+
+
+def inside_words(run: str, task: str, command: Sequence[str], python: str = "python3") -> list[str]:
+    """The command line by which a node runs a command beside a task that is there; `command`
+    begins with the rank, see `fairway_agent.inside`."""
+    import fairway_agent
+
+    source = Path(fairway_agent.__file__).with_name("inside.py").read_text(encoding="utf-8")
+    # -I: neither the shell's folder nor its variables change what is imported.
+    return [python, "-I", "-c", source, run, task, *command]
 
 
 def unready(target: Target) -> Finding | None:

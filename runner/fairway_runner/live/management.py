@@ -10,9 +10,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fairway_core.findings import UserError
-from fairway_runner.engines.azure.sign_in import how_to_sign_in, sign_in_again, why_not_signed_in
-from fairway_runner.engines.deadline import deadline
-from fairway_runner.engines.silence import Silence
+from fairway_runner.engines.azure.sdk import how_to_sign_in, sign_in_again, why_not_signed_in
+from fairway_runner.engines.outage import Silence, deadline
 from fairway_runner.quantities import duration
 
 if TYPE_CHECKING:

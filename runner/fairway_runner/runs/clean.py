@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import runs_here
-from fairway_runner.engines.deadline import brief
+from fairway_runner.engines.outage import brief
 from fairway_runner.runs import steps
 from fairway_runner.runs.records import FINAL_STATES, read_json
 from fairway_runner.runs.store import refresh_all

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import chain
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from fairway_core.findings import UserError
 from fairway_core.project_folder import find_project
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from fairway_core.findings import Finding
-    from fairway_runner.engines.engine import Engine, StepsEngine
+    from fairway_runner.engines.engine import Engine
     from fairway_runner.runs.figures import Sample
     from fairway_runner.runs.folder import Content
     from fairway_runner.runs.log_lines import LogLine
@@ -109,7 +109,7 @@ class Run(RunFolder):
     def follow(self, *, logs: bool = False) -> None:
         """Like `refresh`, and keeps the run going: one with steps starts those that are due."""
         if steps.has_steps(self.folder):
-            cast("StepsEngine", self.engine).go_on(self, logs=logs)
+            self.engine.go_on(self, logs=logs)
         else:
             self.refresh(logs=logs)
 
@@ -273,7 +273,7 @@ def _looked(looks: Iterable[Callable[[], None]]) -> list[Finding]:
         try:
             look()
         except UserError as error:
-            from fairway_runner.engines.absence import is_away
+            from fairway_runner.engines.outage import is_away
 
             findings += error.findings
             if is_away(error):

@@ -84,7 +84,7 @@ def _blobs(container: str, path: str, target: Target) -> Iterator[str]:
     from fairway_agent.staging import below
     from fairway_boot.faults import Fault
     from fairway_runner.engines.azure.storage import Storage
-    from fairway_runner.engines.deadline import deadline
+    from fairway_runner.engines.outage import deadline
 
     for blob in Storage(target, deadline()).blobs(container, path):
         try:

@@ -97,7 +97,7 @@ def _located(job_file: JobFile, name: str) -> Iterator[None]:
     try:
         yield
     except UserError as error:
-        from fairway_runner.engines.absence import is_away
+        from fairway_runner.engines.outage import is_away
 
         path, location = f"inputs.{name}", job_file.document.location(("inputs", name))
         found = [

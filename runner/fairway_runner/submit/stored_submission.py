@@ -15,7 +15,7 @@ from fairway_agent import record
 from fairway_core.findings import Finding, UserError
 from fairway_runner.engines import capabilities
 from fairway_runner.engines.capabilities import runs_here
-from fairway_runner.engines.refusals import Refused
+from fairway_runner.engines.outage import Refused
 from fairway_runner.jobs.job import Job
 from fairway_runner.runs.records import is_run_id, read_json, read_plan, removed
 from fairway_runner.runs.store import Run

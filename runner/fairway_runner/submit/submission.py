@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fairway_core.findings import UserError, printable
-from fairway_runner.engines.refusals import Refused, Unavailable
+from fairway_runner.engines.outage import Refused, Unavailable
 from fairway_runner.jobs.job_file import has_steps
 from fairway_runner.runs.folder import TakenId
 from fairway_runner.submit import snapshot as code

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fairway_core.findings import Finding, Severity, UserError
-from fairway_runner.engines import deadline
+from fairway_runner.engines import outage
 from fairway_runner.jobs.job_fields import place_of, where_of
 from fairway_runner.jobs.job_file import sweeps_files
 from fairway_runner.runs.store import RunStore
@@ -176,7 +176,7 @@ def with_room(prepared: Sequence[PreparedRun]) -> tuple[list[PreparedRun], dict[
 def _no_capacity(prepared: PreparedRun) -> str:
     engine = prepared.engine
     usual = engine.deadline
-    engine.deadline = min(usual, _BRIEF, deadline.deadline())
+    engine.deadline = min(usual, _BRIEF, outage.deadline())
     try:
         return engine.no_capacity(prepared.job)
     finally:
@@ -185,7 +185,7 @@ def _no_capacity(prepared: PreparedRun) -> str:
 
 def _has_no_room(error: UserError) -> bool:
     """Whether a target does not answer, or has no node for the job now and may have some later."""
-    from fairway_runner.engines.absence import is_away
+    from fairway_runner.engines.outage import is_away
 
     return is_away(error) or all(finding.id in _NO_ROOM for finding in error.findings)
 

@@ -90,8 +90,8 @@ def _facts(target: Target) -> dict[str, Any]:
 
 
 def _nodes_now(target: Target) -> int | None:
-    from fairway_runner.engines.deadline import brief
     from fairway_runner.engines.engine import engine_for, is_addressed
+    from fairway_runner.engines.outage import brief
 
     if not is_addressed(target):  # to say so, its engine would import all of an SDK
         return None

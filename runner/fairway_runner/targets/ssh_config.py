@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from fairway_core.findings import UserError
-from fairway_runner.engines.remote import ways
+from fairway_runner.engines.remote import bastion
 
 if TYPE_CHECKING:
     from fairway_core.target import Target
@@ -39,7 +39,7 @@ def host_block(target: Target) -> str:
     facts = {
         "HostName": access.host,
         **user,
-        **ways.settings(target.reach, access.host),
+        **bastion.settings(target.reach, access.host),
         **_ALIVE,
     }
     return "\n".join([f"Host {target.name}", *(f"    {key} {facts[key]}" for key in facts)])

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import pytest
 from waiting import PATIENCE
 
-from fairway_runner.engines.azure import gateway
+from fairway_runner.engines.azure import sdk
 from fairway_runner.engines.azure.storage import Storage
 from fairway_runner.targets.lookup import find_target
 from fairway_simulator.sockets import Relay, within
@@ -134,7 +134,7 @@ def test_a_job_on_batch_is_submitted_followed_and_fetched(
     batch = make_batch(nodes=1)
     batch.target(**inside.way)
     # The services' addresses are of loopback, which no way leads to but for this test.
-    monkeypatch.setattr(gateway, "_is_near", lambda _: False)
+    monkeypatch.setattr(sdk, "_is_near", lambda _: False)
     ports = [_port(os.environ["AZURE_BATCH_ENDPOINT"]), _port(storage.url)]
     for port in ports:
         inside.serve(port)

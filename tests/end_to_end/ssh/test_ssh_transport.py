@@ -21,8 +21,9 @@ from waiting import PATIENCE
 from fairway_agent.ssh.reports import NodesReport, NodesRequest
 from fairway_core.findings import UserError
 from fairway_core.target import Target
+from fairway_runner.engines import outage
 from fairway_runner.engines.engine import engine_for
-from fairway_runner.engines.remote import backoff, connection, ssh
+from fairway_runner.engines.remote import connection, ssh
 from fairway_runner.engines.remote.remote_host import RemoteHost, connection_to
 from fairway_simulator.ssh.services import CONTAINER, Services, running
 
@@ -151,7 +152,7 @@ def test_a_key_that_is_not_welcome_is_not_tried_again(
     def tried_again(*_: object, **__: object) -> bool:
         raise AssertionError("it was tried again")
 
-    monkeypatch.setattr(backoff.Backoff, "pause", tried_again)
+    monkeypatch.setattr(outage.Backoff, "pause", tried_again)
     with pytest.raises(UserError, match="Permission denied") as caught:
         remote_host.call("fairway_agent.ssh.nodes", NodesRequest("pair"), NodesReport)
     assert "ssh-add" in caught.value.findings[0].hint

@@ -21,7 +21,7 @@ from azure.core.rest import HttpRequest
 from azure.storage.blob import StorageErrorCode
 
 from fairway_core.target import Target
-from fairway_runner.engines import deadline
+from fairway_runner.engines import outage
 from fairway_runner.engines.azure.calls import Calls, ServiceError
 from fairway_runner.engines.azure.sdk import transport
 from fairway_runner.engines.azure.storage import Storage
@@ -96,7 +96,7 @@ def test_the_service_says_how_long_it_wants_to_be_left_alone() -> None:
 
 
 def test_it_gives_up_within_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deadline._Choice, "offered", False)
+    monkeypatch.setattr(outage._Choice, "offered", False)
     made = calls(100.0)
     with pytest.raises(ServiceError, match="has not answered for 100 s") as caught:
         made.call("a job", failing(*[http(503)] * 1000))
@@ -107,7 +107,7 @@ def test_it_gives_up_within_the_deadline(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_the_hint_names_the_option_where_the_command_has_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(deadline._Choice, "offered", True)
+    monkeypatch.setattr(outage._Choice, "offered", True)
     with pytest.raises(ServiceError) as caught:
         calls(1.0).call("a job", failing(*[http(503)] * 1000))
     assert caught.value.findings[0].hint.endswith("--deadline")
@@ -129,8 +129,8 @@ def test_a_command_that_only_looks_gives_up_sooner() -> None:
 
 
 def test_it_takes_as_long_as_the_command_line_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deadline._Choice, "seconds", 120.0)
-    made = calls(deadline.deadline())
+    monkeypatch.setattr(outage._Choice, "seconds", 120.0)
+    made = calls(outage.deadline())
     with made.soon(), pytest.raises(ServiceError, match="has not answered for 120 s"):
         made.call("a job", failing(*[http(503)] * 1000))
 
@@ -155,7 +155,7 @@ def test_a_service_that_does_not_answer_is_named(
     monkeypatch: pytest.MonkeyPatch, fails: bool, brief: bool
 ) -> None:
     """What takes long by itself, once it has failed."""
-    monkeypatch.setattr("fairway_runner.engines.silence._QUIET", 0.05)
+    monkeypatch.setattr("fairway_runner.engines.outage._QUIET", 0.05)
     told: queue.Queue[logging.LogRecord] = queue.Queue()
     monkeypatch.setattr(logging.getLogger("fairway"), "handlers", [QueueHandler(told)])
     errors = [ServiceRequestError("no route to host")] if fails else []
@@ -173,7 +173,7 @@ def test_a_service_that_does_not_answer_is_named(
 
 @pytest.mark.parametrize("ask", ["exists", "blobs"])
 def test_storage_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch, ask: str) -> None:
-    monkeypatch.setattr("fairway_runner.engines.silence._QUIET", 0.05)
+    monkeypatch.setattr("fairway_runner.engines.outage._QUIET", 0.05)
     told: queue.Queue[logging.LogRecord] = queue.Queue()
     monkeypatch.setattr(logging.getLogger("fairway"), "handlers", [QueueHandler(told)])
     said: list[str] = []

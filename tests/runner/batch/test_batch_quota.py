@@ -11,7 +11,7 @@ from fairway_core.findings import Finding
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.batch import names
 from fairway_runner.engines.batch.submission import State, Submission
-from fairway_runner.engines.refusals import Unavailable
+from fairway_runner.engines.outage import Unavailable
 
 JOB = {"id": "job-a", "metadata": [{"name": names.PLAN, "value": "1"}]}
 

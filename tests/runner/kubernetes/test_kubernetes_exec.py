@@ -11,9 +11,9 @@ import pytest
 
 from fairway_core.findings import UserError
 from fairway_core.target import KubernetesAccess
+from fairway_runner.engines import outage
 from fairway_runner.engines.kubernetes import exec as exec_
 from fairway_runner.engines.kubernetes.exec import Exec
-from fairway_runner.engines.remote import backoff
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +42,7 @@ def kubectl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], 
     program.parent.mkdir()
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
     monkeypatch.setenv("KUBECTL_LOG", str(tmp_path / "kubectl.log"))
-    monkeypatch.setattr(backoff, "_FIRST", 0.0)
+    monkeypatch.setattr(outage, "_FIRST", 0.0)
 
     def write(text: str) -> None:
         program.write_text(RUNS + text)

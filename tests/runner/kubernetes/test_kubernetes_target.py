@@ -18,10 +18,9 @@ from fairway_core.findings import UserError
 from fairway_core.kubernetes.head import objects, rights
 from fairway_core.kubernetes.resources import of_node
 from fairway_core.target import Target
-from fairway_runner.engines.engine import preparing
-from fairway_runner.engines.kubernetes.engine import KubernetesEngine
+from fairway_runner.engines.engine import engine_for
+from fairway_runner.engines.kubernetes.engine import KubernetesEngine, findings_of
 from fairway_runner.engines.kubernetes.exec import Exec
-from fairway_runner.engines.kubernetes.health import findings_of
 from fairway_runner.engines.remote.connection import Ended
 from fairway_runner.engines.shares import require_share
 from fairway_runner.jobs.job import Job
@@ -217,7 +216,7 @@ class TestPreparing:
 
         monkeypatch.setattr(Exec, "ask", ask)
         with pytest.raises(UserError, match="Kubernetes refuses it: Error from") as raised:
-            preparing(target()).prepare()
+            engine_for(target()).prepare()
         assert "--print" in (raised.value.findings[0].hint or "")
         [(words, data)] = given
         assert words == ("apply", "-f", "-")
@@ -229,9 +228,9 @@ class TestPreparing:
         monkeypatch.setattr(Exec, "ask", None)  # which is not come to
         of_environment = target({"environment": "h100"})
         with pytest.raises(UserError, match="in whose cluster Flux creates this") as raised:
-            preparing(of_environment).prepare()
+            engine_for(of_environment).prepare()
         assert "--namespace fairway-flux" in (raised.value.findings[0].hint or "")
-        assert preparing(of_environment).manifests() == preparing(target()).manifests()
+        assert engine_for(of_environment).manifests() == engine_for(target()).manifests()
 
     def test_one_of_two_things_is_wanted(self, fairway: RunFairway, tmp_path: Path) -> None:
         for words in ((), ("--print", "--apply")):
@@ -241,7 +240,7 @@ class TestPreparing:
 
     def test_a_target_that_needs_nothing_says_so(self) -> None:
         with pytest.raises(UserError, match="`local` cannot be prepared"):
-            preparing(Target.local())
+            engine_for(Target.local()).prepare()
 
 
 NODE = NodeReport("nd-1", "ready", adapters="8")

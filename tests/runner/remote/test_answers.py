@@ -18,8 +18,7 @@ from fairway_core.target import Target
 from fairway_runner.engines.engine import engine_for
 from fairway_runner.engines.remote import submission_state
 from fairway_runner.engines.remote.connection import Ended
-from fairway_runner.engines.remote.figures import bring_figures
-from fairway_runner.engines.remote.mirror import Mirror
+from fairway_runner.engines.remote.mirror import Mirror, bring_figures
 from fairway_runner.engines.remote.remote_host import RemoteHost
 from fairway_runner.runs.figures import figures
 from fairway_runner.runs.store import RunStore

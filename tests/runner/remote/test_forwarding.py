@@ -9,7 +9,7 @@ import pytest
 
 from fairway_core.findings import UserError
 from fairway_core.target import Target
-from fairway_runner.engines.azure import gateway
+from fairway_runner.engines.azure import sdk
 from fairway_runner.engines.remote.connection import Ended
 from fairway_runner.engines.remote.forwarding import Forwarding
 
@@ -90,8 +90,8 @@ def test_a_name_with_a_private_address_is_connected_to_straight(
     monkeypatch: pytest.MonkeyPatch, addresses: list[str] | None, near: bool
 ) -> None:
     known = {} if addresses is None else {"lab.blob.core.windows.net": addresses}
-    monkeypatch.setattr(gateway.socket, "getaddrinfo", _resolver(known))
-    assert gateway._is_near("lab.blob.core.windows.net") is near
+    monkeypatch.setattr(sdk.socket, "getaddrinfo", _resolver(known))
+    assert sdk._is_near("lab.blob.core.windows.net") is near
 
 
 def test_a_gateway_that_is_not_there_now_is_not_used() -> None:
@@ -104,5 +104,5 @@ def test_a_gateway_that_is_not_there_now_is_not_used() -> None:
         "gateway": {"host": "", "user": "azureuser"},
     }
     target = Target.model_validate(record)
-    adapter = gateway.adapter_for(target, "https://lab.invalid", 1.0)
+    adapter = sdk.adapter_for(target, "https://lab.invalid", 1.0)
     assert type(adapter).__name__ == "HTTPAdapter"

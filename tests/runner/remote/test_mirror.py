@@ -13,14 +13,13 @@ import pytest
 
 from fairway_agent.shared.pieces import Piece
 from fairway_agent.shared.receive import adopt_code
-from fairway_agent.shared.reports import StatesReport, StatesRequest
+from fairway_agent.shared.reports import RunsReport, RunsRequest, StatesReport, StatesRequest
 from fairway_boot.faults import Fault
 from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.engines.remote import mirror as mirrors
 from fairway_runner.engines.remote import submission_state
-from fairway_runner.engines.remote.logs import add_logs
-from fairway_runner.engines.remote.mirror import Mirror
+from fairway_runner.engines.remote.mirror import Mirror, add_logs
 from fairway_runner.engines.remote.remote_host import RemoteHost
 from fairway_runner.runs.records import RunRecord
 from fairway_runner.runs.store import Run, RunStore
@@ -191,7 +190,7 @@ def test_the_last_run_of_some_code_takes_it_along(mirror: Mirror, tmp_path: Path
             (folder / "provenance.json").write_text(json.dumps({"code": f"{code.name}rest"}))
             adopt_code(shared, code.name, run.id)
     for run, left in ((runs[2], True), (runs[0], True), (runs[1], False)):
-        mirror.remove(run)
+        mirror.remote.call("fairway_agent.shared.runs", RunsRequest(remove=run.id), RunsReport)
         assert not (shared / "runs" / run.id).exists()
         assert code.exists() is left
     assert (shared / "code").is_dir()

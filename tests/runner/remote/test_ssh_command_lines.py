@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_core.findings import UserError
+from fairway_runner.engines.outage import TargetUnavailable
 from fairway_runner.engines.remote.ssh import Ssh
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def test_what_refuses_on_this_machine_is_not_tried_again(
     program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(program.parent), prepend=":")
-    monkeypatch.setattr("fairway_runner.engines.remote.backoff._FIRST", 0.0)
+    monkeypatch.setattr("fairway_runner.engines.outage._FIRST", 0.0)
     host = Ssh(address, "")
     with pytest.raises(UserError, match="Connection refused") as caught:
         host.run(["true"], deadline=600.0)
@@ -89,7 +90,7 @@ def test_a_host_that_is_waited_for_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """ssh stands still until somebody was told about it."""
-    monkeypatch.setattr("fairway_runner.engines.silence._QUIET", 0.05)
+    monkeypatch.setattr("fairway_runner.engines.outage._QUIET", 0.05)
     told = tmp_path / "told"
     os.mkfifo(told)
 
@@ -142,7 +143,7 @@ esac
     )
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(program.parent), prepend=":")
-    monkeypatch.setattr("fairway_runner.engines.remote.backoff._FIRST", 0.0)
+    monkeypatch.setattr("fairway_runner.engines.outage._FIRST", 0.0)
     host = Ssh("10.0.0.4", "", others=("10.0.0.5", "10.0.0.6"))
     if there == "none":
         with pytest.raises(UserError, match=r"10\.0\.0\.4 cannot be reached"):
@@ -221,7 +222,7 @@ def test_threads_that_wait_for_one_connection_share_its_failure(
         errors = [each.exception() for each in calls]
     monkeypatch.setattr(host, "_connecting", Lock.inner)
     host.close()
-    assert {type(each) for each in errors} == {UserError}
+    assert {type(each) for each in errors} == {TargetUnavailable}
     assert tried.read_text() == "\n"
 
 
@@ -244,7 +245,7 @@ def test_a_connection_that_was_begun_and_failed_is_tried_as_any_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tried = _ssh_that(tmp_path, monkeypatch, 'echo "ssh: no route" >&2; exit 255')
-    monkeypatch.setattr("fairway_runner.engines.remote.backoff._FIRST", 0.0)
+    monkeypatch.setattr("fairway_runner.engines.outage._FIRST", 0.0)
     host = Ssh("10.0.0.4", "")
     host.begin()
     with pytest.raises(UserError, match=r"10\.0\.0\.4 cannot be reached: ssh: no route"):

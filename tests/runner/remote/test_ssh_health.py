@@ -9,7 +9,7 @@ import pytest
 
 from fairway_agent.ssh.reports import NodeReport, NodesReport
 from fairway_core.target import NodeRange, SshAccess, Target
-from fairway_runner.engines.ssh.health import findings_of
+from fairway_runner.engines.ssh.engine import findings_of
 
 NOW = 1_000_000.0
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fairway_core.findings import UserError
-from fairway_runner.engines.remote import copying, remote_host
+from fairway_runner.engines.remote import connection, remote_host
 from fairway_runner.engines.remote.connection import Ended, Here, run_program
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def packed(*members: tuple[str, str]) -> bytes:
             else:
                 member.size = len(content)
                 files.addfile(member, io.BytesIO(content.encode()))
-    return b"Welcome\n" + copying._MARK + buffer.getvalue()
+    return b"Welcome\n" + connection._MARK + buffer.getvalue()
 
 
 @pytest.mark.parametrize("has_guard", [True, False])
@@ -78,7 +78,7 @@ def test_nothing_lies_elsewhere(
         ("state.json", "x"),
         ("outputs2/a", "x"),
     )
-    copying.download(Host(files), "/there", ["outputs"], to, deadline=1.0)
+    connection.download(Host(files), "/there", ["outputs"], to, deadline=1.0)
     found = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")}
     below = {"a", "sub", "sub/b", "latest", "up", "up/evil"}
     assert found == {"run", "run/outputs", *(f"run/outputs/{name}" for name in below)}
@@ -90,7 +90,7 @@ def test_what_cannot_be_unpacked_is_said(tmp_path: Path) -> None:
         with pytest.raises(
             UserError, match="lab-main sent files that cannot be unpacked"
         ) as caught:
-            copying.download(Host(data), "/there", ["outputs"], tmp_path, deadline=1.0)
+            connection.download(Host(data), "/there", ["outputs"], tmp_path, deadline=1.0)
         assert caught.value.exit_code == 5
 
 
@@ -100,8 +100,8 @@ def test_no_file_is_held_in_memory(tmp_path: Path) -> None:
     size = 8 << 20
     (tmp_path / "there/outputs").mkdir(parents=True)
     (tmp_path / "there/outputs/a").write_bytes(os.urandom(size))
-    words = ["bash", "-c", copying.PACK, "bash", str(tmp_path / "there")]
-    unpacking = copying.Unpacking("lab-main", ["outputs"], tmp_path / "here")
+    words = ["bash", "-c", connection.PACK, "bash", str(tmp_path / "there")]
+    unpacking = connection.Unpacking("lab-main", ["outputs"], tmp_path / "here")
     tracemalloc.start()
     try:
         ended = run_program(words, b"outputs\0", 60.0, "lab-main", unpacking.stream)
@@ -121,17 +121,17 @@ def test_a_full_disk_is_said_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(tarfile.TarFile, "makefile", full)
     files = packed(("outputs/a", "1" * 9999))
     with pytest.raises(OSError, match="No space left"):
-        copying.download(Host(files), "/there", ["outputs"], tmp_path, deadline=1.0)
+        connection.download(Host(files), "/there", ["outputs"], tmp_path, deadline=1.0)
 
 
 def test_a_file_that_was_fetched_stays_when_it_comes_anew(tmp_path: Path) -> None:
     """It may be the same file as in the mirror."""
     host = Host(packed(("outputs/a", "first")))
-    copying.download(host, "/shared/run", ["outputs"], tmp_path / "run", deadline=0.0)
+    connection.download(host, "/shared/run", ["outputs"], tmp_path / "run", deadline=0.0)
     fetched = tmp_path / "fetched"
     fetched.hardlink_to(tmp_path / "run/outputs/a")
     host.packed = packed(("outputs/a", "second"))
-    copying.download(host, "/shared/run", ["outputs"], tmp_path / "run", deadline=0.0)
+    connection.download(host, "/shared/run", ["outputs"], tmp_path / "run", deadline=0.0)
     assert (tmp_path / "run/outputs/a").read_text() == "second"
     assert fetched.read_text() == "first"
 
@@ -152,7 +152,7 @@ def test_a_file_fetched_from_this_machine_stays_when_it_comes_anew(tmp_path: Pat
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root could give files to another")
-@pytest.mark.parametrize("line", [copying.UNPACK, remote_host.SHIP], ids=["files", "programs"])
+@pytest.mark.parametrize("line", [connection.UNPACK, remote_host.SHIP], ids=["files", "programs"])
 def test_what_a_host_unpacks_is_its_own(line: str, tmp_path: Path) -> None:
     """A file server that takes root for nobody refuses to give files away, and tar then fails."""
     buffer = io.BytesIO()
@@ -187,7 +187,7 @@ class NoisyHost:
 
     def run_with_retry(
         self,
-        program: copying.Program,
+        program: connection.Program,
         data: bytes,
         *,
         timeout: float = 60.0,
@@ -206,9 +206,9 @@ def test_files_are_copied_though_the_login_shell_prints(
     (tmp_path / "here").mkdir()
     (tmp_path / "here" / "a").write_bytes(b"\0\n1")
     there, back = tmp_path / "there", tmp_path / "back"
-    copying.upload(host, tmp_path / "here", str(there), deadline=60.0)
+    connection.upload(host, tmp_path / "here", str(there), deadline=60.0)
     host.has_rsync = has_rsync
-    copying.download(host, str(there), ["a", "b"], back, deadline=60.0)
+    connection.download(host, str(there), ["a", "b"], back, deadline=60.0)
     assert {each.name: each.read_bytes() for each in back.iterdir()} == {"a": b"\0\n1"}
     assert not host.has_rsync
     assert caplog.text.count("Welcome") == (2 if has_rsync else 0)
@@ -216,6 +216,6 @@ def test_files_are_copied_though_the_login_shell_prints(
 
 def test_a_login_shell_that_prints_is_found(tmp_path: Path) -> None:
     host = NoisyHost(tmp_path / "ssh")
-    [finding] = copying.of_shell(host, 60.0)
+    [finding] = connection.of_shell(host, 60.0)
     assert (finding.id, "Welcome" in finding.message) == ("noisy-shell", True)
-    assert copying.of_shell(Here(), 60.0) == []
+    assert connection.of_shell(Here(), 60.0) == []

@@ -12,7 +12,7 @@ from fairway_agent.slurm.reports import Health, HeldJob, NodeReport, NodesReport
 from fairway_boot.faults import Fault
 from fairway_boot.slurm import commands
 from fairway_core.target import SlurmAccess
-from fairway_runner.engines.slurm.health import findings_of, is_unfit
+from fairway_runner.engines.slurm.engine import findings_of, is_unfit
 
 ACCESS = SlurmAccess(host="nd-scheduler", user="azureuser", partition="nd", shared="/data/fairway")
 

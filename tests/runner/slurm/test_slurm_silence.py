@@ -20,7 +20,7 @@ from fairway_boot.faults import NO_ANSWER, Fault
 from fairway_boot.slurm import commands
 from fairway_core.findings import UserError
 from fairway_core.target import Target
-from fairway_runner.engines.absence import clock
+from fairway_runner.engines.outage import clock
 from fairway_runner.engines.remote import submission_state
 from fairway_runner.engines.remote.mirror import Mirror
 from fairway_runner.engines.slurm.engine import SlurmEngine

@@ -29,14 +29,14 @@ from azure.core.exceptions import (
 
 from fairway_boot.faults import NO_ANSWER
 from fairway_core.findings import Finding, UserError
-from fairway_runner.engines import deadline as command_line
-from fairway_runner.engines.azure.sign_in import how_to_sign_in, sign_in_again, why_not_signed_in
-from fairway_runner.engines.silence import Silence
+from fairway_runner.engines import outage as command_line
+from fairway_runner.engines.azure.sdk import how_to_sign_in, sign_in_again, why_not_signed_in
+from fairway_runner.engines.outage import Silence, TargetUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from fairway_runner.engines.silence import Watched
+    from fairway_runner.engines.outage import Watched
 
 T = TypeVar("T")
 
@@ -95,6 +95,10 @@ class ServiceError(UserError):
     def exists_already(self) -> bool:
         """Whether it is there, or is in a state that does not allow what was asked for."""
         return self.status == 409
+
+
+class ServiceAway(ServiceError, TargetUnavailable):
+    """A service did not answer until the deadline."""
 
 
 @dataclass
@@ -241,7 +245,7 @@ class Calls:
         hint = "try again later" + (
             ", or wait longer with --deadline" if command_line.is_offered() else ""
         )
-        return ServiceError(Finding(NO_ANSWER, message, hint), status=status, code=code)
+        return ServiceAway(Finding(NO_ANSWER, message, hint), status=status, code=code)
 
 
 def _is_transient(error: AzureError) -> bool:

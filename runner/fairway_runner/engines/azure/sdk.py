@@ -1,17 +1,112 @@
-"""What each of Azure's SDKs is made with: who asks, and over which connections."""
+"""Connections of Azure's SDKs, straight or through a private network's gateway, and sign-in."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import ipaddress
+import re
+import socket
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
+import requests
 from azure.core.pipeline.transport import RequestsTransport
 from requests.adapters import HTTPAdapter
+from urllib3 import HTTPConnectionPool, HTTPSConnectionPool
+from urllib3.connection import HTTPConnection, HTTPSConnection
 
-from fairway_runner.engines.azure.gateway import HOSTS, KEPT
-from fairway_runner.engines.deadline import LEAST
+from fairway_runner.engines.outage import LEAST
+from fairway_runner.engines.remote.bastion import is_private
+from fairway_runner.engines.remote.forwarding import Forwarding, through_gateway
 
 if TYPE_CHECKING:
     from azure.core.credentials import TokenCredential
+
+    from fairway_core.target import Target
+
+
+HOSTS, KEPT = 4, 64
+"""How many hosts, and connections to each, an adapter keeps: by default ten are kept."""
+
+_PORTS = {"http": 80, "https": 443}
+
+
+def adapter_for(target: Target, url: str, deadline: float) -> HTTPAdapter:
+    """What makes the connections to a service of the target.
+
+    They go through the target's gateway where the name of the service has a public address here,
+    or none: the service itself has a private one alone. UserError where the gateway cannot be
+    reached.
+    """
+    where = urlsplit(url)
+    gateway = target.gateway if target.gateway and target.gateway.host else None
+    if gateway is None or where.hostname is None or _is_near(where.hostname):
+        # A proxy that the environment names is used as ever; loopback needs none.
+        return HTTPAdapter(pool_connections=HOSTS, pool_maxsize=KEPT)
+    way = through_gateway(target, gateway, deadline)
+    way.open(where.hostname, where.port or _PORTS.get(where.scheme, _PORTS["https"]))
+    return _GatewayAdapter(way)
+
+
+def _is_near(host: str) -> bool:
+    """Whether this machine is inside of the network, or its VPN: there the name of a service has
+    a private address. An address as it is says itself where it is."""
+    try:
+        found = {str(each[4][0]) for each in socket.getaddrinfo(host, None)}
+    except OSError:
+        return False
+    return all(is_private(each) or ipaddress.ip_address(each).is_loopback for each in found)
+
+
+class _GatewayAdapter(HTTPAdapter):
+    """Sends requests over the sockets of a gateway; TLS is still spoken with the service."""
+
+    def __init__(self, gateway: Forwarding) -> None:
+        self._gateway = gateway
+        super().__init__(pool_connections=HOSTS, pool_maxsize=KEPT)
+
+    def init_poolmanager(self, *args: Any, **options: Any) -> None:
+        """See HTTPAdapter."""
+        super().init_poolmanager(*args, **options)
+        self.poolmanager.pool_classes_by_scheme = _pools(self._gateway)
+
+    def send(self, request: Any, *args: Any, **options: Any) -> Any:
+        """See HTTPAdapter. A proxy of the environment is not asked: the gateway is the way."""
+        mark = self._gateway.mark()
+        try:
+            return super().send(request, *args, **{**options, "proxies": {}})
+        except requests.ConnectionError as error:
+            why = self._gateway.failure_since(mark)
+            if not why:
+                raise
+            message = f"{self._gateway.name} cannot connect to it: {why}"
+            raise requests.ConnectionError(message, request=request) from error
+
+
+def _pools(gateway: Forwarding) -> dict[str, Any]:
+    """The pools of urllib3 by scheme, whose connections are those of the gateway."""
+
+    class Http(HTTPConnection):
+        def _new_conn(self) -> socket.socket:
+            return _timed(gateway.connect(self.host, int(self.port or 80)), self)
+
+    class Https(HTTPSConnection):
+        def _new_conn(self) -> socket.socket:
+            return _timed(gateway.connect(self.host, int(self.port or 443)), self)
+
+    class HttpPool(HTTPConnectionPool):
+        ConnectionCls = Http
+
+    class HttpsPool(HTTPSConnectionPool):
+        ConnectionCls = Https
+
+    return {"http": HttpPool, "https": HttpsPool}
+
+
+def _timed(connection: socket.socket, of: HTTPConnection) -> socket.socket:
+    timeout = of.timeout
+    connection.settimeout(timeout if isinstance(timeout, int | float) else None)
+    return connection
+
 
 _BLOCK = 1 << 20  # bytes of a file that are read at a time
 _TIMEOUT = 60.0  # seconds without a byte of an answer
@@ -44,3 +139,53 @@ def transport(adapter: HTTPAdapter | None = None, deadline: float = _TIMEOUT) ->
         read_timeout=min(_TIMEOUT, max(LEAST, deadline)),
         connection_data_block_size=_BLOCK,
     )
+
+
+# What Microsoft Entra ID answers where signing in again helps, and a second try does not. Source:
+# learn.microsoft.com/entra/identity-platform/reference-error-codes.
+_EXPIRED = re.compile(r"AADSTS(?:70043|700082|70008|50173|700084)\b")
+_INSTALL_CLI = (
+    "install the Azure CLI: https://learn.microsoft.com/cli/azure/install-azure-cli\nthen:"
+)
+_MORE_ASKED = re.compile(r"AADSTS(?:50076|50078|50079|53003)\b")
+
+
+def sign_in_again(error: object) -> str:
+    """Why the person has to sign in again; "" where something else is wrong.
+
+    The SDK tries several credentials and begins its message with those that nobody has set up:
+    what the Azure CLI was told stands far behind.
+
+    >>> sign_in_again("Attempted credentials: …\\n\\tAzureCliCredential: AADSTS70043: …")
+    'your sign-in to Azure has expired (AADSTS70043)'
+    """
+    text = str(error)
+    if found := _EXPIRED.search(text):
+        return f"your sign-in to Azure has expired ({found[0]})"
+    if found := _MORE_ASKED.search(text):
+        return f"your organization requires more before it signs you in ({found[0]})"
+    return ""
+
+
+def how_to_sign_in(error: object, usual: str = "az login") -> str:
+    """What to do where nobody is signed in: what is `usual`, and before it the Azure CLI where the
+    SDK did not find it.
+
+    >>> how_to_sign_in("\\tAzureCliCredential: Please run 'az login'")
+    'az login'
+    """
+    return f"{_INSTALL_CLI}\n{usual}" if "Azure CLI not found" in str(error) else usual
+
+
+def why_not_signed_in(error: object) -> str:
+    """What matters of the SDK's account of all the ways in that it has tried: what Microsoft Entra
+    ID answered to one of them, or else what the Azure CLI said.
+
+    >>> why_not_signed_in("Attempted credentials: …\\n\\tAzureCliCredential: Please run 'az login'")
+    "Please run 'az login'"
+    """
+    lines = str(error).strip().splitlines() or ["no reason was given"]
+    for sign in ("AADSTS", "AzureCliCredential: "):
+        if found := next((line.strip() for line in lines if sign in line), ""):
+            return found.partition("Credential: ")[2][:300] or found[:300]
+    return lines[0][:300]

@@ -58,8 +58,7 @@ class Storage:
         return BlobServiceClient(url, token_credential(), **self._options(url))
 
     def _options(self, url: str) -> dict[str, Any]:
-        from fairway_runner.engines.azure.gateway import adapter_for
-        from fairway_runner.engines.azure.sdk import transport
+        from fairway_runner.engines.azure.sdk import adapter_for, transport
 
         adapter = adapter_for(self.target, url, self.calls.deadline)
         return {"transport": transport(adapter, self.calls.deadline), "retry_total": 0}

@@ -22,8 +22,7 @@ from azure.core.rest import HttpRequest
 
 from fairway_core.findings import UserError
 from fairway_runner.engines.azure.calls import Calls, ServiceError
-from fairway_runner.engines.azure.gateway import adapter_for
-from fairway_runner.engines.azure.sdk import token_credential, transport
+from fairway_runner.engines.azure.sdk import adapter_for, token_credential, transport
 from fairway_runner.engines.engine import account_address
 
 if TYPE_CHECKING:

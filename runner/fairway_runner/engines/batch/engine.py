@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, ClassVar
 from fairway_agent import state_files
 from fairway_agent.run_state import RunState
 from fairway_core.findings import UserError
-from fairway_runner.engines import beside
-from fairway_runner.engines.absence import Absence
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.azure.storage import Storage
 from fairway_runner.engines.batch import cancelling, health, names, outputs, pools
@@ -22,8 +20,8 @@ from fairway_runner.engines.batch.client import Account
 from fairway_runner.engines.batch.poller import Poller, cut_off
 from fairway_runner.engines.batch.submission import State, Submission, job_id_of
 from fairway_runner.engines.batch.task_files import TaskFiles, bring_figures, reopen_logs
-from fairway_runner.engines.deadline import USUAL
-from fairway_runner.engines.engine import no_progress, unsupported
+from fairway_runner.engines.engine import Engine, inside_words, no_progress
+from fairway_runner.engines.outage import Absence
 from fairway_runner.runs.records import FINAL_STATES, known_task, read_plan, read_retry
 
 if TYPE_CHECKING:
@@ -32,7 +30,6 @@ if TYPE_CHECKING:
 
     from fairway_agent.plan import Staged
     from fairway_core.findings import Finding
-    from fairway_core.target import Target
     from fairway_runner.engines.engine import Node, Progress
     from fairway_runner.jobs.job import Job
     from fairway_runner.runs.folder import RunFolder, RunFolders
@@ -40,11 +37,9 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class BatchEngine:
+class BatchEngine(Engine):
     """One pool."""
 
-    target: Target
-    deadline: float = USUAL
     pause: ClassVar[float] = 1.0
 
     @cached_property
@@ -64,25 +59,6 @@ class BatchEngine:
     def require(self, job: Job, needs: Sequence[str]) -> None:
         """What the launcher needs is looked for on the node: this machine is not one."""
         health.require_pool(self.account, job)
-
-    def environment(self) -> dict[str, str]:
-        """Does nothing: the nodes set what they need."""
-        return {}
-
-    def task_environment(self, ranks: int) -> dict[str, str]:
-        """Nothing."""
-        return {}
-
-    def begin_connection(self) -> None:
-        """Nothing: there is none to wait for."""
-
-    def predecessor(self, run: RunFolder) -> str:
-        """Batch has no order among jobs: jobs that want one are refused by its capabilities."""
-        raise unsupported(self, "wait for another run")
-
-    def waits_for(self, other: Target) -> bool:
-        """Nothing of ours is there while no task runs."""
-        return False
 
     def input_from(self, name: str, kept: KeptOutput) -> Staged:
         """Staged from the storage account, into which `start` brings what is not there."""
@@ -246,7 +222,7 @@ class BatchEngine:
             raise UserError.of(
                 "not-started", f"task {run.task_name(task)} of {run.id} has not started yet", hint
             )
-        return self.shell(hosts[node], beside.words(run.id, run.task_name(task), command))
+        return self.shell(hosts[node], inside_words(run.id, run.task_name(task), command))
 
     def doctor(self) -> list[Finding]:
         """Looks at account, storage, pool and nodes."""

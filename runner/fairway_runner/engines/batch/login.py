@@ -26,8 +26,8 @@ from fairway_runner.engines import keys
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.batch import pools
 from fairway_runner.engines.batch.stale_logins import Leftovers, delete_user
-from fairway_runner.engines.guarded import guarded
-from fairway_runner.engines.remote import ways
+from fairway_runner.engines.die_with_parent import die_with_parent
+from fairway_runner.engines.remote import bastion
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -56,7 +56,7 @@ def shell(account: Account, node: str | None, command: Sequence[str], *, forward
         try:
             with _renewed(account, name, user, public):
                 words = _words(key, user, host, port, command, forward, way)
-                return subprocess.run(guarded(words), check=False).returncode
+                return subprocess.run(die_with_parent(words), check=False).returncode
         finally:
             delete_user(account, name, user)
             left.user_is_gone()
@@ -164,8 +164,8 @@ def _address(account: Account, node: str) -> tuple[str, int, dict[str, str]]:
     if not host:
         message = f"the node `{node}` has no address now; it is {str(facts['state']).lower()}"
         raise UserError.of("no-node", message, f"see: fairway nodes list {account.target.name}")
-    ways.require_tools(account.target.reach)
-    return host, _SSH_PORT, ways.settings(account.target.reach, host)
+    bastion.require_tools(account.target.reach)
+    return host, _SSH_PORT, bastion.settings(account.target.reach, host)
 
 
 def _create_user(account: Account, node: str, user: str, public: str) -> None:

@@ -15,7 +15,7 @@ from fairway_runner.engines.azure.storage import CODE, OUTPUTS
 from fairway_runner.engines.batch import names
 from fairway_runner.engines.batch.client import CONCURRENCY
 from fairway_runner.engines.engine import no_progress
-from fairway_runner.engines.refusals import gone_input
+from fairway_runner.engines.outage import gone_input
 from fairway_runner.runs.kept import expected, files_of
 from fairway_runner.runs.records import read_plan
 from fairway_runner.targets.lookup import submitted_to

@@ -22,11 +22,11 @@ from fairway_boot.faults import NO_ANSWER
 from fairway_core import archives
 from fairway_core.findings import Finding, UserError
 from fairway_runner.engines import keys
-from fairway_runner.engines.azure.calls import ServiceError
+from fairway_runner.engines.azure.calls import ServiceAway, ServiceError
 from fairway_runner.engines.azure.storage import CODE, OUTPUTS
 from fairway_runner.engines.batch import names, outputs
 from fairway_runner.engines.batch.request_builder import Blobs, RequestBuilder
-from fairway_runner.engines.refusals import Unavailable
+from fairway_runner.engines.outage import Unavailable
 from fairway_runner.jobs.job import Job
 from fairway_runner.runs.records import known_as, read_last, read_plan, read_retry, read_specs
 
@@ -273,7 +273,7 @@ class Submission:
             chunk = [spec for spec in chunk if spec["id"] in again]
             if chunk and (time.monotonic() + wait > end or calls.stopped.wait(wait)):
                 message = f"Azure Batch could not take {len(chunk)} tasks: {again[chunk[0]['id']]}"
-                raise ServiceError(Finding(NO_ANSWER, message, _LATER), status=503, code="")
+                raise ServiceAway(Finding(NO_ANSWER, message, _LATER), status=503, code="")
             wait = min(wait * 2, 10.0) * random.uniform(0.7, 1.0)  # noqa: S311
 
     def _end_when_done(self, job_id: str) -> None:

@@ -16,26 +16,88 @@ from fairway_agent.kubernetes.reports import (
     SubmitRequest,
 )
 from fairway_agent.shared.reports import RunsReport, RunsRequest
-from fairway_core.findings import UserError
+from fairway_core.findings import Finding, Severity, UserError
 from fairway_core.kubernetes import documents, head
 from fairway_core.kubernetes.flux import NAMESPACE as FLUX
 from fairway_core.kubernetes.resources import of_node
-from fairway_runner.engines import beside
 from fairway_runner.engines.capabilities import capabilities
-from fairway_runner.engines.engine import Node, unsupported
+from fairway_runner.engines.engine import Node, inside_words, unsupported
 from fairway_runner.engines.kubernetes.exec import Exec
-from fairway_runner.engines.kubernetes.health import findings_of
+from fairway_runner.engines.remote.engine import ScheduledEngine, of_clock, of_shared_folder
 from fairway_runner.engines.remote.remote_host import RemoteHost
-from fairway_runner.engines.remote.scheduled import ScheduledEngine
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from fairway_core.findings import Finding
+    from fairway_agent.kubernetes.reports import NodeReport
     from fairway_core.target import KubernetesAccess, Target
     from fairway_runner.engines.remote.submission_state import Submission
     from fairway_runner.jobs.job import Job
     from fairway_runner.runs.folder import RunFolder
+
+
+def findings_of(found: NodesReport, target: Target, began: float, ended: float) -> list[Finding]:
+    """The faults, from what the head pod said between two moments of this machine's clock."""
+    access = target.kubernetes
+    assert access is not None, "a target with this engine has the section"
+    health = found.health
+    assert health is not None, "it was asked for"
+    return [
+        *of_shared_folder(health.fault, health.free, access.shared, "the head pod"),
+        *of_clock(health.time, "head pod", began, ended),
+        *_of_claims(health.claims, access.namespace),
+        *_of_rights(health.lacks, target),
+        *_of_queue(health.queue, access.queue or "", access.namespace),
+        *_of_nodes(found.nodes, target),
+    ]
+
+
+def _of_claims(claims: Mapping[str, str], namespace: str) -> Iterator[Finding]:
+    for name, fault in claims.items():
+        if fault:
+            message = f"the claim {name} cannot be used: {fault}"
+            hint = f"see: kubectl -n {namespace} describe pvc {name}"
+            yield Finding("unfit-claim", message, hint)
+
+
+def _of_rights(lacks: Sequence[str], target: Target) -> Iterator[Finding]:
+    """Those that an earlier release, or somebody who made them by hand, has not given."""
+    found = [right for right in head.rights(target) if right in lacks]
+    if found:
+        message = f"the account of the head pod may not {', '.join(found)}"
+        hint = f"fairway targets prepare {target.name} --apply, by someone who may create roles"
+        if target.environment:
+            hint = f"its environment assigns them: fairway deploy {target.environment}"
+        yield Finding("no-rights", message, hint)
+
+
+def _of_queue(fault: str, queue: str, namespace: str) -> Iterator[Finding]:
+    if fault:
+        message = f"nothing starts from the queue {queue}: {fault}"
+        hint = f"see: kubectl -n {namespace} get localqueues; or leave `queue:` out"
+        yield Finding("unfit-queue", message, hint)
+
+
+def _of_nodes(nodes: Sequence[NodeReport], target: Target) -> Iterator[Finding]:
+    access = target.kubernetes
+    assert access is not None, "a target with this engine has the section"
+    if not nodes and target.nodes.min:
+        labels = ",".join(f"{key}={value}" for key, value in access.selector.items())
+        message = f"no node has the labels {labels}" if labels else "the cluster has no nodes"
+        yield Finding("no-nodes", message, "see: kubectl get nodes --show-labels")
+    adapters = of_node(target).get(access.rdma, "") if access.rdma else ""
+    for node in nodes:
+        if node.state != "ready":
+            why = f": {node.reason}" if node.reason else ""
+            message = f"the node {node.name} is {node.state}{why}"
+            hint = f"see: kubectl describe node {node.name}"
+            yield Finding("unfit-node", message, hint, severity=Severity.WARNING)
+        elif adapters and node.adapters != adapters:
+            have = node.adapters or "none"
+            message = f"the node {node.name} offers {have} of {adapters} {access.rdma}"
+            hint = "is the network operator ready there? see: kubectl describe node"
+            yield Finding("unfit-node", message, hint, severity=Severity.WARNING)
+
 
 _NODE = "fairway_agent.kubernetes"
 
@@ -180,7 +242,7 @@ class KubernetesEngine(ScheduledEngine):
         if node:
             same = [each for each in found if each.part == mine.part]
             pod = next((each.name for each in same if each.index == node), pod)
-        return self.connection.enter(pod, beside.words(run.id, run.task_name(task), command))
+        return self.connection.enter(pod, inside_words(run.id, run.task_name(task), command))
 
     def doctor(self) -> list[Finding]:
         """Whether kubectl, the head pod, the shared folder, claims, queue and nodes are fit."""

@@ -25,11 +25,9 @@ from typing import TYPE_CHECKING
 from fairway_boot.faults import NO_CONNECTION
 from fairway_core.findings import UserError
 from fairway_core.kubernetes.credentials import credentials_of
-from fairway_runner.engines.deadline import LEAST
-from fairway_runner.engines.remote import copying
-from fairway_runner.engines.remote.backoff import Backoff
+from fairway_runner.engines.outage import LEAST, Silence, TargetUnavailable
+from fairway_runner.engines.remote import connection
 from fairway_runner.engines.remote.connection import COMMAND_TIMEOUT, Ended, on_terminal
-from fairway_runner.engines.silence import Silence
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -146,7 +144,6 @@ class Exec:
         into: Into | None = None,
     ) -> Ended:
         """See `Connection.run`."""
-        backoff = Backoff(deadline)
         with self.silence.watch(self.name, deadline) as watched:
             while True:
                 with nullcontext(None) if into is None else into() as out:
@@ -159,26 +156,26 @@ class Exec:
                     return ended
                 said = _last_line(call.said)
                 watched.failed(said)
-                if self._lasting(said) is not None or not backoff.pause(reached=self.reached):
+                if self._lasting(said) is not None or not watched.pause(reached=self.reached):
                     raise self._unreachable(said)
 
     def upload(self, folder: Path, to: str, *, deadline: float) -> None:
         """See `Connection.upload`."""
-        words = ["bash", "-c", copying.UNPACK, "bash", to]
-        data = copying.packed(folder)
+        words = ["bash", "-c", connection.UNPACK, "bash", to]
+        data = connection.packed(folder)
         ended = self.run(words, input=data, deadline=deadline, timeout=_COPY_TIMEOUT)
-        copying.require_success(self.name, ended)
+        connection.require_success(self.name, ended)
 
     def download(self, folder: str, names: Sequence[str], to: Path, *, deadline: float) -> None:
         """See `Connection.download`."""
         to.mkdir(parents=True, exist_ok=True)
         listed = b"".join(f"{name}\0".encode() for name in names)
-        words = ["bash", "-c", copying.PACK, "bash", folder]
-        unpacking = copying.Unpacking(self.name, names, to)
+        words = ["bash", "-c", connection.PACK, "bash", folder]
+        unpacking = connection.Unpacking(self.name, names, to)
         ended = self.run(
             words, input=listed, deadline=deadline, timeout=_COPY_TIMEOUT, into=unpacking.stream
         )
-        copying.require_success(self.name, ended)
+        connection.require_success(self.name, ended)
         unpacking.require_success()
 
     def interactive(self, words: Sequence[str], *, forward: str = "") -> int:
@@ -253,7 +250,8 @@ class Exec:
         if known:
             return UserError.of(id_, message, f"{_GET_TO_KNOW}{known}", exit_code=5)
         hint = hint.format(kubectl=shlex.join(line), target=self.target)
-        return UserError.of(id_, message, hint, exit_code=5)
+        kind = TargetUnavailable if id_ == NO_CONNECTION else UserError
+        return kind.of(id_, message, hint, exit_code=5)
 
 
 class _Call:

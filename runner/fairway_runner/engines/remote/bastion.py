@@ -1,4 +1,6 @@
-"""An ssh connection through Azure Bastion: what ssh runs as its ProxyCommand.
+"""The way to a host, as OpenSSH's settings: straight, through jump hosts, or an Azure Bastion.
+
+Through a Bastion this file itself is what ssh runs as its ProxyCommand:
 
     python bastion.py BASTION_ID ADDRESS PORT
 
@@ -22,7 +24,95 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from fairway_core.reach import Reach
+
+# Seconds until ssh gives a new connection up: az starts, asks Azure, and then connects.
+_BASTION_TIMEOUT = 150
+
+# What only their own networks lead to: RFC 1918, and RFC 6598's for providers.
+_PRIVATE = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10")
+
+_FAULT = re.compile(r"^error: (.+) \[([a-z-]+)\]\r?\n  (.+?)\r?$", re.MULTILINE)
+
+
+def settings(reach: Reach | None, host: str) -> dict[str, str]:
+    """The settings of ssh, by name, that lead to `host`."""
+    if reach is None:
+        return {}
+    if reach.jump is not None:
+        return {"ProxyJump": ",".join(reach.jump)}
+    assert reach.bastion is not None, "one of the two ways"
+    name = reach.bastion.rpartition("/")[2]
+    return {
+        "ProxyCommand": _proxy_command(reach.bastion),
+        # Environments have the same addresses, and each of its hosts is made anew with a new key.
+        "HostKeyAlias": f"{host}.{name}",
+        "StrictHostKeyChecking": "accept-new",
+        "ConnectTimeout": str(_BASTION_TIMEOUT),
+    }
+
+
+def options(reach: Reach | None, host: str) -> list[str]:
+    """The same as words of a command line."""
+    found = settings(reach, host)
+    return [word for name, value in found.items() for word in ("-o", f"{name}={value}")]
+
+
+def environment(reach: Reach | None, faults: Path) -> dict[str, str]:
+    """The variables of a connection whose faults on the way are wanted in a file."""
+    return {FAULTS: str(faults)} if reach is not None and reach.bastion else {}
+
+
+def require_tools(reach: Reach | None) -> None:
+    """UserError where this machine lacks what the way takes."""
+    if reach is not None and reach.bastion is not None and shutil.which("az") is None:
+        from fairway_core.findings import UserError  # the program itself has no packages
+
+        fault = NO_AZ
+        raise UserError.of(fault.id, fault.message, fault.hint, exit_code=4)
+
+
+def fault_in(said: str) -> Fault | None:
+    """What the program between ssh and az has said is wrong, in all that ssh printed."""
+    match = _FAULT.search(said)
+    return Fault(match[2], match[1], match[3]) if match else None
+
+
+def hint_for(host: str, reach: Reach | None) -> str:
+    """What to do about a host that does not answer; `{ssh}` stands for how to try by hand."""
+    if reach is None and is_private(host):
+        return (
+            f"{host} is a private address, reached only from its own network: is your VPN up?\n"
+            "for a Bastion or jump hosts: set `access.bastion` or `access.reach` in the\n"
+            "environment, deploy it, then: fairway targets sync (docs/private-cluster.md)\n"
+            "try: {ssh}"
+        )
+    if reach is not None and reach.jump is not None:
+        return "are it and the jump hosts up, and do they admit you? try: {ssh}"
+    return "is it up, and the network or tunnel to it? try: {ssh}"
+
+
+def _proxy_command(bastion_id: str) -> str:
+    # -I and -S: no variable and no package of the user changes what it does, or slows it down.
+    words = shlex.join([sys.executable, "-I", "-S", __file__, bastion_id])
+    return f"{words.replace('%', '%%')} %h %p"
+
+
+def is_private(host: str) -> bool:
+    """Whether a host is named by an address that its own network alone knows."""
+    import ipaddress
+
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return any(address in ipaddress.ip_network(each) for each in _PRIVATE)
+
 
 # A file for what went wrong: a master connection that persists has no standard error to give.
 FAULTS = "FAIRWAY_BASTION_FAULTS"
@@ -56,44 +146,37 @@ NO_AZ = Fault(
     "install the Azure CLI, then: az extension add --name bastion; az login",
 )
 
-# What no second try changes, by a pattern in what az says.
+# What no second try changes: a pattern in what az says, and the fault.
 _KNOWN = (
     (
         r"requires the extension bastion|'bastion' is misspelled|not in the 'az network'",
-        Fault(
-            "missing-tool",
-            "the Azure CLI lacks its extension `bastion`",
-            "add it: az extension add --name bastion",
-        ),
+        "missing-tool",
+        "the Azure CLI lacks its extension `bastion`",
+        "add it: az extension add --name bastion",
     ),
     (
         r"az login|AADSTS\d+|refresh token has expired",
-        Fault("not-signed-in", "the Azure CLI is not signed in", "sign in: az login"),
+        "not-signed-in",
+        "the Azure CLI is not signed in",
+        "sign in: az login",
     ),
     (
         r"was not found|could not be found|doesn't exist",
-        Fault(
-            "no-bastion",
-            "you have no access to a Bastion {bastion}",
-            "is it deployed, and are you signed in with the right account? az account "
-            "show; fairway targets sync",
-        ),
+        "no-bastion",
+        "you have no access to a Bastion {bastion}",
+        "is it deployed, and is the right account signed in? az account show; fairway targets sync",
     ),
     (
         r"AuthorizationFailed|does not have authorization",
-        Fault(
-            "forbidden",
-            "you may not use the Bastion {bastion}",
-            "you need the role Reader on it and on the node: `access.admins` assigns both",
-        ),
+        "forbidden",
+        "you may not use the Bastion {bastion}",
+        "you need the role Reader on it and on the node: `access.admins` assigns both",
     ),
     (
         r"IpConnect is not enabled|Native Client must be enabled|SKU must be Standard",
-        Fault(
-            "no-tunnels",
-            "the Bastion {bastion} allows no tunnels to addresses",
-            "its owner can turn them on: SKU Standard, native client support, IP-based connection",
-        ),
+        "no-tunnels",
+        "the Bastion {bastion} allows no tunnels to addresses",
+        "its owner can turn them on: SKU Standard, native client support, IP-based connection",
     ),
 )
 _LOST_PORT = "port is currently unavailable"
@@ -102,9 +185,9 @@ _LOST_PORT = "port is currently unavailable"
 def explain(said: str, words: list[str]) -> Fault:
     """What is wrong, from what az has printed, and its command line."""
     bastion = words[words.index("--name") + 1]
-    for pattern, fault in _KNOWN:
+    for pattern, id_, message, hint in _KNOWN:
         if re.search(pattern, said):
-            return Fault(fault.id, fault.message.format(bastion=bastion), fault.hint)
+            return Fault(id_, message.format(bastion=bastion), hint)
     lines = [line for line in said.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("ERROR")] or lines[-1:]
     why = errors[0].removeprefix("ERROR:").strip() if errors else "it gave no reason"
@@ -117,29 +200,29 @@ def tunnel_words(bastion_id: str, address: str, port: str, local: int) -> list[s
     match = _ID.fullmatch(bastion_id)
     if match is None:
         raise ValueError(bastion_id)
-    subscription, group, name = match.groups()
-    return [
-        *("az", "network", "bastion", "tunnel"),
-        *(
-            "--subscription",
-            subscription,
-            "--resource-group",
-            group,
-            "--name",
-            name,
-            "--target-ip-address",
-            address,
-        ),
-        *("--resource-port", port, "--port", str(local)),
-    ]
+    way = dict(zip(("--subscription", "--resource-group", "--name"), match.groups(), strict=True))
+    way |= {"--target-ip-address": address, "--resource-port": port, "--port": str(local)}
+    return ["az", "network", "bastion", "tunnel", *(word for pair in way.items() for word in pair)]
 
 
 class Tunnel:
     """An `az` that runs, what it has said, and the connection through it once there is one."""
 
     def __init__(self, words: list[str]) -> None:
+        """Starts it, and a process that ends it once the pipe to that is closed: the kernel closes
+        it too, where this process is killed."""
         self.said = b""
-        self._errors, self._lifeline = _start(words)
+        self._errors, errors = os.pipe()
+        end, self._lifeline = os.pipe()
+        if os.fork() == 0:
+            try:
+                os.close(self._errors)
+                os.close(self._lifeline)
+                _guard(words, errors, end)
+            finally:
+                os._exit(0)
+        os.close(errors)
+        os.close(end)
 
     def connect(self, local: int) -> socket.socket | None:
         """The connection to its port; None where az has ended, ssh has, or time is over."""
@@ -181,31 +264,10 @@ def _has_ended(descriptor: int) -> bool:
     return bool(poll.poll(0))
 
 
-def _start(words: list[str]) -> tuple[int, int]:
-    """Starts a program; the pipe of what it prints, and one that ends it when it is closed.
-
-    The kernel closes that one too, where this process is killed.
-    """
-    errors, errors_in = os.pipe()
-    end, lifeline = os.pipe()
-    guard = os.fork()
-    if guard == 0:
-        try:
-            os.close(errors)
-            os.close(lifeline)
-            _guard(words, errors_in, end)
-        finally:
-            os._exit(0)
-    os.close(errors_in)
-    os.close(end)
-    return errors, lifeline
-
-
 def _guard(words: list[str], errors: int, end: int) -> None:
     """Runs a program, in a group of its own, until the pipe `end` is closed."""
     os.setsid()
-    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
+    _handle_signals(signal.SIG_IGN)
     with open(os.devnull, "r+b") as nothing:  # noqa: PTH123
         for descriptor in range(3):  # those of ssh, which waits until they are closed
             os.dup2(nothing.fileno(), descriptor)
@@ -216,26 +278,23 @@ def _guard(words: list[str], errors: int, end: int) -> None:
         stderr=errors,
         start_new_session=True,
         # In the child Python takes SIGINT for what it is only where it was not ignored before.
-        preexec_fn=_listen_to_signals,
+        preexec_fn=lambda: _handle_signals(signal.SIG_DFL),
     )
     os.close(errors)
     os.read(end, 1)
     # az is a script around another program: the group is meant, and Ctrl-C its way to end.
-    _signal(process.pid, signal.SIGINT)
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGINT)
     with suppress(subprocess.TimeoutExpired):
         process.wait(_CLEAN_UP)
-    _signal(process.pid, signal.SIGKILL)
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
 
-def _listen_to_signals() -> None:
+def _handle_signals(how: signal.Handlers) -> None:
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_DFL)
-
-
-def _signal(group: int, number: signal.Signals) -> None:
-    with suppress(ProcessLookupError):
-        os.killpg(group, number)
+        signal.signal(number, how)
 
 
 def relay(tunnel: Tunnel, connection: socket.socket) -> int:
@@ -270,13 +329,6 @@ def relay(tunnel: Tunnel, connection: socket.socket) -> int:
     return received
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 def main(bastion_id: str, address: str, port: str) -> int:
     """Returns the exit code; what went wrong is on standard error."""
     # What a person types at ssh's terminal is not meant for it: ssh itself ends it.
@@ -286,7 +338,9 @@ def main(bastion_id: str, address: str, port: str) -> int:
     if shutil.which("az") is None:
         return _fail(NO_AZ)
     for _ in range(_TRIES):
-        local = _free_port()
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            local = probe.getsockname()[1]
         words = tunnel_words(bastion_id, address, port, local)
         tunnel = Tunnel(words)
         connection = tunnel.connect(local)
@@ -309,12 +363,9 @@ def _fail(fault: Fault) -> int:
     return 4 if fault.id == "missing-tool" else 5
 
 
-def _exit(code: int) -> NoReturn:
-    sys.stderr.flush()
-    os._exit(code)  # a thread may still wait for what never comes
-
-
 if __name__ == "__main__":
     if len(sys.argv) != 4:
         sys.exit("usage: bastion.py BASTION_ID ADDRESS PORT")
-    _exit(main(*sys.argv[1:]))
+    code = main(*sys.argv[1:])
+    sys.stderr.flush()
+    os._exit(code)  # a thread may still wait for what never comes

@@ -1,24 +1,35 @@
-"""How commands are run and files copied on the main host of a cluster."""
+"""How commands are run and folders copied on the main host of a cluster."""
 
 from __future__ import annotations
 
+import io
+import logging
 import os
+import posixpath
+import shlex
 import shutil
 import signal
 import socket
 import subprocess
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+import tarfile
+import threading
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from fairway_agent.clone import copy
-from fairway_core.findings import UserError
-from fairway_runner.engines.guarded import guarded
+from fairway_core.findings import Finding, Severity, UserError, printable
+from fairway_runner.engines.die_with_parent import die_with_parent
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from typing import BinaryIO
+
+STRANGE = "nothing was taken from its answer; is it still the same host?"
+"""The hint where a cluster has sent something of another shape."""
+
 
 # Seconds for one command on the host: what takes longer hangs, as file systems do.
 COMMAND_TIMEOUT = 300.0
@@ -156,7 +167,7 @@ def run_program(
 def on_terminal(words: Sequence[str]) -> int:
     """Runs a program on this terminal, which ends with this process; returns its exit code."""
     held = signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))
-    process = subprocess.Popen(guarded(words))
+    process = subprocess.Popen(die_with_parent(words))
     try:
         code = process.wait()
     except KeyboardInterrupt:
@@ -182,3 +193,233 @@ def _renew(source: Path, target: Path) -> None:
             return
         target.unlink()
     copy(source, target, follow_symlinks=False)
+
+
+Program = Callable[[], list[str]]
+"""The command line of a program; made anew for each try, since its connection may be another."""
+
+# rsync: the connection's start failed, errors in the stream, time-outs; and those of ssh.
+_BROKEN = (255, 5, 10, 12, 30, 35)
+_GARBLED = 2  # what came is not rsync's own: it is of another version, or a shell has printed
+_NOT_FOUND = 127  # there is no rsync on the host
+_PIECE = 1 << 16
+_TIMEOUT = 86_400.0  # seconds: a copy may take long, and one that stands still ends by keepalives
+
+
+UNPACK = 'mkdir -p "$1" && exec tar --no-same-owner -xzf - -C "$1"'
+"""Bash for a host: writes the files that come as a tar file into the folder `$1`.
+
+Root's tar would give them to the user who packed them, which a file server that takes root for
+nobody refuses."""
+
+_MARK = b"\0fairway-files\0"  # what a login shell prints comes before it
+PACK = (
+    'printf "\\0fairway-files\\0"; cd "$1" && '
+    'while IFS= read -r -d "" n; do [ ! -e "$n" ] || printf "%s\\0" "$n"; done'
+    " | tar -cz --null -T -"
+)
+"""Bash for a host: a mark, and a tar file of those of the named files that there are in the folder
+`$1`."""
+
+_LOG = logging.getLogger("fairway")
+
+
+class Remote(Protocol):
+    """What is needed of a connection."""
+
+    has_rsync: bool
+
+    @property
+    def name(self) -> str:
+        """The host, as ssh is told."""
+
+    def command(self, *options: str) -> list[str]:
+        """The start of an ssh command line."""
+
+    def run(self, words: Sequence[str], *, deadline: float) -> Ended:
+        """See `Connection.run`."""
+
+    def run_with_retry(
+        self,
+        program: Program,
+        data: bytes,
+        *,
+        deadline: float,
+        timeout: float = ...,
+        broken: Sequence[int] = ...,
+        into: Into | None = ...,
+    ) -> Ended:
+        """Runs a program again as long as the connection breaks."""
+
+
+def upload(remote: Remote, folder: Path, to: str, *, deadline: float) -> None:
+    """See `Connection.upload`; a copy that was cut off goes on where it was."""
+    program = lambda: [*_rsync_line(remote), "--", f"{folder}/", f"{remote.name}:{to}/"]  # noqa: E731
+    if _finish_rsync(remote, program, b"", deadline):
+        return
+    _finish(remote, _sh(remote, UNPACK, to), packed(folder), deadline)
+
+
+def download(
+    remote: Remote, folder: str, names: Sequence[str], to: Path, *, deadline: float
+) -> None:
+    """See `Connection.download`."""
+    to.mkdir(parents=True, exist_ok=True)
+    listed = b"".join(f"{name}\0".encode() for name in names)
+    options = ["--recursive", "--files-from=-", "--from0", "--ignore-missing-args"]
+    program = lambda: [*_rsync_line(remote), *options, "--", f"{remote.name}:{folder}/", f"{to}/"]  # noqa: E731
+    if _finish_rsync(remote, program, listed, deadline):
+        return
+    unpacking = Unpacking(remote.name, names, to)
+    _finish(remote, _sh(remote, PACK, folder), listed, deadline, unpacking.stream)
+    unpacking.require_success()
+
+
+@dataclass
+class Unpacking:
+    """Writes what was asked for of a tar file that a host sends, as it comes, and nothing that
+    would lie elsewhere."""
+
+    host: str
+    names: Sequence[str]
+    to: Path
+    error: Exception | None = None
+
+    @contextmanager
+    def stream(self) -> Iterator[int]:
+        """A descriptor that takes the tar file, each time from its beginning."""
+        self.error = None
+        reader, writer = os.pipe()
+        thread = threading.Thread(target=self._unpack, args=(reader,), daemon=True)
+        thread.start()
+        try:
+            yield writer
+        finally:
+            os.close(writer)
+            thread.join()
+
+    def require_success(self) -> None:
+        """UserError where the last tar file could not be unpacked, OSError where this machine could
+        not write what was in it."""
+        if isinstance(self.error, tarfile.TarError | EOFError | zlib.error):
+            message = f"{self.host} sent files that cannot be unpacked: {self.error}"
+            raise UserError.of("host-failed", message, STRANGE, exit_code=5)
+        if self.error is not None:
+            raise self.error
+
+    def _unpack(self, reader: int) -> None:
+        # Python's own guard too, where it has it: since 3.11.4.
+        guard: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+        with os.fdopen(reader, "rb") as data:
+            try:
+                _skip_to_mark(data)
+                with tarfile.open(fileobj=data, mode="r|gz") as files:
+                    files.extractall(self.to, self._wanted(files), **guard)  # noqa: S202 - looked at
+            except Exception as error:  # noqa: BLE001 - it is raised by who waits for the thread
+                self.error = error
+            while data.read(_PIECE):
+                pass  # who sends it is not to wait for a reader
+
+    def _wanted(self, files: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+        for each in files:
+            if _is_wanted(each, self.names):
+                _make_room(self.to / posixpath.normpath(each.name), self.to)
+                yield each
+
+
+def _skip_to_mark(data: BinaryIO) -> None:
+    last = b""
+    while last != _MARK:
+        if not (byte := data.read(1)):
+            raise EOFError("there is no file")
+        last = (last + byte)[-len(_MARK) :]
+
+
+def _make_room(path: Path, to: Path) -> None:
+    """Takes a file away that comes anew: a person may have fetched it, as the same file, and
+    writing into it would change that too."""
+    if path.is_file() and path.parent.resolve().is_relative_to(to.resolve()):
+        path.unlink()
+
+
+def _is_wanted(member: tarfile.TarInfo, names: Sequence[str]) -> bool:
+    """Whether it lies below one of the names, and so does what it links to."""
+    path = posixpath.normpath(member.name)
+    if not any(path == name or path.startswith(f"{name}/") for name in names):
+        return False
+    if member.issym():
+        # An absolute one means a file of the host, which is nothing here.
+        link = posixpath.normpath(posixpath.join(posixpath.dirname(path), member.linkname))
+        return not link.startswith(("/", ".."))
+    if member.islnk():
+        return not posixpath.normpath(member.linkname).startswith(("/", ".."))
+    return member.isfile() or member.isdir()
+
+
+def _finish_rsync(remote: Remote, program: Program, data: bytes, deadline: float) -> bool:
+    """Whether rsync has copied all; False where one of the two sides has no rsync."""
+    if not remote.has_rsync or shutil.which("rsync") is None:
+        return False
+    ended = remote.run_with_retry(
+        program, data, deadline=deadline, timeout=_TIMEOUT, broken=_BROKEN
+    )
+    remote.has_rsync = ended.code != _NOT_FOUND
+    if ended.code == _GARBLED:
+        for finding in of_shell(remote, deadline):
+            _LOG.warning("%s; %s\n%s", finding.message, "files are copied whole", finding.hint)
+            remote.has_rsync = False
+    if remote.has_rsync:
+        require_success(remote.name, ended)
+    return remote.has_rsync
+
+
+def of_shell(remote: Connection | Remote, deadline: float) -> list[Finding]:
+    """Whether the shell of a host prints before a command that ssh runs there, which rsync takes
+    for its own data."""
+    said = remote.run(["true"], deadline=deadline).out.decode(errors="replace").strip()
+    if not said:
+        return []
+    message = f"the login shell of {remote.name} prints: {printable(said.splitlines()[0])}"
+    hint = (
+        f"print on terminals alone: on {remote.name}, in ~/.bashrc (zsh: ~/.zshenv), write before "
+        "it: [[ $- == *i* ]] || return"
+    )
+    return [Finding("noisy-shell", message, hint, severity=Severity.WARNING)]
+
+
+def _rsync_line(remote: Remote) -> list[str]:
+    # Not the owners: they are those of the copying user. Arguments are protected from the shell.
+    return ["rsync", "-rlptz", "-s", "--partial", "-e", shlex.join(remote.command("-T"))]
+
+
+def _sh(remote: Remote, script: str, *arguments: str) -> Program:
+    line = shlex.join(["bash", "-c", script, "bash", *arguments])
+    return lambda: [*remote.command("-T"), "--", remote.name, line]
+
+
+def packed(folder: Path) -> bytes:
+    """What is in a folder, as a compressed tar file."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz", compresslevel=1) as files:
+        files.add(folder, arcname=".")
+    return buffer.getvalue()
+
+
+def _finish(
+    remote: Remote, program: Program, data: bytes, deadline: float, into: Into | None = None
+) -> None:
+    ended = remote.run_with_retry(
+        program, data, deadline=deadline, timeout=_TIMEOUT, broken=_BROKEN, into=into
+    )
+    require_success(remote.name, ended)
+
+
+def require_success(host: str, ended: Ended) -> None:
+    """UserError where files could not be copied."""
+    if ended.code:
+        last = ended.err.strip().splitlines()[-1:] or [f"exit code {ended.code}"]
+        message = f"files could not be copied between here and {host}: {last[0]}"
+        hint = "is a disk full? check here and there: df -h"
+        if ended.code == _GARBLED and "protocol" in last[0]:
+            hint = "is one of the two versions very old? check here and there: rsync --version"
+        raise UserError.of("host-failed", message, hint, exit_code=5)

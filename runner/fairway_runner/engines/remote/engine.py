@@ -2,36 +2,40 @@
 
 from __future__ import annotations
 
+import os
+import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, NoReturn, TypeVar
 
 from fairway_agent.plan import Chained
 from fairway_agent.shared.inputs import FOLDER
-from fairway_agent.shared.reports import CancelRequest, Done
-from fairway_core.findings import UserError
+from fairway_agent.shared.reports import CancelRequest, Done, RunsReport, RunsRequest, SubmitReport
+from fairway_boot.faults import NO_ANSWER
+from fairway_core.findings import Finding, Severity, UserError
 from fairway_core.suggestions import did_you_mean
 from fairway_runner.dev import TEMPLATE
-from fairway_runner.engines import beside
-from fairway_runner.engines.deadline import USUAL
-from fairway_runner.engines.engine import no_progress, unready
+from fairway_runner.engines.engine import Engine, inside_words, no_progress, unready
+from fairway_runner.engines.outage import Refused, TargetUnavailable, clock, warn
 from fairway_runner.engines.remote import submission_state
 from fairway_runner.engines.remote.connection import COMMAND_TIMEOUT
-from fairway_runner.engines.remote.figures import bring_figures
-from fairway_runner.engines.remote.mirror import Mirror
+from fairway_runner.engines.remote.mirror import SHARED, Mirror, bring_figures
 from fairway_runner.engines.remote.remote_host import RemoteHost
+from fairway_runner.engines.remote.submission_state import Submission
+from fairway_runner.runs.records import read_plan
 from fairway_runner.targets.lookup import submitted_to
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from fairway_agent.json_record import JsonRecord
-    from fairway_core.findings import Finding
     from fairway_core.target import SlurmAccess, SshAccess, Target
     from fairway_runner.engines.engine import Progress
     from fairway_runner.jobs.job import Job
     from fairway_runner.runs.folder import RunFolder, RunFolders
     from fairway_runner.runs.kept import KeptOutput
+
 
 R = TypeVar("R", bound="JsonRecord")
 
@@ -40,12 +44,10 @@ _ONCE_A_NODE = ("torchrun", "deepspeed", "tensorflow", "every-node")
 
 
 @dataclass
-class RemoteEngine:
+class RemoteEngine(Engine):
     """See `engines.engine.Engine` for what each method does. NODE is the package of modules that
     answer on the host."""
 
-    target: Target
-    deadline: float = USUAL
     NODE: ClassVar[str]
 
     @property
@@ -98,24 +100,41 @@ class RemoteEngine:
         # Environments have the same addresses and folders: they alone do not tell clusters apart.
         return access.host, access.shared, target.environment
 
-    def environment(self) -> dict[str, str]:
-        """Does nothing: the node side knows what its launchers need."""
-        return {}
-
-    def task_environment(self, ranks: int) -> dict[str, str]:
-        """Nothing beyond that."""
-        return {}
-
-    def begin(self, run: RunFolder, *, retry: bool) -> submission_state.Submission:
-        """See `submission_state.begin`; UserError for a retry of what was retried elsewhere.
+    def start(
+        self,
+        run: RunFolder,
+        lock: int,
+        snapshot: Path,
+        secrets: Mapping[str, str],
+        *,
+        retry: bool = False,
+    ) -> None:
+        """Brings the run to the shared folder and hands it over there; UserError for a retry of
+        what was retried elsewhere.
 
         A host that does not answer is never sent anything of a run, and so the run stays unsent.
         """
-        if submission_state.read(run) is None:
-            self.remote_host.connection.run(["true"], deadline=self.deadline)
-        elif retry:
-            self.mirror.require_latest(run)
-        return submission_state.begin(run, retry=retry)
+        try:
+            if submission_state.read(run) is None:
+                self.remote_host.connection.run(["true"], deadline=self.deadline)
+            elif retry:
+                self.mirror.require_latest(run)
+            submission = submission_state.begin(run, retry=retry)
+            if not submission.complete:
+                self.mirror.publish(run, snapshot)
+                jobs = self.hand_over(run, submission, snapshot.name)
+                replace(submission, complete=True, jobs=jobs).write(run)
+        finally:
+            os.close(lock)
+
+    def hand_over(self, run: RunFolder, submission: Submission, code: str) -> tuple[str, ...]:
+        """Has the cluster begin a run whose files are there; `code` names the snapshot. The jobs
+        that a scheduler has for it."""
+        raise NotImplementedError
+
+    def refresh(self, runs: Sequence[RunFolder], *, logs: bool = False) -> None:
+        """One command on the host for all of them."""
+        self.mirror.refresh(runs, logs=logs)
 
     def input_from(self, name: str, kept: KeptOutput) -> Chained:
         """Its folder on the shared one, or one there that is named by what is in it."""
@@ -150,21 +169,36 @@ class RemoteEngine:
         self, run: RunFolder, tasks: Sequence[int], arrived: Progress = no_progress
     ) -> None:
         """Copies the outputs from the shared folder."""
-        self.mirror.collect(run, tasks)
+        names = [f"tasks/{run.task_name(index)}/outputs" for index in tasks]
+        host = self.remote_host
+        # rsync expands a `~` no more once its arguments are protected: it begins at home.
+        there = f"{host.shared.removeprefix('~/')}/runs/{run.id}"
+        host.connection.download(there, names, run.folder, deadline=self.deadline)
+
+    def cancel(self, run: RunFolder) -> None:
+        """Tells the host, which ends what runs on all nodes."""
+        if submission_state.is_final(run):
+            return
+        self.request_end(run)
+        self.mirror.cancel_unknown(run)
+        self.wait(run)
+
+    def cancel_task(self, run: RunFolder, task: int) -> None:
+        """The host notes it, and tells the process that has the task."""
+        self.request_end(run, task=run.task_name(task))
+
+    def request_end(self, run: RunFolder, *, task: str = "", kill: bool = False) -> None:
+        """Asks the host to end a run, or one task of it; with `kill` the scheduler ends it."""
+        last = submission_state.read(run) or Submission(0)
+        self.ask("cancel", CancelRequest(run.id, last.submission, task=task, kill=kill), Done)
+
+    def remove(self, run: RunFolder) -> None:
+        """Removes its folder from the shared one."""
+        self.remote_host.call(f"{SHARED}.runs", RunsRequest(remove=run.id), RunsReport)
 
     def bring_figures(self, run: RunFolder) -> None:
         """Copies what the nodes have written into the shared folder."""
         bring_figures(run, self.remote_host)
-
-    def cancel_task(self, run: RunFolder, task: int) -> None:
-        """The host notes it, and tells the process that has the task."""
-        last = submission_state.read(run)
-        number = 0 if last is None else last.submission
-        self.ask("cancel", CancelRequest(run.id, number, task=run.task_name(task)), Done)
-
-    def remove(self, run: RunFolder) -> None:
-        """Removes its folder from the shared one."""
-        self.mirror.remove(run)
 
     def adopt(self, store: RunFolders) -> Sequence[Finding]:
         """Makes a folder for each run of the shared folder that is of this target."""
@@ -179,10 +213,6 @@ class RemoteEngine:
         hint = f"wait until it runs: fairway show {run.id}"
         raise UserError.of("not-started", f"{run.id} has no node yet", hint)
 
-    def shell(self, node: str | None, command: Sequence[str] = (), *, forward: str = "") -> int:
-        """See `Engine.shell`; each engine has a way of its own to its nodes."""
-        raise NotImplementedError
-
     def enter(self, run: RunFolder, task: int, node: int, command: Sequence[str]) -> int:
         """See `Engine.enter`."""
         names = (run.task_status(task).node or "").split(",")
@@ -190,7 +220,7 @@ class RemoteEngine:
             hint = f"wait until it runs: fairway show {run.id}"
             message = f"task {run.task_name(task)} of {run.id} has no node yet"
             raise UserError.of("not-started", message, hint)
-        return self.shell(names[node], beside.words(run.id, run.task_name(task), command))
+        return self.shell(names[node], inside_words(run.id, run.task_name(task), command))
 
     def ask(
         self, module: str, request: JsonRecord, kind: type[R], *, timeout: float = COMMAND_TIMEOUT
@@ -209,3 +239,98 @@ def _access(target: Target) -> SshAccess | SlurmAccess:
     access = target.access
     assert access is not None, "a target with such an engine has its section"
     return access
+
+
+# Seconds beyond a job's grace after which a cancelled one is ended by the scheduler.
+_CANCEL_SLACK = 20.0
+
+
+@dataclass
+class ScheduledEngine(RemoteEngine):
+    """See `engines.engine.Engine` for what each method does.
+
+    REFUSALS are the faults of a run of which nothing was started; DOWN is what to do about a
+    scheduler that does not answer.
+    """
+
+    pause: ClassVar[float] = 0.5
+    REFUSALS: ClassVar[frozenset[str]]
+    DOWN: ClassVar[str]
+    answered: float = field(default_factory=time.monotonic)
+    """When the scheduler last said where runs stand, on the monotonic clock; at first, when it was
+    first to be asked."""
+    told: bool = False
+    """Whether it was said that the scheduler does not answer."""
+
+    def request(self, run: RunFolder, submission: Submission, code: str) -> JsonRecord:
+        """What the scheduler is asked for; `code` names the snapshot."""
+        raise NotImplementedError
+
+    def hand_over(self, run: RunFolder, submission: Submission, code: str) -> tuple[str, ...]:
+        """Hands it to the scheduler. UserError where that refuses it: Refused for a run that never
+        began, of which nothing is left there."""
+        try:
+            return self.ask("submit", self.request(run, submission, code), SubmitReport).jobs
+        except UserError as error:
+            if error.findings[0].id in self.REFUSALS and not submission.submission:
+                raise Refused(error.findings, exit_code=error.exit_code) from None
+            raise
+
+    def refresh(self, runs: Sequence[RunFolder], *, logs: bool = False) -> None:
+        """One command on the host for all of them, and there one question to the scheduler.
+
+        Where that does not answer, what tasks have written themselves is there all the same,
+        and it is said once. A command that follows a run puts up with it until the
+        deadline: what runs goes on meanwhile.
+        """
+        silent, now = self.mirror.refresh(runs, logs=logs), time.monotonic()
+        if not silent:
+            self.answered, self.told = now, False
+        elif now - self.answered > self.deadline:
+            raise TargetUnavailable.of(NO_ANSWER, silent, self.DOWN, exit_code=5)
+        elif not self.told:
+            self.told = True
+            since = clock(min(run.last_known for run in runs))
+            text = "%s: %s; states are as they were last known at %s"
+            warn(text, self.target.name, silent, since)
+
+    def cancel(self, run: RunFolder) -> None:
+        """Tells the scheduler, and what runs gets the job's signal and its grace."""
+        self.refresh([run])
+        if submission_state.is_final(run):
+            return
+        self.request_end(run)
+        self.mirror.cancel_unknown(run)
+        deadline = time.monotonic() + read_plan(run.folder).grace + _CANCEL_SLACK
+        while not submission_state.is_final(run):
+            self.refresh([run])
+            left = deadline - time.monotonic()
+            if left < 0:
+                self.request_end(run, kill=True)
+                break
+            time.sleep(min(self.pause, left))
+        self.wait(run)
+
+
+_MOST_SKEW = 30.0  # seconds between two clocks, beyond which times in logs mislead
+_LEAST_FREE = 1 << 30  # bytes
+
+
+def of_shared_folder(fault: str, free: int, shared: str, host: str) -> Iterator[Finding]:
+    """What is wrong with the folder that all nodes see, which has `free` bytes."""
+    if fault:
+        message = f"the shared folder {shared} cannot be used: {fault}"
+        hint = f"check its mount on {host}: findmnt -T {shared}"
+        yield Finding("unwritable-folder", message, hint)
+    if free < _LEAST_FREE:
+        message = f"the shared folder {shared} has {free >> 20} MiB left"
+        yield Finding("full-disk", message, "remove old runs: fairway clean")
+
+
+def of_clock(time: float, called: str, began: float, ended: float) -> Iterator[Finding]:
+    """Whether the host's time lies between two moments of this machine's clock, or nearly."""
+    off = max(began - time, time - ended, 0.0)
+    if off > _MOST_SKEW:
+        message = f"the {called}'s clock differs by {off:.0f} s from this machine's"
+        hint = "compare both with: timedatectl"
+        yield Finding("skewed-clock", message, hint, severity=Severity.WARNING)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from fairway_boot.faults import NO_CONNECTION
 from fairway_core.findings import UserError
+from fairway_runner.engines.outage import TargetUnavailable
 from fairway_runner.engines.remote.ssh import private_folder_prefix, shared
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ class Forwarding:
         )
         if done.code:
             message = f"{self.name} forwards nothing to {host}: {done.err.strip()}"
-            raise UserError.of(NO_CONNECTION, message, _ALLOW, exit_code=5)
+            raise TargetUnavailable.of(NO_CONNECTION, message, _ALLOW, exit_code=5)
         self._sockets[host, port] = path
         return path
 

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 import os
+import re
 import tarfile
 import time
+import zlib
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fairway_agent import record, state_files
-from fairway_agent.fields import HINT, Unfit
+from fairway_agent.fields import HINT, Fields, Unfit, shown
+from fairway_agent.figures import FOLDER
+from fairway_agent.plan import RunPlan
 from fairway_agent.run_state import RunState
+from fairway_agent.shared import runs
+from fairway_agent.shared.pieces import MOST
 from fairway_agent.shared.reports import (
+    FiguresReport,
+    FiguresRequest,
     ReceiveReport,
     ReceiveRequest,
     RunRequest,
@@ -24,27 +33,130 @@ from fairway_agent.shared.reports import (
     StatesReport,
     StatesRequest,
 )
+from fairway_agent.task_spec import TaskSpec
 from fairway_core.findings import Finding, Severity, UserError
-from fairway_runner.engines.absence import Absence
-from fairway_runner.engines.remote import inputs, submission_state
-from fairway_runner.engines.remote.answers import adopted, check_tasks, listed_runs
-from fairway_runner.engines.remote.logs import add_logs, known_logs
+from fairway_runner.engines.remote import submission_state
+from fairway_runner.engines.remote.connection import STRANGE
+from fairway_runner.runs.figures import is_node_name
 from fairway_runner.runs.folder import TakenId
-from fairway_runner.runs.records import known_state, known_task
+from fairway_runner.runs.records import RunRecord, is_run_id, known_state, known_task
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from fairway_agent.shared.pieces import Piece
     from fairway_agent.shared.reports import RunReport
     from fairway_core.target import Target
     from fairway_runner.engines.remote.remote_host import RemoteHost
     from fairway_runner.runs.folder import RunFolder, RunFolders
-    from fairway_runner.runs.records import RunRecord
 
-_SHARED = "fairway_agent.shared"
 
-_SHORTEST_PAUSE = 0.2  # seconds; many a run has almost ended when somebody waits for it
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+def check_tasks(report: RunReport, run: RunFolder) -> None:
+    """Unfit where a report of the run names a task, or a setup, that it does not have."""
+    for name in (*report.tasks, *report.logs):
+        if name != "setup" and run.index_of(name) is None:
+            raise Unfit(f"{run.id} has no task `{shown(name)}`")
+
+
+def listed_runs(answer: RunsReport) -> list[tuple[str, object, int]]:
+    """The runs that a host has: of each its id, its files, which are still to be checked, and
+    the number of its last submission."""
+    return [(run, files, answer.submissions.get(run, 0)) for run, files in answer.runs.items()]
+
+
+def adopted(run_id: str, files: Any) -> tuple[RunRecord, dict[str, str]]:
+    """The record of a run that lies at a cluster, and its other files by name.
+
+    Unfit for anything that no submission writes.
+    """
+    if not is_run_id(run_id):
+        raise Unfit("its name is not one that runs have")
+    for name, text in Fields(files, "what it has").facts.items():
+        if name not in runs.FILES or not isinstance(text, str):
+            raise Unfit(f"runs have no file `{shown(name)}`")
+    record = RunRecord.from_json(_json(files, "run.json"))
+    if record.id != run_id:
+        raise Unfit(f"it is a copy of {shown(record.id)}")
+    _json(files, "job.json")
+    RunPlan.from_json(_json(files, "plan.json"))
+    if not _DIGEST.fullmatch(str(_json(files, "provenance.json").get("code"))):
+        raise Unfit("`provenance.json` does not name its code")
+    tasks, last = _lines(files, "tasks.jsonl"), _lines(files, "finally.jsonl")
+    # Earlier releases gave the last one a number.
+    names = [len(tasks) if task.is_last else task.index for task in last]
+    numbers = [*(task.index for task in tasks), *names]
+    if len(last) > 1 or len(numbers) != record.tasks or numbers != list(range(len(numbers))):
+        raise Unfit("its tasks are not those of its record")
+    return record, {name: text for name, text in files.items() if name != "run.json"}
+
+
+def _json(files: Mapping[str, str], name: str) -> dict[str, Any]:
+    if name not in files:
+        raise Unfit(f"`{name}` is missing")
+    return _parsed(files[name], name)
+
+
+def _lines(files: Mapping[str, str], name: str) -> list[TaskSpec]:
+    lines = files.get(name, "").split("\n")
+    return [TaskSpec.from_json(_parsed(line, name)) for line in lines if line]
+
+
+def _parsed(text: str, name: str) -> dict[str, Any]:
+    try:
+        return dict(Fields(json.loads(text), f"`{name}`").facts)
+    except (ValueError, RecursionError):
+        raise Unfit(f"`{name}` is not JSON") from None
+
+
+def known_logs(run: RunFolder, *, final: bool) -> dict[str, int]:
+    """For each log of which more may come, how many bytes of it are here."""
+    known = {}
+    for name, folder in _folders(run):
+        log = folder / "log.txt"
+        size = log.stat().st_size if log.exists() else 0
+        state = known_task(folder)
+        whole = None if state is None else state.log_size
+        if (whole is None and not final) or (whole is not None and size < whole):
+            known[name] = size
+    return known
+
+
+def add_logs(run: RunFolder, pieces: Mapping[str, Piece]) -> None:
+    """Writes pieces to the ends of the logs, each without what another command wrote meanwhile.
+
+    The caller sees to it that nobody else adds anything meanwhile.
+    """
+    folders = dict(_folders(run))
+    for name, piece in pieces.items():
+        folder, data = folders[name], unpacked(piece.data, run)
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / "log.txt").open("ab") as log:
+            known = log.tell() - piece.offset
+            if known >= 0:
+                log.write(data[known:])
+
+
+def unpacked(data: str, run: RunFolder) -> bytes:
+    """A piece's bytes, of that run; what is more than a host may send at once is left out."""
+    try:
+        return zlib.decompressobj().decompress(base64.b64decode(data), MOST)
+    except (ValueError, zlib.error):
+        message = f"the host of `{run.record.target}` sent a piece of a file that cannot be read"
+        raise UserError.of("host-failed", message, STRANGE, exit_code=5) from None
+
+
+def _folders(run: RunFolder) -> Iterator[tuple[str, Path]]:
+    if (run.folder / "setup.jsonl").exists():
+        yield "setup", run.folder / "setup"
+    for index in range(run.record.tasks):
+        yield run.task_name(index), run.task_folder(index)
+
+
+SHARED = "fairway_agent.shared"
 
 # Of this machine alone: what it knows of the run, and files that nobody there reads.
 _OWN = ("state.json", "engine.json", "lock", "mirror.lock", "labels.json", "labels.lock")
@@ -55,7 +167,7 @@ class Mirror:
     """The runs on a host; `states` is the module there that says where they stand."""
 
     remote: RemoteHost
-    states: str = f"{_SHARED}.states"
+    states: str = f"{SHARED}.states"
 
     def publish(self, run: RunFolder, snapshot: Path) -> PurePosixPath:
         """Brings the run's files, its code and its inputs of other runs there, unless they are; the
@@ -64,10 +176,10 @@ class Mirror:
         The code is left at the snapshot's name under `code/`; see `shared.receive.adopt_code`.
         """
         code = snapshot.name
-        chained = inputs.Inputs.of(run, self.remote)
+        chained = submission_state.Inputs.of(run, self.remote)
         missing = chained.missing()
         request = ReceiveRequest(run.id, code)
-        found = self.remote.call(f"{_SHARED}.receive", request, ReceiveReport, _packed(run))
+        found = self.remote.call(f"{SHARED}.receive", request, ReceiveReport, _packed(run))
         chained.bring(missing)
         if not found.has_code:
             if not snapshot.is_dir():
@@ -108,16 +220,6 @@ class Mirror:
             raise UserError(damaged, exit_code=5)
         return silent
 
-    def wait(self, run: RunFolder, pause: float) -> None:
-        """Until the run has ended; it is looked at every `pause` seconds, at first more often."""
-        shorter, absence = _SHORTEST_PAUSE, Absence(run, self.remote.deadline)
-        while True:
-            absence.look(lambda: self.refresh([run]))
-            if submission_state.is_final(run):
-                return
-            time.sleep(min(pause, shorter))
-            shorter *= 1.5
-
     def cancel_unknown(self, run: RunFolder) -> None:
         """Writes the end of a run that the cluster has never seen and is not to see."""
         if self._state(run) is None:
@@ -140,20 +242,10 @@ class Mirror:
         hint = f"see its state: fairway show {run.id}"
         raise UserError.of("retried-run", f"{run.id} was retried from elsewhere", hint)
 
-    def collect(self, run: RunFolder, tasks: Sequence[int]) -> None:
-        """See `Engine.collect`."""
-        names = [f"tasks/{run.task_name(index)}/outputs" for index in tasks]
-        there = f"{self._folder(run)}"
-        self.remote.connection.download(there, names, run.folder, deadline=self.remote.deadline)
-
-    def remove(self, run: RunFolder) -> None:
-        """See `Engine.remove`."""
-        self.remote.call(f"{_SHARED}.runs", RunsRequest(remove=run.id), RunsReport)
-
     def adopt(self, store: RunFolders, target: Target) -> list[Finding]:
         """See `Engine.adopt`."""
         request = RunsRequest(target.name, tuple(run.id for run in store.unsorted()))
-        answer = self.remote.call(f"{_SHARED}.runs", request, RunsReport)
+        answer = self.remote.call(f"{SHARED}.runs", request, RunsReport)
         findings = []
         for run_id, files, submission in listed_runs(answer):
             try:
@@ -184,10 +276,6 @@ class Mirror:
         """The same of one run alone; None where the host has never seen it."""
         return self._states({run.id: RunRequest()}, {run.id: run}).runs.get(run.id)
 
-    def _folder(self, run: RunFolder) -> str:
-        # rsync expands a `~` no more once its arguments are protected: it begins at home.
-        return f"{self.remote.shared.removeprefix('~/')}/runs/{run.id}"
-
     def _requests(
         self, runs: Iterable[RunFolder], *, logs: bool
     ) -> tuple[dict[str, RunRequest], list[Finding]]:
@@ -210,7 +298,7 @@ class Mirror:
             return None
         final = submission_state.is_final(run)
         numbers = range(run.record.tasks)
-        done = [run.task_name(index) for index in numbers if _is_done(run, index)]
+        done = [run.task_name(index) for index in numbers if run.task_status(index).is_final]
         asked = RunRequest(tuple(done), known_logs(run, final=final) if logs else {})
         return None if final and not asked.logs else asked
 
@@ -219,10 +307,6 @@ def _damaged(reports: Iterable[RunReport | None]) -> list[Finding]:
     """What is said of the runs whose files are damaged at the host."""
     told = [report.damaged for report in reports if report is not None and report.damaged]
     return [Finding("damaged-run", each, HINT) for each in told]
-
-
-def _is_done(run: RunFolder, index: int) -> bool:
-    return run.task_status(index).is_final
 
 
 def _say_cut_off(run: RunFolder) -> None:
@@ -296,3 +380,25 @@ def _adopt(
     with suppress(TakenId):
         _, lock = store.create(record, kept)
         os.close(lock)
+
+
+def bring_figures(run: RunFolder, remote: RemoteHost) -> None:
+    """Adds what is new of each node's samples to its file in the run's folder.
+
+    UserError where the host does not answer, or with what cannot be samples.
+    """
+    folder = run.folder / FOLDER
+    folder.mkdir(exist_ok=True)
+    with record.alone(run.folder / "figures.lock"):
+        more = True
+        while more:
+            known = {file.stem: file.stat().st_size for file in folder.glob("*.jsonl")}
+            request, added = FiguresRequest(run.id, known), 0
+            answer = remote.call("fairway_agent.shared.samples", request, FiguresReport)
+            if not all(map(is_node_name, answer.pieces)):
+                raise remote.strange(Unfit("a node has an invalid name"))
+            for node, piece in answer.pieces.items():
+                if piece.offset == known.get(node, 0):
+                    with (folder / f"{node}.jsonl").open("ab") as file:
+                        added += file.write(unpacked(piece.data, run))
+            more = answer.more and added > 0

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from fairway_agent.fields import Unfit
 from fairway_agent.main import MARK, OLD_PYTHON, OLDEST
+from fairway_boot.faults import NO_ANSWER
 from fairway_core import archives
 from fairway_core.findings import UserError
-from fairway_runner.engines.deadline import USUAL
+from fairway_runner.engines.outage import USUAL, TargetUnavailable
 from fairway_runner.engines.remote import ssh
-from fairway_runner.engines.remote.answers import STRANGE
-from fairway_runner.engines.remote.connection import COMMAND_TIMEOUT, Here, is_here
+from fairway_runner.engines.remote.connection import COMMAND_TIMEOUT, STRANGE, Here, is_here
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -123,7 +123,8 @@ class RemoteHost:
             except (ValueError, TypeError, KeyError, RecursionError):
                 message = f"{host} gave an answer that cannot be read"
                 raise UserError.of("host-failed", message, self._look(), exit_code=5) from None
-            raise UserError.of(fault["id"], fault["message"], fault["hint"], exit_code=code)
+            kind = TargetUnavailable if fault["id"] == NO_ANSWER else UserError
+            raise kind.of(fault["id"], fault["message"], fault["hint"], exit_code=code)
         if ended.code in (_NO_PYTHON, OLD_PYTHON):
             oldest = ".".join(map(str, OLDEST))
             message = f"{host} has no python3 of at least {oldest}"

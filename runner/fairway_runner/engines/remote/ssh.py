@@ -26,16 +26,14 @@ from typing import TYPE_CHECKING
 
 from fairway_boot.faults import NO_CONNECTION
 from fairway_core.findings import UserError
-from fairway_runner.engines.deadline import LEAST
-from fairway_runner.engines.remote import copying, ways
-from fairway_runner.engines.remote.backoff import Backoff
+from fairway_runner.engines.outage import LEAST, Silence, TargetUnavailable
+from fairway_runner.engines.remote import bastion, connection
 from fairway_runner.engines.remote.connection import (
     COMMAND_TIMEOUT,
     Ended,
     on_terminal,
     run_program,
 )
-from fairway_runner.engines.silence import Silence
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,7 +76,7 @@ def shared(host: str, user: str, reach: Reach | None = None, others: Sequence[st
     if shutil.which("ssh") is None:
         message = "`ssh` is not on this machine's PATH"
         raise UserError.of("missing-tool", message, "install OpenSSH's client", exit_code=4)
-    ways.require_tools(reach)
+    bastion.require_tools(reach)
     config = os.environ.get("FAIRWAY_SSH_CONFIG", "")
     key = (host, user, config, reach)
     if key not in _connections:
@@ -153,7 +151,7 @@ class Ssh:
 
     def run_with_retry(
         self,
-        program: copying.Program,
+        program: connection.Program,
         data: bytes,
         *,
         deadline: float,
@@ -163,13 +161,12 @@ class Ssh:
     ) -> Ended:
         """Runs a program that uses the connection, and again where it ends with a code that
         says that the connection is `broken`."""
-        backoff = Backoff(deadline)
         with self.silence.watch(self.name, deadline) as watched:
             if self._is_slow:
                 watched.answered()
             while True:
                 tried = self.host
-                ended = self._open(max(LEAST, backoff.left))
+                ended = self._open(max(LEAST, watched.left))
                 if ended is None:
                     watched.answered()
                     ended = run_program(program(), data, timeout, self.name, into)
@@ -181,16 +178,16 @@ class Ssh:
                 watched.failed(_last_line(ended.err))
                 if not self._is_fault(ended.err) and self._turn_from(tried):
                     continue
-                if self._is_permanent(ended.err) or not backoff.pause(reached=self.reached):
+                if self._is_permanent(ended.err) or not watched.pause(reached=self.reached):
                     raise self._unreachable(ended.err)
 
     def upload(self, folder: Path, to: str, *, deadline: float) -> None:
         """See `Connection.upload`."""
-        copying.upload(self, folder, to, deadline=deadline)
+        connection.upload(self, folder, to, deadline=deadline)
 
     def download(self, folder: str, names: Sequence[str], to: Path, *, deadline: float) -> None:
         """See `Connection.download`."""
-        copying.download(self, folder, names, to, deadline=deadline)
+        connection.download(self, folder, names, to, deadline=deadline)
 
     def interactive(self, words: Sequence[str], *, forward: str = "") -> int:
         """See `Connection.interactive`."""
@@ -296,7 +293,7 @@ class Ssh:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=log,
-                env={**os.environ, **ways.environment(self.reach, errors)},
+                env={**os.environ, **bastion.environment(self.reach, errors)},
             )
 
     def _turn_from(self, host: str) -> bool:
@@ -337,7 +334,7 @@ class Ssh:
 
     def _options(self, patience: float = math.inf) -> list[str]:
         seconds = math.ceil(min(_CONNECT_TIMEOUT, patience))  # a Bastion has its own
-        way = ways.settings(self.reach, self.host)
+        way = bastion.settings(self.reach, self.host)
         options = {**_OPTIONS, "ConnectTimeout": seconds, **way}
         return [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
 
@@ -357,7 +354,7 @@ class Ssh:
 
     def _is_fault(self, said: str) -> bool:
         """Whether it is not that the host takes no connection."""
-        fault = ways.fault_in(said)
+        fault = bastion.fault_in(said)
         known = fault is not None and fault.id != NO_CONNECTION
         return known or any(text in said for text in _PERMANENT)
 
@@ -366,19 +363,21 @@ class Ssh:
         return not self.reached and _REFUSED_HERE.search(said) is not None
 
     def _unreachable(self, said: str) -> UserError:
-        fault = ways.fault_in(said)
+        fault = bastion.fault_in(said)
         if fault is not None:
             message = f"{self.name} cannot be reached: {fault.message}"
             code = 4 if fault.id == "missing-tool" else 5
-            return UserError.of(fault.id, message, fault.hint, exit_code=code)
-        way = ways.options(self.reach, self.host)
+            kind = TargetUnavailable if fault.id == NO_CONNECTION else UserError
+            return kind.of(fault.id, message, fault.hint, exit_code=code)
+        way = bastion.options(self.reach, self.host)
         by_hand = shlex.join(["ssh", *self._configuration(), *way, self.name])
         hints = (hint for text, hint in _PERMANENT.items() if text in said)
-        hint = next(hints, None) or ways.hint_for(self.host, self.reach)
+        hint = next(hints, None) or bastion.hint_for(self.host, self.reach)
         message = f"{self.name} cannot be reached: {_last_line(said) or 'the connection broke'}"
-        refused = any(text in said for text in _REFUSALS) or self._is_refused_here(said)
-        id_ = "refused-connection" if refused else NO_CONNECTION
-        return UserError.of(id_, message, hint.format(ssh=by_hand), exit_code=5)
+        hint = hint.format(ssh=by_hand)
+        if any(text in said for text in _REFUSALS) or self._is_refused_here(said):
+            return UserError.of("refused-connection", message, hint, exit_code=5)
+        return TargetUnavailable.of(NO_CONNECTION, message, hint, exit_code=5)
 
 
 def private_folder_prefix() -> str:

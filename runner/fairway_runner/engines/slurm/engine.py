@@ -7,29 +7,75 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from fairway_agent.slurm.reports import (
-    NodesReport,
-    NodesRequest,
-    SubmitRequest,
-)
+from fairway_agent.slurm.reports import NodesReport, NodesRequest, SubmitRequest
 from fairway_boot.slurm.commands import DOWN
 from fairway_core import archives
-from fairway_core.findings import UserError
+from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.engines.capabilities import capabilities
 from fairway_runner.engines.engine import Node, unsupported
-from fairway_runner.engines.remote import copying
-from fairway_runner.engines.remote.scheduled import ScheduledEngine
-from fairway_runner.engines.slurm.health import findings_of, is_unfit
+from fairway_runner.engines.remote import connection
+from fairway_runner.engines.remote.engine import ScheduledEngine, of_clock, of_shared_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from fairway_core.findings import Finding
+    from fairway_agent.slurm.reports import Health, NodeReport
     from fairway_core.machine import Machine
     from fairway_core.target import SlurmAccess
     from fairway_runner.engines.remote.submission_state import Submission
     from fairway_runner.jobs.job import Job
     from fairway_runner.runs.folder import RunFolder
+
+
+# With what the scheduler of a Fairway environment begins the reasons that it gives.
+_OURS = ("fairway:", "Azure:")
+_UNFIT = ("down", "drain", "fail", "unknown", "inval")
+
+
+def findings_of(
+    found: NodesReport, access: SlurmAccess, began: float, ended: float
+) -> list[Finding]:
+    """The faults, from what the login host said between two moments of this machine's clock."""
+    if (health := found.health) is None:
+        return list(_of_nodes(found.nodes))
+    return [
+        *of_shared_folder(health.fault, health.free, access.shared, access.host),
+        *of_clock(health.time, "login host", began, ended),
+        *_of_partition(health, found.nodes, access),
+        *_of_nodes(found.nodes),
+    ]
+
+
+def is_unfit(state: str) -> bool:
+    """Whether a node takes no jobs, by Slurm's word for its state."""
+    return any(word in state.lower() for word in _UNFIT) or state.endswith("*")
+
+
+def _of_partition(
+    health: Health, nodes: Sequence[NodeReport], access: SlurmAccess
+) -> Iterator[Finding]:
+    if (state := health.available) != "up":
+        why = next((node.reason for node in nodes if node.reason.startswith(_OURS)), "")
+        message = f"Slurm's partition `{access.partition}` is {state}{why and f': {why}'}"
+        hint = f"on the scheduler: scontrol update partitionname={access.partition} state=up"
+        if state == "missing":
+            hint = "set the target's `partition:` to an existing one; list them: sinfo"
+        yield Finding("no-partition", message, hint)
+    for held in health.held:
+        message = f"Slurm holds the job {held.job} ({held.name}): {held.reason}"
+        hint = f"once that is fixed: scontrol release {held.job}"
+        yield Finding("held-job", message, hint, severity=Severity.WARNING)
+
+
+def _of_nodes(nodes: Sequence[NodeReport]) -> Iterator[Finding]:
+    for node in nodes:
+        if is_unfit(node.state):
+            why = f": {node.reason}" if node.reason else ""
+            message = f"the node {node.name} is {node.state}{why}"
+            resume = f"scontrol update nodename={node.name} state=resume"
+            hint = f"once that is fixed, on the scheduler: {resume}"
+            yield Finding("unfit-node", message, hint, severity=Severity.WARNING)
+
 
 _NODE = "fairway_agent.slurm"
 _MOST_PRIORITY = 1000
@@ -120,7 +166,7 @@ class SlurmEngine(ScheduledEngine):
         except UserError as error:
             return list(error.findings)
         rest = findings_of(found, self.access, began, time.time())
-        return [*rest, *copying.of_shell(self.remote_host.connection, self.deadline)]
+        return [*rest, *connection.of_shell(self.remote_host.connection, self.deadline)]
 
     def _look(self, *, health: bool = False, action: str = "", node: str = "") -> NodesReport:
         request = NodesRequest(self.access.partition, health, action, node)

@@ -2,30 +2,60 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import shlex
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from fairway_agent.shared.reports import CancelRequest, Done
+from fairway_agent.shared.reports import Done
 from fairway_agent.ssh.reports import NodesReport, NodesRequest, StartRequest
-from fairway_core.findings import UserError
+from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.engines.engine import Node, unsupported
-from fairway_runner.engines.remote import copying, submission_state
-from fairway_runner.engines.remote.engine import RemoteEngine
-from fairway_runner.engines.remote.submission_state import Submission
-from fairway_runner.engines.ssh.health import findings_of
+from fairway_runner.engines.remote import connection
+from fairway_runner.engines.remote.engine import RemoteEngine, of_clock, of_shared_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Iterator, Sequence
 
     from fairway_agent.ssh.reports import NodeReport
-    from fairway_core.findings import Finding
+    from fairway_core.target import Target
+    from fairway_runner.engines.remote.submission_state import Submission
     from fairway_runner.jobs.job import Job
     from fairway_runner.runs.folder import RunFolder
+
+
+def findings_of(found: NodesReport, target: Target, began: float, ended: float) -> list[Finding]:
+    """The faults, from what the main host said between two moments of this machine's clock."""
+    assert target.ssh is not None, "a target of this engine"
+    return [
+        *of_shared_folder(found.fault, found.free, target.ssh.shared, target.ssh.host),
+        *of_clock(found.time, "main host", began, ended),
+        *_of_nodes(found, target),
+    ]
+
+
+def _of_nodes(found: NodesReport, target: Target) -> Iterator[Finding]:
+    for node in found.nodes:
+        if not node.fresh:
+            message = f"the node {node.name} has been silent for {node.age / 60:.0f} min"
+            hint = f"is it up? on it: systemctl status fairway-node ({node.address})"
+            yield Finding("silent-node", message, hint, severity=Severity.WARNING)
+        elif node.unreachable:
+            message = f"the node {node.name} takes no connection from the main host"
+            hint = f"has it just failed? on the main host: ssh {node.address}"
+            yield Finding("silent-node", message, hint, severity=Severity.WARNING)
+        elif node.trouble:
+            message = f"the node {node.name} is unhealthy, and gets no tasks: {node.trouble}"
+            hint = f"restart it, or have Azure replace it; on it: nvidia-smi ({node.address})"
+            yield Finding("unwell-node", message, hint, severity=Severity.WARNING)
+    fit = [n for n in found.nodes if n.fresh and not n.unreachable and not n.trouble]
+    if len(fit) < target.nodes.min:
+        message = f"{len(fit)} of {target.nodes.min} nodes are up"
+        yield Finding("missing-nodes", message, "see which: fairway nodes list " + target.name)
+    if len(found.nodes) > 1 and not found.has_ssh:
+        yield Finding("missing-tool", "the main host has no ssh", "install openssh-client there")
+
 
 # Seconds: the run's copy of its code may be many small files on a slow file system.
 _START_TIMEOUT = 1800.0
@@ -46,43 +76,11 @@ class SshEngine(RemoteEngine):
         self.require_launcher(job)
         self.require_nodes(job)
 
-    def start(
-        self,
-        run: RunFolder,
-        lock: int,
-        snapshot: Path,
-        secrets: Mapping[str, str],
-        *,
-        retry: bool = False,
-    ) -> None:
-        """Brings the run to the shared folder and starts its supervisor on the main host."""
-        try:
-            submission = self.begin(run, retry=retry)
-            if submission.complete:
-                return
-            self.mirror.publish(run, snapshot)
-            request = StartRequest(run.id, submission.submission, code=snapshot.name)
-            self.ask("start", request, Done, timeout=_START_TIMEOUT)
-            replace(submission, complete=True).write(run)
-        finally:
-            os.close(lock)
-
-    def refresh(self, runs: Sequence[RunFolder], *, logs: bool = False) -> None:
-        """One command on the main host for all of them."""
-        self.mirror.refresh(runs, logs=logs)
-
-    def wait(self, run: RunFolder) -> None:
-        """Looks at it until it has ended."""
-        self.mirror.wait(run, self.pause)
-
-    def cancel(self, run: RunFolder) -> None:
-        """Tells the run's supervisor to end, which ends what runs on all nodes."""
-        if submission_state.is_final(run):
-            return
-        last = submission_state.read(run) or Submission(0)
-        self.ask("cancel", CancelRequest(run.id, last.submission), Done)
-        self.mirror.cancel_unknown(run)
-        self.wait(run)
+    def hand_over(self, run: RunFolder, submission: Submission, code: str) -> tuple[str, ...]:
+        """Starts its supervisor on the main host."""
+        request = StartRequest(run.id, submission.submission, code=code)
+        self.ask("start", request, Done, timeout=_START_TIMEOUT)
+        return ()
 
     def no_capacity(self, job: Job) -> str:
         """That fewer nodes are up than it needs."""
@@ -140,7 +138,7 @@ class SshEngine(RemoteEngine):
             return list(error.findings)
         assert self.target.ssh is not None, "a target with this engine has the section"
         rest = findings_of(found, self.target, began, time.time())
-        return [*rest, *copying.of_shell(self.remote_host.connection, self.deadline)]
+        return [*rest, *connection.of_shell(self.remote_host.connection, self.deadline)]
 
     def _look(self, *, health: bool = False) -> NodesReport:
         assert self.target.ssh is not None, "a target with this engine has the section"

@@ -8,7 +8,6 @@ from that of the whole, which submits nothing twice wherever it was cut off.
 from __future__ import annotations
 
 import os
-import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
@@ -16,10 +15,8 @@ from typing import TYPE_CHECKING, ClassVar
 from fairway_agent import record, state_files
 from fairway_agent.run_state import RunState
 from fairway_agent.task_state import TaskState
-from fairway_runner.engines.absence import Absence
-from fairway_runner.engines.deadline import USUAL
-from fairway_runner.engines.engine import no_progress
-from fairway_runner.engines.refusals import Refused
+from fairway_runner.engines.engine import Engine
+from fairway_runner.engines.outage import Refused
 from fairway_runner.engines.steps.workflow import WorkflowState
 from fairway_runner.runs import steps
 from fairway_runner.runs.records import FINAL_STATES, known_state, read_retry
@@ -30,50 +27,21 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from fairway_agent.plan import Chained, Staged
-    from fairway_core.findings import Finding, UserError
-    from fairway_core.target import Target
-    from fairway_runner.engines.engine import Node, Progress
-    from fairway_runner.jobs.job import Job
-    from fairway_runner.runs.folder import RunFolder, RunFolders
-    from fairway_runner.runs.kept import KeptOutput
+    from fairway_core.findings import UserError
+    from fairway_runner.runs.folder import RunFolder
 
 
 @dataclass
-class StepsEngine:
+class StepsEngine(Engine):
     """See `engines.engine.Engine` for what each method does; each step has an engine of its own."""
 
-    target: Target
-    deadline: float = USUAL
     pause: ClassVar[float] = 0.5
     whole_submissions: set[str] = field(default_factory=set)
     """The runs of steps that this process has seen to be submitted as a whole."""
 
-    def require(self, job: Job, needs: Sequence[str]) -> None:
-        """Does nothing: each step is looked at by its own engine."""
-
-    def environment(self) -> dict[str, str]:
-        """Nothing."""
-        return {}
-
-    def task_environment(self, ranks: int) -> dict[str, str]:
-        """Nothing."""
-        return {}
-
-    def begin_connection(self) -> None:
-        """Nothing: there is none to wait for."""
-
     def predecessor(self, run: RunFolder) -> str:
         """UserError: no target knows of it."""
         return steps.require_one_job(run).id
-
-    def waits_for(self, other: Target) -> bool:
-        """It has steps, each of which has a target."""
-        return False
-
-    def input_from(self, name: str, kept: KeptOutput) -> Chained | Staged:
-        """Nothing of its own reads anything."""
-        raise NotImplementedError
 
     def start(
         self,
@@ -101,23 +69,6 @@ class StepsEngine:
         """The same, and begins each step whose time has come."""
         self._look(run, logs=logs, begins=True)
 
-    def wait(self, run: RunFolder) -> None:
-        """Begins one after the other until all have ended."""
-        absence = Absence(run, self.deadline)
-        while True:
-            absence.look(lambda: self.go_on(run))
-            if (known_state(run.folder) or RunState()).is_final:
-                return
-            time.sleep(self.pause)
-
-    def collect(
-        self, run: RunFolder, tasks: Sequence[int], arrived: Progress = no_progress
-    ) -> None:
-        """Does nothing: each step keeps its own."""
-
-    def bring_figures(self, run: RunFolder) -> None:
-        """Does nothing: each step has its own."""
-
     def cancel(self, run: RunFolder) -> None:
         """Ends the steps that go on; no other begins."""
         if (known_state(run.folder) or RunState()).is_final:
@@ -133,33 +84,6 @@ class StepsEngine:
             whole.end(task)
             self._go_on(whole, begins=False)
 
-    def remove(self, run: RunFolder) -> None:
-        """Nothing lies elsewhere: the runs of its steps are removed by themselves."""
-
-    def adopt(self, store: RunFolders) -> Sequence[Finding]:
-        """Does nothing: every such run has its folder here."""
-        return ()
-
-    def no_capacity(self, job: Job) -> str:
-        """Nothing."""
-        return ""
-
-    def nodes(self) -> list[Node]:
-        """None."""
-        return []
-
-    def act_on_node(self, action: str, node: str) -> None:
-        """There are none."""
-        raise NotImplementedError
-
-    def resize(self, nodes: int) -> None:
-        """There is nothing."""
-        raise NotImplementedError
-
-    def shell(self, node: str | None, command: Sequence[str] = (), *, forward: str = "") -> int:
-        """There is nothing to connect to."""
-        raise NotImplementedError
-
     def main_host(self, run: RunFolder) -> str:
         """UserError: each step has its own."""
         return steps.require_one_job(run).id
@@ -167,10 +91,6 @@ class StepsEngine:
     def enter(self, run: RunFolder, task: int, node: int, command: Sequence[str]) -> int:
         """UserError: each step has tasks of its own."""
         return len(steps.require_one_job(run).id)
-
-    def doctor(self) -> list[Finding]:
-        """Nothing of its own can be broken."""
-        return []
 
     def _look(self, run: RunFolder, *, logs: bool, begins: bool) -> None:
         """Where no other command does so right now: that one writes down what it sees."""

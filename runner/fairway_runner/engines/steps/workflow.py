@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 from fairway_agent import record, state_files
 from fairway_agent.run_state import RunState
 from fairway_agent.task_state import TaskState
+from fairway_boot.faults import NO_ANSWER, NO_CONNECTION
 from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import runs_here
-from fairway_runner.engines.refusals import FAILED_PREDECESSOR, Refused
+from fairway_runner.engines.outage import FAILED_PREDECESSOR, Refused, TargetUnavailable
 from fairway_runner.runs import steps
 from fairway_runner.runs.records import known_state, known_task
 from fairway_runner.runs.store import Run, RunStore, refresh_all
@@ -103,7 +104,9 @@ class WorkflowState:
         found = list(dict.fromkeys(each for error in errors for each in error.findings))
         found += [each for each in self.away if each not in found]
         if found:
-            raise UserError(found, exit_code=errors[0].exit_code if errors else 5)
+            silent = any(each.id in (NO_ANSWER, NO_CONNECTION) for each in found)
+            kind = TargetUnavailable if silent else UserError
+            raise kind(found, exit_code=errors[0].exit_code if errors else 5)
 
     def begin_next(self) -> bool:
         """Begins a step whose time has come, or settles that one does not begin; whether there was

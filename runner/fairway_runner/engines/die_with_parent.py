@@ -1,6 +1,6 @@
 """Runs a program that ends when the process that started it does, even by SIGKILL.
 
-    python guarded.py PARENT_PROCESS PROGRAM [WORD…]
+    python die_with_parent.py PARENT_PROCESS PROGRAM [WORD…]
 
 It asks the kernel for a signal at its parent's end and becomes the program. The standard library
 alone, so that it starts at once.
@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h; it survives execve, see prctl(2)
 _NOT_FOUND = 127
 
 
-def guarded(words: Sequence[str]) -> list[str]:
+def die_with_parent(words: Sequence[str]) -> list[str]:
     """The command line that runs these words so. Where there is no such signal, as on macOS, they
     are run as they are."""
     if sys.platform != "linux":

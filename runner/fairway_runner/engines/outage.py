@@ -1,0 +1,236 @@
+"""Targets that do not answer: how long they are asked again, and how the wait is announced."""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from fairway_core.findings import UserError, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from fairway_runner.runs.folder import RunFolder
+
+
+USUAL = 600.0  # seconds
+LEAST = 5.0
+"""Seconds that one try has, however soon the deadline is: what answers at all does so by then."""
+
+
+class _Choice:
+    """What `--deadline` says; a program has one command line."""
+
+    seconds: float | None = None
+    offered: bool = False
+
+
+def deadline() -> float:
+    """The seconds for which a failing service is asked again."""
+    return USUAL if _Choice.seconds is None else _Choice.seconds
+
+
+def brief() -> float:
+    """The seconds for a target that is one of many which a command looks at, and that it shows
+    without an answer too."""
+    return LEAST if _Choice.seconds is None else _Choice.seconds
+
+
+def chosen() -> float | None:
+    """The seconds that the command line names; None where it names none."""
+    return _Choice.seconds
+
+
+def is_offered() -> bool:
+    """Whether the command has `--deadline`, and it is worth a hint."""
+    return _Choice.offered
+
+
+def choose(seconds: float | None, *, offered: bool = True) -> None:
+    """Sets what `--deadline` says for the rest of the command."""
+    _Choice.seconds, _Choice.offered = seconds, offered
+
+
+FAILED_PREDECESSOR = "failed-predecessor"
+"""What is found where a run that another is to wait for has ended otherwise than that wants."""
+
+
+class Unavailable(UserError):
+    """The target does not take the run now; it may later."""
+
+
+class Refused(Unavailable):
+    """The target does not take such a run."""
+
+
+class TargetUnavailable(UserError):
+    """The target, or a service that it needs, does not answer now; it may later."""
+
+
+def is_away(error: UserError) -> bool:
+    """Whether the target did not answer, and may do so later."""
+    return isinstance(error, TargetUnavailable)
+
+
+def gone_input(name: str, path: str) -> UserError:
+    """What is said of an input that another run has kept, and that is not there any more."""
+    message = f"the input `{name}` no longer exists: {path}"
+    hint = "was its run removed? name another under `inputs`, or run that again"
+    return Refused.of("no-input", message, hint)
+
+
+_SHORTEST_PAUSE = 0.2  # seconds; many a run has almost ended when somebody waits for it
+
+
+@dataclass
+class Absence:
+    """Looks at a run that is followed, and tolerates that its target does not answer for `deadline`
+    seconds. It warns once, with the time of the last answer."""
+
+    run: RunFolder
+    deadline: float
+    answered: float = field(default_factory=time.monotonic)
+    told: bool = False
+
+    def look(self, ask: Callable[[], object]) -> None:
+        """Calls `ask`. UserError where the deadline is over, or where another try would change
+        nothing."""
+        try:
+            ask()
+        except TargetUnavailable as error:
+            left = self.answered + self.deadline - time.monotonic()
+            if left <= 0:
+                raise
+            if not self.told:
+                self.told = True
+                warn(
+                    "%s; %s is as last known at %s; retrying until %s, Ctrl-C ends it",
+                    printable(error.findings[0].message),
+                    self.run.id,
+                    clock(self.run.last_known),
+                    _until(left),
+                )
+        else:
+            self.answered, self.told = time.monotonic(), False
+
+    def poll_until(
+        self, ended: Callable[[], bool], ask: Callable[[], object], pause: float
+    ) -> None:
+        """Calls `ask` until the run has `ended`, after `pause` seconds each, at first sooner."""
+        shorter = _SHORTEST_PAUSE
+        while True:
+            self.look(ask)
+            if ended():
+                return
+            time.sleep(min(pause, shorter))
+            shorter *= 1.5
+
+
+def clock(seconds: float) -> str:
+    """A time since 1970 as it is here, without the day where that is today."""
+    then = datetime.fromtimestamp(seconds).astimezone()
+    same = then.date() == datetime.now().astimezone().date()
+    return f"{then:%H:%M:%S}" if same else f"{then:%Y-%m-%d %H:%M:%S}"
+
+
+def warn(text: str, *facts: object) -> None:
+    """Warns of a target that does not answer; logging is imported now, as it takes long."""
+    import logging
+
+    logging.getLogger("fairway").warning(text, *facts)
+
+
+def _until(seconds: float) -> str:
+    return f"{datetime.now().astimezone() + timedelta(seconds=seconds):%H:%M:%S}"
+
+
+_QUIET = 5.0  # seconds of silence that need no words
+_FIRST = 0.5  # seconds until the second try; each pause is twice as long as the one before
+_LONGEST = 15.0
+_UNKNOWN = 3  # tries of a host that has never answered: its name or the network may be wrong
+
+
+@dataclass(eq=False)
+class Watched:
+    """A call that has not ended: until when it is tried, what failed last, and since when nobody
+    has answered, on the monotonic clock; None while somebody does."""
+
+    service: str
+    until: float
+    since: float | None
+    reason: str = ""
+    tries: int = 0
+
+    @property
+    def left(self) -> float:
+        """The seconds that are left; below 0 where none are."""
+        return self.until - time.monotonic()
+
+    def answered(self) -> None:
+        """What it takes from now on, the service does."""
+        self.since = None
+
+    def failed(self, reason: str) -> None:
+        """It is tried again."""
+        self.reason = reason
+        if self.since is None:
+            self.since = time.monotonic()
+
+    def pause(self, *, reached: bool) -> bool:
+        """Waits until the next try; False where there is to be none: time is up, or the host was
+        never `reached` in a few tries."""
+        self.tries += 1
+        left = self.left
+        if left <= 0 or (not reached and self.tries >= _UNKNOWN):
+            return False
+        time.sleep(min(_LONGEST, _FIRST * 2 ** (self.tries - 1), left))
+        return True
+
+
+class Silence:
+    """Looks after the calls to a service; says once that it does not answer, and once more only
+    after it did."""
+
+    def __init__(self) -> None:
+        import threading  # commands that only read what is known here need none
+
+        self._open: set[Watched] = set()
+        self._lock = threading.Lock()
+        self._told = self._has_thread = False
+
+    @contextmanager
+    def watch(self, service: str, deadline: float) -> Iterator[Watched]:
+        """Holds one call."""
+        import threading
+
+        now = time.monotonic()
+        call = Watched(service, now + deadline, now)
+        with self._lock:
+            self._open.add(call)
+            if not self._has_thread:
+                self._has_thread = True
+                threading.Thread(target=self._look, name="silence", daemon=True).start()
+        try:
+            yield call
+        finally:
+            with self._lock:
+                self._open.discard(call)
+                self._told = self._told and bool(self._open)
+
+    def _look(self) -> None:
+        while True:
+            time.sleep(_QUIET / 5)
+            now = time.monotonic()
+            with self._lock:
+                if not self._open:
+                    self._has_thread = False  # the next call starts another
+                    return
+                late = [call for call in self._open if now - (call.since or now) >= _QUIET]
+            if late and not self._told:
+                self._told = True
+                why = f" ({late[0].reason})" if late[0].reason else ""
+                text = "%s does not answer%s; trying until %s, Ctrl-C ends it"
+                warn(text, late[0].service, why, _until(late[0].left))
