@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from fairway_runner.runs.store import RunStore
 
 
-def _away(self: Run, *, logs: bool = False) -> None:
+def _away(self: Run, **_: object) -> None:
     raise TargetUnavailable.of(
         "no-connection", "host h cannot be reached", "is it up?", exit_code=5
     )
@@ -70,7 +70,7 @@ def test_what_is_known_is_shown_with_its_time(
 def test_a_mistake_is_not_hidden(
     fairway: RunFairway, make_run: MakeRun, store: RunStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def wrong(self: Run, *, logs: bool = False) -> None:
+    def wrong(self: Run, **_: object) -> None:
         raise UserError.of("wrong-credentials", "you are not known there")
 
     make_run("job-a", [{}], engine="ssh", target="lab")

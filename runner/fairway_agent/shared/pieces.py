@@ -28,11 +28,11 @@ class Piece(JsonRecord):
 
 
 def pieces_of(
-    files: Iterable[tuple[str, Path]], known: Mapping[str, int]
+    files: Iterable[tuple[str, Path]], known: Mapping[str, int], budget: list[int]
 ) -> tuple[dict[str, Piece], bool]:
-    """What each of these files has beyond what is `known` of it, by its name, as far as one answer
-    goes; and whether there is more."""
-    budget, more = [MOST], False
+    """What each of these files has beyond what is `known` of it, by its name, as far as the budget
+    of bytes goes; and whether there is more."""
+    more = False
     found: dict[str, Piece] = {}
     for name, file in files:
         if budget[0] <= 0:

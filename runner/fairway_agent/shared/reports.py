@@ -15,25 +15,29 @@ from fairway_agent.task_state import TaskState
 @dataclass(frozen=True, slots=True)
 class RunRequest(JsonRecord):
     """`done` names the tasks whose last state is known already, `logs` from which byte on logs are
-    wanted, by the name of the task."""
+    wanted, by the name of the task. With `samples` those of its nodes are wanted too, of each from
+    the byte on that is known here, by its name."""
 
     CALLED = "the request"
 
     done: tuple[str, ...] = ()
     logs: Mapping[str, int] = field(default_factory=dict)
+    samples: Mapping[str, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RunReport(JsonRecord):
     """Where a run stands, None before that was written; where those of its tasks stand that were
-    not known to be done, and its setup, by their names; new pieces of logs. `more` says that there
-    are others. `damaged` names a file of the run that cannot be read: nothing else is told then."""
+    not known to be done, and its setup, by their names; new pieces of logs, and of samples by the
+    names of nodes. `more` says that there are others. `damaged` names a file of the run that cannot
+    be read: nothing else is told then."""
 
     CALLED = "the report"
 
     state: RunState | None
     tasks: Mapping[str, TaskState] = field(default_factory=dict)
     logs: Mapping[str, Piece] = field(default_factory=dict)
+    samples: Mapping[str, Piece] = field(default_factory=dict)
     more: bool = False
     damaged: str | None = None
 
@@ -150,23 +154,3 @@ class Done(JsonRecord):
     """What was asked for is done; there is nothing to tell."""
 
     CALLED = "the answer"
-
-
-@dataclass(frozen=True, slots=True)
-class FiguresRequest(JsonRecord):
-    """Asks for the samples of a run's nodes, of each node from the byte on that is `known`."""
-
-    CALLED = "the request"
-
-    run: str
-    known: Mapping[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class FiguresReport(JsonRecord):
-    """A piece of each node's samples, by the node's name; `more` says that there are others."""
-
-    CALLED = "samples of nodes"
-
-    pieces: Mapping[str, Piece]
-    more: bool = False

@@ -6,9 +6,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from fairway_agent import state_files
+from fairway_agent import figures, state_files
 from fairway_agent.fields import Damaged
-from fairway_agent.shared.pieces import MOST, piece_of
+from fairway_agent.shared.pieces import MOST, pieces_of
 from fairway_agent.shared.reports import RunReport, RunRequest, StatesReport, StatesRequest
 from fairway_agent.task_spec import LAST
 from fairway_boot.faults import NO_ANSWER, Fault
@@ -71,15 +71,13 @@ def _report(folder: Path, asked: RunRequest, budget: list[int]) -> RunReport | N
     names = [name for name in ("setup", *_names(folder / "tasks")) if name not in done]
     found = {name: _task(_folder(folder, name)) for name in names}
     tasks = {name: status for name, status in found.items() if status is not None}
-    logs, more = {}, False
-    for name, offset in asked.logs.items():
-        if budget[0] <= 0:
-            more = True
-            break
-        if piece := piece_of(_folder(folder, name) / "log.txt", offset, budget):
-            logs[name] = piece
-            more = more or piece.more
-    return RunReport(state, tasks, logs, more)
+    files = ((name, _folder(folder, name) / "log.txt") for name in asked.logs)
+    logs, more = pieces_of(files, asked.logs, budget)
+    if asked.samples is None:
+        return RunReport(state, tasks, logs, more=more)
+    files = ((each.stem, each) for each in sorted((folder / figures.FOLDER).glob("*.jsonl")))
+    samples, more_samples = pieces_of(files, asked.samples, budget)
+    return RunReport(state, tasks, logs, samples, more or more_samples)
 
 
 def _task(folder: Path) -> TaskState | None:

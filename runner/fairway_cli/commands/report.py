@@ -41,7 +41,6 @@ def command(
     from fairway_runner.runs.store import RunStore
 
     found = RunStore.here().find(run)
-    found.refresh(logs=True)
-    found.engine.bring_figures(found)
+    found.refresh(logs=True, samples=True)
     file = write_output(output or Path(f"report-{found.id}.html"), page(found, throughput))
     print(json.dumps({"run_id": found.id, "file": str(file)}) if json_ else file)

@@ -10,7 +10,7 @@ import typer
 from fairway_cli.commands.arguments import DeadlineOption, JsonOption, RunArgument
 
 if TYPE_CHECKING:
-    from fairway_runner.runs.store import Run
+    pass
 
 
 def command(
@@ -33,7 +33,9 @@ def command(
     from fairway_runner.runs.detail import Detail
 
     found, remote = run_store().find(run), remote_store()
-    away = is_away(found, found.refresh if remote is not None else lambda: _look(found))
+    # A server has the logs and samples that it shows.
+    logs = remote is None and bool(found.record.metrics)
+    away = is_away(found, lambda: found.refresh(logs=logs, samples=remote is None))
     detail = Detail.of(found) if remote is None else remote.detail(found)
     if json_:
         print(json.dumps(detail.to_json(failed=failed), indent=1))
@@ -44,11 +46,3 @@ def command(
         print_overview(detail.head, tasks, limit, detail.rows)
     if away:
         raise typer.Exit(EXIT_CODE)
-
-
-def _look(run: Run) -> None:
-    from fairway_runner.engines.capabilities import runs_here
-
-    run.refresh(logs=bool(run.record.metrics))
-    if not runs_here(run.record.engine) and not run.is_unsent:
-        run.engine.bring_figures(run)

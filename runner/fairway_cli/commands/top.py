@@ -44,18 +44,12 @@ def command(
         raise typer.Exit(130) from None
 
 
-def _look(run: Run) -> dict[str, Sample]:
-    from fairway_runner.runs.figures import last_samples
-
-    run.engine.bring_figures(run)
-    return last_samples(run)
-
-
 def _print(run: Run, *, gpus: bool, json_: bool) -> None:
     from fairway_cli.ui.top import sample_facts
+    from fairway_runner.runs.figures import last_samples
 
-    run.refresh()
-    samples = _look(run)
+    run.refresh(samples=True)
+    samples = last_samples(run)
     if json_:
         facts = {"run_id": run.id, "state": run.state, "nodes": sample_facts(samples)}
         print(json.dumps(facts, indent=1))
@@ -67,13 +61,14 @@ def _draw(run: Run, *, gpus: bool) -> None:
     from rich.live import Live
     from rich.text import Text
 
+    from fairway_runner.runs.figures import last_samples
     from fairway_runner.runs.store import FINAL_STATES
 
     with Live(auto_refresh=False) as live:
         while True:
-            run.refresh()
+            run.refresh(samples=True)
             ended = run.state in FINAL_STATES
-            live.update(Text.from_ansi(_text(run, _look(run), gpus=gpus)), refresh=True)
+            live.update(Text.from_ansi(_text(run, last_samples(run), gpus=gpus)), refresh=True)
             if ended:
                 return
             time.sleep(_PAUSE)

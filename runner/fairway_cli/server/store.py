@@ -139,8 +139,8 @@ class RemoteRun(Run):
         """The server, in place of an engine."""
         return cast("Engine", ServerEngine(self._mirror))
 
-    def refresh(self, *, logs: bool = False) -> None:
-        """Lets the server ask its target, and copies its records."""
+    def refresh(self, *, logs: bool = False, samples: bool = False) -> None:  # noqa: ARG002
+        """Lets the server ask its target, and copies its records; samples stay with the server."""
         self._mirror.pull(self.id, fresh=True)
         if logs:
             self._mirror.pull_logs(self.id)

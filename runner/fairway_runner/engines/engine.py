@@ -120,10 +120,12 @@ class Engine:
         """
         raise NotImplementedError
 
-    def refresh(self, runs: Sequence[RunFolder], *, logs: bool = False) -> None:
-        """Brings the states of these runs into their folders, and with `logs` what their tasks
-        have printed since the last call. Runs that have ended are left as they are once their
-        last state, and their logs where these are asked for, are there."""
+    def refresh(
+        self, runs: Sequence[RunFolder], *, logs: bool = False, samples: bool = False
+    ) -> None:
+        """Brings the states of these runs into their folders, with `logs` what their tasks have
+        printed since the last call, and with `samples` what was sampled on their nodes. Runs that
+        have ended are left as they are once their last state, and what is asked for, are there."""
 
     def go_on(self, run: RunFolder, *, logs: bool = False) -> None:
         """Refreshes a run, and begins each of its steps whose time has come."""
@@ -148,9 +150,6 @@ class Engine:
 
         `arrived` is told how many files of how many are there, where they come one by one.
         """
-
-    def bring_figures(self, run: RunFolder) -> None:
-        """Brings what was sampled on the run's nodes since the last call into its folder."""
 
     def cancel(self, run: RunFolder) -> None:
         """Ends a run early and waits until it has; one that has ended stays as it is."""

@@ -101,10 +101,11 @@ class Run(RunFolder):
         """Discards what was read of its target, which is described anew."""
         self.__dict__.pop("engine", None)
 
-    def refresh(self, *, logs: bool = False) -> None:
-        """Updates its folder from a remote target: the states and, with `logs`, the logs."""
+    def refresh(self, *, logs: bool = False, samples: bool = False) -> None:
+        """Updates its folder from a remote target: the states and, with `logs` and `samples`, the
+        logs and the samples of its nodes."""
         if not runs_here(self.record.engine) and not self.is_unsent:
-            self.engine.refresh([self], logs=logs)
+            self.engine.refresh([self], logs=logs, samples=samples)
 
     def follow(self, *, logs: bool = False) -> None:
         """Like `refresh`, and keeps the run going: one with steps starts those that are due."""
@@ -118,7 +119,7 @@ class Run(RunFolder):
         """The samples of its nodes, by node name, up to date: GPUs, memory, network and more."""
         from fairway_runner.runs.figures import figures
 
-        self.engine.bring_figures(self)
+        self.refresh(samples=True)
         return figures(self)
 
     def logs(

@@ -18,7 +18,7 @@ from fairway_core.target import Target
 from fairway_runner.engines.engine import engine_for
 from fairway_runner.engines.remote import submission_state
 from fairway_runner.engines.remote.connection import Ended
-from fairway_runner.engines.remote.mirror import Mirror, bring_figures
+from fairway_runner.engines.remote.mirror import Mirror
 from fairway_runner.engines.remote.remote_host import RemoteHost
 from fairway_runner.runs.figures import figures
 from fairway_runner.runs.store import RunStore
@@ -286,17 +286,18 @@ def piece(text: bytes, offset: object = 0) -> dict[str, Any]:
     return {"offset": offset, "data": base64.b64encode(zlib.compress(text)).decode("ascii")}
 
 
-def figures_of(nodes: object) -> RemoteHost:
-    return RemoteHost(Host({"answer": {"pieces": nodes, "more": False}}), "/data/fairway")  # type: ignore[arg-type]
+def bring_samples(run: Run, nodes: object, *, more: bool = False) -> None:
+    submission_state.Submission(0, complete=True).write(run)
+    whole = {"state": {"state": "running"}, "samples": nodes, "more": more}
+    mirror_of({"answer": {"runs": {run.id: whole}}}).refresh([run], samples=True)
 
 
 def test_samples_of_nodes_are_added_where_the_last_ended(make_run: MakeRun) -> None:
     run = make_run("job-aaaaaa")
     line = b'{"time": 1.7e9, "cpu": 0.5, "gpus": [{"index": 0, "use": 0.25}]}\n'
-    bring_figures(run, figures_of({"nd-1": piece(line)}))
-    again = RemoteHost(Host({"answer": {"pieces": {"nd-1": piece(line)}, "more": True}}), "/data")  # type: ignore[arg-type]
-    bring_figures(run, again)  # it says nothing new, however often it is asked
-    bring_figures(run, figures_of({"nd-1": piece(line, len(line))}))
+    bring_samples(run, {"nd-1": piece(line)})
+    bring_samples(run, {"nd-1": piece(line)}, more=True)  # nothing new, however often it is asked
+    bring_samples(run, {"nd-1": piece(line, len(line))})
     (samples,) = figures(run).values()
     assert [(sample.cpu, sample.gpu_use) for sample in samples] == [(0.5, 0.25)] * 2
 
@@ -322,9 +323,13 @@ def test_what_are_no_samples_is_refused(make_run: MakeRun, nodes: object) -> Non
     run = make_run("job-aaaaaa")
     before = everything_in(run.folder)
     with pytest.raises(UserError) as refused:
-        bring_figures(run, figures_of(nodes))
+        bring_samples(run, nodes)
     assert refused.value.exit_code == 5
-    assert everything_in(run.folder) <= before | {"figures.lock", "figures/nd-1.jsonl"}
+    assert everything_in(run.folder) <= before | {
+        "engine.json",
+        "mirror.lock",
+        "figures/nd-1.jsonl",
+    }
     assert list(figures(run).values()) in ([], [[]])
 
 
@@ -343,7 +348,7 @@ def test_samples_that_cannot_be_read_are_passed_over(make_run: MakeRun) -> None:
         b'{"time": 3, "cpu": 0.5, "padding": "' + b"x" * (1 << 16) + b'"}',
         b'{"time": 4, "cpu": 0.',
     ]
-    bring_figures(run, figures_of({"nd-1": piece(b"\n".join(lines))}))
+    bring_samples(run, {"nd-1": piece(b"\n".join(lines))})
     (samples,) = figures(run).values()
     assert [(sample.time, sample.cpu) for sample in samples] == [(1, None), (2, None)]
     assert [gpu.use for gpu in samples[0].gpus] == [None]

@@ -13,13 +13,19 @@ import pytest
 
 from fairway_agent.shared.pieces import Piece
 from fairway_agent.shared.receive import adopt_code
-from fairway_agent.shared.reports import RunsReport, RunsRequest, StatesReport, StatesRequest
+from fairway_agent.shared.reports import (
+    RunReport,
+    RunsReport,
+    RunsRequest,
+    StatesReport,
+    StatesRequest,
+)
 from fairway_boot.faults import Fault
 from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.engines.remote import mirror as mirrors
 from fairway_runner.engines.remote import submission_state
-from fairway_runner.engines.remote.mirror import Mirror, add_logs
+from fairway_runner.engines.remote.mirror import Mirror, add_pieces
 from fairway_runner.engines.remote.remote_host import RemoteHost
 from fairway_runner.runs.records import RunRecord
 from fairway_runner.runs.store import Run, RunStore
@@ -129,9 +135,7 @@ def test_two_commands_at_once_write_nothing_twice(mirror: Mirror, tmp_path: Path
     folder = there(tmp_path, run)
     say(folder / "tasks" / "0", "running", b"one\n")
     say(folder, "running")
-    asked = mirror._request(run, logs=True)
-    assert asked is not None
-    request = StatesRequest({run.id: asked})
+    request = StatesRequest(mirrors._requests([run], logs=True, samples=False)[0])
     late = mirror.remote.call(mirror.states, request, StatesReport).runs[run.id]
     mirror.refresh([run], logs=True)
     mirrors._apply(run, late)
@@ -270,14 +274,14 @@ def test_a_reader_who_was_overtaken_adds_only_what_is_missing(tmp_path: Path) ->
     def piece(offset: int, data: bytes) -> Piece:
         return Piece(offset, base64.b64encode(zlib.compress(data)).decode())
 
-    add_logs(run, {"0": piece(0, b"one\n")})
+    add_pieces(run, RunReport(None, logs={"0": piece(0, b"one\n")}))
     # Both had asked for the same; the second got more of it.
-    add_logs(run, {"0": piece(0, b"one\ntwo\n")})
-    add_logs(run, {"0": piece(0, b"one\n")})
-    add_logs(run, {"0": piece(20, b"far behind\n")})
+    add_pieces(run, RunReport(None, logs={"0": piece(0, b"one\ntwo\n")}))
+    add_pieces(run, RunReport(None, logs={"0": piece(0, b"one\n")}))
+    add_pieces(run, RunReport(None, logs={"0": piece(20, b"far behind\n")}))
     assert run.log_text(0) == "one\ntwo\n"
     with pytest.raises(UserError) as caught:
-        add_logs(run, {"0": Piece(8, "no zlib")})
+        add_pieces(run, RunReport(None, logs={"0": Piece(8, "no zlib")}))
     (finding,) = caught.value.findings
     target = run.record.target
     assert finding.message == f"the host of `{target}` sent a piece of a file that cannot be read"

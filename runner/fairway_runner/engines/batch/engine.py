@@ -95,10 +95,14 @@ class BatchEngine(Engine):
         finally:
             os.close(lock)
 
-    def refresh(self, runs: Sequence[RunFolder], *, logs: bool = False) -> None:
+    def refresh(
+        self, runs: Sequence[RunFolder], *, logs: bool = False, samples: bool = False
+    ) -> None:
         """Asks Batch; with `logs` reads the tasks' files from nodes and storage. Who only looks
         has an answer soon, or is told that the service has none."""
         self._poller.refresh(runs, logs=logs, patient=False)
+        for run in runs if samples else ():
+            self.bring_figures(run)
 
     def wait(self, run: RunFolder) -> None:
         """Asks again and again until the run has ended."""

@@ -19,7 +19,7 @@ from fairway_runner.engines.engine import Engine, inside_words, no_progress, unr
 from fairway_runner.engines.outage import Refused, TargetUnavailable, clock, warn
 from fairway_runner.engines.remote import submission_state
 from fairway_runner.engines.remote.connection import COMMAND_TIMEOUT
-from fairway_runner.engines.remote.mirror import SHARED, Mirror, bring_figures
+from fairway_runner.engines.remote.mirror import SHARED, Mirror
 from fairway_runner.engines.remote.remote_host import RemoteHost
 from fairway_runner.engines.remote.submission_state import Submission
 from fairway_runner.runs.records import read_plan
@@ -132,9 +132,11 @@ class RemoteEngine(Engine):
         that a scheduler has for it."""
         raise NotImplementedError
 
-    def refresh(self, runs: Sequence[RunFolder], *, logs: bool = False) -> None:
+    def refresh(
+        self, runs: Sequence[RunFolder], *, logs: bool = False, samples: bool = False
+    ) -> None:
         """One command on the host for all of them."""
-        self.mirror.refresh(runs, logs=logs)
+        self.mirror.refresh(runs, logs=logs, samples=samples)
 
     def input_from(self, name: str, kept: KeptOutput) -> Chained:
         """Its folder on the shared one, or one there that is named by what is in it."""
@@ -195,10 +197,6 @@ class RemoteEngine(Engine):
     def remove(self, run: RunFolder) -> None:
         """Removes its folder from the shared one."""
         self.remote_host.call(f"{SHARED}.runs", RunsRequest(remove=run.id), RunsReport)
-
-    def bring_figures(self, run: RunFolder) -> None:
-        """Copies what the nodes have written into the shared folder."""
-        bring_figures(run, self.remote_host)
 
     def adopt(self, store: RunFolders) -> Sequence[Finding]:
         """Makes a folder for each run of the shared folder that is of this target."""
@@ -276,14 +274,17 @@ class ScheduledEngine(RemoteEngine):
                 raise Refused(error.findings, exit_code=error.exit_code) from None
             raise
 
-    def refresh(self, runs: Sequence[RunFolder], *, logs: bool = False) -> None:
+    def refresh(
+        self, runs: Sequence[RunFolder], *, logs: bool = False, samples: bool = False
+    ) -> None:
         """One command on the host for all of them, and there one question to the scheduler.
 
         Where that does not answer, what tasks have written themselves is there all the same,
         and it is said once. A command that follows a run puts up with it until the
         deadline: what runs goes on meanwhile.
         """
-        silent, now = self.mirror.refresh(runs, logs=logs), time.monotonic()
+        silent = self.mirror.refresh(runs, logs=logs, samples=samples)
+        now = time.monotonic()
         if not silent:
             self.answered, self.told = now, False
         elif now - self.answered > self.deadline:

@@ -23,8 +23,6 @@ from fairway_agent.run_state import RunState
 from fairway_agent.shared import runs
 from fairway_agent.shared.pieces import MOST
 from fairway_agent.shared.reports import (
-    FiguresReport,
-    FiguresRequest,
     ReceiveReport,
     ReceiveRequest,
     RunRequest,
@@ -45,7 +43,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from fairway_agent.shared.pieces import Piece
     from fairway_agent.shared.reports import RunReport
     from fairway_core.target import Target
     from fairway_runner.engines.remote.remote_host import RemoteHost
@@ -55,11 +52,14 @@ if TYPE_CHECKING:
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
-def check_tasks(report: RunReport, run: RunFolder) -> None:
-    """Unfit where a report of the run names a task, or a setup, that it does not have."""
+def check_names(report: RunReport, run: RunFolder) -> None:
+    """Unfit where a report of the run names a task, or a setup, that it does not have, or what
+    cannot be a node."""
     for name in (*report.tasks, *report.logs):
         if name != "setup" and run.index_of(name) is None:
             raise Unfit(f"{run.id} has no task `{shown(name)}`")
+    if not all(map(is_node_name, report.samples)):
+        raise Unfit("a node has an invalid name")
 
 
 def listed_runs(answer: RunsReport) -> list[tuple[str, object, int]]:
@@ -125,19 +125,28 @@ def known_logs(run: RunFolder, *, final: bool) -> dict[str, int]:
     return known
 
 
-def add_logs(run: RunFolder, pieces: Mapping[str, Piece]) -> None:
-    """Writes pieces to the ends of the logs, each without what another command wrote meanwhile.
+def known_samples(run: RunFolder) -> dict[str, int]:
+    """How many bytes of each node's samples are here."""
+    return {file.stem: file.stat().st_size for file in (run.folder / FOLDER).glob("*.jsonl")}
+
+
+def add_pieces(run: RunFolder, report: RunReport) -> None:
+    """Writes pieces to the ends of logs and samples, each without what another command wrote
+    meanwhile.
 
     The caller sees to it that nobody else adds anything meanwhile.
     """
     folders = dict(_folders(run))
-    for name, piece in pieces.items():
-        folder, data = folders[name], unpacked(piece.data, run)
-        folder.mkdir(parents=True, exist_ok=True)
-        with (folder / "log.txt").open("ab") as log:
-            known = log.tell() - piece.offset
+    files = [(folders[name] / "log.txt", piece) for name, piece in report.logs.items()]
+    samples = run.folder / FOLDER
+    files += [(samples / f"{node}.jsonl", piece) for node, piece in report.samples.items()]
+    for file, piece in files:
+        data = unpacked(piece.data, run)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("ab") as opened:
+            known = opened.tell() - piece.offset
             if known >= 0:
-                log.write(data[known:])
+                opened.write(data[known:])
 
 
 def unpacked(data: str, run: RunFolder) -> bytes:
@@ -188,7 +197,9 @@ class Mirror:
             self.remote.connection.upload(snapshot, found.draft, deadline=self.remote.deadline)
         return PurePosixPath(found.folder)
 
-    def refresh(self, runs: Sequence[RunFolder], *, logs: bool = False) -> str:
+    def refresh(
+        self, runs: Sequence[RunFolder], *, logs: bool = False, samples: bool = False
+    ) -> str:
         """See `Engine.refresh`; one command on the host, or more where logs are very long.
 
         Returns who did not answer the host, whose part of the states may be old; "" otherwise.
@@ -196,9 +207,13 @@ class Mirror:
         """
         wanted, silent = {run.id: run for run in runs}, ""
         damaged: list[Finding] = []
+        before: dict[str, RunRequest] = {}
         while wanted:
-            asked, unread = self._requests(wanted.values(), logs=logs)
+            asked, unread = _requests(wanted.values(), logs=logs, samples=samples)
             damaged += unread
+            # What was asked for already does not come, whatever the host says.
+            asked = {run: each for run, each in asked.items() if each != before.get(run)}
+            before = asked
             if not asked:
                 break
             about = {run_id: wanted[run_id] for run_id in asked}
@@ -267,7 +282,7 @@ class Mirror:
         try:
             for run_id, run in runs.items():
                 if (report := answer.runs.get(run_id)) is not None:
-                    check_tasks(report, run)
+                    check_names(report, run)
         except Unfit as error:
             raise self.remote.strange(error) from None
         return answer
@@ -276,31 +291,29 @@ class Mirror:
         """The same of one run alone; None where the host has never seen it."""
         return self._states({run.id: RunRequest()}, {run.id: run}).runs.get(run.id)
 
-    def _requests(
-        self, runs: Iterable[RunFolder], *, logs: bool
-    ) -> tuple[dict[str, RunRequest], list[Finding]]:
-        """What to ask by id of the runs, and what is said of those that are damaged here."""
-        asked: dict[str, RunRequest] = {}
-        damaged: list[Finding] = []
-        for run in runs:
-            try:
-                if (request := self._request(run, logs=logs)) is not None:
-                    asked[run.id] = request
-            except UserError as error:
-                damaged += error.findings
-        return asked, damaged
 
-    def _request(self, run: RunFolder, *, logs: bool) -> RunRequest | None:
-        """What to ask about a run; None where all is known."""
-        last = submission_state.read(run)
-        if last is None:
-            _say_cut_off(run)
-            return None
-        final = submission_state.is_final(run)
-        numbers = range(run.record.tasks)
-        done = [run.task_name(index) for index in numbers if run.task_status(index).is_final]
-        asked = RunRequest(tuple(done), known_logs(run, final=final) if logs else {})
-        return None if final and not asked.logs else asked
+def _requests(
+    runs: Iterable[RunFolder], *, logs: bool, samples: bool
+) -> tuple[dict[str, RunRequest], list[Finding]]:
+    """What to ask by id of the runs of which not all is known, and what is said of those that are
+    damaged here."""
+    asked: dict[str, RunRequest] = {}
+    damaged: list[Finding] = []
+    for run in runs:
+        try:
+            if submission_state.read(run) is None:
+                _say_cut_off(run)
+                continue
+            final = submission_state.is_final(run)
+            numbers = range(run.record.tasks)
+            done = [run.task_name(index) for index in numbers if run.task_status(index).is_final]
+            known = known_logs(run, final=final) if logs else {}
+            if known or samples or not final:
+                request = RunRequest(tuple(done), known, known_samples(run) if samples else None)
+                asked[run.id] = request
+        except UserError as error:
+            damaged += error.findings
+    return asked, damaged
 
 
 def _damaged(reports: Iterable[RunReport | None]) -> list[Finding]:
@@ -331,7 +344,7 @@ def _apply(run: RunFolder, found: RunReport | None) -> None:
         return
     with record.alone(run.folder / "mirror.lock"):
         if submission_state.is_final(run):
-            add_logs(run, found.logs)
+            add_pieces(run, found)
             return
         _write(run, found)
 
@@ -343,7 +356,7 @@ def _write(run: RunFolder, found: RunReport) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         if known_task(folder) != status:
             state_files.write(folder, status)
-    add_logs(run, found.logs)
+    add_pieces(run, found)
     if found.state is not None and _known(run) != found.state:
         state_files.write(run.folder, found.state)
 
@@ -380,25 +393,3 @@ def _adopt(
     with suppress(TakenId):
         _, lock = store.create(record, kept)
         os.close(lock)
-
-
-def bring_figures(run: RunFolder, remote: RemoteHost) -> None:
-    """Adds what is new of each node's samples to its file in the run's folder.
-
-    UserError where the host does not answer, or with what cannot be samples.
-    """
-    folder = run.folder / FOLDER
-    folder.mkdir(exist_ok=True)
-    with record.alone(run.folder / "figures.lock"):
-        more = True
-        while more:
-            known = {file.stem: file.stat().st_size for file in folder.glob("*.jsonl")}
-            request, added = FiguresRequest(run.id, known), 0
-            answer = remote.call("fairway_agent.shared.samples", request, FiguresReport)
-            if not all(map(is_node_name, answer.pieces)):
-                raise remote.strange(Unfit("a node has an invalid name"))
-            for node, piece in answer.pieces.items():
-                if piece.offset == known.get(node, 0):
-                    with (folder / f"{node}.jsonl").open("ab") as file:
-                        added += file.write(unpacked(piece.data, run))
-            more = answer.more and added > 0

@@ -60,7 +60,9 @@ class StepsEngine(Engine):
             whole.errors |= errors
             self._go_on(whole)
 
-    def refresh(self, runs: Sequence[RunFolder], *, logs: bool = False) -> None:
+    def refresh(
+        self, runs: Sequence[RunFolder], *, logs: bool = False, samples: bool = False
+    ) -> None:
         """Looks at the steps that were begun, and begins none."""
         for run in runs:
             self._look(run, logs=logs, begins=False)
