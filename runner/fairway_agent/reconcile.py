@@ -38,14 +38,13 @@ REPORT_WAIT = 60.0
 class JobView:
     """A task as its scheduler sees it: its `state` by the names of a task's, and the `reason` of
     that. A final one has an `exit_code` and when it `ended`, 0 where that is not known;
-    `unreported` says of it that the task itself may know more. `no_capacity` says of one that is
-    queued that its nodes cannot be had, `suspended` of one that runs that it makes no progress."""
+    `unreported` says of it that the task itself may know more, `suspended` of one that runs that it
+    makes no progress."""
 
     state: str
     reason: str = ""
     exit_code: int | None = SERVICE
     ended: float = 0.0
-    no_capacity: bool = False
     suspended: bool = False
     unreported: bool = False
     timed_out: bool = False
@@ -118,7 +117,6 @@ class Reconciliation(ABC):
         }
         self.begun = _names(folder / "tasks")
         self.pending_reason = self.suspended_reason = ""
-        self.no_capacity = False
         self.starts: list[float] = []
         self.ends: list[float] = []
 
@@ -183,7 +181,7 @@ class Reconciliation(ABC):
         """The run waits for what the first of its tasks waits for."""
         is_pending = status.state == "queued" and view.state in record.GOING_STATES
         if is_pending and not self.pending_reason:
-            self.pending_reason, self.no_capacity = view.reason, view.no_capacity
+            self.pending_reason = view.reason
         if view.suspended:
             self.suspended_reason = self.suspended_reason or view.reason
 
@@ -213,7 +211,6 @@ class Reconciliation(ABC):
             submission=self.known.submission,
             exit_code=TIMED_OUT if over else None,
             limit=over.limit if over else None,
-            no_capacity=name == "queued" and self.no_capacity,
         )
         if new != state:
             state_files.write(self.folder, new)

@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 class RunState(JsonRecord):
     """A run: its state and why; since when and until when, in seconds since 1970; the process that
     supervises it; which time it was started, from 0; how many of its tasks are in which state.
-    `limit` names the limit of its own that it was over, and `exit_code` is its code then.
-    `no_capacity` says of one that is queued that its target has no nodes for it: none can be had,
-    or no quota is left."""
+    `limit` names the limit of its own that it was over, and `exit_code` is its code then."""
 
     CALLED = "the state"
     ONE_OF: ClassVar[dict[str, tuple[str, ...]]] = {"state": STATES}
@@ -33,7 +31,6 @@ class RunState(JsonRecord):
     tasks: Mapping[str, int] = field(default_factory=dict)
     exit_code: Whole | None = None
     limit: str | None = None
-    no_capacity: bool = False
 
     @property
     def goes_on(self) -> bool:

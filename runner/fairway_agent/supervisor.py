@@ -433,7 +433,6 @@ class Supervisor:
             tasks={name: count for name, count in self.counts.items() if count > 0},
             exit_code=TIMED_OUT if self.limit else None,
             limit=self.limit,
-            no_capacity=waits and self.allocator.no_capacity,
         )
         if value != self.recorded:
             self.states.write(self.folder / state_files.FILE, value)

@@ -330,7 +330,6 @@ class TestNodes:
         assert nodes.take(1, 1, ONE) is None
         assert nodes.reason is not None
         assert nodes.reason.startswith("waits for 1 GPU of a node: 0 free of 0 that are up")
-        assert nodes.no_capacity
         assert nodes.take(1, 1) is None, "until they announce themselves again"
         assert users(shared, "pair") == {}
 

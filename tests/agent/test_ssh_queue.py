@@ -59,10 +59,7 @@ def test_silence_is_told_by_the_clock_of_the_file_system(shared: Path) -> None:
         queue.reason
         == "waits for 3 nodes: 2 free of 2 that are up (silent, lost or unwell: node-2)"
     )
-    assert queue.no_capacity
-    assert Nodes(queue).no_capacity
     assert queue.take(2)
-    assert not queue.no_capacity
 
 
 def test_a_node_that_lacks_a_gpu_gets_no_task(shared: Path) -> None:
@@ -116,7 +113,6 @@ def test_nodes_are_handed_out_in_the_order_of_the_runs(shared: Path) -> None:
     first.rest()
     assert second.take(2) == []
     assert second.reason == "waits for 2 nodes: 1 free of 3 that are up"
-    assert not second.no_capacity
     assert third.take(1) == []
     assert third.reason == "waits behind b"
     first.give_back(held)

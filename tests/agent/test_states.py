@@ -11,7 +11,7 @@ from fairway_agent.fields import Unfit
 from fairway_agent.run_state import RunState
 from fairway_agent.task_state import TaskState
 
-RUN = RunState("failed", "task 1 failed", 1e9, 1e9 + 5, 17, 2, {"failed": 1}, 124, no_capacity=True)
+RUN = RunState("failed", "task 1 failed", 1e9, 1e9 + 5, 17, 2, {"failed": 1}, 124)
 TASK = TaskState(
     state="failed",
     attempt=1,

@@ -25,8 +25,6 @@ class Allocator(Protocol):
     """Seconds until it is worth asking again; None where only the end of another task helps."""
     reason: str | None
     """What the last task that got nothing waits for."""
-    no_capacity: bool
-    """Whether fewer nodes are up than it asks for."""
 
     def take(self, nodes: int, ranks: int, wanted: Wanted | None = None) -> list[Host] | None:
         """Lets a task start, on these nodes if it has any of its own; None where it is to wait.

@@ -78,11 +78,6 @@ class Nodes:
         """What the next task waits for."""
         return self.queue.reason
 
-    @property
-    def no_capacity(self) -> bool:
-        """Whether fewer nodes are up than that asks for."""
-        return self.queue.no_capacity
-
     def take(self, nodes: int, ranks: int, wanted: Wanted | None = None) -> list[Host] | None:
         """Nodes for a task, or what it wants of one, all of which take connections; None where it
         is to wait. NeverFits where a node has less than is wanted."""

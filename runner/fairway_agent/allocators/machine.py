@@ -72,7 +72,6 @@ class Machine:
     lends_nodes: bool = False
     pause: float | None = None
     reason: str | None = None
-    no_capacity: bool = False
     cores: Cores = field(default_factory=Cores)
 
     @cached_property

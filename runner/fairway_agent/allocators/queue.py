@@ -37,8 +37,7 @@ class Queue:
 
     `began` is when it came, in nanoseconds since 1970. `lost` says of nodes that failed this run
     when that was, by the age of their announcements: one is used again when it has announced
-    itself anew. `reason` is why the run waits, and `no_capacity` that fewer nodes are up than it
-    asks for.
+    itself anew. `reason` is why the run waits.
     """
 
     shared: Path
@@ -46,7 +45,6 @@ class Queue:
     run: str
     began: int = field(default_factory=time.time_ns)
     reason: str | None = None
-    no_capacity: bool = False
     taken: dict[str, int] = field(default_factory=dict)
     lost: dict[str, float] = field(default_factory=dict)
     ticket: int | None = None
@@ -59,7 +57,6 @@ class Queue:
     def take(self, count: int, wanted: str = "") -> list[Host]:
         """As many nodes, which are this run's until they are given back; none where it is to
         wait, with the `reason`, which calls them `wanted`."""
-        self.no_capacity = False
         with self.turn() as has_turn:
             if not has_turn:
                 return []
@@ -74,7 +71,6 @@ class Queue:
             wanted = wanted or f"{count} node{'s' * (count != 1)}"
             self.reason = f"waits for {wanted}: {len(free)} free of {len(usable)} that are up"
             self.reason += self.used_by(usable)
-            self.no_capacity = len(usable) < count
             if len(usable) < count and len(known) > len(usable):
                 silent = [host.name for host in known if host not in usable]
                 self.reason += f" (silent, lost or unwell: {', '.join(silent)})"

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fairway_agent.kubernetes.api import Api
-    from fairway_agent.kubernetes.queueing import Why
 
 Object = dict[str, Any]
 
@@ -32,8 +31,8 @@ class Objects:
 
     jobs: dict[str, Object] = field(default_factory=dict)
     pods: dict[str, list[Object]] = field(default_factory=lambda: defaultdict(list))
-    held: dict[str, Why] = field(default_factory=dict)
-    scaling: dict[str, Why] = field(default_factory=dict)
+    held: dict[str, str] = field(default_factory=dict)
+    scaling: dict[str, str] = field(default_factory=dict)
 
     def pods_of(self, job: str, index: int) -> list[Object]:
         """Those of one index, the newest first."""

@@ -8,7 +8,6 @@ only.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent.kubernetes.api import CORE, FORBIDDEN, Refused
@@ -25,20 +24,9 @@ _UID = "kueue.x-k8s.io/job-uid"
 _NEVER = ("ExceedsMaxQuota", "NoMatchingFlavor", "Misconfigured", "Inadmissible")
 _REFUSED = ("Retry", "Rejected")
 _STARTS, _STARTS_NONE = "TriggeredScaleUp", "NotTriggerScaleUp"
-_FAILED = "failed scale-up"
 
 
-@dataclass(frozen=True)
-class Why:
-    """Why something waits; `no_capacity` says that its nodes cannot be had, `is_starting` that they
-    are on their way."""
-
-    text: str
-    no_capacity: bool = False
-    is_starting: bool = False
-
-
-def held_by_queue(api: Api) -> dict[str, Why]:
+def held_by_queue(api: Api) -> dict[str, str]:
     """Why Kueue does not admit Jobs yet, by their uids."""
     listed = api.list(api.kueue, "workloads", {}) if api.kueue else ()
     before, found = Counter[str](), {}
@@ -50,10 +38,10 @@ def held_by_queue(api: Api) -> dict[str, Why]:
     return found
 
 
-def scaling(api: Api) -> dict[str, Why]:
+def scaling(api: Api) -> dict[str, str]:
     """What the cluster's autoscaler said last of pods without a node, by their uids; nothing where
     the head may not see it, or there is none."""
-    latest: dict[str, tuple[str, Why]] = {}
+    latest: dict[str, tuple[str, str]] = {}
     try:
         for reason in (_STARTS, _STARTS_NONE):
             query = {"fieldSelector": f"involvedObject.kind=Pod,reason={reason}"}
@@ -68,11 +56,11 @@ def scaling(api: Api) -> dict[str, Why]:
     return {uid: why for uid, (_, why) in latest.items()}
 
 
-def _said(reason: str, message: str) -> Why:
+def _said(reason: str, message: str) -> str:
     if reason == _STARTS:
-        return Why("nodes are being started for it", is_starting=True)
+        return "nodes are being started for it"
     text = message.removeprefix("pod didn't trigger scale-up: ")
-    return Why(f"the autoscaler starts none: {text}", no_capacity=_FAILED in message)
+    return f"the autoscaler starts none: {text}"
 
 
 def _waits(workload: Object) -> bool:
@@ -80,26 +68,24 @@ def _waits(workload: Object) -> bool:
     return not kinds & {"Admitted", "Finished"}
 
 
-def _why(workload: Object, ahead: int) -> Why | None:
+def _why(workload: Object, ahead: int) -> str | None:
     """None where Kueue has not looked at it yet."""
     for check in (workload.get("status") or {}).get("admissionChecks") or ():
         if check.get("state") in _REFUSED:
             said = check.get("message") or check["state"]
-            return Why(f"waiting for {check['name']}: {said}", no_capacity=True)
+            return f"waiting for {check['name']}: {said}"
     if not _is_active(workload):
         evicted = (each for each in _conditions(workload) if each["type"] == "Evicted")
         said = next((each.get("message") for each in evicted), "") or "it was stopped by someone"
-        return Why(f"its queue has put it back: {said}")
+        return f"its queue has put it back: {said}"
     for each in _conditions(workload):
         if each["type"] != "QuotaReserved" or each["status"] != "False":
             continue
         text = f"waiting for quota: {each.get('message') or each.get('reason', '')}"
-        if each.get("reason") in _NEVER:
-            return Why(text, no_capacity=True)
-        if ahead:
+        if ahead and each.get("reason") not in _NEVER:
             first = "1 other job comes" if ahead == 1 else f"{ahead:,} other jobs come"
             text = f"{first} first; {text}"
-        return Why(text)
+        return text
     return None
 
 

@@ -88,7 +88,7 @@ class _Reconciliation(Reconciliation):
     def _look_at_job(
         self, part: Part, index: int, status: TaskState, *, cancelled: bool
     ) -> JobView | None:
-        seen = view_of(self.objects, part, index, self.now)
+        seen = view_of(self.objects, part, index)
         is_late = seen is None and not cancelled and not status.is_final
         if is_late and self._made_since(part.job) is not None:
             return None

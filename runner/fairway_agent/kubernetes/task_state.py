@@ -18,18 +18,14 @@ from fairway_agent.task_state import KILLED, SERVICE, TIMED_OUT
 if TYPE_CHECKING:
     from fairway_agent.control import Part
     from fairway_agent.kubernetes.objects import Object, Objects
-    from fairway_agent.kubernetes.queueing import Why
 
-# Seconds after which nobody starts nodes for a pod that no node fits: an autoscaler says so sooner.
-_UNFIT = 180.0
-_NO_ROOM = ("Insufficient", "Too many pods")
 _LONGEST = 300  # characters of what somebody else says
 
 _PULLING = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
 _BAD_CONFIG = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
 
 
-def view_of(found: Objects, part: Part, index: int, now: float) -> tuple[JobView, str] | None:
+def view_of(found: Objects, part: Part, index: int) -> tuple[JobView, str] | None:
     """The task of that number, as one of a part's pods or as the first of all of them, and the name
     of its pod, "" without one; None where its Job is not there."""
     job = found.jobs.get(part.job)
@@ -49,30 +45,19 @@ def view_of(found: Objects, part: Part, index: int, now: float) -> tuple[JobView
         held = found.held.get(job["metadata"].get("uid", ""))
         if held is None:
             return JobView("queued", "waiting for its turn in the queue"), name
-        return JobView("queued", _short(held.text), no_capacity=held.no_capacity), name
+        return JobView("queued", _short(held)), name
     if pod is None:
         return JobView("queued", "waiting for its turn"), name
-    return _pending(pod, found.scaling.get(pod["metadata"].get("uid", "")), now), name
+    scaling = found.scaling.get(pod["metadata"].get("uid", ""), "")
+    return JobView("queued", why_pending(pod, scaling)), name
 
 
-def _pending(pod: Object, scaling: Why | None, now: float) -> JobView:
-    said = unscheduled(pod)
-    refused = unfit = False
-    if said is not None and not (scaling is not None and scaling.is_starting):
-        # What waits for others to end lacks room, and nothing else, on some node.
-        no_room = any(word in said.get("message", "") for word in _NO_ROOM)
-        since = 0.0 if no_room else moment(said.get("lastTransitionTime"))
-        refused = scaling is not None and scaling.no_capacity
-        unfit = bool(since) and now - since > _UNFIT
-    return JobView("queued", why_pending(pod, scaling), no_capacity=refused or unfit)
-
-
-def why_pending(pod: Object, scaling: Why | None = None) -> str:
+def why_pending(pod: Object, scaling: str = "") -> str:
     """Why a pod does not run yet; `scaling` is what the autoscaler says of it."""
     if (found := unscheduled(pod)) is not None:
         said = re.sub(r"^\S+ nodes are available: ", "", found.get("message", ""))
         why = f"waiting for a node: {_short(said.partition(' preemption:')[0]) or 'none fits'}"
-        return f"{why}; {_short(scaling.text)}" if scaling is not None else why
+        return f"{why}; {_short(scaling)}" if scaling else why
     return why_stuck(pod) or "its pod is starting"
 
 

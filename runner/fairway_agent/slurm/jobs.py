@@ -32,8 +32,7 @@ class Element:
 
     `job` is the array's id, `index` the element's; -1 for a job that is no array. `ended` and
     `starts`, when Slurm expects one that waits to start, are in Slurm's own form, `comment` is as
-    it was submitted. `ahead` counts the jobs that come before one that waits, `no_capacity` says
-    of it that its nodes cannot be had, or are more than somebody may have.
+    it was submitted. `ahead` counts the jobs that come before one that waits.
     """
 
     job: str
@@ -45,7 +44,6 @@ class Element:
     comment: str
     starts: str = ""
     ahead: int = 0
-    no_capacity: bool = False
     partition: str = ""
 
     @property
@@ -60,7 +58,6 @@ _LAST = _FIELDS.count("|")
 # Slurm's reasons for which its nodes' own say more, and how the scheduler's of Fairway begin.
 _LACKS_NODES = ("ReqNodeNotAvail", "Nodes required for job are DOWN", "PartitionDown")
 # And those for which no nodes come soon: they are down, or what somebody may have is used up.
-_NO_CAPACITY = (*_LACKS_NODES, "PartitionInactive", "PartitionNodeLimit", "Assoc", "QOS", "Max")
 _OURS = ("fairway:", "Azure:")
 
 
@@ -129,7 +126,6 @@ def _element(
 ) -> Element:
     job, index, state, reason, nodes, ended, partition, starts, priority, comment = words
     number = int(index) if index.isdecimal() else -1
-    no_capacity = state in WAITING and reason.startswith(_NO_CAPACITY)
     if reason.startswith(_LACKS_NODES):
         reason = whys.get(partition, reason)
     ahead = _ahead(queues.get(partition, ()), priority, job) if reason in TURNS else 0
@@ -137,7 +133,6 @@ def _element(
         *(job, number, state, reason, nodes, ended, comment),
         starts=starts,
         ahead=ahead,
-        no_capacity=no_capacity,
         partition=partition,
     )
 

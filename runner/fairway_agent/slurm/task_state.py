@@ -72,7 +72,7 @@ def view_of(element: Element, now: float, node: str = "") -> JobView:
         )
     if element.state in WAITING:
         reason = explain(element) + expected(element, now)
-        return JobView("queued", reason, no_capacity=element.no_capacity)
+        return JobView("queued", reason)
     if element.state == "CONFIGURING":
         return JobView("queued", "its nodes are starting")
     if element.state in _SUSPENDED:

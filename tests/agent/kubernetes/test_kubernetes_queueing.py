@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_agent.kubernetes.api import Refused
-from fairway_agent.kubernetes.queueing import Why, held_by_queue, scaling
+from fairway_agent.kubernetes.queueing import held_by_queue, scaling
 
 if TYPE_CHECKING:
     from conftest import Server
@@ -33,7 +33,7 @@ def workload(
     }
 
 
-def held(server: Server, *workloads: dict[str, Any]) -> dict[str, Why]:
+def held(server: Server, *workloads: dict[str, Any]) -> dict[str, str]:
     server.kueue = "/apis/kueue.x-k8s.io/v1beta2"
     server.of("workloads").update({each["metadata"]["name"]: each for each in workloads})
     return held_by_queue(server)  # type: ignore[arg-type]
@@ -56,7 +56,7 @@ def test_who_comes_first_is_counted(server: Server) -> None:
         workload("runs", minute=0, conditions=[running]),
         workload("aside", minute=0, spec={"active": False}),
     )
-    said = {uid: why.text.partition("waiting")[0] for uid, why in found.items()}
+    said = {uid: why.partition("waiting")[0] for uid, why in found.items()}
     assert said == {
         "high": "",
         "older": "1 other job comes first; ",
@@ -65,7 +65,7 @@ def test_who_comes_first_is_counted(server: Server) -> None:
         "other": "",
         "aside": "its queue has put it back: it was stopped by someone",
     }
-    assert found["high"] == Why(f"waiting for quota: {LACKS}")
+    assert found["high"] == f"waiting for quota: {LACKS}"
 
 
 @pytest.mark.parametrize(
@@ -73,20 +73,20 @@ def test_who_comes_first_is_counted(server: Server) -> None:
 )
 def test_what_does_not_pass_when_others_end(server: Server, reason: str) -> None:
     found = held(server, workload("x", why=(reason, "ClusterQueue nd is inactive")))
-    assert found["x"] == Why("waiting for quota: ClusterQueue nd is inactive", no_capacity=True)
+    assert found["x"] == "waiting for quota: ClusterQueue nd is inactive"
 
 
-@pytest.mark.parametrize(("state", "no_capacity"), [("Retry", True), ("Rejected", True)])
-def test_a_check_that_finds_no_nodes(server: Server, state: str, no_capacity: bool) -> None:
+@pytest.mark.parametrize("state", ["Retry", "Rejected"])
+def test_a_check_that_finds_no_nodes(server: Server, state: str) -> None:
     said = "Provisioning Request's atomic scale-up failed: CapacityIsNotFound"
     checks = [{"name": "nodes", "state": state, "message": said}]
     found = held(server, workload("x", admissionChecks=checks))
-    assert found["x"] == Why(f"waiting for nodes: {said}", no_capacity)
+    assert found["x"] == f"waiting for nodes: {said}"
 
 
 def test_a_check_that_is_not_done_says_nothing(server: Server) -> None:
     checks = [{"name": "nodes", "state": "Pending", "message": ""}]
-    assert held(server, workload("x", admissionChecks=checks))["x"].no_capacity is False
+    assert held(server, workload("x", admissionChecks=checks))["x"].startswith("waiting for quota")
     # One that Kueue has not looked at yet.
     assert held(server, workload("new", conditions=[])).get("new") is None
 
@@ -116,9 +116,9 @@ def test_the_last_word_of_the_autoscaler_counts(
 
     monkeypatch.setattr(server, "list", listed)
     assert scaling(server) == {  # type: ignore[arg-type]
-        "a": Why("the autoscaler starts none: 1 in backoff after failed scale-up", True),
-        "b": Why("nodes are being started for it", is_starting=True),
-        "c": Why("the autoscaler starts none: 1 max node group size"),
+        "a": "the autoscaler starts none: 1 in backoff after failed scale-up",
+        "b": "nodes are being started for it",
+        "c": "the autoscaler starts none: 1 max node group size",
     }
 
 

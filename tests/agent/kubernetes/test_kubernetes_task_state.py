@@ -9,7 +9,6 @@ import pytest
 
 from fairway_agent.control import Part
 from fairway_agent.kubernetes.objects import Objects, moment
-from fairway_agent.kubernetes.queueing import Why
 from fairway_agent.kubernetes.task_state import view_of, why_pending
 from fairway_agent.reconcile import JobView
 
@@ -62,14 +61,13 @@ def seen(
     index: int,
     found: dict[str, Any] | None,
     *pods: dict[str, Any],
-    held_by: Why | None = None,
-    scaling: Why | None = None,
-    now: float = NOW,
+    held_by: str = "",
+    scaling: str = "",
 ) -> tuple[JobView, str] | None:
     jobs = {NAME: found} if found else {}
     held = {"u-1": held_by} if held_by else {}
     scaled = {"": scaling} if scaling else {}
-    return view_of(Objects(jobs, {NAME: list(pods)}, held, scaled), part, index, now)
+    return view_of(Objects(jobs, {NAME: list(pods)}, held, scaled), part, index)
 
 
 def view(part: Part, index: int, found: dict[str, Any], *pods: Any, **more: Any) -> JobView:
@@ -119,57 +117,32 @@ class TestWaiting:
         assert len(said) < 400
 
     def test_a_queue_says_what_it_lacks(self) -> None:
-        why = Why("waiting for quota: insufficient quota for\nnvidia.com/gpu, 8 more needed.", True)
+        why = "waiting for quota: insufficient quota for\nnvidia.com/gpu, 8 more needed."
         found = view(GANG, 3, job(suspend=True), held_by=why)
         said = "waiting for quota: insufficient quota for nvidia.com/gpu, 8 more needed"
-        assert found == JobView("queued", said, no_capacity=True)
+        assert found == JobView("queued", said)
         found = view(GANG, 3, job(suspend=True))
         assert found == JobView("queued", "waiting for its turn in the queue")
 
     @pytest.mark.parametrize(
-        ("message", "scaling", "age", "why", "no_capacity"),
+        ("message", "scaling", "why"),
         [
-            pytest.param("1 Insufficient cpu", None, 9e9, "1 Insufficient cpu", False, id="busy"),
-            pytest.param(
+            ("1 Insufficient cpu", "", "1 Insufficient cpu"),
+            ("", "", "none fits"),
+            (
                 "1 Insufficient nvidia.com/gpu, 2 node(s) had untolerated taint {sku: gpu}",
-                Why("nodes are being started for it", is_starting=True),
-                9e9,
+                "nodes are being started for it",
                 "2 node(s) had untolerated taint {sku: gpu}; nodes are being started for it",
-                False,
-                id="nodes are coming",
-            ),
-            pytest.param(
-                "1 Insufficient nvidia.com/gpu",
-                Why("the autoscaler starts none: 1 in backoff after failed scale-up", True),
-                0.0,
-                "gpu; the autoscaler starts none: 1 in backoff after failed scale-up",
-                True,
-                id="Azure has no more",
-            ),
-            pytest.param("3 node(s) were unschedulable", None, 170.0, "", False, id="not yet"),
-            pytest.param("3 node(s) were unschedulable", None, 190.0, "", True, id="drained"),
-            pytest.param("", None, 190.0, "none fits", True, id="no node at all"),
-            pytest.param(
-                "3 node(s) didn't match Pod's node affinity/selector",
-                Why("nodes are being started for it", is_starting=True),
-                190.0,
-                "affinity/selector; nodes are being started for it",
-                False,
-                id="the first node is coming",
             ),
         ],
     )
-    def test_nodes_that_cannot_be_had_are_told_from_busy_ones(
-        self, message: str, scaling: Why | None, age: float, why: str, no_capacity: bool
+    def test_what_the_autoscaler_says_is_told_with_it(
+        self, message: str, scaling: str, why: str
     ) -> None:
-        """A run that may go elsewhere leaves the first, and waits for the second."""
-        status = unschedulable(f"0/3 nodes are available: {message}.")
-        status["conditions"][0]["lastTransitionTime"] = ENDED
-        facts = pod(1, "Pending", **status)
-        found = view(SWEEP, 2, job(), facts, scaling=scaling, now=moment(ENDED) + age)
+        facts = pod(1, "Pending", **unschedulable(f"0/3 nodes are available: {message}."))
+        found = view(SWEEP, 2, job(), facts, scaling=scaling)
         assert found.reason.startswith("waiting for a node: ")
         assert found.reason.endswith(why)
-        assert found.no_capacity is no_capacity
 
     def test_other_tasks_come_first(self) -> None:
         found = view(SWEEP, 5, job(), pod(0, "Running"))

@@ -110,8 +110,6 @@ def test_a_job_whose_nodes_rest_says_why_they_do(
     nd, cpu = jobs_named(["run"])
     assert (explain(nd), nd.comment) == (why, "fairway")
     assert cpu.reason == reason
-    assert nd.no_capacity
-    assert cpu.no_capacity
 
 
 # Jobs that wait in a partition: of each its priority, its id, and why. Before 12 are 9, that is
@@ -164,30 +162,3 @@ def test_how_many_come_first(
 def test_when_slurm_expects_it_to_start(reason: str, after: int, said: str) -> None:
     starts = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(NOW + after))
     assert view_of(element("PENDING", reason, starts=starts), NOW).reason == said
-
-
-@pytest.mark.parametrize(
-    ("state", "reason", "lacks"),
-    [
-        ("PENDING", "QOSMaxJobsPerUserLimit", True),
-        ("PENDING", "AssocGrpGRES", True),
-        ("PENDING", "MaxCpuPerAccount", True),
-        ("PENDING", "PartitionInactive", True),
-        ("PENDING", "PartitionNodeLimit", True),
-        ("PENDING", "Resources", False),
-        ("PENDING", "Priority", False),
-        ("PENDING", "Dependency", False),
-        ("PENDING", "JobHeldUser", False),
-        ("PENDING", "None", False),
-        ("RUNNING", "QOSMaxJobsPerUserLimit", False),
-        ("CANCELLED", "PartitionDown", False),
-    ],
-)
-def test_whether_its_nodes_cannot_be_had(
-    monkeypatch: pytest.MonkeyPatch, state: str, reason: str, *, lacks: bool
-) -> None:
-    line = f"12|N/A|{state}|{reason}||N/A|nd|N/A|100|fairway\n"
-    monkeypatch.setattr(commands, "run", lambda words: line if "all" in words else "")
-    [found] = jobs_named(["run"])
-    assert found.no_capacity is lacks
-    assert view_of(found, NOW).no_capacity is lacks

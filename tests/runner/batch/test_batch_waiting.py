@@ -62,7 +62,7 @@ BEFORE, AFTER = "2026-11-23T07:00:00Z", "2026-11-23T09:00:00Z"
     ],
 )
 def test_what_is_done_before_it(jobs: list[tuple[str, str, int, str, int]], said: str) -> None:
-    assert why_waiting(Account(*jobs), MINE) == (NODES + said, False)  # type: ignore[arg-type]
+    assert why_waiting(Account(*jobs), MINE) == NODES + said  # type: ignore[arg-type]
 
 
 def test_those_that_come_later_are_not_asked_for() -> None:
@@ -78,4 +78,4 @@ def test_it_is_told_what_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
         raise ServiceError(Finding("service", "no answer"), status=503, code="ServerBusy")
 
     monkeypatch.setattr(account, "task_counts", fail)
-    assert why_waiting(account, MINE) == (NODES, False)  # type: ignore[arg-type]
+    assert why_waiting(account, MINE) == NODES  # type: ignore[arg-type]

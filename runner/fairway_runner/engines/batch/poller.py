@@ -152,7 +152,7 @@ class Poller:
         tasks = {ours: int(counts.get(word, 0)) for word, ours in words.items()}
         before = known_state(run.folder) or RunState()
         now = states.run_state(tasks, ended=False)
-        kept = replace(before, state=now, tasks=tasks, ended=None, no_capacity=False)
+        kept = replace(before, state=now, tasks=tasks, ended=None)
         write_state(run, kept)
 
     def _known_to_batch(
@@ -188,13 +188,13 @@ class Poller:
         state = states.run_state(counts, ended=ended)
         starts = [status.started for status in found.values() if status.started]
         ends = [status.ended for status in found.values() if status.ended]
-        reason, no_capacity = "", False
+        reason = ""
         if state == "queued":
             waits = {status.reason for status in found.values()}
             if states.PREPARING in waits:
                 reason = "a node is being prepared for it"
             else:
-                reason, no_capacity = pools.why_waiting(self.account, job)
+                reason = pools.why_waiting(self.account, job)
         elif state == "failed":
             reason = next((each.reason for each in found.values() if each.reason), "")
         return RunState(
@@ -203,7 +203,6 @@ class Poller:
             started=min(starts, default=None),
             ended=max(ends, default=states.end_of(job)) if ended else None,
             tasks={name: count for name, count in counts.items() if count > 0},
-            no_capacity=no_capacity,
         )
 
     def _known(self, run: RunFolder, number: int) -> TaskState | None:

@@ -47,11 +47,9 @@ def resize_errors(pool: Mapping[str, Any]) -> list[str]:
     return found
 
 
-def why_waiting(account: Account, job: Mapping[str, Any]) -> tuple[str, bool]:
-    """What a queued run waits for and what is done before its job, in a sentence, and whether
-    that is capacity or quota which cannot be had."""
-    why, no_capacity = _why_no_node(account)
-    return f"{why}{_done_before(account, job)}", no_capacity
+def why_waiting(account: Account, job: Mapping[str, Any]) -> str:
+    """What a queued run waits for and what is done before its job, in a sentence."""
+    return f"{_why_no_node(account)}{_done_before(account, job)}"
 
 
 def _done_before(account: Account, job: Mapping[str, Any]) -> str:
@@ -82,18 +80,18 @@ def _turn(job: Mapping[str, Any]) -> tuple[int, float, str]:
     return -int(job.get("priority") or 0), made, str(job["id"])
 
 
-def _why_no_node(account: Account) -> tuple[str, bool]:
+def _why_no_node(account: Account) -> str:
     try:
         pool = account.pool_facts()
     except ServiceError as error:
-        return str(error), False
+        return str(error)
     if errors := resize_errors(pool):
-        return f"the pool cannot grow: {errors[0]}", True
+        return f"the pool cannot grow: {errors[0]}"
     counts = Counter(str(node["state"]).lower() for node in account.nodes())
     known = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
     steady = str(pool.get("allocationState") or "").lower()
     growing = "" if steady == "steady" else f", which is {steady}"
-    return f"waiting for nodes; the pool{growing} has {known or 'none'}", False
+    return f"waiting for nodes; the pool{growing} has {known or 'none'}"
 
 
 def node_fault(account: Account, node: Mapping[str, Any]) -> str:
