@@ -13,9 +13,7 @@ from fairway_agent.run_state import RunState
 from fairway_core.findings import UserError
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.azure.storage import Storage
-from fairway_runner.engines.batch import cancelling, health, names, outputs, pools
-from fairway_runner.engines.batch.adoption import require_latest
-from fairway_runner.engines.batch.cancelling import end_early, end_task
+from fairway_runner.engines.batch import adoption, cancelling, health, names, outputs, pools
 from fairway_runner.engines.batch.client import Account
 from fairway_runner.engines.batch.poller import Poller, cut_off
 from fairway_runner.engines.batch.submission import State, Submission, job_id_of
@@ -80,7 +78,7 @@ class BatchEngine(Engine):
                 self.account.pool_facts()  # where nobody answers, the run stays unsent
             if retry:
                 if state is not None:
-                    require_latest(run, state, self.account)
+                    adoption.require_latest(run, state, self.account)
                 # The next time writes over some of them.
                 self._poller.refresh([run], logs=True)
                 reopen_logs(run)
@@ -89,7 +87,9 @@ class BatchEngine(Engine):
                 state = State(names.job_id(run.id), 0)
             if state.complete:
                 return
-            _queue(run)  # first: a run that has ended is not gone on with
+            # First: a run that has ended is not gone on with.
+            state_files.write(run.folder, RunState())
+            (run.folder / "setup" / "state.json").unlink(missing_ok=True)
             state.write(run)
             Submission(run, self.account, self.storage, state).complete(snapshot)
         finally:
@@ -119,10 +119,8 @@ class BatchEngine(Engine):
         self, run: RunFolder, tasks: Sequence[int], arrived: Progress = no_progress
     ) -> None:
         """Copies what is new in storage, and what is left of the logs."""
-        from fairway_runner.engines.batch.outputs import collect
-
         self._poller.refresh([run], logs=True)
-        collect(run, self.storage, tasks, arrived)
+        outputs.collect(run, self.storage, tasks, arrived)
 
     def bring_figures(self, run: RunFolder) -> None:
         """Reads the tasks' files from nodes and storage."""
@@ -136,9 +134,9 @@ class BatchEngine(Engine):
         if run.state in FINAL_STATES:
             return
         state = State.read(run)
-        plan = read_plan(run.folder)
-        if not end_early(self.account, job_id_of(run), plan.grace):
-            _say_cancelled(run)
+        if not cancelling.end_early(self.account, job_id_of(run), read_plan(run.folder).grace):
+            counts = {"cancelled": run.record.tasks}
+            state_files.write(run.folder, RunState("cancelled", ended=time.time(), tasks=counts))
             return
         if state is not None and not state.complete:
             state.complete = True
@@ -155,14 +153,14 @@ class BatchEngine(Engine):
         state.cancelled = tuple(dict.fromkeys((*state.cancelled, name)))
         state.write(run)
         cancelling.note_cancelled(run.id, state, name, self.storage)
-        end_task(self.account, state.job, name, read_plan(run.folder).grace)
+        cancelling.end_task(self.account, state.job, name, read_plan(run.folder).grace)
         self.refresh([run])
 
     def remove(self, run: RunFolder) -> None:
         """Deletes the run's jobs, its key, and what it kept in storage."""
-        state = State.read(run)
-        jobs = {names.job_id(run.id, i) for i in range((state.submission if state else 0) + 1)}
-        for job in sorted(jobs | ({state.job} if state else set())):
+        state = State.read(run) or State(names.job_id(run.id), 0)
+        jobs = {names.job_id(run.id, i) for i in range(state.submission + 1)}
+        for job in sorted(jobs | {state.job}):
             try:
                 self.account.delete_job(job)
             except ServiceError as error:
@@ -173,10 +171,8 @@ class BatchEngine(Engine):
 
     def adopt(self, store: RunFolders) -> Sequence[Finding]:
         """Reads the account's jobs and the records that lie beside their outputs."""
-        from fairway_runner.engines.batch.adoption import adopt
-
         with self.account.calls.soon(), self.storage.calls.soon():
-            adopt(store, self.account, self.storage)
+            adoption.adopt(store, self.account, self.storage)
         return ()
 
     def no_capacity(self, job: Job) -> str:
@@ -230,10 +226,8 @@ class BatchEngine(Engine):
 
     def doctor(self) -> list[Finding]:
         """Looks at account, storage, pool and nodes."""
-        from fairway_runner.engines.batch.health import examine
-
         with self.account.calls.soon(), self.storage.calls.soon():
-            return examine(self.account, self.storage)
+            return health.examine(self.account, self.storage)
 
 
 ENGINE = BatchEngine
@@ -254,15 +248,3 @@ def _again(run: RunFolder, before: State | None) -> State:
     submission = (before.submission if before else 0) + 1
     job = names.job_id(run.id, submission)
     return State(job, submission, first=first, only=tuple(only))
-
-
-def _queue(run: RunFolder) -> None:
-    """Says that the run is on its way, whatever was said of it before."""
-    state_files.write(run.folder, RunState())
-    setup = run.folder / "setup" / "state.json"
-    setup.unlink(missing_ok=True)
-
-
-def _say_cancelled(run: RunFolder) -> None:
-    counts = {"cancelled": run.record.tasks}
-    state_files.write(run.folder, RunState("cancelled", ended=time.time(), tasks=counts))

@@ -5,7 +5,7 @@ Pools without public addresses map none, and none does by itself any more: see
 learn.microsoft.com/azure/batch/pool-endpoint-configuration.
 
 The user exists while the connection lasts, with a key that is made for it. Where this program is
-killed, another one removes both, see `leftovers`. Where this machine is switched off, the user
+killed, another one removes both, see `stale_logins`. Where this machine is switched off, the user
 expires within the hour.
 """
 
@@ -25,7 +25,7 @@ from fairway_core.findings import UserError
 from fairway_runner.engines import keys
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.batch import pools
-from fairway_runner.engines.batch.stale_logins import Leftovers, delete_user
+from fairway_runner.engines.batch.stale_logins import TemporaryLogin, delete_user
 from fairway_runner.engines.die_with_parent import die_with_parent
 from fairway_runner.engines.remote import bastion
 
@@ -47,7 +47,7 @@ def shell(account: Account, node: str | None, command: Sequence[str], *, forward
     name = node or _any_node(account)
     host, port, way = _address(account, name)
     user = f"fairway-{os.urandom(4).hex()}"
-    with _ended_by_signals(), Leftovers(account, name, user) as left:
+    with _ended_by_signals(), TemporaryLogin(account, name, user) as left:
         private, public = keys.new_key(user)
         key = left.folder / "key"
         key.touch(mode=0o600)

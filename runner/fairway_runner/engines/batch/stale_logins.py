@@ -1,4 +1,8 @@
-"""Removes users and keys of shells on nodes, where the program that made them was killed."""
+"""Removes users and keys of shells on nodes, where the program that made them was killed.
+
+A process of its own, with this module as its program, reads what there is to be removed and waits
+until its input ends. Unless it was told by then that all is gone, it removes that.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +38,7 @@ class _Order(JsonRecord):
     deadline: float
 
 
-class Leftovers:
+class TemporaryLogin:
     """A private folder, and a user of a node: both are removed, also where this program is killed.
 
     `folder` is removed at the context's end. The caller removes the user, and then calls
