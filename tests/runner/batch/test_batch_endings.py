@@ -20,7 +20,8 @@ from fairway_agent.task_spec import TaskSpec
 from fairway_agent.task_state import TaskState
 from fairway_core.findings import Finding
 from fairway_runner.engines.azure.calls import ServiceError
-from fairway_runner.engines.batch.poller import limited, write_state
+from fairway_runner.engines.batch.poller import Poller, limited, write_state
+from fairway_runner.engines.batch.submission import State
 from fairway_runner.engines.batch.task_files import TaskFiles
 from fairway_runner.engines.batch.task_reports import add_endings, said
 from fairway_runner.runs.records import RunRecord
@@ -131,6 +132,19 @@ def test_nobody_is_asked_for_nothing(run: Run) -> None:
     (run.folder / "plan.json").write_text(RunPlan("r-1", "/x").text())
     assert look(run, service, FAILED) == (FAILED, None)
     assert service.asked == 0
+
+
+def test_a_task_that_is_known_to_have_ended_is_asked_no_more(run: Run) -> None:
+    service: Any = Service()
+    service.files["0"] = json.dumps(ending().to_json()).encode()
+    times = {"startTime": "2026-03-01T12:00:00Z", "endTime": "2026-03-01T12:00:05Z"}
+    info = {**times, "exitCode": 124, "result": "failure"}
+    service.tasks = lambda *_: [{"id": "0", "state": "completed", "executionInfo": info}]
+    for _ in range(2):
+        poller = Poller(service, service)
+        found, _ = poller._tasks(run, {"state": "active"}, State("r-1", 0), logs=False)
+        poller._write_tasks(run, found)
+        assert (found[0].state, found[0].held, service.asked) == ("failed", 90.0, 1)
 
 
 def test_one_whose_outputs_were_not_kept_is_asked_why(run: Run) -> None:

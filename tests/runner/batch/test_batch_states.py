@@ -16,6 +16,7 @@ CANCELLED = {
     "executionInfo": {"terminateReason": states.CANCELLED, "endTime": "2026-03-01T12:00:10Z"},
 }
 BEGAN, ENDED = "2026-03-01T12:00:00Z", "2026-03-01T12:00:05Z"
+MOVED = "its node was taken away; it starts again on another"
 
 
 def status(state: str, job: Any = ACTIVE, timeout: float | None = None, **info: Any) -> Any:
@@ -23,30 +24,30 @@ def status(state: str, job: Any = ACTIVE, timeout: float | None = None, **info: 
     return states.task_status(task, job, 0, timeout)
 
 
-def test_one_that_waits() -> None:
-    found = status("active")
-    assert (found.state, found.attempt, found.reason) == (
-        "queued",
-        -1,
-        "waiting for nodes",
+@pytest.mark.parametrize(
+    ("state", "info", "expected", "reason"),
+    [
+        ("active", {}, ("queued", -1, 0), "waiting for nodes"),
+        ("preparing", {}, ("queued", -1, 0), "its node is being prepared for the job"),
+        ("active", {"requeueCount": 1}, ("queued", 0, 1), MOVED),
+        ("running", {"startTime": BEGAN, "retryCount": 1}, ("running", 1, 0), None),
+        (
+            "running",
+            {"startTime": BEGAN, "retryCount": 1, "requeueCount": 1},
+            ("running", 2, 1),
+            None,
+        ),
+    ],
+)
+def test_one_that_has_not_ended(
+    state: str, info: dict[str, Any], expected: tuple[str, int, int], reason: str | None
+) -> None:
+    found = status(state, **info)
+    assert (found.state, found.attempt, found.requeues) == expected
+    assert (found.reason, found.started) == (
+        reason,
+        1772366400.0 if info.get("startTime") else None,
     )
-
-
-def test_one_whose_node_is_made_ready() -> None:
-    found = status("preparing")
-    assert (found.state, found.reason) == ("queued", "its node is being prepared for the job")
-
-
-def test_one_that_lost_its_node() -> None:
-    found = status("active", requeueCount=1)
-    assert (found.state, found.attempt, found.requeues) == ("queued", 0, 1)
-    assert "taken away" in str(found.reason)
-
-
-def test_one_that_runs_for_the_third_time() -> None:
-    found = status("running", retryCount=1, requeueCount=1, startTime=BEGAN)
-    assert (found.state, found.attempt) == ("running", 2)
-    assert found.started == 1772366400.0
 
 
 def test_one_whose_node_was_preempted_without_a_count() -> None:
@@ -71,19 +72,24 @@ def test_one_that_succeeded() -> None:
     assert (found.state, found.exit_code, found.ended) == ("succeeded", 0, 1772366405.0)
 
 
-def test_one_that_failed_by_its_program() -> None:
-    failure = {"category": "usererror", "code": "FailureExitCode", "message": "The task exited"}
-    found = status("completed", exitCode=3, result="failure", failureInfo=failure)
-    assert (found.state, found.exit_code) == ("failed", 3)
-    assert found.reason is None
+DETAILS = [{"name": "Url", "value": "https://a/b"}]
 
 
-def test_one_that_could_not_start() -> None:
-    details = [{"name": "Url", "value": "https://a/b"}]
-    failure = {"category": "UserError", "code": "BlobNotFound", "message": "No", "details": details}
-    found = status("completed", result="Failure", failureInfo=failure)
-    assert found.reason == "usererror BlobNotFound: No https://a/b"
-    assert found.exit_code is None
+@pytest.mark.parametrize(
+    ("code", "failure", "reason"),
+    [
+        (3, {"category": "usererror", "code": "FailureExitCode", "message": "It exited"}, None),
+        (
+            None,
+            {"category": "UserError", "code": "BlobNotFound", "message": "No", "details": DETAILS},
+            "usererror BlobNotFound: No https://a/b",
+        ),
+    ],
+    ids=["by its program", "before it could start"],
+)
+def test_one_that_failed(code: int | None, failure: dict[str, Any], reason: str | None) -> None:
+    found = status("completed", exitCode=code, result="Failure", failureInfo=failure)
+    assert (found.state, found.exit_code, found.reason) == ("failed", code, reason)
 
 
 @pytest.mark.parametrize(("timeout", "expected"), [(5.0, True), (60.0, False), (None, False)])

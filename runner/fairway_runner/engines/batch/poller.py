@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -49,16 +49,10 @@ class Poller:
     def refresh(self, runs: Sequence[RunFolder], *, logs: bool, patient: bool = True) -> None:
         """See `Engine.refresh`. Who is not patient wants an answer soon, or to know that the
         service has none."""
-        if patient:
-            self._refresh_all(runs, logs=logs)
-            return
-        with self.account.calls.soon():
-            self._refresh_all(runs, logs=logs)
+        with nullcontext() if patient else self.account.calls.soon():
+            self._refresh_all([run for run in runs if _is_open(run, logs=logs)], logs=logs)
 
     def _refresh_all(self, runs: Sequence[RunFolder], *, logs: bool) -> None:
-        runs = [run for run in runs if self._is_open(run, logs=logs)]
-        if not runs:
-            return
         if len(runs) < _MANY:
             for run in runs:
                 job = self.account.find_job(job_id_of(run))
@@ -74,10 +68,6 @@ class Poller:
         with ThreadPoolExecutor(CONCURRENCY) as pool:
             for done in [pool.submit(look, run) for run in runs]:
                 done.result()
-
-    def _is_open(self, run: RunFolder, *, logs: bool) -> bool:
-        known = known_state(run.folder)
-        return known is None or not known.is_final or (logs and not logs_are_complete(run))
 
     def _refresh(
         self, run: RunFolder, job: Mapping[str, Any] | None, *, logs: bool, brief: bool
@@ -225,6 +215,11 @@ class Poller:
             if before != status and not _is_older(status, before):
                 state_files.write(folder, status)
             self.written[key] = status
+
+
+def _is_open(run: RunFolder, *, logs: bool) -> bool:
+    known = known_state(run.folder)
+    return known is None or not known.is_final or (logs and not logs_are_complete(run))
 
 
 def limited(known: RunState, over: Over) -> RunState:
