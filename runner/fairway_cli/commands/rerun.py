@@ -55,11 +55,11 @@ def command(
     there = None if target is None else find_target(target)
     earlier = RunStore.here().find(run)
 
-    def tell(changes: Changes) -> None:
+    def print_changes(changes: Changes) -> None:
         for line in changes_shown(changes) if watch else ():
             print(line, file=sys.stderr, flush=True)
 
-    again = rerun(earlier, set_ or (), there, tags=tag or (), note=note, tell=tell)
+    again = rerun(earlier, set_ or (), there, tags=tag or (), note=note, on_changes=print_changes)
     for finding in again.warnings:
         print(format_finding(finding), file=sys.stderr)
     if not watch:

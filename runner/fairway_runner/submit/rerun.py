@@ -49,19 +49,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from fairway_core.target import Target
-    from fairway_runner.runs.results import TaskResult
     from fairway_runner.runs.store import Run
 
 
 _TEXTS = ("job.yaml", "job.json", "target.json", "code.diff")
 _LINES = ("setup.jsonl", "release.jsonl", "tasks.jsonl", "finally.jsonl")
+_AGAIN = "submit the job again from its file"
 _IS_INPUT = re.compile("FAIRWAY_INPUT_")
 
 OnChanges = Callable[[Mapping[str, tuple[Any, Any]]], None]
-
-
-def _ignore(_: Mapping[str, tuple[Any, Any]]) -> None:
-    """Shows the changes to nobody."""
 
 
 @dataclass(frozen=True)
@@ -81,12 +77,13 @@ def rerun(
     *,
     tags: Sequence[str] = (),
     note: str | None = None,
-    tell: OnChanges = _ignore,
+    on_changes: OnChanges | None = None,
 ) -> RerunResult:
     """Starts a new run of the same job with the same code.
 
     `assignments` are further `KEY=VALUE` over those that the run was submitted with. It keeps
-    the run's tags, beside the new ones. `tell` is called with the changes before anything starts.
+    the run's tags, beside the new ones. `on_changes` is called with them before anything
+    starts.
     UserError where the run's record is incomplete, its code is gone, or a change cannot be.
     """
     _require_one_job(run)
@@ -96,11 +93,12 @@ def rerun(
     for each in assignments:
         if re.match(r"code[.=]", each):
             message = f"`-s {each}`: a rerun has the code of {run.id}"
-            raise UserError.of("bad-override", message, "submit the job again from its file")
+            raise UserError.of("bad-override", message, _AGAIN)
     was = submitted(run)
     edited = replace(was, assignments=(*was.assignments, *assignments))
     with ready_again(run, edited, target, tags=tags, note=note) as (prepared, changes):
-        tell(changes)
+        if on_changes is not None:
+            on_changes(changes)
         new = submit(prepared, _store_of(run))
     return RerunResult(new, changes, prepared.warnings)
 
@@ -166,14 +164,10 @@ def ready_again(
     was = submitted(run)
     there = target or as_known_now(target_of(recorded_facts(run, "target.json")))
     facts = recorded_facts(run, "provenance.json")
-    with (
-        code.in_use(snapshots_of(run)),
-        sent_before(facts, recorded_snapshot(run)),
-    ):
+    with code.in_use(snapshots_of(run)), sent_before(facts, recorded_snapshot(run)):
         snapshot = _snapshot(run)
         before, after = _document(run, was), _document(run, edited)
-        _require_same_code(run, before, after)
-        _require_units(before, after)
+        _require_allowed(run, before, after)
         job_file = job_file_of(after, facts, snapshot, there)
         is_same = _part(after, "sweep") == _part(before, "sweep") != {}
         drawn = [spec.params for spec in read_specs(run.folder / "tasks.jsonl")] if is_same else []
@@ -199,19 +193,15 @@ def _document(run: Run, job: Submitted) -> Document:
     return Document(parsed, parsed.data, by_hand=False).override(job.assignments, Job)
 
 
-def _require_same_code(run: Run, before: Document, after: Document) -> None:
-    named = [
+def _require_allowed(run: Run, before: Document, after: Document) -> None:
+    """UserError for other code, and for spans without a unit that the job did not have so far."""
+    code_before, code_after = (
         each.data.get("code") if isinstance(each.data, dict) else None for each in (before, after)
-    ]
-    if named[0] != named[1]:
+    )
+    if code_before != code_after:
         message = f"`code`: a rerun has the code of {run.id}"
-        hint = "submit the job again from its file"
         location = after.location(("code",), of_key=True)
-        raise UserError([Finding("bad-override", message, hint, "code", location=location)])
-
-
-def _require_units(before: Document, after: Document) -> None:
-    """UserError for spans without a unit that the job did not have so far."""
+        raise UserError([Finding("bad-override", message, _AGAIN, "code", location=location)])
     known = {(finding.path, finding.message) for finding in _without_units(before)}
     new = [each for each in _without_units(after) if (each.path, each.message) not in known]
     if new:
@@ -220,16 +210,13 @@ def _require_units(before: Document, after: Document) -> None:
 
 def _without_units(document: Document) -> list[Finding]:
     """What is wrong with it only if a person wrote it."""
-    always = _faults(document)
-    return [each for each in _faults(replace(document, by_hand=True)) if each not in always]
-
-
-def _faults(document: Document) -> Sequence[Finding]:
-    try:
-        document.validate(Job)
-    except UserError as error:
-        return error.findings
-    return ()
+    by_hand, always = list[Finding](), list[Finding]()
+    for each, found in ((replace(document, by_hand=True), by_hand), (document, always)):
+        try:
+            each.validate(Job)
+        except UserError as error:
+            found += error.findings
+    return [each for each in by_hand if each not in always]
 
 
 def _require_one_job(run: Run) -> None:
@@ -247,12 +234,12 @@ def job_file_of(
     if facts.get("sent") is True:  # and the job's folder has gone since
         return JobFile(document, snapshot)
     folder = Path(facts.get("folder") or snapshot)
-    whole = _part(document, "code").get("path", ".") == "."
+    is_all = _part(document, "code").get("path", ".") == "."
     kept = _part(document, "checkpoint").get("directory")
     if runs_here(target.engine) and isinstance(kept, str) and not re.match(r"/|[a-z0-9-]+:", kept):
         # It outlives the runs, and lies beside the job's file.
         document = document.override([f"checkpoint.directory={folder / kept}"], Job)
-    return JobFile(document, snapshot if whole or not folder.is_dir() else folder)
+    return JobFile(document, snapshot if is_all or not folder.is_dir() else folder)
 
 
 def _part(document: Document, name: str) -> Mapping[str, Any]:
@@ -287,7 +274,7 @@ def _snapshot(run: Run) -> Path:
     snapshot = recorded_snapshot(run)
     if not snapshot.is_dir():
         message = f"the code snapshot of {run.id} no longer exists: {snapshot}"
-        raise UserError.of("no-code", message, "submit the job again from its file")
+        raise UserError.of("no-code", message, _AGAIN)
     return snapshot
 
 
@@ -319,20 +306,34 @@ def retry(run: Run, *, failed_only: bool = False) -> dict[int, int]:
         if state not in FINAL_STATES:
             raise running(run)
         tasks = task_results(run, state)
-        due = [task for task in tasks if _is_due(task, failed_only=failed_only)]
-        chosen = {task.index: task.attempts + 1 for task in due}
-        if not chosen:
-            raise _nothing(run, tasks)
+        attempts = {
+            task.index: task.attempts + 1
+            for task in tasks
+            if (task.state == "failed" if failed_only else task.state != "succeeded")
+        }
+        if not attempts and all(task.state == "succeeded" for task in tasks):
+            hint = f"to run all of it again: fairway rerun {run.id}"
+            raise UserError.of("nothing-to-retry", f"every task of {run.id} succeeded", hint)
+        if not attempts:
+            hint = "leave out --failed for those that were cancelled or lost"
+            raise UserError.of("nothing-to-retry", f"no task of {run.id} failed", hint)
         retarget(run)
         require_runnable(run)
-        wanted = _wanted(run, state, tasks, [*chosen])
+        setup = run.setup_status(state)
+        own = [task for task in tasks if not task.is_last]
+        has_begun = any(task.attempts for task in tasks)
+        wanted = Retry(
+            only=tuple(task.index for task in own if task.index in attempts),
+            done=Counter(task.state for task in own if task.index not in attempts),
+            is_set_up=setup is None or setup.state == "succeeded",
+            after=() if has_begun else None,  # what it came after was there when it began
+        )
         record.write_json(run.folder / "retry.json", wanted.to_json())
     except BaseException:
         os.close(lock)
         raise
-    snapshot = recorded_snapshot(run)
-    run.engine.start(run, lock, snapshot, secrets, retry=True)
-    return chosen
+    run.engine.start(run, lock, recorded_snapshot(run), secrets, retry=True)
+    return attempts
 
 
 def targets_of(run: Run) -> list[Target]:
@@ -340,29 +341,3 @@ def targets_of(run: Run) -> list[Target]:
     if steps.has_steps(run.folder):
         return [find_target(each.target) for each in steps.read(run.folder)]
     return [run.engine.target]
-
-
-def _is_due(task: TaskResult, *, failed_only: bool) -> bool:
-    return task.state == "failed" if failed_only else task.state != "succeeded"
-
-
-def _nothing(run: Run, tasks: Sequence[TaskResult]) -> UserError:
-    if all(task.state == "succeeded" for task in tasks):
-        hint = f"to run all of it again: fairway rerun {run.id}"
-        return UserError.of("nothing-to-retry", f"every task of {run.id} succeeded", hint)
-    hint = "leave out --failed for those that were cancelled or lost"
-    return UserError.of("nothing-to-retry", f"no task of {run.id} failed", hint)
-
-
-def _wanted(run: Run, state: str, tasks: Sequence[TaskResult], chosen: Sequence[int]) -> Retry:
-    """What holds for this time, over the run's plan."""
-    again = set(chosen)
-    setup = run.setup_status(state)
-    own = [task for task in tasks if not task.is_last]
-    has_begun = any(task.attempts for task in tasks)
-    return Retry(
-        only=tuple(task.index for task in own if task.index in again),
-        done=Counter(task.state for task in own if task.index not in again),
-        is_set_up=setup is None or setup.state == "succeeded",
-        after=() if has_begun else None,  # what it came after was there when it began
-    )

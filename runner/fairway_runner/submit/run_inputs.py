@@ -216,18 +216,20 @@ def _bring(run: Run, kept: KeptOutput) -> None:
         raise UserError.of("no-output", f"{called} has kept no file in `{kept.output}`", hint)
 
 
-def missing_outputs(step: NamedStep, whole: str, jobs: Mapping[str, Job]) -> Iterator[Finding]:
+def missing_outputs(
+    step: NamedStep, workflow_id: str, jobs: Mapping[str, Job]
+) -> Iterator[Finding]:
     """That another step keeps no such output, or that it is not clear which task's is meant; `jobs`
     are those of all steps, by their names."""
-    runs = {step_run(whole, name): name for name in jobs}
+    runs = {step_run(workflow_id, name): name for name in jobs}
     for name, value in inputs_of_runs(step.document):
         wanted = value.get("best", value)
         other = runs.get(str(wanted.get("run")))
-        said = _wrong(name, value, other, jobs[other]) if other is not None else None
-        if said is not None:
+        wrong = _wrong(name, value, other, jobs[other]) if other is not None else None
+        if wrong is not None:
             location = step.document.location(("inputs", name))
             path = f"steps.{step.name}.inputs.{name}"
-            yield Finding("bad-steps", *said, path, location=location)
+            yield Finding("bad-steps", *wrong, path, location=location)
 
 
 def _wrong(name: str, value: Mapping[str, Any], other: str, job: Job) -> tuple[str, str] | None:
@@ -255,7 +257,7 @@ def _unmeasured(best: Mapping[str, Any], other: str, job: Job) -> tuple[str, str
         return f"the step `{other}` has {len(job.metrics)} metrics", hint
     [name] = [metric] if metric is not None else job.metrics
     given = job.metrics[name]
-    said = {"better": given.better} if isinstance(given, Metric) else None
-    if best.get("better") is None and setting_of(name, said).lower is None:
+    setting = {"better": given.better} if isinstance(given, Metric) else None
+    if best.get("better") is None and setting_of(name, setting).lower is None:
         return f"it is not known whether lower or higher `{name}` is better", WHICH_BETTER
     return None

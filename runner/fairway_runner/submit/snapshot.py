@@ -27,101 +27,6 @@ if TYPE_CHECKING:
     from fairway_runner.jobs.walk import Found
 
 
-_TIMEOUT = 20  # seconds
-
-
-def ask_git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[bytes] | None:
-    """Its answer; None where it is not there or takes too long."""
-    try:
-        return subprocess.run(
-            ["git", "-c", "safe.bareRepository=explicit", "-C", str(folder), *arguments],
-            capture_output=True,
-            env={**os.environ, "LC_ALL": "C"},
-            timeout=_TIMEOUT,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-
-
-def is_kept_by_git(folder: Path) -> bool:
-    """Whether a folder, which need not be there, is or would be in a work tree and not ignored."""
-    there = next(each for each in (folder, *folder.absolute().parents) if each.is_dir())
-    done = ask_git(there, "check-ignore", "--quiet", "--", str(folder.absolute()))
-    return done is not None and done.returncode == 1
-
-
-class Ignored:
-    """Leaves out of a walk what Git ignores, each work tree by its own rules: those of links and of
-    repositories within it too.
-
-    UserError where the folder is no work tree, or git does not say.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        known = _ignored(folder)
-        if known is None:
-            raise _unknown(folder, "not a git repository")
-        self.paths = known
-
-    def __call__(self, path: str, entry: os.DirEntry[str]) -> bool:
-        """Whether the path is left out."""
-        if path in self.paths:
-            return True
-        if entry.is_dir() and (entry.is_symlink() or Path(entry.path, ".git").exists()):
-            found = _ignored(Path(entry.path)) or ()
-            self.paths |= {f"{path}/{each}" for each in found}
-        return False
-
-
-def ignored_yet_sent(folder: Path, paths: Iterable[str]) -> list[Finding]:
-    """A warning that names those of the files that Git ignores; nothing where git does not say, and
-    where these are all: then the folder itself is ignored."""
-    try:
-        known = _ignored(folder)
-    except UserError:
-        return []
-    if not known:
-        return []
-    every = list(paths)
-    found = [each for each in every if _is_in(known, PurePosixPath(each))]
-    if not found or len(found) == len(every):
-        return []
-    message = f"the code holds {few(found)}, which Git ignores"
-    hint = "leave such files out: code: {gitignore: true}, or say that they are meant: false"
-    return [Finding("ignored-files", message, hint, "code", Severity.WARNING)]
-
-
-def _is_in(known: set[str], path: PurePosixPath) -> bool:
-    return any(str(each) in known for each in (path, *path.parents))
-
-
-def _ignored(folder: Path) -> set[str] | None:
-    """The paths below a folder that Git ignores, of a folder of which it ignores all that one
-    alone; None where it is in no work tree."""
-    # A repository's own settings may name a program that watches its files.
-    safe = ("-c", "core.fsmonitor=false")
-    whole = ask_git(folder, *safe, "check-ignore", "--quiet", "--", ".")
-    if whole is not None and b"not a git repository" in whole.stderr:
-        return None
-    if whole is None or whole.returncode not in (0, 1):
-        raise _unknown(folder, "" if whole is None else whole.stderr.decode(errors="replace"))
-    # Within an ignored folder, git cannot name the folders that it ignores.
-    folders = ("--directory",) if whole.returncode else ()
-    words = ("ls-files", "--others", "--ignored", "--exclude-standard", "-z", *folders)
-    listed = ask_git(folder, *safe, *words)
-    if listed is None or listed.returncode:
-        raise _unknown(folder, "" if listed is None else listed.stderr.decode(errors="replace"))
-    return {os.fsdecode(each).rstrip("/") for each in listed.stdout.split(b"\0") if each}
-
-
-def _unknown(folder: Path, said: str) -> UserError:
-    lines = said.strip().splitlines() or ["git is not there, or does not answer"]
-    message = f"`code.gitignore`: {folder}: {lines[0].removeprefix('fatal: ')}"
-    hint = "\n".join(lines[1:]).strip() or "leave the field out, or make it a work tree: git init"
-    return UserError([Finding("no-git", message, hint, "code.gitignore")])
-
-
 MOST_FILES = 20_000
 MOST_BYTES = 256 * 2**20
 
@@ -306,6 +211,97 @@ def _refuse(folder: Path, files: Sequence[CodeFile]) -> None:
     raise UserError.of("bad-code", message, hint)
 
 
+_TIMEOUT = 20  # seconds
+
+
+def ask_git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[bytes] | None:
+    """Git's answer; None where it is not there or takes too long."""
+    try:
+        return subprocess.run(
+            ["git", "-c", "safe.bareRepository=explicit", "-C", str(folder), *arguments],
+            capture_output=True,
+            env={**os.environ, "LC_ALL": "C"},
+            timeout=_TIMEOUT,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+
+
+def is_kept_by_git(folder: Path) -> bool:
+    """Whether a folder, which need not be there, is or would be in a work tree and not ignored."""
+    there = next(each for each in (folder, *folder.absolute().parents) if each.is_dir())
+    done = ask_git(there, "check-ignore", "--quiet", "--", str(folder.absolute()))
+    return done is not None and done.returncode == 1
+
+
+class Ignored:
+    """Leaves out of a walk what Git ignores, each work tree by its own rules: those of links and of
+    repositories within it too.
+
+    UserError where the folder is no work tree, or git does not say.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        known = _ignored(folder)
+        if known is None:
+            raise _unknown(folder, "not a git repository")
+        self.paths = known
+
+    def __call__(self, path: str, entry: os.DirEntry[str]) -> bool:
+        """Whether the path is left out."""
+        if path in self.paths:
+            return True
+        if entry.is_dir() and (entry.is_symlink() or Path(entry.path, ".git").exists()):
+            found = _ignored(Path(entry.path)) or ()
+            self.paths |= {f"{path}/{each}" for each in found}
+        return False
+
+
+def ignored_yet_sent(folder: Path, paths: Iterable[str]) -> list[Finding]:
+    """A warning that names those of the files that Git ignores; nothing where git does not say, and
+    where these are all: then the folder itself is ignored."""
+    try:
+        known = _ignored(folder)
+    except UserError:
+        return []
+    if not known:
+        return []
+    every = [(each, PurePosixPath(each)) for each in paths]
+    found = [each for each, path in every if not known.isdisjoint(map(str, (path, *path.parents)))]
+    if not found or len(found) == len(every):
+        return []
+    message = f"the code holds {few(found)}, which Git ignores"
+    hint = "leave such files out: code: {gitignore: true}, or say that they are meant: false"
+    return [Finding("ignored-files", message, hint, "code", Severity.WARNING)]
+
+
+def _ignored(folder: Path) -> set[str] | None:
+    """The paths below a folder that Git ignores, of a folder of which it ignores all that one
+    alone; None where it is in no work tree."""
+    # A repository's own settings may name a program that watches its files.
+    safe = ("-c", "core.fsmonitor=false")
+    itself = ask_git(folder, *safe, "check-ignore", "--quiet", "--", ".")
+    if itself is not None and b"not a git repository" in itself.stderr:
+        return None
+    if itself is None or itself.returncode not in (0, 1):
+        raise _unknown(folder, "" if itself is None else itself.stderr.decode(errors="replace"))
+    # Within an ignored folder, git cannot name the folders that it ignores.
+    folders = ("--directory",) if itself.returncode else ()
+    words = ("ls-files", "--others", "--ignored", "--exclude-standard", "-z", *folders)
+    listed = ask_git(folder, *safe, *words)
+    if listed is None or listed.returncode:
+        raise _unknown(folder, "" if listed is None else listed.stderr.decode(errors="replace"))
+    return {os.fsdecode(each).rstrip("/") for each in listed.stdout.split(b"\0") if each}
+
+
+def _unknown(folder: Path, said: str) -> UserError:
+    lines = said.strip().splitlines() or ["git is not there, or does not answer"]
+    message = f"`code.gitignore`: {folder}: {lines[0].removeprefix('fatal: ')}"
+    hint = "\n".join(lines[1:]).strip() or "leave the field out, or make it a work tree: git init"
+    return UserError([Finding("no-git", message, hint, "code.gitignore")])
+
+
 _LARGEST_DIFF = 2**20
 
 
@@ -314,14 +310,20 @@ def provenance(folder: Path, template: str, code_digest: str) -> tuple[dict[str,
 
     `template` is the text of the launcher's template.
     """
+    import getpass
+
+    try:
+        user = getpass.getuser()  # the name by which the submitter is logged in on this machine
+    except (OSError, KeyError):  # a number that nobody has, as in some containers
+        user = None
     git, diff = git_facts(folder)
     facts = {
         "fairway": fairway_core.__version__,
         "python": platform.python_version(),
         "machine": platform.machine(),
-        "user": _user(),
+        "user": user,
         "code": code_digest,
-        "template": _sha256(template),
+        "template": hashlib.sha256(template.encode()).hexdigest(),
         "git": git,
         **({} if known_git() is None else {"sent": True}),
     }
@@ -344,22 +346,6 @@ def git_facts(folder: Path) -> tuple[Mapping[str, Any], str]:
         "untracked": untracked.splitlines(),
     }
     return facts, diff
-
-
-def _user() -> str | None:
-    """The name by which the submitter is logged in on this machine."""
-    import getpass
-
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):  # a number that nobody has, as in some containers
-        return None
-
-
-def _sha256(text: str) -> str:
-    import hashlib
-
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _git(folder: Path, *arguments: str) -> str:

@@ -1,52 +1,35 @@
-"""A job file of several steps: all that can be wrong with it is looked at before anything starts,
-and each step is submitted when its time has come."""
+"""Prepares a job file of several steps: all that can be wrong with each is looked at first."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import threading
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent.plan import RunPlan
 from fairway_agent.task_spec import TaskSpec
-from fairway_core.documents import Document
 from fairway_core.findings import Finding, UserError
 from fairway_core.target import Target
-from fairway_core.yaml_text import parse_yaml
-from fairway_runner import worker
 from fairway_runner.engines.capabilities import capabilities
 from fairway_runner.engines.engine import engine_of_steps
 from fairway_runner.jobs.job import Job
-from fairway_runner.jobs.job_file import typed_by
-from fairway_runner.jobs.project_sandbox import known_git, sent_before
+from fairway_runner.jobs.project_sandbox import known_git
 from fairway_runner.jobs.steps import inputs_of_runs, plain_condition, read_steps, step_run
 from fairway_runner.runs import steps
 from fairway_runner.runs.records import LONGEST_ID, is_run_id
 from fairway_runner.runs.steps import StepRecord
-from fairway_runner.runs.store import RunStore
-from fairway_runner.submit import snapshot as code
 from fairway_runner.submit.prepare import PreparedRun, prepare
-from fairway_runner.submit.rerun import job_file_of
 from fairway_runner.submit.run_inputs import missing_outputs
-from fairway_runner.submit.stored_submission import (
-    recorded_facts,
-    recorded_snapshot,
-    recorded_text,
-    snapshots_of,
-)
-from fairway_runner.submit.submission import submit
 from fairway_runner.submit.target_selection import select_targets
-from fairway_runner.targets.lookup import find_target
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from fairway_runner.jobs.job_file import JobFile
     from fairway_runner.jobs.steps import NamedStep
-    from fairway_runner.runs.store import Run
+    from fairway_runner.runs.store import RunStore
 
 
 def prepare_steps(
@@ -61,10 +44,10 @@ def prepare_steps(
     """Looks at all that can be wrong with each step, as far as that is known before the others have
     ended; UserError with all that is. `targets` is where all of them run, in place of what they
     say; `asks` and `copies` are as for `prepare`."""
-    whole = run_id or store.new_id(_name_of(job_file))
-    named = read_steps(job_file.document, whole)
-    _require_ids(whole, named, store)
-    runs = {step.name: step_run(whole, step.name) for step in named}
+    workflow_id = run_id or store.new_id(_name_of(job_file))
+    named = read_steps(job_file.document, workflow_id)
+    _require_ids(workflow_id, named, store)
+    runs = {step.name: step_run(workflow_id, step.name) for step in named}
     found: dict[str, PreparedRun] = {}
     errors: list[Finding] = []
     for step in named:
@@ -75,7 +58,7 @@ def prepare_steps(
             errors += error.findings
     if not errors:
         kept = {name: each.job for name, each in found.items()}
-        errors = [each for step in named for each in missing_outputs(step, whole, kept)]
+        errors = [each for step in named for each in missing_outputs(step, workflow_id, kept)]
     if errors:
         raise UserError(list(dict.fromkeys(errors)))
     records = [
@@ -84,57 +67,11 @@ def prepare_steps(
             runs[step.name],
             found[step.name].record.target,
             {name: plain_condition(each) for name, each in step.after.items()},
-            _can_wait(step, whole, found),
+            _can_wait(step, workflow_id, found),
         )
         for step in named
     ]
-    return _workflow(job_file, whole, records, found)
-
-
-def start_step(whole: Run, step: StepRecord, store: RunStore, before: Sequence[Run] = ()) -> Run:
-    """Submits the run of a step that has none, which waits there until those `before` it have ended
-    as it wants; UserError where that cannot be."""
-    if threading.current_thread() is not threading.main_thread():
-        return worker.look_at_job(start_step, whole, step, RunStore(store.base), before)
-    _require_free(step.run, step.name, store)
-    facts = recorded_facts(whole, "provenance.json")
-    target = find_target(step.target)
-    snapshot = recorded_snapshot(whole)
-    with code.in_use(snapshots_of(whole)), sent_before(facts, snapshot):
-        parsed = parse_yaml(recorded_text(whole, "job.yaml"), whole.record.job_file)
-        document = Document(parsed, parsed.data)
-        document = document.override(facts.get("set", []), typed_by(document.data))
-        named = read_steps(document, whole.id)
-        own = next(each for each in named if each.name == step.name).document
-        job_file = replace(
-            job_file_of(own, facts, snapshot, target), assignments=tuple(facts.get("set", []))
-        )
-        options: dict[str, Any] = {"code_folder": snapshot, "before": before}
-        options["conditions"] = _conditions(whole, step, before)
-        prepared = prepare(job_file, target, store, run_id=step.run, **options)
-        _say_whose(prepared, own, facts, whole, step)
-        worker.lift()
-        return submit(prepared, store)
-
-
-def _conditions(whole: Run, step: StepRecord, before: Sequence[Run]) -> dict[str, str | list[int]]:
-    """How those before it must end, by their runs, where that is not well."""
-    known = {run.id for run in before}
-    wanted = {step_run(whole.id, name): each for name, each in step.after.items()}
-    return {run: each for run, each in wanted.items() if run in known and each != "succeeded"}
-
-
-def _say_whose(
-    prepared: PreparedRun, own: Document, facts: Mapping[str, Any], whole: Run, step: StepRecord
-) -> None:
-    """Writes down of which run the step is, and its job alone, so that it can be run again."""
-    made = json.loads(prepared.files["provenance.json"])
-    names = ("git", "folder", *(("by", "user") if "by" in facts else ()))
-    kept = {name: facts[name] for name in names if name in facts}
-    origin = {"step": {"of": whole.id, "name": step.name}, "set": []}
-    prepared.files["provenance.json"] = json.dumps({**made, **kept, **origin}, indent=1)
-    prepared.files["code.diff"] = recorded_text(whole, "code.diff")
-    prepared.files["job.yaml"] = json.dumps(own.data, indent=1)
+    return _workflow(job_file, workflow_id, records, found)
 
 
 def _name_of(job_file: JobFile) -> str:
@@ -143,21 +80,22 @@ def _name_of(job_file: JobFile) -> str:
     return name if isinstance(name, str) else "steps"
 
 
-def _require_ids(whole: str, named: Sequence[NamedStep], store: RunStore) -> None:
+def _require_ids(workflow_id: str, named: Sequence[NamedStep], store: RunStore) -> None:
     """UserError for a step whose run cannot be called by its ID, or where that is another run's."""
-    if not is_run_id(whole) or (store.folder / whole / "run.json").is_file():
+    if not is_run_id(workflow_id) or (store.folder / workflow_id / "run.json").is_file():
         return  # `earlier` says what is wrong with it, or whether it is the same
     for step in named:
-        run = step_run(whole, step.name)
+        run = step_run(workflow_id, step.name)
         if not is_run_id(run):
             message = f"the run of the step `{step.name}` cannot be named {run}"
             longest = LONGEST_ID - len(step_run("", step.name))
             hint = f"choose a --run-id of up to {longest} lower-case letters, digits and hyphens"
             raise UserError.of("bad-run-id", message, hint)
-        _require_free(run, step.name, store)
+        require_free(run, step.name, store)
 
 
-def _require_free(run: str, step: str, store: RunStore) -> None:
+def require_free(run: str, step: str, store: RunStore) -> None:
+    """UserError where the ID of a step's run is another's."""
     if (store.folder / run).exists():
         message = f"the run `{run}` already exists, and is not step `{step}` of this one"
         hint = f"choose another --run-id, or remove it: fairway clean {run}"
@@ -193,7 +131,7 @@ def _prepared(
     return prepare(own, target, store, run_id=run_id, asks=asks, copies=copies, **options)
 
 
-def _can_wait(step: NamedStep, whole: str, found: Mapping[str, PreparedRun]) -> bool:
+def _can_wait(step: NamedStep, workflow_id: str, found: Mapping[str, PreparedRun]) -> bool:
     """Whether its run can be submitted while those go on that it comes after: its target sees how
     they end, and all that it reads of them has a known place."""
     engine = found[step.name].engine
@@ -201,8 +139,8 @@ def _can_wait(step: NamedStep, whole: str, found: Mapping[str, PreparedRun]) -> 
     able = capabilities(engine.target.engine).begins_steps
     if not (able and others and all(engine.waits_for(each) for each in others)):
         return False
-    ended = {step_run(whole, name) for name in step.after}
-    own = {step_run(whole, name) for name in found}
+    ended = {step_run(workflow_id, name) for name in step.after}
+    own = {step_run(workflow_id, name) for name in found}
     for _, value in inputs_of_runs(step.document):
         run = str(value.get("best", value).get("run"))
         if run in own and run not in ended:
@@ -211,7 +149,10 @@ def _can_wait(step: NamedStep, whole: str, found: Mapping[str, PreparedRun]) -> 
 
 
 def _workflow(
-    job_file: JobFile, whole: str, records: Sequence[StepRecord], found: Mapping[str, PreparedRun]
+    job_file: JobFile,
+    workflow_id: str,
+    records: Sequence[StepRecord],
+    found: Mapping[str, PreparedRun],
 ) -> PreparedRun:
     """The run that has these steps as its tasks; the files that every run has are there too."""
     first, name = found[records[0].name], _name_of(job_file)
@@ -232,7 +173,7 @@ def _workflow(
     provenance |= {"set": list(job_file.assignments), "inputs": inputs}
     record = replace(
         first.record,
-        id=whole,
+        id=workflow_id,
         name=name,
         target=", ".join(dict.fromkeys(each.target for each in records)),
         created=time.time(),
@@ -244,7 +185,7 @@ def _workflow(
         record=record,
         job=job,
         engine=engine_of_steps(),
-        plan=RunPlan(run=whole, directory="code", tasks=len(records)),
+        plan=RunPlan(run=workflow_id, directory="code", tasks=len(records)),
         code=first.code,
         files={
             "job.yaml": job_file.document.text.source,

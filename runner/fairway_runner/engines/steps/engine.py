@@ -36,7 +36,7 @@ class StepsEngine(Engine):
     """See `engines.engine.Engine` for what each method does; each step has an engine of its own."""
 
     pause: ClassVar[float] = 0.5
-    whole_submissions: set[str] = field(default_factory=set)
+    complete_submissions: set[str] = field(default_factory=set)
     """The runs of steps that this process has seen to be submitted as a whole."""
 
     def predecessor(self, run: RunFolder) -> str:
@@ -56,9 +56,9 @@ class StepsEngine(Engine):
         os.close(lock)
         with record.alone(run.folder / steps.LOCK):
             errors = self._again(run) if retry else {}
-            whole = WorkflowState.of(run)
-            whole.errors |= errors
-            self._go_on(whole)
+            workflow = WorkflowState.of(run)
+            workflow.errors |= errors
+            self._go_on(workflow)
 
     def refresh(
         self, runs: Sequence[RunFolder], *, logs: bool = False, samples: bool = False
@@ -82,9 +82,9 @@ class StepsEngine(Engine):
     def cancel_task(self, run: RunFolder, task: int) -> None:
         """Ends the run of a step; one that has not begun does not begin."""
         with record.alone(run.folder / steps.LOCK):
-            whole = WorkflowState.of(run)
-            whole.end(task)
-            self._go_on(whole, begins=False)
+            workflow = WorkflowState.of(run)
+            workflow.end(task)
+            self._go_on(workflow, begins=False)
 
     def main_host(self, run: RunFolder) -> str:
         """UserError: each step has its own."""
@@ -98,58 +98,58 @@ class StepsEngine(Engine):
         """Where no other command does so right now: that one writes down what it sees."""
         lock = record.try_lock(run.folder / steps.LOCK)
         if lock is None:
-            whole = WorkflowState.of(run)
-            whole.bring_logs(logs=logs)
-            whole.raise_errors()
+            workflow = WorkflowState.of(run)
+            workflow.bring_logs(logs=logs)
+            workflow.raise_errors()
             return
         try:
             self._go_on(WorkflowState.of(run), logs=logs, begins=begins)
         finally:
             os.close(lock)
 
-    def _go_on(self, whole: WorkflowState, *, logs: bool = False, begins: bool = True) -> None:
-        going = whole.going() if begins else []
+    def _go_on(self, workflow: WorkflowState, *, logs: bool = False, begins: bool = True) -> None:
+        going = workflow.going() if begins else []
         # Those that wait for others end before these: else they might begin.
-        for index in reversed(going) if whole.is_cancelled else going:
-            with whole.apart(index):
-                self._complete(whole, index)
-        whole.look(self.deadline, logs=logs)
+        for index in reversed(going) if workflow.is_cancelled else going:
+            with workflow.collecting_errors(index):
+                self._complete(workflow, index)
+        workflow.look(self.deadline, logs=logs)
         try:
-            while begins and whole.begin_next():
+            while begins and workflow.begin_next():
                 pass
         finally:
-            whole.write()
-        whole.raise_errors()
+            workflow.write()
+        workflow.raise_errors()
 
-    def _complete(self, whole: WorkflowState, index: int) -> None:
+    def _complete(self, workflow: WorkflowState, index: int) -> None:
         """Sends what is not sent yet of a step's run, whose submission was cut off; ends it where
         the whole was cancelled."""
-        own = whole.run_of(whole.steps[index])
+        own = workflow.run_of(workflow.steps[index])
         if own is None or own.status.is_final:
             return
-        if whole.is_cancelled:
+        if workflow.is_cancelled:
             own.cancel()
-        elif own.id not in self.whole_submissions:
+        elif own.id not in self.complete_submissions:
             with suppress(Refused):  # nothing is left of it: it begins anew, or fails
                 resume(own)
-            self.whole_submissions.add(own.id)
+            self.complete_submissions.add(own.id)
 
     def _again(self, run: RunFolder) -> Mapping[int, UserError]:
         """The steps of a retry: those that ran, again; the others are to come. Returns what is
         wrong with those that stay as they are: what was started is looked after all the same."""
         (run.folder / steps.CANCELLED).unlink(missing_ok=True)
-        whole = WorkflowState.of(run)
+        workflow = WorkflowState.of(run)
         for index in read_retry(run.folder).only:
-            with whole.apart(index):
-                own = whole.run_of(whole.steps[index])
+            with workflow.collecting_errors(index):
+                own = workflow.run_of(workflow.steps[index])
                 if own is not None and own.state in FINAL_STATES and own.state != "succeeded":
-                    if whole.is_left_out(index, own):
+                    if workflow.is_left_out(index, own):
                         continue
                     run_again(own)
-                whole.states[index] = TaskState()
+                workflow.states[index] = TaskState()
                 state_files.write(run.task_folder(index), TaskState())
         state_files.write(run.folder, RunState())
-        return whole.errors
+        return workflow.errors
 
 
 ENGINE = StepsEngine

@@ -17,11 +17,11 @@ from fairway_boot.faults import NO_ANSWER, NO_CONNECTION
 from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.engines.outage import FAILED_PREDECESSOR, Refused, TargetUnavailable
+from fairway_runner.engines.steps.step import start_step
 from fairway_runner.runs import steps
 from fairway_runner.runs.records import known_state, known_task
 from fairway_runner.runs.store import Run, RunStore, refresh_all
 from fairway_runner.submit.run_inputs import OutputMissing
-from fairway_runner.submit.steps import start_step
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -72,7 +72,7 @@ class WorkflowState:
         return [index for index, state in enumerate(self.states) if not state.is_final]
 
     @contextmanager
-    def apart(self, index: int) -> Iterator[None]:
+    def collecting_errors(self, index: int) -> Iterator[None]:
         """Around what one step wants: what stands in its way is in that of no other."""
         try:
             yield
@@ -86,7 +86,7 @@ class WorkflowState:
         self.away += refresh_all(open_.values(), patience=patience)
         self.bring_logs(logs=logs)
         for index, own in open_.items():
-            with self.apart(index):
+            with self.collecting_errors(index):
                 self._mirror(index, own)
 
     def bring_logs(self, *, logs: bool) -> None:
@@ -94,7 +94,7 @@ class WorkflowState:
         for index, step in enumerate(self.steps) if logs else ():
             own = self.run_of(step)
             if own is not None and not runs_here(own.record.engine):
-                with self.apart(index):
+                with self.collecting_errors(index):
                     own.refresh(logs=True)
 
     def raise_errors(self) -> None:
@@ -217,7 +217,7 @@ class WorkflowState:
         Only what no later try would change makes the step fail; what is wrong with this command,
         its secrets say, or with a target can be repaired.
         """
-        with self.apart(index):
+        with self.collecting_errors(index):
             try:
                 before = [*going, *self._to_wait_for_again(step)] if going else going
                 self._mirror(index, start_step(Run(self.run.folder), step, self.store, before))
