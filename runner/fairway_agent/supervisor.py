@@ -21,6 +21,7 @@ import sys
 import time
 from collections import Counter, deque
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,27 +58,10 @@ _ROOM_WAIT = 3600.0  # seconds after the last task in which the disk may have ro
 _GUARD_GRACE = 5.0  # seconds for the tasks of a supervisor that was killed
 
 
-class _Coming:
-    """The tasks of a stage that have had no turn yet, read one by one; `first` is the next."""
-
-    def __init__(self, tasks: Iterator[Attempts]) -> None:
-        self._tasks = tasks
-        self.first = next(tasks, None)
-
-    def take(self) -> None:
-        """The first one has its turn."""
-        self.first = next(self._tasks, None)
-
-    def drop(self) -> None:
-        """None of them is to begin."""
-        self._tasks, self.first = iter(()), None
-
-
 @dataclass
 class Supervisor:
     """Starts tasks in their order, as many at a time as its allocator and the plan allow, and
-    records what became of each. It looks after `running`; what is `waiting` has been started
-    before.
+    records what became of each. It looks after `running`; what is `waiting` has its turn next.
 
     `blocked` says that the next task waits for what others use, `notified` is the process
     that sends word of that. `patience` knows why a task cannot be started just now. `limit` names
@@ -212,30 +196,23 @@ class Supervisor:
             if only is not None and spec.index not in only:
                 continue
             folder = Path("setup") if stage == "setup" else Path("tasks", spec.name)
-            task = Task(
-                self.plan,
-                spec,
-                self.folder,
-                self.folder / folder,
-                nodes=self.nodes,
-                states=self.states,
-            )
+            task = Task(self.plan, spec, self.folder, self.folder / folder, nodes=self.nodes)
+            task.states = self.states
             if retry:
                 task.resume_count()
             yield Attempts(task, patience=self.patience)
 
     def _stage(self, tasks: Iterator[Attempts], *, counted: bool = True) -> None:
         """Runs all tasks of a stage to their end; `counted` says that they are the job's own."""
-        coming = _Coming(tasks)
-        while self.waiting or self.running or coming.first:
+        while self._next(tasks) or self.running:
             self.blocked = False
             self._end_cancelled()
-            self._begin_due(coming, counted=counted)
+            self._begin_due(tasks, counted=counted)
             if not self.blocked:
                 self.allocator.rest()
             self._keep_limit()
             if self._is_ending():
-                coming.drop()
+                tasks = iter(())
                 self._cancel(counted=counted)
             if self.running or self.blocked or self.patience.hindrance:
                 self._record("running" if self.started else "queued")
@@ -243,20 +220,23 @@ class Supervisor:
                 self._look_after_running(counted=counted)
         processes.end_orphans(self._own, _STRAY_GRACE)
 
-    def _begin_due(self, coming: _Coming, *, counted: bool) -> None:
+    def _next(self, tasks: Iterator[Attempts]) -> Attempts | None:
+        """The task that has its turn next: one that has had one before, or the next of a stage."""
+        if not self.waiting:
+            self.waiting.extend(islice(tasks, 1))
+        return self.waiting[0] if self.waiting else None
+
+    def _begin_due(self, tasks: Iterator[Attempts], *, counted: bool) -> None:
         """Starts the tasks that may start now, in their order."""
         self.patience.hindrance = None
         while not self._is_ending() and not self.patience.hindrance:
-            attempts = self.waiting[0] if self.waiting else coming.first
+            attempts = self._next(tasks)
             if attempts is None:
                 break
             is_cancelled = attempts.task.name in self.cancelled
             if not is_cancelled and not self._allot(attempts.task):
                 break
-            if self.waiting:
-                self.waiting.popleft()
-            else:
-                coming.take()
+            self.waiting.popleft()
             if is_cancelled:
                 self._move(counted, "queued", "cancelled")
             else:
@@ -315,7 +295,7 @@ class Supervisor:
         else:
             attempts.start()
             if attempts.state != "running":
-                self.allocator.give_back(task.hosts, task.ranks, self.nodes.lost(task))
+                self._give_back(task)
             if attempts.state == "queued":
                 self.waiting.appendleft(attempts)
                 return
@@ -329,19 +309,22 @@ class Supervisor:
         elif not counted:
             self.setup_failed = True
 
+    def _give_back(self, task: Task) -> None:
+        loss = self.nodes.loss(task)
+        self.allocator.give_back(task.hosts, task.ranks, loss.addresses if loss else ())
+
     def _look_after_running(self, *, counted: bool) -> None:
         if self.sampling is not None:
             self.sampling.keep()
         for attempts in list(self.running):
-            code = attempts.poll()
+            code, task = attempts.poll(), attempts.task
             if code is None:
                 continue
-            task = attempts.task
             self.guard.forget(task.session)
             self.running.remove(attempts)
             self.spent += task.held_nodes * max(0.0, time.time() - task.started)
             processes.reap([*self._own, *(each.session for each in self._running_tasks())])
-            self.allocator.give_back(task.hosts, task.ranks, self.nodes.lost(task))
+            self._give_back(task)
             setup_failed = code != 0 and self.nodes.setup_failed(task)
             attempts.decide(code, is_last=self.limit is not None)
             self._move(counted, "running", attempts.state)
@@ -352,11 +335,13 @@ class Supervisor:
                 self.reason = f"the setup failed with exit code {attempts.exit_code}"
 
     def _cancel(self, *, counted: bool) -> None:
-        """Tells what runs to end; what waits for another attempt has none."""
+        """Tells what runs to end; what waits for another attempt has none, and what has had no turn
+        is counted at the end."""
         while self.waiting:
             task = self.waiting.popleft().task
-            task.record(replace(task.status(self._left), ended=time.time()))
-            self._move(counted, "queued", self._left)
+            if task.process is not None:
+                task.record(replace(task.status(self._left), ended=time.time()))
+                self._move(counted, "queued", self._left)
         for task in self._running_tasks() if self.ending or self.limit else ():
             task.stop(self.ending, timed_out=not self.ending)
 

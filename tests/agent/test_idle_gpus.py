@@ -21,6 +21,7 @@ from fairway_agent.share import Share
 from fairway_agent.task import task
 from fairway_agent.task.task import Nodes, Task
 from fairway_agent.task_spec import LAST, TaskSpec
+from fairway_agent.task_state import ERROR
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -241,8 +242,7 @@ def test_a_task_is_ended_and_not_begun_again(tmp_path: Path, clock: Any, told: l
     mine.check_timers()
     assert (told, mine.timed_out, mine.failure_reason()) == (["SIGTERM"], True, WHY)
     assert mine.next_timer() == clock.now - 5 + 10  # its grace
-    mine.record_failure()
-    assert not mine.has_retry()
+    assert not mine.has_retry(mine.record_failure())
     mine.finish("failed", 124)
     state = state_files.read_task(mine.folder)
     assert state is not None
@@ -276,7 +276,7 @@ def test_a_task_is_warned_of_until_it_works_again(
     mine.check_timers()
     assert reason() == WHY
     assert (mine.folder / "log.txt").read_text() == f"fairway: {WHY}\n" * 2
-    assert (told, mine.limit, mine.has_retry()) == ([], "", True)
+    assert (told, mine.limit, mine.has_retry(ERROR)) == ([], "", True)
 
 
 def test_nodes_that_share_no_folder_are_told_apart(tmp_path: Path) -> None:
@@ -330,7 +330,7 @@ def test_a_task_of_a_cluster_is_judged_by_its_own_nodes(
     add(run / "figures", "n3", at(0, 1800), 0.0)
     clock.now += 1800
     mine.check_timers()
-    assert (told, mine.failure_reason(), mine.has_retry()) == (["SIGTERM"], WHY, False)
+    assert (told, mine.failure_reason(), mine.has_retry(ERROR)) == (["SIGTERM"], WHY, False)
 
 
 def test_a_part_of_a_node_is_judged_by_its_own_gpus(tmp_path: Path, clock: Any) -> None:

@@ -22,7 +22,7 @@ from fairway_agent.task import attempts as attempts_of
 from fairway_agent.task import scheduled
 from fairway_agent.task.attempts import Attempts, Patience, after_attempt
 from fairway_agent.task.scheduled import run_attempts
-from fairway_agent.task.task import Nodes, Task
+from fairway_agent.task.task import Loss, Nodes, Task
 from fairway_agent.task_spec import TaskSpec
 from fairway_agent.task_state import (
     CANCELLATION,
@@ -45,8 +45,8 @@ class Lost(Nodes):
         self.cause = cause
         self.LOSSES_ARE_FAILURES = not is_scheduled  # type: ignore[misc]
 
-    def failure_cause(self, _: Task) -> str:
-        return self.cause
+    def loss(self, _: Task) -> Loss | None:
+        return None if self.cause == ERROR else Loss(self.cause, "gone")
 
 
 @pytest.mark.parametrize(
@@ -126,6 +126,7 @@ def test_a_task_in_pods_that_saves_and_ends_with_0_as_one_is_evicted_begins_agai
     run.mkdir(parents=True)
     plan = RunPlan("job-a", str(tmp_path), retry_limits=limits)
     gang = SimpleNamespace(has_changed=lambda: task.attempt == 0, was_told=lambda: True)
+    gang.gather = lambda: ([], None)
     nodes = PodNodes(gang)  # type: ignore[arg-type]
     spec, folder = TaskSpec(0, nodes=2), run / "tasks" / "0"
     task = Task(plan, spec, run, folder, nodes=nodes, submission=0)
@@ -150,7 +151,8 @@ def run_as_pod(task: Task, patience: Patience | None = None) -> int:
     watch: Any = SimpleNamespace(is_over=lambda: False, due=None)
     here, there = socket.socketpair()
     with here, there:
-        scheduler = Kubernetes(state_files.States(), here, watch, nodes=PodNodes())
+        nodes: Any = task.nodes
+        scheduler = Kubernetes(state_files.States(), here, watch, nodes=nodes)
         attempts = Attempts(task, scheduler, patience or Patience())
         return run_attempts(attempts, scheduler)
 
@@ -246,8 +248,8 @@ def test_how_often_it_begins_again(
 
 @pytest.mark.parametrize("kind", [SshNodes, PodNodes])
 def test_an_idle_task_begins_no_more(tmp_path: Path, kind: type[Nodes]) -> None:
-    plan = RunPlan("job-a", str(tmp_path), retries=5)
-    folder = tmp_path / "tasks" / "0"
+    plan, folder = RunPlan("job-a", str(tmp_path), retries=5), tmp_path / "tasks" / "0"
+    folder.mkdir(parents=True)
     task = Task(plan, TaskSpec(0), tmp_path, folder, nodes=kind(), limit="its GPUs were idle")
     assert after_attempt(task, 124) == ("failed", 124)
 
@@ -256,15 +258,15 @@ def test_what_is_used_up_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     """Its second node is lost, of one that may be; the state counts what ended by what."""
     plan = RunPlan("job-a", str(tmp_path), retries=5, retry_limits={"node": 1})
     nodes, folder = SshNodes(), tmp_path / "tasks" / "0"
+    folder.mkdir(parents=True)
     task = Task(plan, TaskSpec(0), tmp_path, folder, attempt=0, nodes=nodes)
     left, right = socket.socketpair()
     guard = SimpleNamespace(pid=1, forget=lambda _: None)
     monkeypatch.setattr(supervisor.processes, "reap", lambda _: None)
     monkeypatch.setattr(Task, "ended", lambda _: 255)
     monkeypatch.setattr(Task, "session", 7, raising=False)
-    monkeypatch.setattr(SshNodes, "lost", lambda *_: ["n1"])
     why = "node n1 could not be reached any more"
-    monkeypatch.setattr(SshNodes, "failure_reason", lambda *_: why)
+    monkeypatch.setattr(SshNodes, "loss", lambda *_: Loss(NODE, why, ["n1"]))
     with left, right:
         run = Supervisor(tmp_path, plan, guard, left, right, nodes=nodes)  # type: ignore[arg-type]
         monkeypatch.setattr(run.allocator, "give_back", lambda *_: None)

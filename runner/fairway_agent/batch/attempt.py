@@ -69,7 +69,8 @@ class Batch(Scheduled):
         return self.nodes.folders.work / RUNNING
 
     def is_cancelled(self, task: Task) -> bool:
-        """Batch begins nothing of a job that was ended."""
+        """Batch begins nothing of a job that was ended; says so where its run is over a limit."""
+        self._look_at_limits(task)
         return False
 
     def begin(self, task: Task) -> bool:
@@ -105,10 +106,15 @@ class Batch(Scheduled):
             task.stop(CANCELLATION)
         if self.nodes.notice:
             self.asked = ENDED
-        elif self.watch.is_over():
-            self.nodes.over = self.nodes.over or self.watch.over
+            task.reason = f"Azure announced {self.nodes.notice} of its node"
+        else:
+            self._look_at_limits(task)
         super().look(task)
         self.nodes.track.keep(time.monotonic())
+
+    def _look_at_limits(self, task: Task) -> None:
+        if self.nodes.over is None and self.watch.is_over() and (over := self.watch.over):
+            self.nodes.over, task.reason = over, f"the run ends: {over.reason}"
 
     def next_timer(self) -> float | None:
         """Soon: nothing wakes it up for a file or a thread."""
@@ -140,12 +146,6 @@ class Batch(Scheduled):
     def refusal(self, error: Exception) -> tuple[int, str]:
         """The exit code by which Batch knows that it was not begun."""
         return NO_START, f"{_NOT_STARTED}{error}"
-
-    def leave_out(self, attempts: Attempts) -> None:
-        """Its run is over a limit."""
-        self.nodes.over, task = self.watch.over, attempts.task
-        task.record_end("cancelled", CANCELLED, task.failure_reason())
-        attempts.state, attempts.exit_code = "cancelled", CANCELLED
 
     def close(self, attempts: Attempts) -> int:
         """Also says in the log why nothing was started, or kept."""

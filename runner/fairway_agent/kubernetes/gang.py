@@ -173,7 +173,8 @@ class Gang:
 
     def has_changed(self) -> bool:
         """Whether a pod of the attempt was replaced by another, or is about to be."""
-        return [member and member.uid for member in self.members()] != [m.uid for m in self.met]
+        known = [member and member.uid for member in self.members()]
+        return bool(self.met) and known != [member.uid for member in self.met]
 
 
 def base() -> Path:

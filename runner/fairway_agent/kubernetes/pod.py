@@ -34,6 +34,7 @@ from fairway_agent.task.scheduled import (
     run_attempts,
 )
 from fairway_agent.task.task import Task
+from fairway_agent.task_state import IO_ERROR
 from fairway_boot.faults import Fault
 
 if TYPE_CHECKING:
@@ -68,6 +69,18 @@ class Kubernetes(Scheduled):
             wakeups.wait(self.wakeup, time.monotonic() + pause)
             pause = min(_LOOK, 2 * pause)
         return not self.asked
+
+    def look(self, task: Task) -> None:
+        """Also whether its pods are still there."""
+        super().look(task)
+        self.nodes.look(task)
+
+    def next_timer(self) -> float | None:
+        """Also for that."""
+        due = super().next_timer()
+        if self.nodes.gang is None or self.nodes.is_broken:
+            return due
+        return self.nodes.look_at if due is None else min(due, self.nodes.look_at)
 
 
 def main() -> None:
@@ -104,9 +117,11 @@ def main() -> None:
         scheduler.asked = ENDED
     try:
         _begin(scheduler, task, part)
-        sys.exit(run_attempts(attempts, scheduler))
+        code = run_attempts(attempts, scheduler)
     except Fault as fault:
-        sys.exit(scheduler.refuse(attempts, fault.said))
+        attempts.finish("failed", IO_ERROR, fault.said)
+        code = scheduler.close(attempts)
+    sys.exit(code)
 
 
 def _begin(scheduler: Kubernetes, task: Task, part: Part) -> None:

@@ -74,15 +74,10 @@ class BatchNodes(Nodes):
             server.order(self.config, _others(task), f"fairway-signal {task.plan.signal}")
         super().signal(task, number)
 
-    def failure_reason(self, task: Task) -> str | None:
-        """That Azure takes a node away, where it said so, or over which limit the run was."""
-        if self.notice:
-            return f"Azure announced {self.notice} of its node"
-        return f"the run ends: {self.over.reason}" if self.over is not None else None
-
     def facts(self, task: Task) -> dict[str, Any]:
         """The name of its node."""
-        return {"node": os.environ.get("AZ_BATCH_NODE_ID") or None}
+        node = os.environ.get("AZ_BATCH_NODE_ID") or None
+        return {"node": node, "submission": task.submission}
 
     def record(self, task: Task, status: TaskState) -> None:
         """Leaves word, for clients of its end and of idle GPUs. Whatever ends with another exit

@@ -17,7 +17,8 @@ from fairway_agent.fanout.sshd import forced_command, server
 from fairway_agent.figures.sampling import sampler
 from fairway_agent.kubernetes.gang import Gang, base
 from fairway_agent.nodes.shared import SharedNodes, is_prepared, scratch_folder
-from fairway_agent.task_state import ERROR, NODE, PREEMPTION
+from fairway_agent.task.task import Loss
+from fairway_agent.task_state import NODE, PREEMPTION
 
 if TYPE_CHECKING:
     import signal
@@ -49,31 +50,21 @@ class PodNodes(SharedNodes):
         super().prepare(task)
         self.is_broken, self.look_at = False, time.monotonic() + _LOOK
 
-    def lost(self, task: Task) -> list[str]:
-        """The addresses of its nodes that could not be reached any more."""
-        return lost_nodes(task.folder)
-
-    def failure_cause(self, task: Task) -> str:
+    def loss(self, task: Task) -> Loss | None:
         """Whether a pod of it was lost, or taken away."""
-        if self.gang is None or not (self.is_broken or self.lost(task) or self.gang.has_changed()):
-            return ERROR
-        return PREEMPTION if self.gang.was_told() else NODE
+        lost, gang = lost_nodes(task.folder), self.gang
+        if gang is None or not (self.is_broken or lost or gang.has_changed()):
+            return None
+        cause = PREEMPTION if gang.was_told() else NODE
+        return Loss(cause, _GONE[cause], lost)
 
-    def failure_reason(self, task: Task) -> str | None:
-        """That a pod was lost, where that is why it ended."""
-        return _GONE.get(self.failure_cause(task))
-
-    def next_timer(self, task: Task) -> float | None:
-        """When its pods are to be looked at."""
-        return None if self.gang is None or self.is_broken else self.look_at
-
-    def check_timers(self, task: Task) -> None:
+    def look(self, task: Task) -> None:
         """Ends an attempt of which a pod was replaced: its launcher may wait for ever."""
         if self.gang is not None and not self.is_broken and time.monotonic() >= self.look_at:
             self.look_at = time.monotonic() + _LOOK
             if self.gang.has_changed():
                 self.is_broken = True
-                task.stop(self.failure_cause(task))
+                task.stop(PREEMPTION if self.gang.was_told() else NODE)
 
     def sessions(self, task: Task) -> set[int]:
         """Those of what other pods have started here."""

@@ -44,7 +44,8 @@ class SharedNodes(Nodes):
 
     def setup_failed(self, task: Task) -> bool:
         """Whether it failed in this attempt."""
-        return (task.folder / SETUP_FAILED).exists()
+        # Listed: a node that has looked for a file believes for a while that it is not there.
+        return any(each.name == SETUP_FAILED for each in task.folder.iterdir())
 
     def leave(self, task: Task) -> None:
         """Removes the task's own folder on this node."""
@@ -53,7 +54,8 @@ class SharedNodes(Nodes):
 
     def facts(self, task: Task) -> dict[str, Any]:
         """The names of its nodes."""
-        return {"node": ",".join(host.name for host in task.hosts) or None}
+        names = ",".join(host.name for host in task.hosts)
+        return {"node": names or None, "submission": task.submission}
 
     def sampling(self, task: Task, environment: dict[str, str]) -> Sampling | None:
         """What samples each of them."""

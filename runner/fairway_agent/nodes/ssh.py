@@ -7,11 +7,12 @@ import shutil
 import sys
 from typing import TYPE_CHECKING, ClassVar
 
-from fairway_agent import bundle, container, scratch, state_files
+from fairway_agent import bundle, container, scratch
 from fairway_agent.fanout import launchers
 from fairway_agent.fanout.remote_exec import REACHED, lost_nodes
 from fairway_agent.nodes.shared import SharedNodes
-from fairway_agent.task_state import ERROR, NODE
+from fairway_agent.task.task import Loss
+from fairway_agent.task_state import NODE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,31 +49,15 @@ class SshNodes(SharedNodes):
     def sampling(self, task: Task, environment: dict[str, str]) -> None:
         """The program on the main host sees to that."""
 
-    def lost(self, task: Task) -> list[str]:
-        """The addresses of nodes that could not be reached any more."""
-        return lost_nodes(task.folder)
-
-    def failure_cause(self, task: Task) -> str:
-        """Whether a node was lost."""
-        return NODE if self.lost(task) else ERROR
-
-    def failure_reason(self, task: Task) -> str | None:
-        """Which nodes were lost."""
-        lost = self.lost(task)
-        names = [host.name for host in task.hosts if host.address in lost or host.name in lost]
-        if not names:
+    def loss(self, task: Task) -> Loss | None:
+        """Which could not be reached any more."""
+        lost = lost_nodes(task.folder)
+        if not lost:
             return None
+        names = [host.name for host in task.hosts if host.address in lost or host.name in lost]
         words = "node" if len(names) == 1 else "nodes"
-        return f"{words} {', '.join(names)} could not be reached any more"
-
-    def setup_failed(self, task: Task) -> bool:
-        """Whether it failed in this attempt, by what the setup's own state says."""
-        known = state_files.read_task(task.run_folder / "setup")
-        return known is not None and (known.state, known.task, known.task_attempt) == (
-            "failed",
-            task.name,
-            task.attempt,
-        )
+        reason = f"{words} {', '.join(names or lost)} could not be reached any more"
+        return Loss(NODE, reason, lost)
 
     def contract(self, task: Task) -> dict[str, str]:
         """Also the Python by which the nodes' programs run; the user's own arguments for mpirun

@@ -36,7 +36,7 @@ from fairway_agent.task.scheduled import (
     run_attempts,
 )
 from fairway_agent.task.task import Task
-from fairway_agent.task_state import PREEMPTION, TERMINATED
+from fairway_agent.task_state import CANCELLED, IO_ERROR, PREEMPTION, TERMINATED
 from fairway_boot.faults import Fault
 from fairway_boot.slurm import commands
 
@@ -159,14 +159,16 @@ def main() -> None:
         once_there_is_room(lambda: _leave_trace(run, f"{stage}-{sys.argv[4]}-{submission}"))
         slurm.resume(task)
         if plan.conditions and not slurm.may_begin(task):
-            slurm.leave_out(attempts)
-            sys.exit(slurm.close(attempts))
-        once_there_is_room(slurm.watch.begin)
-        task.hosts = _hosts(run, spec, int(sys.argv[4]))
-        read_secrets(run, plan)
-        sys.exit(run_attempts(attempts, slurm))
+            attempts.finish("cancelled", CANCELLED)
+        else:
+            once_there_is_room(slurm.watch.begin)
+            task.hosts = _hosts(run, spec, int(sys.argv[4]))
+            read_secrets(run, plan)
+        code = run_attempts(attempts, slurm)
     except (Fault, commands.Refused) as fault:
-        sys.exit(slurm.refuse(attempts, str(fault)))
+        attempts.finish("failed", IO_ERROR, str(fault))
+        code = slurm.close(attempts)
+    sys.exit(code)
 
 
 def _hosts(run: Path, spec: TaskSpec, number: int) -> list[Host]:

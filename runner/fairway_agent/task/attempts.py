@@ -8,12 +8,13 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from fairway_agent import record
+from fairway_agent import processes, record
 from fairway_agent.task_state import CANCELLATION, CANCELLED, IO_ERROR, MACHINE, TERMINATED
 
 if TYPE_CHECKING:
     from fairway_agent.task.task import Task
 
+_STRAY_GRACE = 2.0  # seconds for an attempt of which nobody would know
 _START_WAIT = 600.0  # seconds in which what keeps tasks from being started may pass
 
 
@@ -32,8 +33,8 @@ def after_attempt(task: Task, code: int, *, is_last: bool = False) -> tuple[str,
         return "lost", code or TERMINATED
     if not code and not stopped_for:
         return "succeeded", 0
-    task.record_failure()
-    again = task.has_retry() and not is_last
+    cause = task.record_failure()
+    again = task.has_retry(cause) and not is_last
     return ("queued" if again else "failed"), code or TERMINATED
 
 
@@ -112,6 +113,8 @@ class Attempts:
             has_begun = task.process is not process
             if not has_begun:
                 task.attempt, task.stopped_for = number, ""
+            else:  # though its state could not be written
+                processes.end_all(task.sessions, _STRAY_GRACE)
             if has_begun or not self.patience.lasts(error):
                 code, reason = self.backend.refusal(error)
                 self.finish("failed", code, reason)
@@ -147,6 +150,6 @@ class Attempts:
 
     def finish(self, state: str, code: int, reason: str | None = None) -> None:
         """Writes the task's last state."""
-        self.task.reason = reason
+        self.task.reason = reason or self.task.reason
         self.state = self.task.finish(state, code)
         self.exit_code = code if self.state == state else code or IO_ERROR

@@ -117,18 +117,6 @@ class Scheduled(Backend):
     def notify_end(self, task: Task) -> None:
         """Has the end of the run told, where this is the last of its tasks and nobody else does."""
 
-    def leave_out(self, attempts: Attempts) -> None:
-        """Says that the task does not begin, after all."""
-        task = attempts.task
-        task.record(replace(task.status("cancelled"), ended=time.time()))
-        attempts.state, attempts.exit_code = "cancelled", CANCELLED
-
-    def refuse(self, attempts: Attempts, reason: str) -> int:
-        """Says that it could not be begun, or not go on; the exit code that the scheduler sees."""
-        attempts.task.record_end("failed", IO_ERROR, reason)
-        attempts.state, attempts.exit_code = "failed", IO_ERROR
-        return self.close(attempts)
-
     def close(self, attempts: Attempts) -> int:
         """Nothing more of the task follows here; the exit code that the scheduler sees."""
         self.states.await_room(self.wakeup, _ROOM_WAIT)
@@ -149,7 +137,7 @@ def refuse_now(attempts: Attempts, scheduler: Scheduled) -> None:
     task = attempts.task
     lost = [LOST[each] for each in (PREEMPTION, NODE) if task.retries_exhausted(each)]
     if scheduler.is_cancelled(task) or has_failed(task.run_folder) or scheduler.watch.is_over():
-        scheduler.leave_out(attempts)
+        attempts.finish("cancelled", CANCELLED)
     elif why := task.missing_input():
         attempts.finish("failed", IO_ERROR, why)
     elif lost:
@@ -158,7 +146,8 @@ def refuse_now(attempts: Attempts, scheduler: Scheduled) -> None:
 
 def run_attempts(attempts: Attempts, scheduler: Scheduled) -> int:
     """Runs a task until its end is written; the exit code that the scheduler sees."""
-    refuse_now(attempts, scheduler)
+    if attempts.state == "queued":
+        refuse_now(attempts, scheduler)
     while attempts.state == "queued":
         attempts.start()
         while attempts.state == "running":

@@ -44,6 +44,16 @@ MACHINE_STOPPED = "its machine was stopped"
 _STRAY_GRACE = 2.0  # seconds for what a finished task left running
 
 
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Nodes that an attempt has lost: the cause for which it counts, what a person is told, and the
+    addresses of those that could not be reached any more."""
+
+    cause: str
+    reason: str
+    addresses: Sequence[str] = ()
+
+
 class Nodes:
     """How a task's nodes are reached, and where its files lie on them. Here they are this machine,
     which the ranks of a task share; other kinds override what differs."""
@@ -89,29 +99,15 @@ class Nodes:
         """Removes what lies there of a task that has ended."""
         shutil.rmtree(task.folder / "scratch", ignore_errors=True)
 
-    def lost(self, task: Task) -> list[str]:
-        """The addresses of those that could not be reached any more."""
-        return []
-
-    def failure_cause(self, task: Task) -> str:
-        """Why the last attempt did not end well."""
-        return ERROR
-
-    def failure_reason(self, task: Task) -> str | None:
-        """Why it ended, where that lies in its nodes."""
+    def loss(self, task: Task) -> Loss | None:
+        """Which of them the last attempt has lost, where it has."""
 
     def setup_failed(self, task: Task) -> bool:
         """Whether it ended because the job's setup failed on one of them."""
         return False
 
-    def next_timer(self, task: Task) -> float | None:
-        """When they are to be looked at next, on the monotonic clock."""
-
-    def check_timers(self, task: Task) -> None:
-        """Looks at them when that is due."""
-
     def facts(self, task: Task) -> dict[str, Any]:
-        """What the task's state says of where it runs."""
+        """What the task's state says of where it runs, and for which submission."""
         return {}
 
     def record(self, task: Task, status: TaskState) -> None:
@@ -333,12 +329,8 @@ class Task:
 
     def next_timer(self) -> float | None:
         """When something is to be done about it next, on the monotonic clock."""
-        due = [self.nodes.next_timer(self)]
-        if self.sampling is not None:
-            due.append(self.sampling.due())
-        if self.kill_at is not None:
-            due.append(self.kill_at)
-        else:
+        due = [None if self.sampling is None else self.sampling.due(), self.kill_at]
+        if self.kill_at is None:
             due += [self._timeout_at(), None if self.idle is None else self.idle.due]
         return min((each for each in due if each is not None), default=None)
 
@@ -350,7 +342,6 @@ class Task:
 
     def check_timers(self) -> None:
         """Does what is due: ends a task that is over its time, kills one over its grace."""
-        self.nodes.check_timers(self)
         if self.sampling is not None:
             self.sampling.keep()
         now, timeout = time.monotonic(), self._timeout_at()
@@ -440,23 +431,27 @@ class Task:
 
     def failure_reason(self) -> str | None:
         """Why its last attempt ended, where that is known."""
-        known = self.reason or self.nodes.failure_reason(self) or self.limit or self.lacks
+        loss = None if self.reason else self.nodes.loss(self)
+        known = self.reason or (loss.reason if loss else self.limit or self.lacks)
         return known or (MACHINE_STOPPED if self.stopped_for == MACHINE else None)
 
-    def record_failure(self) -> None:
-        """Counts that its last attempt did not end well."""
-        self.failures_by_cause[self.nodes.failure_cause(self)] += 1
+    def record_failure(self) -> str:
+        """Counts that its last attempt did not end well; the cause."""
+        loss = self.nodes.loss(self)
+        cause = ERROR if loss is None else loss.cause
+        self.failures_by_cause[cause] += 1
+        return cause
 
     def retries_exhausted(self, cause: str) -> bool:
         """Whether more of its attempts have ended by this than the job's `retry` allows."""
         limit = self.plan.retry_limits.get(cause)
         return limit is not None and self.failures_by_cause[cause] > limit
 
-    def has_retry(self) -> bool:
-        """Whether it may be begun again after an attempt that did not end well, which is counted.
+    def has_retry(self, cause: str) -> bool:
+        """Whether it may be begun again after an attempt that ended for this cause, and is counted.
         A cause with a limit in `retry` has that one; a lost node without is free where a scheduler
         takes nodes away, and a failure elsewhere; failures have `retries`."""
-        cause, limits = self.nodes.failure_cause(self), self.plan.retry_limits
+        limits = self.plan.retry_limits
         if self.limit:
             return False
         if cause in limits:
@@ -500,9 +495,8 @@ class Task:
     def status(self, state: str) -> TaskState:
         """Where it stands, in that state."""
         started, held = self.started or None, round(self.held, 3)
-        known = TaskState(state, attempt=self.attempt, started=started, held=held)
-        known = replace(known, ends=dict(self.failures_by_cause) or None)
-        known = replace(known, submission=self.submission, **self.nodes.facts(self))
+        ends, facts = dict(self.failures_by_cause) or None, self.nodes.facts(self)
+        known = TaskState(state, self.attempt, started, held=held, ends=ends, **facts)
         if chosen := inputs.best_tasks(self.run_folder, self.plan):
             known = replace(known, best=chosen)
         if self.share is None or state == "queued":

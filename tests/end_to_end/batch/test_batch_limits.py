@@ -23,8 +23,8 @@ def task_of(batch: Batch, run: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("notice", "limits", "reason"),
     [
-        (0.0, {"node": 0}, "its node was lost; `retry: {node: 0}` is used up"),
-        (8.0, {"preemption": 0}, "its node was taken away; `retry: {preemption: 0}` is used up"),
+        (0.0, {"node": 0}, "a node of it was lost; `retry: {node: 0}` is used up"),
+        (8.0, {"preemption": 0}, "its nodes were taken away; `retry: {preemption: 0}` is used up"),
     ],
 )
 def test_a_node_that_is_lost_too_often_ends_the_task(
