@@ -82,7 +82,6 @@ def _queued(status: TaskState, reason: str) -> TaskState:
         started=status.started,
         held=status.held,
         submission=status.submission,
-        failures=status.failures,
         requeues=status.requeues,
         ends=status.ends_with_this or None,
     )

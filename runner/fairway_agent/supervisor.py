@@ -438,7 +438,7 @@ def supervise(folder: Path, lock: int, ready: int, plan: RunPlan, **ways: Any) -
     mark = f"{ways.get('nodes', Nodes).MARK}={folder}#"
     guard = processes.Guard((lock, ready), _GUARD_GRACE, lambda text: text.startswith(mark))
     processes.adopt_orphans()
-    wakeup, writer = wakeups.of_signals(signal.SIGCHLD, signal.SIGHUP, signal.SIGINT)
+    wakeup, writer = wakeups.signal_wakeups(signal.SIGCHLD, signal.SIGHUP, signal.SIGINT)
     supervisor = Supervisor(folder, plan, guard, wakeup, writer, **ways)
     for number, why in ((signal.SIGUSR1, CANCELLATION), (signal.SIGTERM, MACHINE)):
         signal.signal(number, lambda *_, why=why: supervisor.end(why))

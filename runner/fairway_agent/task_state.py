@@ -53,9 +53,9 @@ class TaskState(JsonRecord):
 
     `held` is for how many seconds its attempts that have ended had their nodes, `node` where it
     runs (the names of several are joined by commas), `last_exit_code` that of the attempt before,
-    and `log_size` how many bytes an ended task has printed. `job`, `submission`, `failures` and
-    `stopped` are Slurm's: its id of the job, the start of the run that this was for, how many
-    attempts failed in it, and whether Slurm ended it. `requeues` counts how often Slurm or Batch
+    and `log_size` how many bytes an ended task has printed. `job`, `submission` and
+    `stopped` are a scheduler's: its id of the job, the submission that this was for, and whether
+    the scheduler ended it. `requeues` counts how often Slurm or Batch
     began the task elsewhere. `ends` counts the attempts of this start of the run that did not end
     well, by their cause: an `error`, a `node` that was lost, a `preemption`. `task` and
     `task_attempt` say which attempt ran a setup. `gpus` and `cores` are the numbers of those that
@@ -82,7 +82,6 @@ class TaskState(JsonRecord):
     log_size: int | None = None
     job: str | None = None
     submission: int | None = None
-    failures: int | None = None
     requeues: int | None = None
     stopped: bool | None = None
     ends: Mapping[str, int] | None = None

@@ -22,17 +22,17 @@ TASK_SIGNALS = (
 )
 
 
-def of_signals(*numbers: signal.Signals) -> tuple[socket.socket, socket.socket]:
-    """What has something to read once one of these signals has come: the number of each. And a
-    bell, by which threads do the same.
+def signal_wakeups(*numbers: signal.Signals) -> tuple[socket.socket, socket.socket]:
+    """What has something to read once one of these signals has come: the number of each; and what
+    threads write to, to the same end.
 
     One that gets a handler of its own afterwards is read too.
     """
-    wakeup, bell = socket.socketpair()
-    bell.setblocking(False)
-    signal.set_wakeup_fd(bell.dup().detach(), warn_on_full_buffer=False)
+    wakeup, writer = socket.socketpair()
+    writer.setblocking(False)
+    signal.set_wakeup_fd(writer.dup().detach(), warn_on_full_buffer=False)
     outlive(*numbers)
-    return wakeup, bell
+    return wakeup, writer
 
 
 def outlive(*numbers: signal.Signals) -> None:

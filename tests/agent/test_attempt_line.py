@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent.batch import attempt
-from fairway_agent.log_marks import RETRIED, append, attempt_line, begun
+from fairway_agent.log_marks import append, attempt_line, begun
+from fairway_agent.plan import RunPlan
+from fairway_agent.task.scheduled import Scheduled, keep_before
+from fairway_agent.task.task import Task
+from fairway_agent.task_spec import TaskSpec
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,13 +57,13 @@ def test_what_a_program_prints_begins_none(line: bytes) -> None:
     assert begun(line) is None
 
 
-def test_why_an_attempt_on_a_pool_ended_is_kept_for_the_next(tmp_path: Path) -> None:
-    assert attempt.ending_before(tmp_path, "0", 2, first=2) == RETRIED
-    lost = "its node was lost, or taken away without notice"
-    assert attempt.ending_before(tmp_path, "0", 1, first=0) == lost
-    attempt.keep_ending(tmp_path, "0", 0, "the one before ended with exit code 3")
-    assert attempt.ending_before(tmp_path, "0", 1, first=0).endswith("exit code 3")
-    assert attempt.ending_before(tmp_path, "0", 2, first=0) == lost
-    (tmp_path / "0.ending").write_text("damaged")
-    assert attempt.ending_before(tmp_path, "0", 1, first=0) == lost
-    attempt.keep_ending(tmp_path / "gone", "0", 0, "nobody can hear this")
+def test_why_an_attempt_ended_is_kept_for_the_next(tmp_path: Path) -> None:
+    none: Any = None
+    scheduler = Scheduled(none, none, none)
+    task = Task(RunPlan("job-a", "/x"), TaskSpec(0), tmp_path, tmp_path)
+    assert scheduler.ended_before(task) == Scheduled.BEGUN_AGAIN
+    keep_before(scheduler.before_file(task), "it ended with exit code 3")
+    assert scheduler.ended_before(task) == "it ended with exit code 3"
+    assert scheduler.begin(task)  # an attempt that cannot say so has lost its node
+    assert scheduler.ended_before(task) == Scheduled.BEGUN_AGAIN
+    keep_before(tmp_path / "gone" / "0", "nobody can hear this")

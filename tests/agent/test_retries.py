@@ -148,11 +148,12 @@ def test_a_task_in_pods_that_saves_and_ends_with_0_as_one_is_evicted_begins_agai
 
 def run_as_pod(task: Task, patience: Patience | None = None) -> int:
     """Runs its attempts as a pod does that has no others; the exit code."""
-    watch: Any = SimpleNamespace(is_over=lambda: False, due=None)
+    watch: Any = SimpleNamespace(is_over=lambda: False, begin=lambda: None, due=None)
     here, there = socket.socketpair()
     with here, there:
         nodes: Any = task.nodes
-        scheduler = Kubernetes(state_files.States(), here, watch, nodes=nodes)
+        scheduler = Kubernetes(state_files.States(), here, watch, nodes=nodes, part=nodes)
+        scheduler.prepare = lambda _: None  # type: ignore[method-assign]
         attempts = Attempts(task, scheduler, patience or Patience())
         return run_attempts(attempts, scheduler)
 

@@ -27,7 +27,6 @@ TASK = TaskState(
     log_size=7,
     job="12_3",
     submission=1,
-    failures=1,
     requeues=2,
     stopped=True,
     task="0",

@@ -1,19 +1,16 @@
 """What Batch starts as a task's command, on its main node: one attempt, and what Batch keeps of it.
 
-Which attempt this is stands in a file that the next attempt finds, and in another why the one
-before ended.
+Which attempt this is stands in a file that the next attempt finds.
 """
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -26,11 +23,10 @@ from fairway_agent.batch.scheduled_events import ScheduledEvents
 from fairway_agent.batch.tracking import watch_of, write_ending
 from fairway_agent.devices import look
 from fairway_agent.fanout.sshd import server
-from fairway_agent.log_marks import RETRIED
 from fairway_agent.nodes.batch import BatchNodes
 from fairway_agent.share import SHARE_FILE, Lent, NeverFits
 from fairway_agent.task.attempts import Attempts, Patience
-from fairway_agent.task.scheduled import ENDED, Scheduled, run_attempts
+from fairway_agent.task.scheduled import ENDED, Scheduled, keep_before, run_attempts
 from fairway_agent.task.task import Task
 from fairway_agent.task_state import (
     CANCELLATION,
@@ -59,14 +55,32 @@ class Batch(Scheduled):
 
     REFUSED: ClassVar[tuple[type[Exception], ...]] = (OSError, Fault, NeverFits)
     RETRIES_HERE: ClassVar = False
+    BEGUN_AGAIN: ClassVar = "its node was lost, or taken away without notice"
 
     nodes: BatchNodes = field(kw_only=True)
     events: ScheduledEvents = field(kw_only=True)
     number: int = field(kw_only=True)
+    first: int = field(kw_only=True)
 
     @property
     def _running(self) -> Path:
         return self.nodes.folders.work / RUNNING
+
+    def resume(self, task: Task) -> None:
+        """Counts on from its attempts before, whichever node they had."""
+        track = self.nodes.track
+        last = track.read() or TaskState()
+        task.held = last.held or 0.0
+        if last.state == "running":
+            task.held += track.lived(last)
+        if last.submission == task.submission:
+            task.failures_by_cause.update(last.ends_with_this)
+        if self.number != self.first:
+            task.before = self.ended_before(task)
+
+    def before_file(self, task: Task) -> Path:
+        """On what all nodes mount."""
+        return before_file(self.nodes.folders)
 
     def is_cancelled(self, task: Task) -> bool:
         """Batch begins nothing of a job that was ended; says so where its run is over a limit."""
@@ -75,6 +89,7 @@ class Batch(Scheduled):
 
     def begin(self, task: Task) -> bool:
         """Waits for what the task wants of its node; False where it is to end before."""
+        super().begin(task)
         self._running.touch()
         sys.stdout.flush()
         return task.spec.wanted is None or self._take_share(task, task.spec.wanted)
@@ -126,7 +141,7 @@ class Batch(Scheduled):
         folders = self.nodes.folders
         if task.stopped_for == CANCELLATION:
             code = CANCELLED
-        keep_ending(folders.shared / "attempts", folders.task, self.number, task.before)
+        keep_before(self.before_file(task), task.before)
         if code or task.stopped_for or "FAIRWAY_LAST" in os.environ:  # it runs again in each retry
             _keep_log(folders, self.number)
         if self.nodes.notice and task.spec.wanted is None:
@@ -147,9 +162,8 @@ class Batch(Scheduled):
         """The exit code by which Batch knows that it was not begun."""
         return NO_START, f"{_NOT_STARTED}{error}"
 
-    def close(self, attempts: Attempts) -> int:
-        """Also says in the log why nothing was started, or kept."""
-        task = attempts.task
+    def close(self, task: Task) -> None:
+        """Says in the log why nothing was started, or kept."""
         if task.share is not None:
             ledger.give_back(task.share)
         last = self.nodes.recorded
@@ -158,7 +172,6 @@ class Batch(Scheduled):
         elif last is not None and last.is_final and last.reason and "not be kept" in last.reason:
             say(last.reason)
         sys.stdout.flush()
-        return super().close(attempts)
 
 
 def run_task() -> int:
@@ -171,21 +184,21 @@ def run_task() -> int:
         return _not_begun(folders, code, why)
     spec = folders.spec()
     first, counted = int(os.environ.get("FAIRWAY_FIRST", "0")), folders.shared / "attempts"
-    wakeup, _ = wakeups.of_signals(signal.SIGCHLD)
+    wakeup, _ = wakeups.signal_wakeups(signal.SIGCHLD)
     while True:
         try:
             number, task, nodes = _task_here(folders, spec, counted, first)
         except (OSError, Fault, subprocess.CalledProcessError) as error:
             return _not_begun(folders, NO_START, f"{_NOT_STARTED}{error}")
         watch = watch_of(folders, task.plan, folders.submission)
-        if (status := ended_before(nodes, folders.submission)) is not None:
+        if (status := final_state(nodes)) is not None:
             write_ending(folders, status, watch.over)
             return fail(f"{_NOT_STARTED}{status.reason}", status.exit_code or NO_START)
-        task.before = ending_before(counted, folders.task, number, first)
-        watch.begin()
         events = ScheduledEvents(folders.base / "event", partial(nodes.give_notice, task))
         states = state_files.States()
-        scheduler = Batch(states, wakeup, watch, nodes=nodes, events=events, number=number)
+        scheduler = Batch(
+            states, wakeup, watch, nodes=nodes, events=events, number=number, first=first
+        )
         code = _watched(task, scheduler)
         if nodes.recorded is None or nodes.recorded.is_final:
             return code
@@ -218,7 +231,7 @@ def _task_here(
         _bring_earlier_logs(folders, number)
         return number, *task_of(folders, spec, number)
     except (OSError, Fault, subprocess.CalledProcessError) as error:
-        keep_ending(counted, folders.task, number, f"the one before was not started: {error}")
+        keep_before(before_file(folders), f"the one before was not started: {error}")
         raise
 
 
@@ -231,32 +244,19 @@ def task_of(folders: Folders, spec: TaskSpec, number: int) -> tuple[Task, BatchN
     plan = replace(folders.plan, run=folders.run, directory=code, secrets=secrets, chained=())
     nodes, hosts = BatchNodes(folders, plan), batch.given()
     task = Task(plan, spec, folders.shared, folders.base, number - 1, nodes=nodes, hosts=hosts)
-    resume(task, nodes)
+    task.submission = folders.submission
     if len(hosts) > 1:
         nodes.config = server.connect(folders.meeting, [host.address for host in hosts])
     return task, nodes
 
 
-def resume(task: Task, nodes: BatchNodes) -> None:
-    """Counts on from its attempts before, whichever node they had."""
-    task.submission = nodes.folders.submission
-    before = nodes.track.read()
-    if before is None:
-        return
-    task.held = before.held or 0.0
-    if before.state == "running":
-        task.held += nodes.track.lived(before)
-    if before.submission == task.submission:
-        task.failures_by_cause.update(before.ends_with_this)
-
-
-def ended_before(nodes: BatchNodes, submission: int) -> TaskState | None:
+def final_state(nodes: BatchNodes) -> TaskState | None:
     """The end of a task that is not to begin again, where Batch does so all the same, as it does
     after any exit code but 0; None where it is to begin."""
-    before = nodes.track.read()
-    if before is None or before.submission != submission:
+    last = nodes.track.read()
+    if last is None or last.submission != nodes.folders.submission:
         return None
-    return before if before.is_final and before.stopped else None
+    return last if last.is_final and last.stopped else None
 
 
 def _not_begun(folders: Folders, code: int, why: str) -> int:
@@ -303,35 +303,13 @@ def count_attempt(folder: Path, task: str, first: int) -> int:
     The file lies on what all nodes mount, so that a task that goes on elsewhere counts on.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(Path(folder, task), os.O_RDWR | os.O_CREAT, 0o644)
-    with os.fdopen(descriptor, "r+", encoding="ascii") as file:
-        fcntl.lockf(file, fcntl.LOCK_EX)
-        text = file.read().strip()
-        attempt = max(int(text) if text.isdecimal() else 0, first)
-        file.seek(0)
-        file.write(f"{attempt + 1}\n")
-        file.truncate()
-        file.flush()
-        os.fsync(file.fileno())
+    with record.alone(folder / f"{task}.lock"):
+        text = (folder / task).read_text(encoding="ascii") if (folder / task).exists() else ""
+        attempt = max(int(text) if text.strip().isdecimal() else 0, first)
+        record.write_bytes(folder / task, f"{attempt + 1}\n".encode("ascii"), durable=True)
     return attempt
 
 
-def keep_ending(folder: Path, task: str, attempt: int, why: str) -> None:
-    """Says why an attempt ended."""
-    with suppress(OSError):
-        _ending(folder, task).write_text(f"{attempt} {why}", encoding="utf-8")
-
-
-def ending_before(folder: Path, task: str, attempt: int, first: int) -> str:
-    """Why the attempt before this one ended; one that could not say so has lost its node."""
-    if attempt == first:
-        return RETRIED
-    with suppress(OSError, ValueError):
-        number, _, why = _ending(folder, task).read_text(encoding="utf-8").partition(" ")
-        if int(number) == attempt - 1:
-            return why
-    return "its node was lost, or taken away without notice"
-
-
-def _ending(folder: Path, task: str) -> Path:
-    return folder / f"{task}.ending"
+def before_file(folders: Folders) -> Path:
+    """Why the attempt before ended."""
+    return folders.shared / "attempts" / f"{folders.task}.ending"

@@ -89,7 +89,7 @@ def _connection(host: str) -> list[str]:
 
 def wait(command: RemoteCommand) -> int:
     """Until the command has ended, with beats; signals that arrive are passed on."""
-    wakeup, _ = wakeups.of_signals(*wakeups.TASK_SIGNALS, signal.SIGCHLD)
+    wakeup, _ = wakeups.signal_wakeups(*wakeups.TASK_SIGNALS, signal.SIGCHLD)
     with selectors.DefaultSelector() as selector:
         selector.register(wakeup, selectors.EVENT_READ)
         while (code := command.process.poll()) is None:

@@ -66,7 +66,7 @@ class Served:
 def serve(served: Served, part: bytes) -> int:
     """Until the command has ended, or the other side is gone; its exit code. `part` is what has
     come behind the command."""
-    wakeup, _ = wakeups.of_signals(signal.SIGCHLD)
+    wakeup, _ = wakeups.signal_wakeups(signal.SIGCHLD)
     heard, part = time.monotonic(), _obeyed(served, part)
     with selectors.DefaultSelector() as selector:
         selector.register(wakeup, selectors.EVENT_READ)

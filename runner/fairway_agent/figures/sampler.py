@@ -95,7 +95,7 @@ def main() -> None:
     run, seconds = sys.argv[1], float(sys.argv[2])
     parent = int(sys.argv[3]) if len(sys.argv) > 3 else os.getppid()
     # Wherever the signal comes, the programs that watch the GPUs are ended too.
-    told, _ = wakeups.of_signals(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    told, _ = wakeups.signal_wakeups(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
     node = node_name()
     add: Callable[[dict[str, Any]], None] = partial(_to_output, node)
     with suppress(OSError):

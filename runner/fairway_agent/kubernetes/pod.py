@@ -34,7 +34,6 @@ from fairway_agent.task.scheduled import (
     run_attempts,
 )
 from fairway_agent.task.task import Task
-from fairway_agent.task_state import IO_ERROR
 from fairway_boot.faults import Fault
 
 if TYPE_CHECKING:
@@ -48,13 +47,23 @@ _FIRST_LOOK, _LOOK = 0.05, 1.0
 @dataclass
 class Kubernetes(Scheduled):
     """What Kubernetes has to say of the attempts of a task whose first pod this is; `nodes`
-    reach the others."""
+    reach the others, and `part` is that of the submission which it is of."""
 
     STOPPED: ClassVar = "its pod was ended by Kubernetes"
     BEFORE: ClassVar = "Kubernetes ended the pod of the one before, and began it again"
     BEGUN_AGAIN: ClassVar = "its pod was lost, and Kubernetes began it again"
 
     nodes: PodNodes = field(kw_only=True)
+    part: Part = field(kw_only=True)
+
+    def prepare(self, task: Task) -> None:
+        """Finds out which node this is, or what of it, and lets the other pods reach it."""
+        here, wanted = gang.Member.here(), self.part.wanted
+        host = Host(here.node, here.address)
+        task.hosts = [host if wanted is None else with_share(host, wanted, self.part.part)]
+        if self.nodes.gang is not None:
+            self.nodes.gang.join(0, Path(task.plan.directory))
+        read_secrets(task.run_folder, task.plan)
 
     def begin(self, task: Task) -> bool:
         """Waits until its other pods are there, and can be reached."""
@@ -86,7 +95,7 @@ class Kubernetes(Scheduled):
 def main() -> None:
     """The program; see the module's docstring for its arguments."""
     run, stage, submission, part_number = Path(sys.argv[1]), *sys.argv[2:5]
-    (wakeup, _), received = wakeups.of_signals(signal.SIGCHLD), list[int]()
+    (wakeup, _), received = wakeups.signal_wakeups(signal.SIGCHLD), list[int]()
     # The first process of a pod is ended by no signal that it does not handle.
     signal.signal(signal.SIGTERM, lambda number, _: received.append(number))
     try:
@@ -110,30 +119,12 @@ def main() -> None:
     states = state_files.States()
     nodes, number = PodNodes(group), int(submission)
     task = Task(plan, spec, run, folder, nodes=nodes, submission=number, states=states)
-    scheduler = Kubernetes(states, wakeup, Watch(run, plan, number), nodes=nodes)
-    attempts = Attempts(task, scheduler)
+    watch = Watch(run, plan, number)
+    scheduler = Kubernetes(states, wakeup, watch, nodes=nodes, part=part)
     signal.signal(signal.SIGTERM, scheduler.ask(ENDED))
     if received:
         scheduler.asked = ENDED
-    try:
-        _begin(scheduler, task, part)
-        code = run_attempts(attempts, scheduler)
-    except Fault as fault:
-        attempts.finish("failed", IO_ERROR, fault.said)
-        code = scheduler.close(attempts)
-    sys.exit(code)
-
-
-def _begin(scheduler: Kubernetes, task: Task, part: Part) -> None:
-    """Makes this pod ready for the task's attempts."""
-    scheduler.resume(task)
-    once_there_is_room(scheduler.watch.begin)
-    here = gang.Member.here()
-    host = Host(here.node, here.address)
-    task.hosts = [host if part.wanted is None else with_share(host, part.wanted, part.part)]
-    if scheduler.nodes.gang is not None:
-        scheduler.nodes.gang.join(0, Path(task.plan.directory))
-    read_secrets(task.run_folder, task.plan)
+    sys.exit(run_attempts(Attempts(task, scheduler), scheduler))
 
 
 def with_share(

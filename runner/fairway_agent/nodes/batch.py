@@ -69,7 +69,7 @@ class BatchNodes(Nodes):
     def signal(self, task: Task, number: signal.Signals) -> None:
         """Asks the job's own processes on every node to end; they have the job's grace."""
         if task.timed_out and not task.limit:
-            say(task.failure_reason() or f"the task is over its {task.plan.timeout:g} s")
+            say(task.failure_reason() or f"the task is over its {task.plan.timeout or 0:g} s")
         if self.config is not None:
             server.order(self.config, _others(task), f"fairway-signal {task.plan.signal}")
         super().signal(task, number)

@@ -36,13 +36,12 @@ from fairway_agent.task.scheduled import (
     run_attempts,
 )
 from fairway_agent.task.task import Task
-from fairway_agent.task_state import CANCELLED, IO_ERROR, PREEMPTION, TERMINATED
+from fairway_agent.task_state import PREEMPTION, TERMINATED
 from fairway_boot.faults import Fault
 from fairway_boot.slurm import commands
 
 if TYPE_CHECKING:
     from fairway_agent.share import Wanted
-    from fairway_agent.task_spec import TaskSpec
 
 _PORTS = 256  # ranges, one of which a job has by its number
 # Seconds in which those that it comes after are known to have ended, once Slurm says so; what they
@@ -58,12 +57,16 @@ _ENDS = {signal.SIGTERM: ENDED, signal.SIGUSR1: TIME, signal.SIGUSR2: HAND_OVER}
 
 @dataclass
 class Slurm(Scheduled):
-    """What Slurm has to say of the attempts of a task in a job of its own."""
+    """What Slurm has to say of the attempts of a task in a job of its own; `part` is the number of
+    the submission's part that this is of."""
 
-    REFUSED: ClassVar[tuple[type[Exception], ...]] = (OSError, Fault, commands.Refused)
+    FAULTS: ClassVar[tuple[type[Exception], ...]] = (Fault, commands.Refused)
+    REFUSED: ClassVar[tuple[type[Exception], ...]] = (OSError, *FAULTS)
     STOPPED: ClassVar = "ended by Slurm"
     BEFORE: ClassVar = "Slurm ended the one before, and began it again"
     BEGUN_AGAIN: ClassVar = "its node failed, and Slurm began it again"
+
+    part: int = 0
 
     def ended(self, task: Task, code: int) -> int:
         """Hears Slurm out: a task that SIGTERM has ended may be ended by Slurm."""
@@ -72,8 +75,8 @@ class Slurm(Scheduled):
             wakeups.wait(self.wakeup, end)
         return code
 
-    def notify_end(self, task: Task) -> None:
-        """Has it told by the last task: nobody else is there."""
+    def close(self, task: Task) -> None:
+        """Has the run's end told by its last task: nobody else is there."""
         if task.plan.notify is None:
             return
         from fairway_agent.shared import notifications
@@ -84,8 +87,9 @@ class Slurm(Scheduled):
                 reconcile.notify_end(task.run_folder)
 
     def may_begin(self, task: Task) -> bool:
-        """Whether those that its run comes after have ended as it wants. Slurm itself has seen to
-        it that they have succeeded, where that is all that is wanted."""
+        """Slurm itself has seen to it that they have succeeded, where that is all they must."""
+        if not task.plan.conditions:
+            return True
         submission = task.submission or 0
         # A retry of tasks that have begun waits for nothing any more.
         plan = plans.read(task.run_folder, retry=submission > 0)
@@ -108,6 +112,17 @@ class Slurm(Scheduled):
                 raise Fault("no-end", message, hint)
             time.sleep(_PAUSE)
 
+    def prepare(self, task: Task) -> None:
+        """Finds out which nodes the job has, or what of one."""
+        hosts = _given()
+        if task.spec.wanted is not None:
+            last = submissions.read(task.run_folder)
+            parts = last.parts if last is not None else []
+            part = next((each.part for each in parts if each.number == self.part), None)
+            hosts = [_with_share(hosts[0], task.spec.wanted, part)]
+        task.hosts = hosts
+        read_secrets(task.run_folder, task.plan)
+
     def hand_over(self, attempts: Attempts, code: int) -> None:
         """Its nodes are about to go: it waits for others, and starts again from its checkpoint."""
         task = attempts.task
@@ -118,7 +133,7 @@ class Slurm(Scheduled):
             return
         status = replace(task.status("queued"), last_exit_code=code)
         task.record(replace(status, reason=LOST[PREEMPTION]))
-        keep_before(task, LOST[PREEMPTION])
+        keep_before(self.before_file(task), LOST[PREEMPTION])
         try:
             commands.run(["scontrol", "requeue", job_id()])
         except commands.Refused as refused:
@@ -142,44 +157,20 @@ def main() -> None:
     """The program; see the module's docstring for its arguments."""
     run, stage, submission = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
     index = int(sys.argv[5] if len(sys.argv) > 5 else os.environ["SLURM_ARRAY_TASK_ID"])
-    wakeup, _ = wakeups.of_signals(signal.SIGCHLD)
+    wakeup, _ = wakeups.signal_wakeups(signal.SIGCHLD)
     try:
         plan, spec = plans.read(run), submissions.spec_of(run, stage, index)
     except Fault as fault:
         sys.exit(str(fault))
     folder = run / "tasks" / spec.name
     once_there_is_room(lambda: folder.mkdir(parents=True, exist_ok=True))
-    states = state_files.States()
+    states, watch = state_files.States(), Watch(run, plan, submission)
     task = Task(plan, spec, run, folder, nodes=SlurmNodes(), submission=submission, states=states)
-    slurm = Slurm(states, wakeup, Watch(run, plan, submission))
-    attempts = Attempts(task, slurm)
+    slurm = Slurm(states, wakeup, watch, part=int(sys.argv[4]))
     for number, how in _ENDS.items():
         signal.signal(number, slurm.ask(how))
-    try:
-        once_there_is_room(lambda: _leave_trace(run, f"{stage}-{sys.argv[4]}-{submission}"))
-        slurm.resume(task)
-        if plan.conditions and not slurm.may_begin(task):
-            attempts.finish("cancelled", CANCELLED)
-        else:
-            once_there_is_room(slurm.watch.begin)
-            task.hosts = _hosts(run, spec, int(sys.argv[4]))
-            read_secrets(run, plan)
-        code = run_attempts(attempts, slurm)
-    except (Fault, commands.Refused) as fault:
-        attempts.finish("failed", IO_ERROR, str(fault))
-        code = slurm.close(attempts)
-    sys.exit(code)
-
-
-def _hosts(run: Path, spec: TaskSpec, number: int) -> list[Host]:
-    """The nodes of the task's job, or what it has of one."""
-    hosts = _given()
-    if spec.wanted is None:
-        return hosts
-    last = submissions.read(run)
-    parts = last.parts if last is not None else []
-    part = next((each.part for each in parts if each.number == number), None)
-    return [_with_share(hosts[0], spec.wanted, part)]
+    once_there_is_room(lambda: _leave_trace(run, f"{stage}-{slurm.part}-{submission}"))
+    sys.exit(run_attempts(Attempts(task, slurm), slurm))
 
 
 def _given() -> list[Host]:

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 _ROOM_WAIT = 600.0  # seconds in which a disk may have room again; the nodes are paid for meanwhile
 _START_PAUSE = 10.0  # seconds between two starts, where what keeps the task from it may pass
-_BEFORE = "before.txt"  # why the attempt before ended, where the scheduler starts it again
 LOST = {PREEMPTION: "its nodes were taken away", NODE: "a node of it was lost"}
 ENDED, TIME, LIMIT, HAND_OVER = "ended", "time", "limit", "hand-over"
 """Why a scheduler asks a task to end: somebody cancels it, or it is to start again; its time is
@@ -47,6 +46,8 @@ class Scheduled(Backend):
     and `passed_on` how the task was told to."""
 
     REFUSED: ClassVar[tuple[type[Exception], ...]] = (OSError, Fault)
+    # What ends the task wherever it is met: a damaged file, for one.
+    FAULTS: ClassVar[tuple[type[Exception], ...]] = (Fault,)
     # Why an attempt ended that the scheduler has ended, and why the next begins where that is known
     # and where nobody could say it.
     STOPPED: ClassVar = "ended by its scheduler"
@@ -69,9 +70,16 @@ class Scheduled(Backend):
 
         return handle
 
+    def may_begin(self, task: Task) -> bool:
+        """Whether the runs that its run comes after have ended as it wants."""
+        return True
+
+    def prepare(self, task: Task) -> None:
+        """Makes this process ready for the task's attempts."""
+
     def begin(self, task: Task) -> bool:
         """Forgets why the one before ended, which is said now."""
-        (task.folder / _BEFORE).unlink(missing_ok=True)
+        self.before_file(task).unlink(missing_ok=True)
         return True
 
     def look(self, task: Task) -> None:
@@ -105,7 +113,7 @@ class Scheduled(Backend):
         elif self.is_cancelled(task):
             attempts.finish("cancelled", CANCELLED)
         else:
-            keep_before(task, self.BEFORE)
+            keep_before(self.before_file(task), self.BEFORE)
             status = replace(task.status("running"), stopped=True, ended=time.time())
             task.record(replace(status, exit_code=code, reason=self.STOPPED))
             attempts.state, attempts.exit_code = "stopped", TERMINATED
@@ -114,27 +122,35 @@ class Scheduled(Backend):
     def hand_over(self, attempts: Attempts, code: int) -> None:
         """Has the task started again on other nodes."""
 
-    def notify_end(self, task: Task) -> None:
-        """Has the end of the run told, where this is the last of its tasks and nobody else does."""
-
-    def close(self, attempts: Attempts) -> int:
-        """Nothing more of the task follows here; the exit code that the scheduler sees."""
-        self.states.await_room(self.wakeup, _ROOM_WAIT)
-        self.notify_end(attempts.task)
-        return attempts.exit_code
+    def close(self, task: Task) -> None:
+        """Does what follows the task's end."""
 
     def resume(self, task: Task) -> None:
         """Counts on from the attempts that the scheduler has started before."""
-        before = self.BEGUN_AGAIN
+        task.resume_count(self.ended_before(task))
+
+    def ended_before(self, task: Task) -> str:
+        """Why the attempt before this process ended, where it goes on with the same submission."""
         with suppress(OSError):
-            before = (task.folder / _BEFORE).read_text(encoding="utf-8")
-        task.resume_count(before)
+            return self.before_file(task).read_text(encoding="utf-8")
+        return self.BEGUN_AGAIN
+
+    def before_file(self, task: Task) -> Path:
+        """The file that says so; the task's own state is written over meanwhile by why it waits."""
+        return task.folder / "before.txt"
 
 
-def refuse_now(attempts: Attempts, scheduler: Scheduled) -> None:
-    """Writes the end of a task that must not begin: its run or its own is cancelled or over a
-    limit, its setup has failed, or its nodes were lost as often as they may."""
+def prepare(attempts: Attempts, scheduler: Scheduled) -> None:
+    """Makes this process ready for a task's attempts, or writes its end where it must not begin:
+    it or its run is cancelled or over a limit, its setup has failed, or its nodes were lost as
+    often as they may."""
     task = attempts.task
+    scheduler.resume(task)
+    if not scheduler.may_begin(task):
+        attempts.finish("cancelled", CANCELLED)
+        return
+    once_there_is_room(scheduler.watch.begin)
+    scheduler.prepare(task)
     lost = [LOST[each] for each in (PREEMPTION, NODE) if task.retries_exhausted(each)]
     if scheduler.is_cancelled(task) or has_failed(task.run_folder) or scheduler.watch.is_over():
         attempts.finish("cancelled", CANCELLED)
@@ -146,8 +162,18 @@ def refuse_now(attempts: Attempts, scheduler: Scheduled) -> None:
 
 def run_attempts(attempts: Attempts, scheduler: Scheduled) -> int:
     """Runs a task until its end is written; the exit code that the scheduler sees."""
-    if attempts.state == "queued":
-        refuse_now(attempts, scheduler)
+    try:
+        prepare(attempts, scheduler)
+        _run(attempts, scheduler)
+    except scheduler.FAULTS as fault:
+        said = fault.said if isinstance(fault, Fault) else str(fault)
+        attempts.finish("failed", IO_ERROR, said)
+    scheduler.states.await_room(scheduler.wakeup, _ROOM_WAIT)
+    scheduler.close(attempts.task)
+    return attempts.exit_code
+
+
+def _run(attempts: Attempts, scheduler: Scheduled) -> None:
     while attempts.state == "queued":
         attempts.start()
         while attempts.state == "running":
@@ -161,7 +187,6 @@ def run_attempts(attempts: Attempts, scheduler: Scheduled) -> int:
             wakeups.wait(scheduler.wakeup, time.monotonic() + _START_PAUSE)
             if scheduler.asked:
                 attempts.decide(CANCELLED, is_last=True)
-    return scheduler.close(attempts)
 
 
 def _wait(attempts: Attempts, scheduler: Scheduled) -> None:
@@ -174,11 +199,10 @@ def _wait(attempts: Attempts, scheduler: Scheduled) -> None:
     scheduler.states.write_late()
 
 
-def keep_before(task: Task, why: str) -> None:
-    """Says on which words the task begins its log where the scheduler starts it next; its own state
-    is written over meanwhile by why it waits."""
+def keep_before(file: Path, why: str) -> None:
+    """Says with which words the task begins its log where the scheduler starts it next."""
     with suppress(OSError):
-        (task.folder / _BEFORE).write_text(why, encoding="utf-8")
+        file.write_text(why, encoding="utf-8")
 
 
 def read_secrets(run: Path, plan: RunPlan) -> None:

@@ -142,10 +142,10 @@ class TestAttempts:
 
         monkeypatch.setattr(attempt, "_bring_earlier_logs", lambda *_: None)
         monkeypatch.setattr(attempt, "task_of", here)
-        folders: Any = SimpleNamespace(task="0", make_directories=lambda _: None)
+        folders: Any = SimpleNamespace(task="0", shared=tmp_path, make_directories=lambda _: None)
         with pytest.raises(OSError, match="cannot be reached"):
-            attempt._task_here(folders, TaskSpec(0, nodes=2), tmp_path, 0)
-        why = attempt.ending_before(tmp_path, "0", 1, 0)
+            attempt._task_here(folders, TaskSpec(0, nodes=2), tmp_path / "attempts", 0)
+        why = attempt.before_file(folders).read_text()
         assert why == "the one before was not started: the node 10.0.0.2 cannot be reached"
 
 
@@ -275,7 +275,7 @@ class TestShares:
         here: Any = None
         watch = tracking.watch_of(nodes.folders, plan, 0)
         states = state_files.States()
-        scheduler = Batch(states, here, watch, nodes=nodes, events=events, number=2)
+        scheduler = Batch(states, here, watch, nodes=nodes, events=events, number=2, first=2)
         return Attempts(task, scheduler, Patience(0.0))
 
     def run(self, work: Path, gpus: int) -> int:

@@ -21,7 +21,7 @@ from fairway_agent.plan import CANCEL, Budget, IdleGpu, RunPlan
 from fairway_agent.shared import watch
 from fairway_agent.task import task as task_module
 from fairway_agent.task.attempts import Attempts
-from fairway_agent.task.scheduled import refuse_now
+from fairway_agent.task.scheduled import prepare
 from fairway_agent.task.task import Task
 from fairway_agent.task_spec import TaskSpec
 from fairway_agent.task_state import TaskState
@@ -73,21 +73,23 @@ class Mine:
         self.nodes.track.name = str(number)
         spec = TaskSpec(number, nodes=2)
         self.task = Task(plan, spec, folders.shared, folders.base, nodes=self.nodes)
-        attempt.resume(self.task, self.nodes)
+        self.task.submission = folders.submission
         self.watch = tracking.watch_of(folders, plan, folders.submission)
-        self.watch.begin()
         here: Any = None
         events: Any = None
         states: Any = SimpleNamespace(late={}, await_room=lambda *_: None)
-        self.batch = Batch(states, here, self.watch, nodes=self.nodes, events=events, number=0)
+        more: Any = {"nodes": self.nodes, "events": events, "number": 0, "first": 0}
+        self.batch = Batch(states, here, self.watch, **more)
+        self.batch.resume(self.task)
 
     def refusal(self) -> TaskState | None:
         """Its end, where it must not begin; None where it may."""
-        refuse_now(Attempts(self.task, self.batch), self.batch)
+        self.task.failures_by_cause.clear()  # counted anew
+        prepare(Attempts(self.task, self.batch), self.batch)
         return self.nodes.recorded
 
     def ended_before(self) -> TaskState | None:
-        return attempt.ended_before(self.nodes, self.nodes.folders.submission)
+        return attempt.final_state(self.nodes)
 
     def running(self, started: float) -> None:
         self.task.started = started

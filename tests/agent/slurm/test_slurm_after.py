@@ -20,6 +20,7 @@ from fairway_agent.slurm.job import Slurm
 from fairway_agent.slurm.reconcile import reconcile_all
 from fairway_agent.slurm.reports import SubmitRequest
 from fairway_agent.task.attempts import Attempts
+from fairway_agent.task.scheduled import run_attempts
 from fairway_agent.task.task import Task
 from fairway_agent.task_spec import TaskSpec
 from fairway_boot.faults import Fault
@@ -105,9 +106,7 @@ def test_its_job_looks_until_it_is_known(shared: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(job.time, "sleep", lambda _: next(looks)())
     assert not own.may_begin(task)  # a code of 5 is no 3
     assert next(looks, None) is None
-    attempts = Attempts(task, own)
-    attempts.finish("cancelled", 130)
-    assert own.close(attempts) == 130
+    assert run_attempts(Attempts(task, own), own) == 130
     known = state_files.read_task(shared / "runs/own/tasks/0")
     assert known is not None
     assert (known.state, known.attempts) == ("cancelled", 0)
