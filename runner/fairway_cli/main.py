@@ -14,12 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-_DESTROY = (
-    "cdktf destroy NAME-compute\n"
-    "that keeps the data; docs/teardown.md says how the rest follows, in which order"
-)
-
-
 class Commands(LazyGroup):
     """Every command with the first line of its docstring, in the order of the help.
 
@@ -80,6 +74,7 @@ class Commands(LazyGroup):
         "synth": "Generate Terraform for an environment, one directory per stack in cdktf.out.",
         "plan": "Plan every stack of an environment, and review what would change.",
         "deploy": "Apply an approved plan, and nothing else.",
+        "destroy": "Destroy an environment, or some of its stacks, once that was approved.",
         "lock": "Lock the provider that plans and deployments may run.",
         "comment": "Print the comment of a pull request, from reviews that its own code made.",
         "diagram": "Draw an environment: networks, clusters, file systems and connections.",
@@ -91,8 +86,9 @@ class Commands(LazyGroup):
         **dict.fromkeys(("ps", "status", "queue"), "fairway list"),
         **dict.fromkeys(("stop", "kill"), "fairway cancel RUN"),
         "attach": "fairway logs --follow RUN",
-        "down": f"fairway pool resize TARGET 0, or to give up the machines: {_DESTROY}",
-        **dict.fromkeys(("destroy", "teardown", "undeploy"), _DESTROY),
+        "down": "fairway pool resize TARGET 0, or to give up the machines: "
+        "fairway destroy --stack compute",
+        **dict.fromkeys(("teardown", "undeploy"), "fairway destroy"),
         "apply": "fairway deploy",
         "diff": "fairway plan",
         "validate": "fairway check, or for a job: fairway submit JOB --dry-run",

@@ -96,9 +96,7 @@ def test_a_misspelt_command_is_answered_with_the_near_one() -> None:
 @pytest.mark.parametrize(
     ("word", "answer"),
     [
-        ("destroy", "cdktf destroy NAME-compute"),
-        ("destory", "cdktf destroy NAME-compute"),
-        ("teardown", "cdktf destroy NAME-compute"),
+        ("teardown", "fairway destroy"),
         ("down", "fairway pool resize TARGET 0"),
         ("hlep", "fairway --help"),
         ("validate", "fairway check"),

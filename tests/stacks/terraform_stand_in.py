@@ -142,7 +142,7 @@ if azure and command in ("plan", "show", "apply"):
 
 if command == "plan":
     out = next(a for a in arguments if a.startswith("-out=")).removeprefix("-out=")
-    Path(out).write_text(stack)
+    Path(out).write_text(f"-destroy {stack}" if "-destroy" in arguments else stack)
     if fault == "prevented":
         diagnose("Instance cannot be destroyed", "prevent_destroy is set.")
         sys.exit(1)
@@ -153,6 +153,8 @@ if command == "plan":
         sys.exit(1)
 elif command == "show":
     action = faults.get(f"{stack} action", "create")
+    if Path(arguments[-1]).read_text().startswith("-destroy"):
+        action = "delete"
     tags = {"owner": faults.get(f"{stack} owner", "me")}
     before, after = {
         "create": (None, tags),
@@ -192,7 +194,7 @@ elif command == "show":
             change["change"].update(actions=["no-op"], before=change["change"]["after"])
     if faults.get(f"{stack} plan") == "prevented":
         plan["errored"] = True
-    lacks = Path(arguments[-1]).read_text().partition(" ")[2]
+    lacks = Path(arguments[-1]).read_text().removeprefix("-destroy ").partition(" ")[2]
     if lacks:
         source = {"type": "terraform_remote_state", "name": f"cross-stack-reference-input-{lacks}"}
         found = {**source, "values": {"outputs": {}}}

@@ -257,11 +257,22 @@ def _without(addresses: Collection[str], configuration: str) -> str:
     return json.dumps(document, indent=1)
 
 
-def _plan_once(terraform: Terraform, folder: Path, lock: bool) -> StackPlan:
+def plan_to_destroy(terraform: Terraform, folder: Path) -> StackPlan:
+    """Init, and a plan that leaves nothing of one stack.
+
+    Its locks go before what lies below them, as Terraform knows: none is left out.
+    """
+    terraform.init()
+    return _plan_once(terraform, folder, lock=False, destroy=True)
+
+
+def _plan_once(
+    terraform: Terraform, folder: Path, lock: bool, *, destroy: bool = False
+) -> StackPlan:
     file = folder / f"{terraform.stack}.tfplan"
     review = folder / f"{terraform.stack}.json"
     file.unlink(missing_ok=True)
-    log, failed = terraform.plan(file, lock=lock)
+    log, failed = terraform.plan(file, lock=lock, destroy=destroy)
     if failed and waits_for_inputs(log):
         write_private(review, terraform.show(file) if file.exists() else log)
         return StackPlan(terraform.stack, file, review, waits=True)

@@ -92,12 +92,14 @@ class Terraform:
             found = []
         raise self._failed("validate", found, done.stderr, exit_code=2)
 
-    def plan(self, file: Path, *, lock: bool = True) -> tuple[str, bool]:
+    def plan(self, file: Path, *, lock: bool = True, destroy: bool = False) -> tuple[str, bool]:
         """Writes the plan to `file`; answers with the log, in JSON lines, and whether it failed.
 
-        A plan that failed may still have been written: see `show`.
+        With `destroy` it is one that leaves nothing. A plan that failed may still have been
+        written: see `show`.
         """
         options = ["-json", f"-out={file}"] + ([] if lock else ["-lock=false"])
+        options += ["-destroy"] if destroy else []
         done = self._run("plan", *options)
         return done.stdout or done.stderr, done.returncode != 0
 

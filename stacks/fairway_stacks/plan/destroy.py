@@ -1,0 +1,112 @@
+"""`fairway destroy`: takes stacks down as they were reviewed and approved, the last one first.
+
+A stack reads the outputs of those before it, and what stands in one is used by the next: so those
+that read a stack go before it, and with it. Each plan is applied as it was shown. Where something
+is protected nothing is done: that is to be taken off first, by a deployment that shows it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fairway_core.findings import UserError
+from fairway_stacks.app import usual_outdir
+from fairway_stacks.plan.approval import read_approved
+from fairway_stacks.plan.options import say
+from fairway_stacks.plan.planning import (
+    alone_in_outdir,
+    live_terraform,
+    plan_folder,
+    plan_to_destroy,
+)
+from fairway_stacks.plan.review import Reviewer, write_report
+from fairway_stacks.plan.stacks import synthesize
+from fairway_stacks.plan.terraform import require
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+    from pathlib import Path
+
+    from fairway_core.review.review import Review
+    from fairway_stacks.plan.planning import StackPlan
+    from fairway_stacks.plan.stacks import StackFolder
+
+_AGAIN = "review it again: fairway destroy --report DIR"
+
+
+def destroy(
+    environment: str | None,
+    roles: Collection[str],
+    approved: Path | None,
+    *,
+    show: Callable[[Review], None],
+    ask: Callable[[str], bool] | None = None,
+    report: Path | None = None,
+) -> None:
+    """Destroys the stacks of these roles and those that read them, or all without any.
+
+    Their review is shown, and written to `report`. What is done has been approved: in the file
+    `approved`, or by `ask`, which answers whether somebody typed the environment's name. Raises
+    UserError where it was not, and where something is protected.
+    """
+    known = read_approved(approved) if approved else {}
+    require()
+    with alone_in_outdir(say), plan_folder(None) as folder:
+        stacks = _chosen(synthesize(environment, usual_outdir()), roles)
+        plans = []
+        for stack in stacks:
+            say(f"{stack.name}: plan")
+            plans.append(plan_to_destroy(live_terraform(stack), folder))
+        found = Reviewer().review(plans)
+        if report is not None:
+            write_report(found, report)
+        _stop_where_it_must(plans)
+        if not any(each.changes for each in found.stacks):
+            say("nothing is there to destroy")
+            return
+        if approved:
+            for each in found.stacks:
+                if each.changes and (
+                    each.stack not in known or known[each.stack].digest != each.digest
+                ):
+                    show(found)
+                    message = f"{each.stack}: what would be destroyed is not what was approved"
+                    raise UserError.of("not-as-approved", message, _AGAIN)
+        else:
+            show(found)
+            name = stacks[0].name.rpartition("-")[0]
+            if ask is None or not ask(name):
+                hint = "on a terminal, type its name; elsewhere --approved DIR/review.json"
+                raise UserError.of("not-approved", "not approved, and nothing was done", hint)
+        for stack, plan in zip(stacks, plans, strict=True):
+            say(f"{stack.name}: destroy")
+            live_terraform(stack).apply(plan.file)
+
+
+def _chosen(stacks: Sequence[StackFolder], roles: Collection[str]) -> list[StackFolder]:
+    """The stacks of the roles with all that read them, in the order in which they go."""
+    by_role = {stack.name.rpartition("-")[2]: stack.name for stack in stacks}
+    for role in roles:
+        if role not in by_role:
+            raise UserError.of(
+                "unknown-stack", f"there is no stack `{role}`", f"one of: {', '.join(by_role)}"
+            )
+    chosen = {by_role[role] for role in roles} or set(by_role.values())
+    for stack in stacks:  # each after those that it reads
+        if chosen.intersection(stack.dependencies):
+            chosen.add(stack.name)
+    return [stack for stack in reversed(stacks) if stack.name in chosen]
+
+
+def _stop_where_it_must(plans: Sequence[StackPlan]) -> None:
+    """UserError where a plan is not whole, as Terraform refuses what is protected."""
+    for plan in plans:
+        if plan.error is None:
+            continue
+        if any("cannot be destroyed" in each.message for each in plan.error.findings):
+            raise UserError.of(
+                "protected",
+                f"{plan.stack} holds what is protected, and nothing was done",
+                "write `protect: false` into the environment file, deploy that, and try again",
+            )
+        raise plan.error
