@@ -1,10 +1,8 @@
 """CDKTF constructs for training clusters on Azure, one idea a module.
 
->>> from fairway_constructs import App, AzurermProvider, Network, Stack, place_in_group
->>> stack = Stack(App(), "lab")  # doctest: +SKIP
->>> place = place_in_group(stack, environment="lab", role="net", location="westeurope")
-... # doctest: +SKIP
->>> Network(stack, address_space="10.40.0.0/16")  # doctest: +SKIP
+>>> import fairway_constructs as az
+>>> lab = az.EnvironmentStack(az.App(), "lab", location="westeurope")  # doctest: +SKIP
+>>> az.Network(lab, address_space="10.40.0.0/16")  # doctest: +SKIP
 """
 
 # Each name is imported when it is first used: an environment is read and checked before cdktf
@@ -13,136 +11,80 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fairway_constructs.alerts import Alerts
-    from fairway_constructs.azure_files import AzureFiles
-    from fairway_constructs.azurerm.provider import AzurermProvider
-    from fairway_constructs.bastion import Bastion
-    from fairway_constructs.batch_account import AutoStorage, BatchAccount
-    from fairway_constructs.batch_pool import BatchPool, Containers
-    from fairway_constructs.batch_user_subscription import BatchUserSubscription
-    from fairway_constructs.budget import Budget
-    from fairway_constructs.cdk import (
-        App,
-        Aspect,
-        Aspects,
-        Component,
-        Construct,
-        IAspect,
-        Output,
-        Resource,
-        Stack,
+    from fairway_constructs.alerts import Alerts as Alerts
+    from fairway_constructs.azure_files import AzureFiles as AzureFiles
+    from fairway_constructs.azurerm.provider import AzurermProvider as AzurermProvider
+    from fairway_constructs.bastion import Bastion as Bastion
+    from fairway_constructs.batch_account import AutoStorage as AutoStorage
+    from fairway_constructs.batch_account import BatchAccount as BatchAccount
+    from fairway_constructs.batch_pool import BatchPool as BatchPool
+    from fairway_constructs.batch_pool import Containers as Containers
+    from fairway_constructs.batch_user_subscription import (
+        BatchUserSubscription as BatchUserSubscription,
     )
-    from fairway_constructs.cloud_init.mounts import Mount
-    from fairway_constructs.cloud_init.people import Accounts
-    from fairway_constructs.cloud_init.proxy import MachineProxy
-    from fairway_constructs.cloud_init.slurm import SlurmNode
-    from fairway_constructs.cluster import Cluster
-    from fairway_constructs.egress import FirewallEgress, NatEgress
-    from fairway_constructs.encryption import CustomerKey, customer_key
-    from fairway_constructs.environment_stack import EnvironmentStack
-    from fairway_constructs.file_system import FileSystem
-    from fairway_constructs.gateway import Gateway
-    from fairway_constructs.gpu_cluster import GpuCluster
-    from fairway_constructs.identity import Grantee, Identity
-    from fairway_constructs.idle_stop import IdleStop
-    from fairway_constructs.kubernetes.cluster import KubernetesCluster
+    from fairway_constructs.budget import Budget as Budget
+    from fairway_constructs.cdk import App as App
+    from fairway_constructs.cdk import Aspect as Aspect
+    from fairway_constructs.cdk import Aspects as Aspects
+    from fairway_constructs.cdk import Component as Component
+    from fairway_constructs.cdk import Construct as Construct
+    from fairway_constructs.cdk import DataSource as DataSource
+    from fairway_constructs.cdk import IAspect as IAspect
+    from fairway_constructs.cdk import Lifecycle as Lifecycle
+    from fairway_constructs.cdk import Output as Output
+    from fairway_constructs.cdk import Resource as Resource
+    from fairway_constructs.cdk import Stack as Stack
+    from fairway_constructs.cloud_init.mounts import Mount as Mount
+    from fairway_constructs.cloud_init.people import Accounts as Accounts
+    from fairway_constructs.cloud_init.proxy import MachineProxy as MachineProxy
+    from fairway_constructs.cloud_init.slurm import SlurmNode as SlurmNode
+    from fairway_constructs.cluster import Cluster as Cluster
+    from fairway_constructs.egress import FirewallEgress as FirewallEgress
+    from fairway_constructs.egress import NatEgress as NatEgress
+    from fairway_constructs.encryption import CustomerKey as CustomerKey
+    from fairway_constructs.encryption import customer_key as customer_key
+    from fairway_constructs.environment_stack import EnvironmentStack as EnvironmentStack
+    from fairway_constructs.file_system import FileSystem as FileSystem
+    from fairway_constructs.gateway import Gateway as Gateway
+    from fairway_constructs.gpu_cluster import GpuCluster as GpuCluster
+    from fairway_constructs.identity import Grantee as Grantee
+    from fairway_constructs.identity import Identity as Identity
+    from fairway_constructs.idle_stop import IdleStop as IdleStop
+    from fairway_constructs.kubernetes.cluster import KubernetesCluster as KubernetesCluster
     from fairway_constructs.kubernetes.configuration import (
-        KubernetesConfiguration,
-        KubernetesFoundation,
+        KubernetesConfiguration as KubernetesConfiguration,
     )
-    from fairway_constructs.kubernetes.node_pool import KubernetesNodePool
-    from fairway_constructs.lustre import BlobImport, Lustre
-    from fairway_constructs.monitoring import Monitoring
-    from fairway_constructs.netapp import NetApp
-    from fairway_constructs.network import INetwork, Network
-    from fairway_constructs.network_access import SubnetRef
-    from fairway_constructs.nfs_server import NfsServer
-    from fairway_constructs.nodes import NodeSpec
-    from fairway_constructs.peering import Peering
-    from fairway_constructs.placement import Placement
-    from fairway_constructs.private_endpoint import PrivateEndpoints
-    from fairway_constructs.registry import IRegistry, Registry
-    from fairway_constructs.scope import place_in_group
-    from fairway_constructs.single_vm import SingleVm
-    from fairway_constructs.slurm.login import SlurmLoginNode
-    from fairway_constructs.slurm.scheduler import SlurmScheduler
-    from fairway_constructs.slurm.shared_resources import SlurmFoundation
-    from fairway_constructs.storage import Container, IStorage, Storage
-    from fairway_constructs.tags import Tags
-    from fairway_constructs.targets import TakesJobs, Targets
-    from fairway_constructs.vault import Vault
-    from fairway_constructs.working_hours import WorkingHours
-
-__all__ = [
-    "Accounts",
-    "Alerts",
-    "App",
-    "Aspect",
-    "Aspects",
-    "AutoStorage",
-    "AzureFiles",
-    "AzurermProvider",
-    "Bastion",
-    "BatchAccount",
-    "BatchPool",
-    "BatchUserSubscription",
-    "BlobImport",
-    "Budget",
-    "Cluster",
-    "Component",
-    "Construct",
-    "Container",
-    "Containers",
-    "CustomerKey",
-    "DataSource",
-    "EnvironmentStack",
-    "FileSystem",
-    "FirewallEgress",
-    "Gateway",
-    "GpuCluster",
-    "Grantee",
-    "IAspect",
-    "INetwork",
-    "IRegistry",
-    "IStorage",
-    "Identity",
-    "IdleStop",
-    "KubernetesCluster",
-    "KubernetesConfiguration",
-    "KubernetesFoundation",
-    "KubernetesNodePool",
-    "Lifecycle",
-    "Lustre",
-    "MachineProxy",
-    "Monitoring",
-    "Mount",
-    "NatEgress",
-    "NetApp",
-    "Network",
-    "NfsServer",
-    "NodeSpec",
-    "Output",
-    "Peering",
-    "Placement",
-    "PrivateEndpoints",
-    "Registry",
-    "Resource",
-    "SingleVm",
-    "SlurmFoundation",
-    "SlurmLoginNode",
-    "SlurmNode",
-    "SlurmScheduler",
-    "Stack",
-    "Storage",
-    "SubnetRef",
-    "Tags",
-    "TakesJobs",
-    "Targets",
-    "Vault",
-    "WorkingHours",
-    "customer_key",
-    "place_in_group",
-]
+    from fairway_constructs.kubernetes.configuration import (
+        KubernetesFoundation as KubernetesFoundation,
+    )
+    from fairway_constructs.kubernetes.node_pool import KubernetesNodePool as KubernetesNodePool
+    from fairway_constructs.lustre import BlobImport as BlobImport
+    from fairway_constructs.lustre import Lustre as Lustre
+    from fairway_constructs.monitoring import Monitoring as Monitoring
+    from fairway_constructs.netapp import NetApp as NetApp
+    from fairway_constructs.network import INetwork as INetwork
+    from fairway_constructs.network import Network as Network
+    from fairway_constructs.network_access import SubnetRef as SubnetRef
+    from fairway_constructs.nfs_server import NfsServer as NfsServer
+    from fairway_constructs.nodes import NodeSpec as NodeSpec
+    from fairway_constructs.peering import Peering as Peering
+    from fairway_constructs.placement import Placement as Placement
+    from fairway_constructs.private_endpoint import PrivateEndpoints as PrivateEndpoints
+    from fairway_constructs.registry import IRegistry as IRegistry
+    from fairway_constructs.registry import Registry as Registry
+    from fairway_constructs.scope import place_in_group as place_in_group
+    from fairway_constructs.single_vm import SingleVm as SingleVm
+    from fairway_constructs.slurm.login import SlurmLoginNode as SlurmLoginNode
+    from fairway_constructs.slurm.scheduler import SlurmScheduler as SlurmScheduler
+    from fairway_constructs.slurm.shared_resources import SlurmFoundation as SlurmFoundation
+    from fairway_constructs.storage import Container as Container
+    from fairway_constructs.storage import IStorage as IStorage
+    from fairway_constructs.storage import Storage as Storage
+    from fairway_constructs.tags import Tags as Tags
+    from fairway_constructs.targets import TakesJobs as TakesJobs
+    from fairway_constructs.targets import Targets as Targets
+    from fairway_constructs.vault import Vault as Vault
+    from fairway_constructs.working_hours import WorkingHours as WorkingHours
 
 _NAMES = {
     "alerts": "Alerts",
@@ -194,6 +136,7 @@ _NAMES = {
     "working_hours": "WorkingHours",
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
+__all__ = list(_MODULES)  # type checkers read the names above
 
 
 def __getattr__(name: str) -> Any:

@@ -4,6 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fairway_constructs.azurerm.nat_gateway import NatGateway
+from fairway_constructs.azurerm.nat_gateway_public_ip_association import (
+    NatGatewayPublicIpAssociation,
+)
+from fairway_constructs.azurerm.public_ip import PublicIp
+from fairway_constructs.azurerm.route_table import Route, RouteTable
+from fairway_constructs.azurerm.subnet_nat_gateway_association import SubnetNatGatewayAssociation
+from fairway_constructs.azurerm.subnet_route_table_association import SubnetRouteTableAssociation
 from fairway_constructs.cdk import Component
 
 if TYPE_CHECKING:
@@ -28,12 +36,6 @@ class NatEgress(Component):
     ) -> None:
         super().__init__(scope, id)
         place = self.place
-        from fairway_constructs.azurerm.nat_gateway import NatGateway
-        from fairway_constructs.azurerm.nat_gateway_public_ip_association import (
-            NatGatewayPublicIpAssociation,
-        )
-        from fairway_constructs.azurerm.public_ip import PublicIp
-
         address = PublicIp(
             self,
             "nat-address",
@@ -62,10 +64,6 @@ class NatEgress(Component):
 
     def attach(self, role: str, subnet_id: str) -> Resource:
         """Gives the subnet with that role this way out."""
-        from fairway_constructs.azurerm.subnet_nat_gateway_association import (
-            SubnetNatGatewayAssociation,
-        )
-
         return SubnetNatGatewayAssociation(
             self,
             f"{role}-has-nat",
@@ -94,8 +92,6 @@ class FirewallEgress(Component):
     ) -> None:
         super().__init__(scope, id)
         place = self.place
-        from fairway_constructs.azurerm.route_table import Route, RouteTable
-
         self._table_id = RouteTable(
             self,
             "firewall-routes",
@@ -113,10 +109,6 @@ class FirewallEgress(Component):
 
     def attach(self, role: str, subnet_id: str) -> Resource:
         """Gives the subnet with that role this way out."""
-        from fairway_constructs.azurerm.subnet_route_table_association import (
-            SubnetRouteTableAssociation,
-        )
-
         return SubnetRouteTableAssociation(
             self,
             f"{role}-has-routes",

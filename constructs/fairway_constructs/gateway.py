@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from fairway_constructs.cdk import Component
 from fairway_constructs.cloud_init import server_cloud_init
+from fairway_constructs.cloud_init.people import accounts_on_machine
 from fairway_constructs.server_vm import private_interface, server_vm
 from fairway_core.catalog import vm_size
 
@@ -54,8 +55,6 @@ class Gateway(Component):
             cloud_init=server_cloud_init(place.proxy) if place.proxy else None,
         )
         if accounts is not None:
-            from fairway_constructs.cloud_init.people import accounts_on_machine
-
             accounts_on_machine(
                 self,
                 "gateway",

@@ -25,6 +25,9 @@ from fairway_constructs.azurerm.linux_virtual_machine_scale_set import (
 )
 from fairway_constructs.cdk import Component, Lifecycle
 from fairway_constructs.cloud_init import ADMIN_USERNAME, custom_data
+from fairway_constructs.cloud_init.people import accounts_on_scale_set
+from fairway_constructs.monitoring_agent import agent_on_scale_set
+from fairway_constructs.node_health import automatic_repair, health_on_scale_set
 from fairway_constructs.nodes import (
     TERMINATION_NOTICE,
     NodeSpec,
@@ -38,6 +41,7 @@ from fairway_constructs.nodes import (
     spot_arguments,
     terms,
 )
+from fairway_core.autoscale import iso_duration
 from fairway_core.catalog import limit
 from fairway_core.findings import UserError
 
@@ -203,31 +207,21 @@ def _extensions(
 ) -> list[Extension] | None:
     extensions = []
     if spec.accounts is not None and has_accounts:
-        from fairway_constructs.cloud_init.people import accounts_on_scale_set
-
         extensions.append(accounts_on_scale_set(spec.accounts))
     if spec.monitored:
-        from fairway_constructs.monitoring_agent import agent_on_scale_set
-
         extensions.append(agent_on_scale_set(spec.identity_id, proxy))
     if watched:
-        from fairway_constructs.node_health import health_on_scale_set
-
         extensions.append(health_on_scale_set())
     return extensions or None
 
 
 def _repair(repair: Repair) -> AutomaticInstanceRepair:
-    from fairway_constructs.node_health import automatic_repair
-
     return automatic_repair(repair)
 
 
 def _restore(spot: Spot | None) -> SpotRestore | None:
     if spot is None or spot.restore is None:
         return None
-    from fairway_core.autoscale import iso_duration
-
     return SpotRestore(enabled=True, timeout=iso_duration(spot.restore))
 
 

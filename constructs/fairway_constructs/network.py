@@ -17,11 +17,13 @@ from fairway_constructs.azurerm.subnet_network_security_group_association import
     SubnetNetworkSecurityGroupAssociation,
 )
 from fairway_constructs.azurerm.virtual_network import VirtualNetwork
+from fairway_constructs.bastion import Bastion
 from fairway_constructs.cdk import Component, surroundings
 from fairway_constructs.egress import FirewallEgress, NatEgress
 from fairway_constructs.existing import parts_of_id, stop_unless
 from fairway_constructs.network_access import SubnetRef
 from fairway_constructs.network_rules import DENY_THE_REST, allow, security_rules
+from fairway_constructs.private_endpoint import PrivateEndpoints
 from fairway_core.catalog.tables import look_up
 from fairway_core.documents import FieldError
 from fairway_core.environment.addresses import check_space, subnet_plan
@@ -31,9 +33,7 @@ from fairway_core.resource_ids import network_of
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from fairway_constructs.bastion import Bastion
     from fairway_constructs.cdk import Construct, Resource
-    from fairway_constructs.private_endpoint import PrivateEndpoints
     from fairway_core.environment import Dns, Firewall
 
 # The subnets of every network; those of services stand where there is such a service.
@@ -147,8 +147,6 @@ class Network(INetwork):
         self.bastion = self._bastion(plan["bastion"], ranges, admins) if bastion else None
 
     def _endpoints(self) -> PrivateEndpoints:
-        from fairway_constructs.private_endpoint import PrivateEndpoints
-
         return PrivateEndpoints(
             self,
             subnet=self.subnets["endpoints"],
@@ -159,8 +157,6 @@ class Network(INetwork):
     def _bastion(
         self, addresses: IPv4Network, allowed: Sequence[IPv4Network], admins: Sequence[str]
     ) -> Bastion:
-        from fairway_constructs.bastion import Bastion
-
         return Bastion(
             self,
             virtual_network_name=self.virtual_network.name,
@@ -308,8 +304,6 @@ class Network(INetwork):
             _verify(found, role, subnet_id, str(ranges[role]))
             found.subnets[role] = SubnetRef(subnet_id, ranges[role], nodes=nodes)
         if private_endpoints:
-            from fairway_constructs.private_endpoint import PrivateEndpoints
-
             found.endpoints = PrivateEndpoints(
                 found,
                 subnet=found.subnet("endpoints"),

@@ -14,8 +14,11 @@ from fairway_constructs.cloud_init import (
     nfs_server_cloud_init,
 )
 from fairway_constructs.file_system import FileSystem, specified
+from fairway_constructs.identity import Identity as ManagedIdentity
+from fairway_constructs.monitoring_agent import agent_on_machine
 from fairway_constructs.protection import kept, lock
 from fairway_constructs.server_vm import private_interface, server_vm
+from fairway_constructs.vm_backup import back_up
 from fairway_core.catalog import vm_size
 from fairway_core.catalog.disks import disk_kind
 from fairway_core.environment import NfsServer as NfsServerSpec
@@ -88,8 +91,6 @@ class NfsServer(FileSystem):
         ready = subnet.ready_for(self)
         self.virtual_machine = self._machine(interface.id, clients, identity_id, ready)
         if identity_id:
-            from fairway_constructs.monitoring_agent import agent_on_machine
-
             agent_on_machine(
                 self,
                 name,
@@ -100,8 +101,6 @@ class NfsServer(FileSystem):
             )
         self.disks, attachments = self._disks(protect)
         if spec.backup:
-            from fairway_constructs.vm_backup import back_up
-
             back_up(
                 self,
                 f"nfs-{name}",
@@ -125,8 +124,6 @@ class NfsServer(FileSystem):
 
     def _agent_identity(self) -> str:
         """The id of an identity that may do nothing: the agent only signs in with it."""
-        from fairway_constructs.identity import Identity as ManagedIdentity
-
         name = f"nfs-{self._name}-server"
         return ManagedIdentity(self, f"{name}-id").id
 

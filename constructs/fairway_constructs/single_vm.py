@@ -17,6 +17,9 @@ from fairway_constructs.azurerm.linux_virtual_machine import (
 )
 from fairway_constructs.cdk import Component
 from fairway_constructs.cloud_init import ADMIN_USERNAME, custom_data
+from fairway_constructs.cloud_init.people import accounts_on_machine
+from fairway_constructs.entra_login import let_sign_in
+from fairway_constructs.monitoring_agent import agent_on_machine
 from fairway_constructs.nodes import (
     TERMINATION_NOTICE,
     NodeSpec,
@@ -70,18 +73,12 @@ class SingleVm(Component):
         self.other_hosts: list[str] = []
 
         if spec.signed_in:
-            from fairway_constructs.entra_login import let_sign_in
-
             let_sign_in(self, name, spec.signed_in, virtual_machine_id=self.id, tags=place.tags)
         if spec.accounts is not None:
-            from fairway_constructs.cloud_init.people import accounts_on_machine
-
             accounts_on_machine(
                 self, f"machine-{name}", spec.accounts, virtual_machine_id=self.id, tags=place.tags
             )
         if spec.monitored:
-            from fairway_constructs.monitoring_agent import agent_on_machine
-
             agent_on_machine(
                 self,
                 f"machine-{name}",

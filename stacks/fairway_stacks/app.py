@@ -195,9 +195,3 @@ def _report(findings: Iterable[Finding], warn: Warn) -> None:
             warn(finding)
     if errors:
         raise UserError(errors)
-
-
-if __name__ == "__main__":  # otherwise nothing would be done, and the code would be 0
-    from fairway_stacks.renamed import refuse
-
-    refuse("fairway_stacks.app", "synth")

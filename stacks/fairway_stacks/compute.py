@@ -5,10 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from fairway_constructs.bastion import let_in
+from fairway_constructs.batch_pool import BatchPool, Containers
 from fairway_constructs.cloud_init import ADMIN_USERNAME, shared_folder
+from fairway_constructs.gpu_cluster import GpuCluster
+from fairway_constructs.idle_stop import IdleStop
 from fairway_constructs.network_access import public_ranges
 from fairway_constructs.nodes import sends_gpu_metrics
+from fairway_constructs.single_vm import SingleVm
 from fairway_constructs.targets import Targets, ssh_access, storage_of
+from fairway_constructs.working_hours import WorkingHours
 from fairway_core.catalog import vm_size
 from fairway_core.environment import BatchCluster, KubernetesNodes
 from fairway_core.reach import Reach
@@ -20,17 +26,17 @@ from fairway_core.target import (
     Target,
 )
 from fairway_stacks.boot_data import node_spec
+from fairway_stacks.kubernetes import KubernetesStack
+from fairway_stacks.monitoring import alert_on_idle_gpus
 from fairway_stacks.people import folders_of, queue_of
+from fairway_stacks.slurm import SlurmStack
 from fairway_stacks.stack import RoleStack
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fairway_constructs.batch_pool import Containers
     from fairway_constructs.cloud_init import Mount
-    from fairway_constructs.gpu_cluster import GpuCluster
     from fairway_constructs.network import INetwork
-    from fairway_constructs.single_vm import SingleVm
     from fairway_core.environment import (
         Cluster,
         Environment,
@@ -38,7 +44,6 @@ if TYPE_CHECKING:
         SlurmNodes,
     )
     from fairway_stacks.data import DataStack
-    from fairway_stacks.slurm import SlurmStack
     from fairway_stacks.stack import Project
 
     AnyNetwork = INetwork
@@ -75,12 +80,8 @@ class ComputeStack(RoleStack):
         if self._slurm and data.page:
             self._slurm.serve_page(environment, data.page, list(targets.values()))
         if self._scheduled:
-            from fairway_constructs.working_hours import WorkingHours
-
             WorkingHours(self, clusters=self._scheduled)
         if self._stops_itself:
-            from fairway_constructs.idle_stop import IdleStop
-
             assert data.identity is not None, "an environment with such clusters has one"
             principal_id = data.identity.principal_id
             IdleStop(self, principal_id=principal_id, clusters=self._stops_itself)
@@ -92,8 +93,6 @@ class ComputeStack(RoleStack):
         ]
         sizes = [vm_size(cluster.size) for cluster in own]
         if data.monitoring is not None and any(sends_gpu_metrics(size) for size in sizes):
-            from fairway_stacks.monitoring import alert_on_idle_gpus
-
             alert_on_idle_gpus(self, data.monitoring)
         if environment.access.admins:
             self._let_admins_in()
@@ -118,8 +117,6 @@ class ComputeStack(RoleStack):
     def _node_pools(self, network: AnyNetwork) -> dict[str, Target]:
         if not self._environment.node_pools:
             return {}
-        from fairway_stacks.kubernetes import KubernetesStack
-
         kubernetes = KubernetesStack(self, self._environment, network, self._data)
         gateway = self._gateway("")
         found = {
@@ -142,8 +139,6 @@ class ComputeStack(RoleStack):
         return Gateway(host=host, user=ADMIN_USERNAME)
 
     def _scheduler(self, network: AnyNetwork) -> SlurmStack:
-        from fairway_stacks.slurm import SlurmStack
-
         slurm = SlurmStack(self, self._environment, network, self._data)
         if self._data.monitoring is not None:
             machines = {"slurm-scheduler": slurm.scheduler.id}
@@ -223,12 +218,8 @@ class ComputeStack(RoleStack):
             assert self._slurm is not None, "an environment with partitions has a scheduler"
             return self._slurm.partition(name, nodes)
         if spec.nodes == 1:
-            from fairway_constructs.single_vm import SingleVm
-
             reserved = replace(nodes, capacity_reservation_group_id=spec.capacity_reservation)
             return SingleVm(self, name, spec=reserved)
-        from fairway_constructs.gpu_cluster import GpuCluster
-
         return GpuCluster(self, name, spec=nodes, nodes=spec.nodes, repair=spec.repair)
 
     @property
@@ -239,16 +230,12 @@ class ComputeStack(RoleStack):
 
     def _let_admins_in(self) -> None:
         """Azure shows them the nodes; the bastion itself is in the stack of the network."""
-        from fairway_constructs.bastion import let_in
-
         group_id = self.place.group_id
         assert group_id is not None
         for admin in self._environment.access.admins:
             let_in(self, "nodes", admin, resource_id=group_id, what="the nodes")
 
     def _pool(self, name: str, spec: BatchCluster, network: AnyNetwork, other_host: str) -> Target:
-        from fairway_constructs.batch_pool import BatchPool
-
         account = self._data.batch
         assert account is not None, "an environment with pools has an account"
         mounts = [self._data.filesystems[mount].mount for mount in spec.mounts]
@@ -296,8 +283,6 @@ class ComputeStack(RoleStack):
 
     def _containers(self, spec: BatchCluster) -> Containers | None:
         """What a pool's nodes must know to run containers: the environment's own registry too."""
-        from fairway_constructs.batch_pool import Containers
-
         if not spec.runs_containers:
             return None
         registry = self._data.registry

@@ -5,24 +5,33 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from fairway_constructs.batch_account import BatchAccount
+from fairway_constructs.batch_user_subscription import BatchUserSubscription
+from fairway_constructs.budget import Budget
 from fairway_constructs.cdk import Output
+from fairway_constructs.encryption import customer_key
 from fairway_constructs.identity import Identity
+from fairway_constructs.kubernetes.configuration import KubernetesFoundation
+from fairway_constructs.registry import Registry
+from fairway_constructs.researchers import let_submit
+from fairway_constructs.slurm.shared_resources import SlurmFoundation
 from fairway_constructs.storage import Storage
+from fairway_constructs.vault import Vault
+from fairway_constructs.web_page import page_identity
+from fairway_core.environment.kubernetes import CONFIGURATION, NODES_GROUP
+from fairway_core.environment.monitoring import budget_contacts
 from fairway_core.naming import resource_name
 from fairway_stacks.filesystems import make_filesystem
+from fairway_stacks.monitoring import watch_data
 from fairway_stacks.stack import ROLES, RoleStack
 
 if TYPE_CHECKING:
     from fairway_constructs.azurerm.private_endpoint import PrivateEndpoint
-    from fairway_constructs.batch_account import BatchAccount
     from fairway_constructs.encryption import CustomerKey
-    from fairway_constructs.kubernetes.configuration import KubernetesFoundation
     from fairway_constructs.monitoring import Monitoring
     from fairway_constructs.network import INetwork
-    from fairway_constructs.registry import IRegistry, Registry
-    from fairway_constructs.slurm.shared_resources import SlurmFoundation
+    from fairway_constructs.registry import IRegistry
     from fairway_constructs.storage import IStorage
-    from fairway_constructs.vault import Vault
     from fairway_core.environment import Budget as BudgetSpec
     from fairway_core.environment import Environment, Slurm, Web
     from fairway_stacks.stack import Project
@@ -133,9 +142,6 @@ class DataStack(RoleStack):
         return [subnets[role].id for role in roles]
 
     def _kubernetes(self) -> KubernetesFoundation:
-        from fairway_constructs.kubernetes.configuration import KubernetesFoundation
-        from fairway_core.environment.kubernetes import CONFIGURATION
-
         return KubernetesFoundation(
             self,
             storage_account_id=self.storage.id,
@@ -145,14 +151,10 @@ class DataStack(RoleStack):
         )
 
     def _storage_key(self) -> CustomerKey:
-        from fairway_constructs.encryption import customer_key
-
         assert self.vault is not None
         return customer_key(self, "storage", vault=self.vault)
 
     def _vault(self) -> Vault:
-        from fairway_constructs.vault import Vault
-
         environment = self._environment
         vault = Vault(
             self,
@@ -172,8 +174,6 @@ class DataStack(RoleStack):
         return vault
 
     def _registry(self) -> IRegistry:
-        from fairway_constructs.registry import Registry
-
         environment = self._environment
         spec = environment.registry
         assert spec is not None
@@ -202,9 +202,6 @@ class DataStack(RoleStack):
         return registry
 
     def _batch(self) -> BatchAccount:
-        from fairway_constructs.batch_account import BatchAccount
-        from fairway_constructs.batch_user_subscription import BatchUserSubscription
-
         environment = self._environment
         principal = environment.batch.service_principal if environment.batch else None
         account = BatchAccount(
@@ -227,8 +224,6 @@ class DataStack(RoleStack):
         return account
 
     def _let_researchers_in(self) -> None:
-        from fairway_constructs.researchers import let_submit
-
         let_submit(
             self,
             self._environment.access.researchers,
@@ -252,8 +247,6 @@ class DataStack(RoleStack):
         return found
 
     def _slurm(self, spec: Slurm) -> SlurmFoundation:
-        from fairway_constructs.slurm.shared_resources import SlurmFoundation
-
         foundation = SlurmFoundation(
             self,
             disk_gib=spec.disk_gib,
@@ -265,8 +258,6 @@ class DataStack(RoleStack):
         return foundation
 
     def _page(self, web: Web) -> Identity:
-        from fairway_constructs.web_page import page_identity
-
         return page_identity(
             self,
             web=web,
@@ -278,8 +269,6 @@ class DataStack(RoleStack):
         spec = self._environment.monitoring
         if spec is None:
             return None
-        from fairway_stacks.monitoring import watch_data
-
         return watch_data(
             self,
             spec,
@@ -292,15 +281,9 @@ class DataStack(RoleStack):
 
     def _watched_registry(self) -> Registry | None:
         """One that is there already is its owner's to watch."""
-        from fairway_constructs.registry import Registry
-
         return self.registry if isinstance(self.registry, Registry) else None
 
     def _budget(self, spec: BudgetSpec) -> None:
-        from fairway_constructs.budget import Budget
-        from fairway_core.environment.kubernetes import NODES_GROUP
-        from fairway_core.environment.monitoring import budget_contacts
-
         environment = self._environment
         shared = environment.resource_group is not None
         roles = [*(() if shared else ROLES), *([NODES_GROUP] if environment.node_pools else ())]

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from fairway_constructs.azure_files import AzureFiles
+from fairway_constructs.lustre import BlobImport, Lustre
+from fairway_constructs.netapp import NetApp
+from fairway_constructs.nfs_server import NfsServer
+
 if TYPE_CHECKING:
-    from fairway_constructs.azure_files import AzureFiles
     from fairway_constructs.azurerm.private_endpoint import PrivateEndpoint
     from fairway_constructs.environment_stack import EnvironmentStack
     from fairway_constructs.file_system import FileSystem
-    from fairway_constructs.lustre import BlobImport
     from fairway_constructs.network import INetwork
     from fairway_constructs.storage import IStorage
     from fairway_core.environment import AnyFileSystem, Environment
@@ -38,8 +41,6 @@ def make_filesystem(
     clients = [network.subnets[role].range for role in environment.node_roles]
     match spec.kind:
         case "nfs_server":
-            from fairway_constructs.nfs_server import NfsServer
-
             monitored = environment.monitoring is not None
             subnet = network.subnets["storage"]
             return NfsServer(
@@ -48,14 +49,10 @@ def make_filesystem(
         case "azure_files":
             return _azure_files(stack, name, settings, environment, network)
         case "netapp":
-            from fairway_constructs.netapp import NetApp
-
             return NetApp(
                 stack, name, subnet=network.subnets["netapp"], clients=clients, **settings
             )
         case "lustre":
-            from fairway_constructs.lustre import Lustre
-
             blobs = _blob_import(spec, storage, storage_endpoint)
             subnet = network.subnets["lustre"]
             return Lustre(stack, name, subnet=subnet, blob_import=blobs, **settings)
@@ -68,8 +65,6 @@ def _azure_files(
     environment: Environment,
     network: INetwork,
 ) -> AzureFiles:
-    from fairway_constructs.azure_files import AzureFiles
-
     # Without an endpoint of its own the network gets access by its subnet.
     roles = () if network.endpoints else environment.node_roles
     subnet_ids = [network.subnets[role].id for role in roles]
@@ -84,8 +79,6 @@ def _azure_files(
 def _blob_import(
     spec: LustreSpec, storage: IStorage, endpoint: PrivateEndpoint | None
 ) -> BlobImport | None:
-    from fairway_constructs.lustre import BlobImport
-
     if spec.import_ is None or spec.service_principal is None:
         return None
     return BlobImport(

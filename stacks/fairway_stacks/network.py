@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fairway_constructs.cdk import Output
+from fairway_constructs.gateway import Gateway
+from fairway_constructs.network import Network
+from fairway_constructs.peering import Peering
 from fairway_core.environment.filesystems import optional_roles, speaks_nfs_3
 from fairway_stacks.people import accounts_of
 from fairway_stacks.stack import RoleStack
 
 if TYPE_CHECKING:
-    from fairway_constructs.gateway import Gateway
-    from fairway_constructs.network import INetwork, Network
+    from fairway_constructs.network import INetwork
     from fairway_core.environment import Environment, Existing
     from fairway_stacks.stack import Project
 
@@ -32,8 +34,6 @@ class NetworkStack(RoleStack):
         size = environment.access.gateway_size
         if size is None:
             return None
-        from fairway_constructs.gateway import Gateway
-
         subnets = self.network.subnets
         return Gateway(
             self,
@@ -43,8 +43,6 @@ class NetworkStack(RoleStack):
         )
 
     def _existing(self, environment: Environment, spec: Existing) -> INetwork:
-        from fairway_constructs.network import Network
-
         return Network.from_subnets(
             self,
             "network",
@@ -54,8 +52,6 @@ class NetworkStack(RoleStack):
         )
 
     def _made(self, environment: Environment) -> INetwork:
-        from fairway_constructs.network import Network
-
         spec, access = environment.network, environment.access
         network = Network(
             self,
@@ -85,8 +81,6 @@ class NetworkStack(RoleStack):
         return network
 
     def _peer(self, environment: Environment, network: Network) -> None:
-        from fairway_constructs.peering import Peering
-
         spec = environment.network
         for name, peering in spec.peerings.items():
             Peering(

@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING
 
 from fairway_constructs.cdk import Output
 from fairway_constructs.cloud_init.slurm import SlurmNode
+from fairway_constructs.cloud_init.web import CALLBACK, WebPage
+from fairway_constructs.gpu_cluster import GpuCluster
 from fairway_constructs.slurm.configuration import node_facts
 from fairway_constructs.slurm.login import SlurmLoginNode
+from fairway_constructs.slurm.role_assignments import let_scale
 from fairway_constructs.slurm.scheduler import SlurmScheduler
 from fairway_constructs.unique_name import client_config
+from fairway_constructs.web_page import serve_page
 from fairway_core.environment import SlurmNodes
 from fairway_core.environment.homes import homes
 from fairway_stacks.people import accounts_of
@@ -18,7 +22,6 @@ from fairway_stacks.references import referred_to
 
 if TYPE_CHECKING:
     from fairway_constructs.environment_stack import EnvironmentStack
-    from fairway_constructs.gpu_cluster import GpuCluster
     from fairway_constructs.identity import Identity
     from fairway_constructs.network import INetwork
     from fairway_constructs.nodes import NodeSpec
@@ -96,9 +99,6 @@ class SlurmStack:
     def serve_page(self, environment: Environment, page: Identity, targets: list[Target]) -> None:
         """Puts the page onto the first login node, for those of the targets that it can reach: of
         other clusters it has no key."""
-        from fairway_constructs.cloud_init.web import CALLBACK, WebPage
-        from fairway_constructs.web_page import serve_page
-
         web, node = environment.web, self.login[0]
         assert web is not None
         mounts = [name for each in self._partitions.values() for name in each.mounts]
@@ -133,8 +133,6 @@ class SlurmStack:
 
         `nodes` are what those of any cluster of the environment are, but for their identity.
         """
-        from fairway_constructs.gpu_cluster import GpuCluster
-
         cluster = GpuCluster(
             self._stack,
             name,
@@ -159,8 +157,6 @@ class SlurmStack:
 
     def let_scheduler_scale(self) -> None:
         """Gives the scheduler its role on every partition that was made."""
-        from fairway_constructs.slurm.role_assignments import let_scale
-
         let_scale(
             self._stack,
             principal_id=self._foundation.scheduler.principal_id,

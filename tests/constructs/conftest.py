@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ruamel.yaml import YAML
+from tests.constructs.bindings.validator import validate
 
 from fairway_constructs.azurerm.provider import AzurermProvider
-from fairway_constructs.bindings.validator import validate
 from fairway_constructs.cdk import App, Stack
 from fairway_constructs.placement import Placement
 from fairway_constructs.scope import put

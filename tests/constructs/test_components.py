@@ -15,13 +15,13 @@ from ipaddress import IPv4Network
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.constructs.bindings.validator import validate
 
 import fairway_constructs
 from fairway_constructs.azurerm.data_subscription import DataSubscription
 from fairway_constructs.azurerm.key_vault import NetworkAcls
 from fairway_constructs.azurerm.resource_group import ResourceGroup
 from fairway_constructs.azurerm.subnet import Subnet
-from fairway_constructs.bindings.validator import validate
 from fairway_constructs.cdk import App, Aspect, Aspects, Component, Construct, Resource, Stack
 from fairway_constructs.egress import NatEgress
 from fairway_constructs.environment_stack import EnvironmentStack
@@ -433,6 +433,21 @@ def test_what_a_construct_takes_is_exported_too() -> None:
 def test_each_construct_is_in_the_documents(repository: Path) -> None:
     text = (repository / "docs" / "python.md").read_text(encoding="utf-8")
     assert [each.__name__ for each in own_classes() if f"`{each.__name__}`" not in text] == []
+
+
+def test_type_checkers_see_what_is_exported() -> None:
+    tree = ast.parse(inspect.getsource(fairway_constructs))
+    block = next(each for each in tree.body if isinstance(each, ast.If))
+    imported = [
+        (each.module, alias.name)
+        for each in block.body
+        if isinstance(each, ast.ImportFrom)
+        for alias in each.names
+    ]
+    assert set(imported) == {
+        (f"fairway_constructs.{module}", name)
+        for name, module in fairway_constructs._MODULES.items()
+    }
 
 
 def test_each_exported_name_is_there() -> None:

@@ -6,9 +6,9 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.constructs.bindings.validator import validate
 
 import fairway_constructs as az
-from fairway_constructs.bindings.validator import validate
 from fairway_core.environment import Disks
 from fairway_core.findings import UserError
 from fairway_core.target import Target

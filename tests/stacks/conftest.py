@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.constructs.bindings.validator import validate
 
 from fairway_cli.main import main
-from fairway_constructs.bindings.validator import validate
 from fairway_core.environment import load_environment
 from fairway_core.findings import UserError
 from fairway_stacks.app import synthesize, synthesize_state

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -79,17 +77,3 @@ def test_a_stack_that_was_not_approved_is_named(
     (finding,) = caught.value.findings
     assert finding.message == f"lab-data was not approved: {why}"
     assert finding.hint == AGAIN
-
-
-@pytest.mark.parametrize(
-    ("module", "command"), [("plan", "plan"), ("plan.deploy", "deploy"), ("app", "synth")]
-)
-def test_an_earlier_spelling_says_the_new_one(module: str, command: str) -> None:
-    words = [sys.executable, "-P", "-m", f"fairway_stacks.{module}", "demo"]
-    ended = subprocess.run(words, capture_output=True, text=True, check=False)
-    assert ended.returncode == 2
-    assert ended.stdout == ""
-    assert ended.stderr == (
-        f"error: `python -m fairway_stacks.{module}` is `fairway {command}` now\n"
-        f"  type: fairway {command} --help\n"
-    )

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from pydantic import BaseModel
+from tests.constructs.bindings.validator import validate
 
-from fairway_constructs.bindings.validator import validate
 from fairway_core.environment import load_environment
 from fairway_core.environment.model import Environment
 from fairway_core.schema import models_in

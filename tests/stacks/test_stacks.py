@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.constructs.bindings.validator import validate
 
-from fairway_constructs.bindings.validator import validate
 from fairway_core.environment import load_environment
 from fairway_core.target import Target
 from fairway_stacks.app import synthesize

@@ -26,10 +26,11 @@ MEMBERS = frozenset(
     PROVIDER TYPE add_move_target add_override cdktf_stack connection count depends_on for_each
     fqn friendly_unique_id get_any_map_attribute get_boolean_attribute get_boolean_map_attribute
     get_list_attribute get_number_attribute get_number_list_attribute get_number_map_attribute
-    get_string_attribute get_string_map_attribute has_resource_move import_from
+    get_string_attribute get_string_map_attribute given has_resource_move import_from
     interpolation_for_attribute is_construct is_terraform_data_source is_terraform_element
     is_terraform_resource lifecycle move_from_id move_to move_to_id node override_logical_id
-    provider provisioners reference reset_override_logical_id terraform_address
+    provider provisioners reference reset_override_logical_id set_argument tags_input takes_tags
+    terraform_address
     terraform_generator_metadata terraform_meta_arguments terraform_resource_type
     to_hcl_terraform to_metadata to_string to_terraform with_
     """.split()  # noqa: SIM905 - a column of strings would be forty lines

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fairway_constructs.cdk import Component
+from fairway_constructs.cloud_init.people import accounts_on_machine
 from fairway_constructs.cloud_init.slurm import login_cloud_init
+from fairway_constructs.monitoring_agent import agent_on_machine
 from fairway_constructs.server_vm import SERVER_IMAGE, private_interface, server_vm
 from fairway_core.catalog import image, vm_size
 
@@ -79,12 +81,8 @@ class SlurmLoginNode(Component):
         )
         self.id = self.virtual_machine.id
         if accounts is not None:
-            from fairway_constructs.cloud_init.people import accounts_on_machine
-
             accounts_on_machine(self, name, accounts, virtual_machine_id=self.id, tags=place.tags)
         if monitored:
-            from fairway_constructs.monitoring_agent import agent_on_machine
-
             agent_on_machine(
                 self,
                 name,

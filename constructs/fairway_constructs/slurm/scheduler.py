@@ -9,7 +9,9 @@ from fairway_constructs.azurerm.virtual_machine_data_disk_attachment import (
     VirtualMachineDataDiskAttachment,
 )
 from fairway_constructs.cdk import Component
+from fairway_constructs.cloud_init.people import accounts_on_machine
 from fairway_constructs.cloud_init.slurm import scheduler_cloud_init, scheduler_settings
+from fairway_constructs.monitoring_agent import agent_on_machine
 from fairway_constructs.server_vm import SERVER_IMAGE, private_interface, server_vm
 from fairway_constructs.slurm.configuration import slurm_cluster
 from fairway_core.catalog import image, vm_size
@@ -102,8 +104,6 @@ class SlurmScheduler(Component):
 
     def _make_accounts(self, accounts: Accounts) -> None:
         place = self.place
-        from fairway_constructs.cloud_init.people import accounts_on_machine
-
         names = [person.name for person in accounts.people]
         shared = replace(accounts, shares=share_commands(self.cluster, names))
         accounts_on_machine(
@@ -112,8 +112,6 @@ class SlurmScheduler(Component):
 
     def _monitor(self, foundation: SlurmFoundation) -> None:
         place = self.place
-        from fairway_constructs.monitoring_agent import agent_on_machine
-
         agent_on_machine(
             self,
             "slurm-scheduler",

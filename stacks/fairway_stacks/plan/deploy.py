@@ -275,9 +275,3 @@ def _makes(change: Change, addresses: Collection[str]) -> bool:
 def _some(names: Sequence[str]) -> str:
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
     return ", ".join(names[:_MOST_NAMES]) + more
-
-
-if __name__ == "__main__":  # otherwise nothing would be done, and the code would be 0
-    from fairway_stacks.renamed import refuse
-
-    refuse("fairway_stacks.plan.deploy", "deploy")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.constructs.bindings.validator import validate
 
 from fairway_constructs.azurerm import PROVIDER_SOURCE, PROVIDER_VERSION
 from fairway_constructs.azurerm.data_client_config import DataClientConfig
@@ -15,7 +16,6 @@ from fairway_constructs.azurerm.provider import AzurermProvider, Features, Featu
 from fairway_constructs.azurerm.resource_group import ResourceGroup
 from fairway_constructs.azurerm.role_assignment import RoleAssignment
 from fairway_constructs.azurerm.subnet import Delegation, DelegationServiceDelegation, Subnet
-from fairway_constructs.bindings.validator import validate
 from fairway_constructs.cdk import App, Lifecycle, Stack, Timeouts
 from fairway_constructs.terraform_data import TerraformData
 

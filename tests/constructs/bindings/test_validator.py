@@ -7,8 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
-from fairway_constructs.bindings.validator import validate
+from tests.constructs.bindings.validator import validate
 
 if TYPE_CHECKING:
     from fairway_constructs.bindings.facts import Facts
