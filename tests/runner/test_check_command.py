@@ -110,6 +110,25 @@ class TestCheck:
         ]
         assert _run("check", "demo", "--json", "--ignore", "placeholder").output == "[]\n"
 
+    def test_sarif_names_the_rule_and_the_line(
+        self, lab: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        file = lab(owner="project", isr_H100="is_H100")
+        monkeypatch.chdir(file.parent)
+        done = _run("check", file, "--sarif", "--ignore", "placeholder")
+        assert done.exit_code == 2
+        (run,) = json.loads(done.output)["runs"]
+        rules = {rule["id"]: rule for rule in run["tool"]["driver"]["rules"]}
+        assert set(rules) == {"no-owner", "no-infiniband"}
+        assert all(rule["shortDescription"]["text"] for rule in rules.values())
+        (error,) = [each for each in run["results"] if each["level"] == "error"]
+        assert error["ruleId"] == "no-infiniband"
+        (place,) = error["locations"]
+        assert place["physicalLocation"]["artifactLocation"]["uri"] == file.name
+        region = place["physicalLocation"]["region"]
+        line = file.read_text().splitlines()[region["startLine"] - 1]
+        assert line[region["startColumn"] - 1 : region["endColumn"] - 1] == "pair"
+
     def test_a_check_that_does_not_exist_cannot_be_ignored(self) -> None:
         done = _run("check", "demo", "--ignore", "no-ownr")
         assert isinstance(done.exception, UserError)

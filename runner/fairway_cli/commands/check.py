@@ -25,6 +25,10 @@ _FAILED = 2
 def command(
     environment: EnvironmentArgument = None,
     json_: JsonOption = False,
+    sarif: Annotated[
+        bool,
+        typer.Option("--sarif", help="Print SARIF 2.1.0, for code scanning and editors."),
+    ] = False,
     ignore: Annotated[
         list[str] | None, typer.Option(metavar="ID", help="Skip this check. Repeatable.")
     ] = None,
@@ -56,7 +60,11 @@ def command(
     require_known(ignore or ())
     file = environment_file(environment)
     checked = _checked(file, ignore or (), live=live)
-    if json_:
+    if sarif:
+        from fairway_core.checks.sarif import sarif as as_sarif
+
+        print(json.dumps(as_sarif(checked.findings), indent=1))
+    elif json_:
         print(json.dumps(_facts(checked, live=live), indent=1))
     else:
         _print_tables(checked)

@@ -1,0 +1,60 @@
+"""Findings in SARIF 2.1.0, which GitHub's code scanning and editors read.
+
+Source: OASIS, Static Analysis Results Interchange Format (SARIF) Version 2.1.0.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fairway_core import __version__
+from fairway_core.checks.registry import all_checks
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fairway_core.findings import Finding, Location
+
+_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+
+
+def sarif(findings: Sequence[Finding]) -> dict[str, Any]:
+    """One run of Fairway with these results; files are named from the folder that we are in."""
+    summaries = {check.id: check.summary for check in all_checks()}
+    ids = dict.fromkeys(finding.id for finding in findings)
+    rules = [
+        {"id": id_, "shortDescription": {"text": summaries.get(id_) or id_.replace("-", " ")}}
+        for id_ in ids
+    ]
+    driver = {"name": "fairway", "version": __version__, "rules": rules}
+    results = [_result(finding) for finding in findings]
+    return {
+        "$schema": _SCHEMA,
+        "version": "2.1.0",
+        "runs": [{"tool": {"driver": driver}, "results": results}],
+    }
+
+
+def _result(finding: Finding) -> dict[str, Any]:
+    text = f"{finding.message}\n{finding.hint}" if finding.hint else finding.message
+    found: dict[str, Any] = {
+        "ruleId": finding.id,
+        "level": str(finding.severity),
+        "message": {"text": text},
+    }
+    if finding.location is not None:
+        found["locations"] = [{"physicalLocation": _place(finding.location)}]
+    return found
+
+
+def _place(location: Location) -> dict[str, Any]:
+    file = Path(location.file).absolute()
+    here = Path.cwd()
+    uri = file.relative_to(here).as_posix() if file.is_relative_to(here) else file.as_uri()
+    region = {
+        "startLine": location.line,
+        "startColumn": location.column,
+        "endColumn": location.column + location.length,
+    }
+    return {"artifactLocation": {"uri": uri}, "region": region}
