@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.findings import Severity, UserError
+from fairway_stacks.adoption import adopt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -60,6 +61,7 @@ def write_stacks(
         make = synthesize_state if state else synthesize
         stacks = make(environment, project=project, outdir=draft)
         drafts = {name: draft / "stacks" / name / "cdk.tf.json" for name in stacks}
+        adopt(environment, drafts)
         resources = _checked(environment, drafts, warn)
         files = {name: _publish(file, draft, outdir) for name, file in drafts.items()}
         _publish(draft / "manifest.json", draft, outdir)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from fairway_core.catalog import limit
 from fairway_core.documents import FieldError, Model
@@ -28,6 +28,10 @@ from fairway_core.environment.storage import Storage
 from fairway_core.environment.tags import Tags, check_tags
 from fairway_core.environment.values import EnvironmentName, Location, named, named_unlike_devices
 from fairway_core.environment.web import Web, check_web
+
+Address = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]+\.[A-Za-z0-9_-]+$")]
+# An id of Azure's, in which Terraform finds nothing to evaluate.
+ResourceId = Annotated[str, StringConstraints(pattern=r"^/[^\s${}%]+$")]
 
 
 class Environment(Model):
@@ -55,6 +59,10 @@ class Environment(Model):
     """Settings shared by several clusters or file systems."""
     state: State = LocalState()
     """Where Terraform keeps its state."""
+    imports: dict[Address, ResourceId] = Field(default_factory=dict)
+    """Existing resources that Terraform is to take over: the address of each with its Azure id."""
+    moved: dict[Address, Address] = Field(default_factory=dict)
+    """Addresses that a resource had before, each with the one that it has now."""
     resource_group: ResourceGroup | None = None
     """An existing resource group for everything; by default each stack makes one."""
     access: Access = Field(default_factory=Access)
