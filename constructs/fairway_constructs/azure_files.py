@@ -26,8 +26,8 @@ class AzureFiles(FileSystem):
     """A file share in a storage account of its own, which takes no keys and no tokens.
 
     NFS knows no identities: anyone who reaches the share may use it, so it is reached by a private
-    endpoint (of service `file` to `account.id`), or from `subnet_ids`, and by nobody else.
-    With `protect` neither Terraform nor Azure deletes it.
+    endpoint (of service `file` to `account.id`), or from `subnet_ids`, and by nobody else. In a
+    stack with `protect` neither Terraform nor Azure deletes it.
 
     >>> files = AzureFiles(stack, "home", path="/home")  # doctest: +SKIP
     >>> files.mount, files.throughput_mbps  # doctest: +SKIP
@@ -42,7 +42,6 @@ class AzureFiles(FileSystem):
         gib: int | None = None,
         replication: Literal["LRS", "ZRS"] | None = None,
         subnet_ids: Sequence[str] = (),
-        protect: bool = True,
     ) -> None:
         spec = specified(
             AzureFilesSpec, kind="azure_files", path=path, gib=gib, replication=replication
@@ -50,7 +49,7 @@ class AzureFiles(FileSystem):
         super().__init__(scope, f"files-{name}", spec)
         place = self.place
         id = f"files-{name}-account"  # noqa: A001
-        self.account = self._account(id, spec, subnet_ids, protect)
+        self.account = self._account(id, spec, subnet_ids)
         account_id = self.account.id
         self.share = StorageShare(
             self,
@@ -59,10 +58,9 @@ class AzureFiles(FileSystem):
             storage_account_id=account_id,
             enabled_protocol="NFS",
             quota=spec.gib,
-            lifecycle=kept(protect),
+            lifecycle=kept(self),
         )
-        if protect:
-            lock(self, id=id, on=self.account)
+        lock(self, id=id, on=self.account)
         self.mount = Mount(
             name=name,
             type="nfs",
@@ -77,7 +75,6 @@ class AzureFiles(FileSystem):
         id: str,  # noqa: A002
         spec: AzureFilesSpec,
         subnet_ids: Sequence[str],
-        protect: bool,
     ) -> StorageAccount:
         place = self.place
         suffix = unique_suffix(client_config(self).subscription_id, f"{place.environment}-{id}")
@@ -102,5 +99,5 @@ class AzureFiles(FileSystem):
                 bypass=["AzureServices"],
                 virtual_network_subnet_ids=list(subnet_ids) or None,
             ),
-            lifecycle=kept(protect),
+            lifecycle=kept(self),
         )

@@ -53,10 +53,10 @@ class BatchAccount(Component):
     and `batch_node_management`). Where no outside range is allowed, the account has no
     public side at all.
 
-    With `user_subscription` Batch makes the VMs in the subscription, against its own quota,
-    and otherwise in one of Microsoft's against the account's. With `protect` Terraform does
-    not destroy it: its quota was granted to the account, and goes with it. It carries no
-    lock, as a lock would keep its pools too.
+    With `user_subscription` Batch makes the VMs in the subscription, against its own quota, and
+    otherwise in one of Microsoft's against the account's. In a stack with `protect` Terraform does
+    not destroy it: its quota was granted to the account, and goes with it. It carries no lock, as a
+    lock would keep its pools too.
 
     >>> account = BatchAccount(stack,
     ...                        allowed=[IPv4Network("203.0.113.0/24")])  # doctest: +SKIP
@@ -72,7 +72,6 @@ class BatchAccount(Component):
         egress_address: str = "",
         user_subscription: BatchUserSubscription | None = None,
         auto_storage: AutoStorage | None = None,
-        protect: bool = True,
     ) -> None:
         super().__init__(scope, id)
         place = self.place
@@ -98,7 +97,7 @@ class BatchAccount(Component):
                 "BatchAccountManagedIdentity" if auto_storage else None
             ),
             storage_account_node_identity=auto_storage.node_identity if auto_storage else None,
-            lifecycle=kept(protect),
+            lifecycle=kept(self),
             depends_on=user_subscription.ready if user_subscription else (),
         )
         self.id = self.account.id

@@ -21,8 +21,8 @@ class BatchUserSubscription(Component):
     """The role assignments and the vault that a Batch account in mode UserSubscription needs.
 
     `service_principal` is the object id of the application "Microsoft Azure Batch" in the
-    directory. Batch keeps secrets of its nodes in the vault; nobody else uses it, and it can
-    be reached by Azure's own services alone. With `protect` neither Terraform nor Azure
+    directory. Batch keeps secrets of its nodes in the vault; nobody else uses it, and it can be
+    reached by Azure's own services alone. In a stack with `protect` neither Terraform nor Azure
     deletes it.
 
     >>> own = BatchUserSubscription(stack,
@@ -36,7 +36,6 @@ class BatchUserSubscription(Component):
         id: str = "batch-subscription",  # noqa: A002
         *,
         service_principal: str,
-        protect: bool = True,
     ) -> None:
         super().__init__(scope, id)
         client = client_config(self)
@@ -45,12 +44,10 @@ class BatchUserSubscription(Component):
             "batch-vault",
             kind="batch_key_vault",
             kept_days=_KEPT_DAYS,
-            protect=protect,
             bypass="AzureServices",
             for_machines=True,
         )
-        if protect:
-            lock(self, id="batch-vault", on=vault)
+        lock(self, id="batch-vault", on=vault)
         self.vault_id = vault.id
         self.vault_url = vault.vault_uri
         give = partial(give_role, self, principal_id=service_principal, new=False)

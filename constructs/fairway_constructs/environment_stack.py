@@ -45,7 +45,8 @@ class EnvironmentStack(Stack):
     All that is made in it goes into one new resource group, `group_name`, or into
     `resource_group`, the id of one that is there already. Names begin with `environment`, which is
     the stack's id where it is not given, and the tags say it too. Machines take the `ssh_keys`.
-    The provider uses no keys of storage accounts, and reaches none over its network.
+    The provider uses no keys of storage accounts, and reaches none over its network. With `protect`
+    neither Terraform nor Azure deletes what holds data.
 
     With `short_addresses` a resource has its id for an address, `azurerm_virtual_network.vnet`,
     and two constructs of one class need different names; otherwise an address is made from the
@@ -73,6 +74,7 @@ class EnvironmentStack(Stack):
         resource_group: str | None = None,
         proxy: MachineProxy | None = None,
         ssh_keys: Sequence[str] = (),
+        protect: bool = True,
         deletes_deployed: bool = False,
         short_addresses: bool = False,
         checks: bool = True,
@@ -92,6 +94,7 @@ class EnvironmentStack(Stack):
             existing=resource_group,
             proxy=proxy,
             ssh_keys=ssh_keys,
+            protect=protect,
         )
 
         if checks:
@@ -129,7 +132,8 @@ class _Checks(Validation):
         from fairway_core.checks import check_stack
         from fairway_core.findings import Severity, UserError
 
-        opened = surroundings(self._stack).addresses.opened
+        inside = surroundings(self._stack)
+        opened = {**inside.addresses.opened, "protect": inside.placed[1].protect}
         found = check_stack(self._stack.to_terraform(), Asked(**opened), ignore=self._ignore)
         name = self._stack.node.id
         errors = [

@@ -21,7 +21,6 @@ def key_vault(
     *,
     kind: str,
     kept_days: int,
-    protect: bool,
     ranges: Sequence[str] = (),
     bypass: Literal["AzureServices", "None"] = "None",
     sku: Literal["standard", "premium"] = "standard",
@@ -50,5 +49,5 @@ def key_vault(
         network_acls=NetworkAcls(
             default_action="Deny", bypass=bypass, ip_rules=list(ranges) or None
         ),
-        lifecycle=kept(protect),
+        lifecycle=kept(scope),
     )

@@ -53,10 +53,10 @@ class BlobImport:
 class Lustre(FileSystem):
     """A parallel file system in a subnet of its kind, in the zone of `place`.
 
-    With `blob_import` a file for each blob is there from the start, and is read when it is
-    first opened; what it imported is logged in a container of its own. Files that are written
-    go back only when somebody asks for it: `az amlfs archive`. With `protect` neither
-    Terraform nor Azure deletes the file system.
+    With `blob_import` a file for each blob is there from the start, and is read when it is first
+    opened; what it imported is logged in a container of its own. Files that are written go back
+    only when somebody asks for it: `az amlfs archive`. In a stack with `protect` neither Terraform
+    nor Azure deletes the file system.
 
     Raises UserError where `place` names no zone.
 
@@ -77,7 +77,6 @@ class Lustre(FileSystem):
         maintenance: Maintenance | None = None,
         subnet: SubnetRef,
         blob_import: BlobImport | None = None,
-        protect: bool = True,
     ) -> None:
         spec = specified(
             LustreSpec,
@@ -96,7 +95,7 @@ class Lustre(FileSystem):
                 "use a placement with a `zone` of the region",
             )
         id = f"lustre-{name}-system"  # noqa: A001
-        hsm, ready = _hsm(self, name, blob_import, protect) if blob_import else (None, ())
+        hsm, ready = _hsm(self, name, blob_import) if blob_import else (None, ())
         self.file_system = ManagedLustreFileSystem(
             self,
             id,
@@ -111,11 +110,10 @@ class Lustre(FileSystem):
             ),
             hsm_setting=hsm,
             timeouts=_LONG,
-            lifecycle=kept(protect),
+            lifecycle=kept(self),
             depends_on=ready,
         )
-        if protect:
-            lock(self, id=id, on=self.file_system)
+        lock(self, id=id, on=self.file_system)
         self.mount = Mount(
             name=name,
             type="lustre",
@@ -127,7 +125,7 @@ class Lustre(FileSystem):
 
 
 def _hsm(
-    scope: Construct, name: str, source: BlobImport, protect: bool
+    scope: Construct, name: str, source: BlobImport
 ) -> tuple[HsmSetting, Sequence[ITerraformDependable]]:
     """Where blobs come from and what is logged, and what must be there before."""
     logs = StorageContainer(
@@ -136,7 +134,7 @@ def _hsm(
         name=lustre_log_container(name),
         storage_account_id=source.account_id,
         container_access_type="private",
-        lifecycle=kept(protect),
+        lifecycle=kept(scope),
     )
     assignments = [
         give_role(

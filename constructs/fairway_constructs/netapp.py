@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 class NetApp(FileSystem):
     """A volume with a capacity pool of its own, in the environment's NetApp account.
 
-    It stands in a subnet that is delegated to Microsoft.NetApp/volumes. Azure gives a new
-    volume to root alone: so root of `clients` is root there, and opens it to every user when
-    it is first mounted. They are the ranges of nodes in that network, where they are not given.
-    With `protect` neither Terraform nor Azure deletes the volume.
+    It stands in a subnet that is delegated to Microsoft.NetApp/volumes. Azure gives a new volume to
+    root alone: so root of `clients` is root there, and opens it to every user when it is first
+    mounted. They are the ranges of nodes in that network, where they are not given. In a stack with
+    `protect` neither Terraform nor Azure deletes the volume.
 
     >>> volume = NetApp(stack, "data", subnet=network.subnet("netapp"),
     ...                 path="/data", tib=4)  # doctest: +SKIP
@@ -45,7 +45,6 @@ class NetApp(FileSystem):
         mibps: int | None = None,
         subnet: SubnetRef,
         clients: Sequence[IPv4Network] | None = None,
-        protect: bool = True,
     ) -> None:
         spec = specified(
             NetAppSpec, kind="netapp", path=path, service_level=service_level, tib=tib, mibps=mibps
@@ -54,9 +53,8 @@ class NetApp(FileSystem):
         place = self.place
         folder = f"{place.environment}-{name}"
         clients = subnet.nodes if clients is None else clients
-        self.volume = self._volume(name, spec, folder, subnet, clients, kept(protect))
-        if protect:
-            lock(self, id=f"netapp-{name}-volume", on=self.volume)
+        self.volume = self._volume(name, spec, folder, subnet, clients, kept(self))
+        lock(self, id=f"netapp-{name}-volume", on=self.volume)
         self.mount = nfs_mount(
             name=name,
             server=self.volume.reference("mount_target[0].ip_address"),

@@ -41,8 +41,8 @@ class NfsServer(FileSystem):
 
     These are the ranges of nodes in the network of `subnet`, where they are not given.
 
-    Disks and network interface are resources of their own: the VM may be replaced, as it is
-    for each further disk, and what it holds and its address stay. With `protect` neither
+    Disks and network interface are resources of their own: the VM may be replaced, as it is for
+    each further disk, and what it holds and its address stay. In a stack with `protect` neither
     Terraform nor Azure deletes a disk; with `monitored` the VM has the Azure Monitor agent.
 
     >>> server = NfsServer(stack, "data", spec=spec, subnet=storage,
@@ -63,7 +63,6 @@ class NfsServer(FileSystem):
         versions: Sequence[float] | None = None,
         backup: Backup | None = None,
         clients: Sequence[IPv4Network] | None = None,
-        protect: bool = True,
         monitored: bool = False,
     ) -> None:
         spec = specified(
@@ -99,7 +98,7 @@ class NfsServer(FileSystem):
                 proxy=place.proxy,
                 tags=place.tags,
             )
-        self.disks, attachments = self._disks(protect)
+        self.disks, attachments = self._disks()
         if spec.backup:
             back_up(
                 self,
@@ -107,7 +106,6 @@ class NfsServer(FileSystem):
                 machine_name=self._machine_name,
                 keep_days=spec.backup.keep,
                 at=spec.backup.at,
-                protect=protect,
                 depends_on=[self.virtual_machine, *attachments],
             )
         self.mount = nfs_mount(
@@ -157,14 +155,12 @@ class NfsServer(FileSystem):
             depends_on=depends_on,
         )
 
-    def _disks(
-        self, protect: bool
-    ) -> tuple[list[ManagedDisk], list[VirtualMachineDataDiskAttachment]]:
+    def _disks(self) -> tuple[list[ManagedDisk], list[VirtualMachineDataDiskAttachment]]:
         """The data disks, and how each is attached at the LUN of its number."""
         machine_id = self.virtual_machine.id
         disks, attachments = [], []
         for lun in range(self._spec.disks.count):
-            disk = self._disk(lun, protect)
+            disk = self._disk(lun)
             disk_id = disk.id
             attachments.append(
                 VirtualMachineDataDiskAttachment(
@@ -177,13 +173,12 @@ class NfsServer(FileSystem):
                     caching="None",
                 )
             )
-            if protect:
-                id = f"nfs-{self._name}-disk-{lun}"  # noqa: A001
-                lock(self, id=id, on=disk)
+            id = f"nfs-{self._name}-disk-{lun}"  # noqa: A001
+            lock(self, id=id, on=disk)
             disks.append(disk)
         return disks, attachments
 
-    def _disk(self, lun: int, protect: bool) -> ManagedDisk:
+    def _disk(self, lun: int) -> ManagedDisk:
         place, spec = self.place, self._spec.disks
         kind = disk_kind(spec.kind)
         return ManagedDisk(
@@ -199,5 +194,5 @@ class NfsServer(FileSystem):
             disk_mbps_read_write=spec.disk_mbps if kind.provisioned else None,
             network_access_policy="DenyAll",
             public_network_access_enabled=False,
-            lifecycle=kept(protect),
+            lifecycle=kept(self),
         )

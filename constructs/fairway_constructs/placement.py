@@ -28,7 +28,8 @@ class Placement:
     `resource_group` is the group's name, which may be a reference; `zone` is None where a
     region has no zones; `group_id` is the group's id, where `place_in_group` made or found it;
     `shared` says that others use the group too. Machines reach the internet by `proxy`, where
-    there is one, and take the `ssh_keys` of their administrators.
+    there is one, and take the `ssh_keys` of their administrators. With `protect`
+    neither Terraform nor Azure deletes what holds data.
 
     >>> place = Placement(environment="h100", resource_group="h100-rg-data",
     ...                   location="southcentralus", zone=1)
@@ -45,6 +46,7 @@ class Placement:
     shared: bool = False
     proxy: MachineProxy | None = None
     ssh_keys: Sequence[str] = ()
+    protect: bool = True
 
     def name(self, kind: str, *parts: str, suffix: str = "") -> str:
         """The name of a resource of that kind, by the one rule; see `fairway_core.naming`."""

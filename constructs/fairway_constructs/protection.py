@@ -17,14 +17,18 @@ if TYPE_CHECKING:
 _INSIDE = ("scope", "storage_account_id", "target_resource_id", "recovery_vault_name")
 
 
-def kept(protect: bool) -> Lifecycle | None:
-    """The lifecycle of a resource that holds data: Terraform refuses to destroy it."""
-    return Lifecycle(prevent_destroy=True) if protect else None
+def kept(scope: Construct) -> Lifecycle | None:
+    """The lifecycle of a resource that holds data, where that is protected: Terraform refuses to
+    destroy it."""
+    return Lifecycle(prevent_destroy=True) if place_of(scope).protect else None
 
 
-def lock(scope: Construct, *, id: str, on: Resource) -> ManagementLock:  # noqa: A002
-    """A delete lock on a resource that holds data: Azure refuses to delete it for anyone."""
+def lock(scope: Construct, *, id: str, on: Resource) -> None:  # noqa: A002
+    """A delete lock on a resource that holds data, where that is protected: Azure refuses to delete
+    it for anyone."""
     place = place_of(scope)
+    if not place.protect:
+        return
     made = _Lock(
         scope,
         f"{id}-lock",
@@ -34,7 +38,6 @@ def lock(scope: Construct, *, id: str, on: Resource) -> ManagementLock:  # noqa:
         notes="Holds data; `protect: true` in the environment file.",
     )
     made.on = on
-    return made
 
 
 class _Lock(ManagementLock):

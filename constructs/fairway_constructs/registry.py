@@ -63,7 +63,6 @@ class Registry(IRegistry):
         retention_days: int | None = None,
         allowed: Sequence[IPv4Network | str] = (),
         egress_address: str = "",
-        protect: bool = True,
     ) -> None:
         super().__init__(scope, id)
         place = self.place
@@ -81,12 +80,11 @@ class Registry(IRegistry):
             network_rule_set=[_rules(ranges)] if premium and ranges else None,
             retention_policy_in_days=retention_days or (_KEPT_DAYS if premium else None),
             zone_redundancy_enabled=True if premium and place.zone else None,
-            lifecycle=kept(protect),
+            lifecycle=kept(self),
         )
         self.id = self.registry.id
         self.login_server = self.registry.login_server
-        if protect:
-            lock(self, id="registry", on=self.registry)
+        lock(self, id="registry", on=self.registry)
 
     @classmethod
     def from_id(

@@ -60,6 +60,7 @@ def place_in_group(
     existing: str | None = None,
     proxy: MachineProxy | None = None,
     ssh_keys: Sequence[str] = (),
+    protect: bool = True,
 ) -> Placement:
     """Creates a resource group, in which all goes that is made in `scope` from now on.
 
@@ -88,6 +89,7 @@ def place_in_group(
         shared=existing is not None,
         proxy=proxy,
         ssh_keys=ssh_keys,
+        protect=protect,
     )
     put(scope, place)
     return place

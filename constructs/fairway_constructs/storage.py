@@ -84,13 +84,13 @@ class IStorage(Component):
 class Storage(IStorage):
     """A storage account that only Entra ID identities can use, unless `account_keys` is set.
 
-    It is reached by private endpoints, from `subnet_ids` and from the public ones of the
-    ranges `allowed`; with `network` by the private endpoint that is made in it, or else from its
-    compute subnet. With none of them it has no public side at all, and only with `public`
-    every address reaches it. Deleted and overwritten blobs can be brought back for two weeks;
-    in the containers of `expire_days` what nobody changed for so long is deleted. `account`
-    is the name to use; otherwise Terraform makes one that nobody else has, see
-    `unique_suffix`. With `protect` neither Terraform nor Azure deletes the account.
+    It is reached by private endpoints, from `subnet_ids` and from the public ones of the ranges
+    `allowed`; with `network` by the private endpoint that is made in it, or else from its compute
+    subnet. With none of them it has no public side at all, and only with `public` every address
+    reaches it. Deleted and overwritten blobs can be brought back for two weeks; in the containers
+    of `expire_days` what nobody changed for so long is deleted. `account` is the name to use;
+    otherwise Terraform makes one that nobody else has, see `unique_suffix`. In a stack with
+    `protect` neither Terraform nor Azure deletes the account.
 
     Raises UserError for a name that Azure does not take, and for `expire_days` of a container that
     is not made.
@@ -114,7 +114,6 @@ class Storage(IStorage):
         expire_days: Mapping[str, int] | None = None,
         customer_managed_key: CustomerKey | None = None,
         account_keys: bool = False,
-        protect: bool = True,
     ) -> None:
         for container in containers:
             check_name("storage_container", container)
@@ -151,18 +150,17 @@ class Storage(IStorage):
             identity=_identity(customer_managed_key),
             customer_managed_key=_customer_managed_key(customer_managed_key),
             blob_properties=_what_is_kept(),
-            lifecycle=kept(protect),
+            lifecycle=kept(self),
             depends_on=customer_managed_key.ready if customer_managed_key else (),
         )
         self.id = account_id = self.account.id
         self.account_url = self.account.primary_blob_endpoint
         self.host = blob_host(self.account.name)
-        self.containers = {name: self._container(name, account_id, protect) for name in containers}
+        self.containers = {name: self._container(name, account_id) for name in containers}
         storage_lifecycle(
             self, account_id=account_id, expire_days=expire_days or {}, version_days=_KEPT_DAYS
         )
-        if protect:
-            lock(self, id="storage", on=self.account)
+        lock(self, id="storage", on=self.account)
         if network is not None and network.endpoints is not None:
             network.endpoints.connect(self, id, service="blob", resource_id=account_id)
 
@@ -194,14 +192,14 @@ class Storage(IStorage):
         }
         return found
 
-    def _container(self, name: str, account_id: str, protect: bool) -> StorageContainer:
+    def _container(self, name: str, account_id: str) -> StorageContainer:
         return StorageContainer(
             self,
             f"container-{name}",
             name=name,
             storage_account_id=account_id,
             container_access_type="private",
-            lifecycle=kept(protect),
+            lifecycle=kept(self),
         )
 
 

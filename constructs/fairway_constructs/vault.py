@@ -68,7 +68,6 @@ class Vault(Component):
         sku: Literal["standard", "premium"] = "standard",
         allowed: Sequence[IPv4Network | str] = (),
         egress_address: str = "",
-        protect: bool = True,
     ) -> None:
         super().__init__(scope, id)
         ranges = public_ranges(allowed) + ([f"{egress_address}/32"] if egress_address else [])
@@ -78,7 +77,6 @@ class Vault(Component):
             "vault",
             kind="key_vault",
             kept_days=_KEPT_DAYS,
-            protect=protect,
             ranges=ranges,
             # Storage reaches its key as one of Azure's own services.
             bypass="AzureServices",
@@ -86,8 +84,7 @@ class Vault(Component):
         )
         self.id = self.vault.id
         self.url = self.vault.vault_uri
-        if protect:
-            lock(self, id="vault", on=self.vault)
+        lock(self, id="vault", on=self.vault)
 
     def grant_read(self, grantee: Grantee) -> None:
         """Lets it read secrets, and nothing else."""

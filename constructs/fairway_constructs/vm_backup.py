@@ -27,20 +27,19 @@ def back_up(
     machine_name: str,
     keep_days: int,
     at: str,
-    protect: bool = True,
     depends_on: Sequence[ITerraformDependable] = (),
 ) -> None:
     """Backs a VM of `place` up each day `at` that time (UTC, "02:00"), and keeps it `keep_days`.
 
-    `depends_on` is the VM, and what attaches its disks. The policy is Azure's enhanced one,
-    the only one that takes Premium SSD v2 and Ultra disks. With `protect` neither Terraform
+    `depends_on` is the VM, and what attaches its disks. The policy is Azure's enhanced one, the
+    only one that takes Premium SSD v2 and Ultra disks. In a stack with `protect` neither Terraform
     nor Azure deletes the backups.
 
     >>> back_up(stack, "nfs-data", machine_name="h100-vm-data", keep_days=30,
     ...         at="02:00", depends_on=[machine, *attachments])  # doctest: +SKIP
     """
     place = place_of(scope)
-    vault = _vault(scope, protect)
+    vault = _vault(scope)
     policy = BackupPolicyVm(
         scope,
         f"{name}-backup-policy",
@@ -62,7 +61,7 @@ def back_up(
         # Terraform would then give up the backups of the old one.
         source_vm_id=_machine_id(scope, machine_name),
         backup_policy_id=policy.id,
-        lifecycle=kept(protect),
+        lifecycle=kept(scope),
         depends_on=depends_on,
     )
 
@@ -76,7 +75,7 @@ def _machine_id(scope: Construct, machine_name: str) -> str:
     )
 
 
-def _vault(scope: Construct, protect: bool) -> RecoveryServicesVault:
+def _vault(scope: Construct) -> RecoveryServicesVault:
     """The vault, made for the first VM that needs it."""
 
     place = place_of(scope)
@@ -91,10 +90,9 @@ def _vault(scope: Construct, protect: bool) -> RecoveryServicesVault:
             storage_mode_type="ZoneRedundant" if place.zone else "LocallyRedundant",
             # VMs are backed up by the platform, and no client of ours calls it.
             public_network_access_enabled=False,
-            lifecycle=kept(protect),
+            lifecycle=kept(stack),
         )
-        if protect:
-            lock(stack, id=id, on=vault)
+        lock(stack, id=id, on=vault)
         return vault
 
     return once(scope, "backup-vault", make)

@@ -130,7 +130,6 @@ class DataStack(RoleStack):
             },
             customer_managed_key=self._storage_key() if spec.customer_managed_key else None,
             account_keys=spec.account_keys,
-            protect=environment.protect,
         )
 
     def _readers_of_blobs(self) -> list[str]:
@@ -147,7 +146,6 @@ class DataStack(RoleStack):
             storage_account_id=self.storage.id,
             name=CONFIGURATION,
             registry=self.registry,
-            protect=self._environment.protect,
         )
 
     def _storage_key(self) -> CustomerKey:
@@ -161,7 +159,6 @@ class DataStack(RoleStack):
             sku=environment.vault.sku if environment.vault else "standard",
             allowed=environment.access.allowed,
             egress_address=self._egress_address(),
-            protect=environment.protect,
         )
         self._connect("vault", "vault", vault.id)
         Output(
@@ -188,7 +185,6 @@ class DataStack(RoleStack):
             retention_days=spec.retention_days,
             allowed=environment.access.allowed,
             egress_address=self._egress_address(),
-            protect=environment.protect,
         )
         if premium:
             self._connect("registry", "registry", registry.id)
@@ -212,12 +208,10 @@ class DataStack(RoleStack):
                 BatchUserSubscription(
                     self,
                     service_principal=principal,
-                    protect=environment.protect,
                 )
                 if principal
                 else None
             ),
-            protect=environment.protect,
         )
         self._connect("batch", "batch", account.id)
         self._connect("batch-nodes", "batch_node_management", account.id)
@@ -251,7 +245,6 @@ class DataStack(RoleStack):
             self,
             disk_gib=spec.disk_gib,
             egress_address=self._egress_address(),
-            protect=self._environment.protect,
         )
         self._let_work(foundation.nodes)
         self._connect("slurm-vault", "vault", foundation.vault.id)

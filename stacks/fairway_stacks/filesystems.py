@@ -37,7 +37,6 @@ def make_filesystem(
     `storage_endpoint` is by which the network reaches `storage`, where it does so privately.
     """
     settings = {key: value for key, value in spec if key not in _NO_ARGUMENTS}
-    settings["protect"] = environment.protect
     clients = [network.subnets[role].range for role in environment.node_roles]
     match spec.kind:
         case "nfs_server":

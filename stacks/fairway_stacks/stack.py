@@ -46,6 +46,7 @@ class RoleStack(EnvironmentStack):
             ),
             proxy=machine_proxy(environment.network.proxy, environment.network.ranges),
             ssh_keys=environment.access.ssh_keys or (),
+            protect=environment.protect,
             # A Logic App that outlived its schedule would go on stopping nodes.
             deletes_deployed=role == "compute",
             short_addresses=True,

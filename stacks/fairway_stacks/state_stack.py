@@ -54,6 +54,7 @@ class StateStack(EnvironmentStack):
             location=environment.location,
             zone=environment.zone_number,
             tags=environment.tags,
+            protect=environment.protect,
             short_addresses=True,
             checks=False,
         )
@@ -64,7 +65,6 @@ class StateStack(EnvironmentStack):
             account=state.storage_account,
             allowed=environment.access.allowed,
             public=state.public_access,
-            protect=environment.protect,
         )
         RoleAssignment(
             self,

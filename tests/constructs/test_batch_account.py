@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from ipaddress import IPv4Network
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from fairway_constructs.cdk import Stack
     from fairway_constructs.placement import Placement
 
-    Synthesize = Callable[[Callable[[Stack], object]], dict[str, Any]]
+    Synthesize = Callable[..., dict[str, Any]]
 
 HOME = IPv4Network("203.0.113.0/24")
 VPN = IPv4Network("10.0.0.0/8")
@@ -72,7 +73,7 @@ def test_nodes_with_an_endpoint_need_no_way_in_from_outside(synthesize: Synthesi
 
 def test_batchs_own_storage_is_reached_without_a_key(synthesize: Synthesize) -> None:
     storage = AutoStorage(storage_account="/st", account_identity="/id/a", node_identity="/id/n")
-    account = _account(synthesize, auto_storage=storage, protect=False)
+    account = _account(partial(synthesize, protect=False), auto_storage=storage)
     assert account["storage_account_authentication_mode"] == "BatchAccountManagedIdentity"
     assert account["storage_account_id"] == "/st"
     assert account["storage_account_node_identity"] == "/id/n"

@@ -314,7 +314,7 @@ def test_what_is_assigned_is_in_terraform_or_refused(synthesize: Synthesize) -> 
         group.tags = {"c": "d"}
         group.name = "other"
         group.managed_by = None
-        vault = Vault(stack, protect=False).vault
+        vault = Vault(stack).vault
         vault.network_acls = NetworkAcls(default_action="Allow", bypass="None")
         with pytest.raises(UserError, match="`id` of azurerm_resource_group is Azure's to say"):
             group.id = "/subscriptions/…"

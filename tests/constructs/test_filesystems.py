@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from ipaddress import IPv4Network
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from fairway_constructs.cdk import Stack
 
-    Synthesize = Callable[[Callable[[Stack], object]], dict[str, Any]]
+    Synthesize = Callable[..., dict[str, Any]]
 
 FILES: dict[str, Any] = {"gib": 1024, "path": "/home"}
 NETAPP: dict[str, Any] = {"tib": 4, "path": "/data"}
@@ -173,19 +174,18 @@ class TestLustre:
 @pytest.mark.parametrize("protect", [True, False])
 def test_what_holds_data_is_protected(synthesize: Synthesize, protect: bool) -> None:
     def build(stack: Stack) -> None:
-        AzureFiles(stack, "a", protect=protect, **FILES)
-        NetApp(stack, "b", subnet=SUBNET, protect=protect, **NETAPP)
-        Lustre(stack, "c", subnet=SUBNET, protect=protect, **LUSTRE)
+        AzureFiles(stack, "a", **FILES)
+        NetApp(stack, "b", subnet=SUBNET, **NETAPP)
+        Lustre(stack, "c", subnet=SUBNET, **LUSTRE)
         NfsServer(
             stack,
             "d",
             path="/d",
             backup=Backup(),
             subnet=SUBNET,
-            protect=protect,
         )
 
-    resources = _resources(synthesize, build)
+    resources = _resources(partial(synthesize, protect=protect), build)
     holders = {
         "azurerm_storage_account.files-a-account",
         "azurerm_netapp_volume.netapp-b-volume",

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from fairway_constructs.cdk import Stack
 
-    Synthesize = Callable[[Callable[[Stack], object]], dict[str, Any]]
+    Synthesize = Callable[..., dict[str, Any]]
 
 H100 = "Standard_ND96isr_H100_v5"
 MOUNT = nfs_mount(name="data", server="10.40.128.4", export="/srv/fairway/data", path="/data")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from fairway_constructs.cdk import Stack
 
-    Synthesize = Callable[[Callable[[Stack], object]], dict[str, Any]]
+    Synthesize = Callable[..., dict[str, Any]]
 
 KEY = "ssh-ed25519 AAAA me"
 SUBNET = SubnetRef("/s", IPv4Network("10.41.0.0/24"), nodes=(IPv4Network("10.40.0.0/17"),))
@@ -39,11 +39,10 @@ def _resources(synthesize: Synthesize, *, protect: bool) -> dict[str, Any]:
             stack,
             "data",
             subnet=SUBNET,
-            protect=protect,
             **SPEC,
         )
 
-    document: dict[str, Any] = synthesize(build)["resource"]
+    document: dict[str, Any] = synthesize(build, protect=protect)["resource"]
     return document
 
 

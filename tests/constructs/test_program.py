@@ -118,12 +118,13 @@ def test_jobs_know_where_to_run(document: dict[str, Any]) -> None:
 def test_what_breaks_a_rule_is_refused_as_the_stack_is_written(tmp_path: Path) -> None:
     app, lab = _lab(tmp_path)
     network = az.Network(lab, address_space="10.40.0.0/16", private_endpoints=True)
-    az.Storage(lab, containers=["outputs"], network=network, protect=False)
+    storage = az.Storage(lab, containers=["outputs"], network=network)
+    storage.account.add_override("lifecycle.prevent_destroy", False)
     with pytest.raises(UserError) as caught:
         app.synth()
     found = caught.value.findings
     assert {each.id for each in found} == {"unprotected-data"}
-    assert all(each.message.startswith("lab: azurerm_storage_") for each in found)
+    assert all(each.message.startswith("lab: azurerm_storage_account") for each in found)
     assert found[0].hint
 
 
@@ -138,3 +139,13 @@ def test_a_cluster_needs_a_network(tmp_path: Path) -> None:
     _, lab = _lab(tmp_path)
     with pytest.raises(UserError, match="cluster `h100` stands in no network"):
         az.Cluster(lab, "h100", size="Standard_ND96isr_H100_v5")
+
+
+def test_a_stack_may_do_without_protection(tmp_path: Path) -> None:
+    app = az.App(outdir=str(tmp_path / "lab.out"))
+    lab = az.EnvironmentStack(app, "lab", location="westeurope", protect=False)
+    network = az.Network(lab, address_space="10.40.0.0/16", private_endpoints=True)
+    az.Storage(lab, containers=["outputs"], network=network)
+    resources = _written(app, tmp_path)["resource"]
+    assert "azurerm_management_lock" not in resources
+    assert "lifecycle" not in next(iter(resources["azurerm_storage_account"].values()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
     from fairway_constructs.cdk import Stack
 
-    Synthesize = Callable[[Callable[[Stack], object]], dict[str, Any]]
+    Synthesize = Callable[..., dict[str, Any]]
 
 
 def _storage(synthesize: Synthesize, **arguments: Any) -> dict[str, Any]:
@@ -92,7 +93,7 @@ def test_protected_data_is_destroyed_neither_by_terraform_nor_by_hand(
 
 
 def test_unprotected_data_can_be_destroyed(synthesize: Synthesize) -> None:
-    resources = _storage(synthesize, protect=False)["resource"]
+    resources = _storage(partial(synthesize, protect=False))["resource"]
     assert "azurerm_management_lock" not in resources
     assert "lifecycle" not in resources["azurerm_storage_account"]["storage"]
 

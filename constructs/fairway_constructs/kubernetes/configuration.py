@@ -54,7 +54,6 @@ class KubernetesFoundation(Component):
         storage_account_id: str,
         name: str,
         registry: IRegistry | None = None,
-        protect: bool = True,
     ) -> None:
         super().__init__(scope, id)
         self.container = StorageContainer(
@@ -63,7 +62,7 @@ class KubernetesFoundation(Component):
             name=name,
             storage_account_id=storage_account_id,
             container_access_type="private",
-            lifecycle=kept(protect),
+            lifecycle=kept(self),
         )
         self.kubelet = Identity(self, "kubelet")
         if registry is not None:

@@ -38,7 +38,6 @@ class SlurmFoundation(Component):
         *,
         disk_gib: int,
         egress_address: str = "",
-        protect: bool = True,
     ) -> None:
         super().__init__(scope, id)
         self.vault = key_vault(
@@ -46,7 +45,6 @@ class SlurmFoundation(Component):
             "slurm-vault",
             kind="slurm_key_vault",
             kept_days=_KEPT_DAYS,
-            protect=protect,
             ranges=[f"{egress_address}/32"] if egress_address else [],
         )
         vault_id = self.vault.id
@@ -63,13 +61,12 @@ class SlurmFoundation(Component):
                 on=vault_id,
                 reason=f"{what} the munge key, which is all that this vault holds",
             )
-        self.disk = _disk(self, disk_gib, protect)
-        if protect:
-            lock(self, id="slurm-vault", on=self.vault)
-            lock(self, id="slurm-disk", on=self.disk)
+        self.disk = _disk(self, disk_gib)
+        lock(self, id="slurm-vault", on=self.vault)
+        lock(self, id="slurm-disk", on=self.disk)
 
 
-def _disk(scope: Construct, gib: int, protect: bool) -> ManagedDisk:
+def _disk(scope: Construct, gib: int) -> ManagedDisk:
     place = place_of(scope)
     return ManagedDisk(
         scope,
@@ -82,5 +79,5 @@ def _disk(scope: Construct, gib: int, protect: bool) -> ManagedDisk:
         disk_size_gb=gib,
         network_access_policy="DenyAll",
         public_network_access_enabled=False,
-        lifecycle=kept(protect),
+        lifecycle=kept(scope),
     )
