@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from fairway_constructs.azurerm.role_assignment import RoleAssignment
 from fairway_constructs.azurerm.virtual_machine_extension import VirtualMachineExtension
+from fairway_constructs.scope import place_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,7 +22,6 @@ def let_sign_in(
     people: Mapping[str, bool],
     *,
     virtual_machine_id: str,
-    tags: Mapping[str, str] | None = None,
 ) -> None:
     """Lets people sign in to one VM, which needs an identity of its own (SystemAssigned) for that.
 
@@ -40,7 +40,7 @@ def let_sign_in(
         type=_NAME,
         type_handler_version="1.0",
         auto_upgrade_minor_version=True,
-        tags=tags,
+        tags=place_of(scope).tags,
     )
     for person, is_admin in people.items():
         kind = "Administrator" if is_admin else "User"

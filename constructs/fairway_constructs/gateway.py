@@ -56,9 +56,5 @@ class Gateway(Component):
         )
         if accounts is not None:
             accounts_on_machine(
-                self,
-                "gateway",
-                accounts,
-                virtual_machine_id=self.virtual_machine.id,
-                tags=place.tags,
+                self, "gateway", accounts, virtual_machine_id=self.virtual_machine.id
             )

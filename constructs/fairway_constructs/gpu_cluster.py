@@ -107,7 +107,7 @@ class GpuCluster(Component):
                 has_accounts=spec.accounts is not None and slurm is None,
                 proxy=place.proxy,
             ),
-            automatic_instance_repair=_repair(repair) if repair else None,
+            automatic_instance_repair=automatic_repair(repair) if repair else None,
             lifecycle=Lifecycle(ignore_changes=["instances"]) if resized else None,
         )
         self.id = self.scale_set.id
@@ -213,10 +213,6 @@ def _extensions(
     if watched:
         extensions.append(health_on_scale_set())
     return extensions or None
-
-
-def _repair(repair: Repair) -> AutomaticInstanceRepair:
-    return automatic_repair(repair)
 
 
 def _restore(spot: Spot | None) -> SpotRestore | None:

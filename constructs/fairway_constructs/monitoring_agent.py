@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 from fairway_constructs.azurerm.linux_virtual_machine_scale_set import Extension
 from fairway_constructs.azurerm.virtual_machine_extension import VirtualMachineExtension
+from fairway_constructs.scope import place_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from fairway_constructs.cdk import Construct
     from fairway_constructs.cloud_init.proxy import MachineProxy
 
@@ -43,14 +42,13 @@ def agent_on_machine(
     *,
     virtual_machine_id: str,
     identity_id: str,
-    proxy: MachineProxy | None = None,
-    tags: Mapping[str, str] | None = None,
 ) -> VirtualMachineExtension:
     """The agent on one VM.
 
     >>> agent_on_machine(stack, "data", virtual_machine_id=vm.id, identity_id=identity.id)
     ... # doctest: +SKIP
     """
+    place = place_of(scope)
     return VirtualMachineExtension(
         scope,
         f"{name}-agent",
@@ -61,8 +59,8 @@ def agent_on_machine(
         type_handler_version=_VERSION,
         auto_upgrade_minor_version=True,
         automatic_upgrade_enabled=True,
-        settings=_settings(identity_id, proxy),
-        tags=tags,
+        settings=_settings(identity_id, place.proxy),
+        tags=place.tags,
     )
 
 

@@ -109,7 +109,6 @@ class Network(INetwork):
         super().__init__(scope, id)
         place = self.place
         self._web = web
-        self._zones = dns.existing_zones if dns else None
         address_space = _checked_space(address_space)
         ranges = [IPv4Network(each) for each in allowed]
         surroundings(self).addresses.opened |= {
@@ -143,27 +142,21 @@ class Network(INetwork):
         self.subnets = {
             role: self._subnet(role, plan[role], self._rules(role, plan, ranges)) for role in roles
         }
-        self.endpoints = self._endpoints() if private_endpoints else None
-        self.bastion = self._bastion(plan["bastion"], ranges, admins) if bastion else None
-
-    def _endpoints(self) -> PrivateEndpoints:
-        return PrivateEndpoints(
-            self,
-            subnet=self.subnets["endpoints"],
-            virtual_network_id=self.virtual_network.id,
-            existing_zones=self._zones,
-        )
-
-    def _bastion(
-        self, addresses: IPv4Network, allowed: Sequence[IPv4Network], admins: Sequence[str]
-    ) -> Bastion:
-        return Bastion(
-            self,
-            virtual_network_name=self.virtual_network.name,
-            addresses=addresses,
-            allowed=allowed,
-            admins=admins,
-        )
+        if private_endpoints:
+            self.endpoints = PrivateEndpoints(
+                self,
+                subnet=self.subnets["endpoints"],
+                virtual_network_id=self.virtual_network.id,
+                existing_zones=dns.existing_zones if dns else None,
+            )
+        if bastion:
+            self.bastion = Bastion(
+                self,
+                virtual_network_name=self.virtual_network.name,
+                addresses=plan["bastion"],
+                allowed=ranges,
+                admins=admins,
+            )
 
     def _way_out(
         self, egress: Literal["nat", "none"] | Firewall

@@ -75,7 +75,6 @@ class NfsServer(FileSystem):
             backup=backup,
         )
         super().__init__(scope, f"nfs-{name}", spec)
-        place = self.place
         clients = subnet.nodes if clients is None else clients
         self._name = name
         self._spec = spec
@@ -91,12 +90,7 @@ class NfsServer(FileSystem):
         self.virtual_machine = self._machine(interface.id, clients, identity_id, ready)
         if identity_id:
             agent_on_machine(
-                self,
-                name,
-                virtual_machine_id=self.virtual_machine.id,
-                identity_id=identity_id,
-                proxy=place.proxy,
-                tags=place.tags,
+                self, name, virtual_machine_id=self.virtual_machine.id, identity_id=identity_id
             )
         self.disks, attachments = self._disks()
         if spec.backup:

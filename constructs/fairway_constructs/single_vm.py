@@ -57,7 +57,6 @@ class SingleVm(Component):
 
     def __init__(self, scope: Construct, name: str, *, spec: NodeSpec) -> None:
         super().__init__(scope, f"cluster-{name}")
-        place = self.place
         check_image(name, spec)
         self._name, self._spec = name, spec
         interface = private_interface(
@@ -73,19 +72,12 @@ class SingleVm(Component):
         self.other_hosts: list[str] = []
 
         if spec.signed_in:
-            let_sign_in(self, name, spec.signed_in, virtual_machine_id=self.id, tags=place.tags)
+            let_sign_in(self, name, spec.signed_in, virtual_machine_id=self.id)
         if spec.accounts is not None:
-            accounts_on_machine(
-                self, f"machine-{name}", spec.accounts, virtual_machine_id=self.id, tags=place.tags
-            )
+            accounts_on_machine(self, f"machine-{name}", spec.accounts, virtual_machine_id=self.id)
         if spec.monitored:
             agent_on_machine(
-                self,
-                f"machine-{name}",
-                virtual_machine_id=self.id,
-                identity_id=spec.identity_id,
-                proxy=place.proxy,
-                tags=place.tags,
+                self, f"machine-{name}", virtual_machine_id=self.id, identity_id=spec.identity_id
             )
 
     def _machine(self, interface_id: str) -> LinuxVirtualMachine:

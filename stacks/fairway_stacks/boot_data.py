@@ -147,7 +147,7 @@ def _scheduler(
         several_users=accounts is not None,
     )
     settings = scheduler_settings(
-        # The id of a scale set, as in `SlurmStack`, is this and two names.
+        # The id of a scale set, as in `SlurmResources`, is this and two names.
         scale_sets={n: (_UNKNOWN * 5 + n, one.node_range.min) for n, one in partitions.items()},
         client_id=_UNKNOWN,
         vault=_UNKNOWN,

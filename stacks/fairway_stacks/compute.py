@@ -26,10 +26,10 @@ from fairway_core.target import (
     Target,
 )
 from fairway_stacks.boot_data import node_spec
-from fairway_stacks.kubernetes import KubernetesStack
+from fairway_stacks.kubernetes import AksResources
 from fairway_stacks.monitoring import alert_on_idle_gpus
 from fairway_stacks.people import folders_of, queue_of
-from fairway_stacks.slurm import SlurmStack
+from fairway_stacks.slurm import SlurmResources
 from fairway_stacks.stack import RoleStack
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class ComputeStack(RoleStack):
         self._data = data
         if self.place.proxy:
             self.place = replace(self.place, proxy=self.place.proxy.past(data.direct_hosts))
-        # Nodes of Slurm have another, see `SlurmStack.partition`.
+        # Nodes of Slurm have another, see `SlurmResources.partition`.
         self._identity_id = data.identity.id if data.identity else ""
         self._storage = storage_of(data.storage)
         self._reach = _reach(environment, network)
@@ -117,7 +117,7 @@ class ComputeStack(RoleStack):
     def _node_pools(self, network: AnyNetwork) -> dict[str, Target]:
         if not self._environment.node_pools:
             return {}
-        kubernetes = KubernetesStack(self, self._environment, network, self._data)
+        kubernetes = AksResources(self, self._environment, network, self._data)
         gateway = self._gateway("")
         found = {
             name: kubernetes.pool(
@@ -138,8 +138,8 @@ class ComputeStack(RoleStack):
             return None
         return Gateway(host=host, user=ADMIN_USERNAME)
 
-    def _scheduler(self, network: AnyNetwork) -> SlurmStack:
-        slurm = SlurmStack(self, self._environment, network, self._data)
+    def _scheduler(self, network: AnyNetwork) -> SlurmResources:
+        slurm = SlurmResources(self, self._environment, network, self._data)
         if self._data.monitoring is not None:
             machines = {"slurm-scheduler": slurm.scheduler.id}
             machines |= {f"slurm-login-{n}": each.id for n, each in enumerate(slurm.login)}

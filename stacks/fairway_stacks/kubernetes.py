@@ -36,7 +36,7 @@ _ACCOUNT = "fairway-task"
 _AUDIENCE = "api://AzureADTokenExchange"
 
 
-class KubernetesStack:
+class AksResources:
     """The cluster of an environment, and a node pool for each cluster with that engine."""
 
     def __init__(

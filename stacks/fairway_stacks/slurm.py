@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _SERVED = ("slurm", "batch")
 
 
-class SlurmStack:
+class SlurmResources:
     """The scheduler of an environment, and the partitions that are then made one by one.
 
     The scheduler is made first, so that nodes know its address; it knows their scale sets by

@@ -19,7 +19,7 @@ from fairway_core.environment.homes import Homes
 from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from fairway_constructs.azurerm.linux_virtual_machine_scale_set import Extension
     from fairway_constructs.azurerm.virtual_machine_extension import VirtualMachineExtension
@@ -123,7 +123,6 @@ def accounts_on_machine(
     accounts: Accounts,
     *,
     virtual_machine_id: str,
-    tags: Mapping[str, str] | None = None,
 ) -> VirtualMachineExtension:
     """The accounts on one VM, without a new VM when they change.
 
@@ -134,6 +133,7 @@ def accounts_on_machine(
     ...                     virtual_machine_id=vm.id)  # doctest: +SKIP
     """
     from fairway_constructs.azurerm.virtual_machine_extension import VirtualMachineExtension
+    from fairway_constructs.scope import place_of
 
     return VirtualMachineExtension(
         scope,
@@ -145,7 +145,7 @@ def accounts_on_machine(
         type_handler_version=_VERSION,
         auto_upgrade_minor_version=True,
         settings=extension_settings(accounts),
-        tags=tags,
+        tags=place_of(scope).tags,
     )
 
 

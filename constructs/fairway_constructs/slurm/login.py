@@ -81,13 +81,8 @@ class SlurmLoginNode(Component):
         )
         self.id = self.virtual_machine.id
         if accounts is not None:
-            accounts_on_machine(self, name, accounts, virtual_machine_id=self.id, tags=place.tags)
+            accounts_on_machine(self, name, accounts, virtual_machine_id=self.id)
         if monitored:
             agent_on_machine(
-                self,
-                name,
-                virtual_machine_id=self.id,
-                identity_id=foundation.nodes.id,
-                proxy=place.proxy,
-                tags=place.tags,
+                self, name, virtual_machine_id=self.id, identity_id=foundation.nodes.id
             )

@@ -98,28 +98,14 @@ class SlurmScheduler(Component):
             caching="None",
         )
         if accounts is not None:
-            self._make_accounts(accounts)
+            names = [person.name for person in accounts.people]
+            shared = replace(accounts, shares=share_commands(self.cluster, names))
+            accounts_on_machine(self, "slurm-scheduler", shared, virtual_machine_id=self.id)
         if monitored:
-            self._monitor(foundation)
-
-    def _make_accounts(self, accounts: Accounts) -> None:
-        place = self.place
-        names = [person.name for person in accounts.people]
-        shared = replace(accounts, shares=share_commands(self.cluster, names))
-        accounts_on_machine(
-            self, "slurm-scheduler", shared, virtual_machine_id=self.id, tags=place.tags
-        )
-
-    def _monitor(self, foundation: SlurmFoundation) -> None:
-        place = self.place
-        agent_on_machine(
-            self,
-            "slurm-scheduler",
-            virtual_machine_id=self.id,
-            identity_id=foundation.scheduler.id,
-            proxy=place.proxy,
-            tags=place.tags,
-        )
+            scheduler_id = foundation.scheduler.id
+            agent_on_machine(
+                self, "slurm-scheduler", virtual_machine_id=self.id, identity_id=scheduler_id
+            )
 
 
 def _cloud_init(
