@@ -35,6 +35,7 @@ class _Metric:
     window: str = "PT15M"
     operator: str = "GreaterThan"
     threshold: float = 0
+    aggregation: str = "Average"
 
 
 # Source: Azure Monitor supported metrics for Microsoft.Batch/batchAccounts. Node counts are
@@ -81,6 +82,9 @@ _MACHINE_DOWN = _Metric(
     threshold=1,
 )
 
+# Source: Azure Monitor supported metrics for Microsoft.Logic/workflows.
+_WORKFLOW = "Microsoft.Logic/workflows"
+
 
 class Alerts(Component):
     """Alerts that go to the action group of `monitoring`, in any stack of its app.
@@ -108,6 +112,17 @@ class Alerts(Component):
     def file_server_down(self, name: str, machine_id: str) -> None:
         """A file server whose VM is down."""
         self._metric(f"{name}-down", _MACHINE_DOWN, _MACHINE, machine_id)
+
+    def schedule_failed(self, cluster: str, what: str, workflow_id: str) -> None:
+        """A cluster that its schedule could not stop, or not start."""
+        failed = _Metric(
+            name="schedule-failed",
+            metric="RunsFailed",
+            says=f"The schedule of {cluster} could not {what} it",
+            severity=_ERROR,
+            aggregation="Total",
+        )
+        self._metric(f"{cluster}-{what}-failed", failed, _WORKFLOW, workflow_id)
 
     def file_servers_full(self, folder: str) -> None:
         """File systems below `folder` on any watched machine that are nearly full."""
@@ -168,7 +183,7 @@ Syslog
                 metric_alert.Criteria(
                     metric_namespace=namespace,
                     metric_name=of.metric,
-                    aggregation="Average",
+                    aggregation=of.aggregation,
                     operator=of.operator,
                     threshold=of.threshold,
                 )

@@ -23,6 +23,7 @@ from fairway_core.environment.schedule import minutes
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from fairway_constructs.alerts import Alerts
     from fairway_constructs.azurerm.role_assignment import RoleAssignment
     from fairway_constructs.cdk import Construct
     from fairway_core.environment import Schedule
@@ -43,13 +44,15 @@ _WORKFLOW_API = "2019-05-01"
 # schedule names. A constant, so that no plan differs from the one before.
 # https://learn.microsoft.com/azure/connectors/connectors-native-recurrence
 _BEGUN = "2026-01-01T00:00:00"
+# A VM is at work for minutes where it is extended or updated, and its size may be sold out.
+_TRIES, _PAUSE_MINUTES = 6, 5
 _SCHEMAS = "https://schema.management.azure.com"
 
 
 class WorkingHours(Component):
     """Stops and starts clusters, given by name with the resource id of the VM or scale set.
 
-    One identity does it all, and may do nothing else.
+    One identity does it all, and may do nothing else. With `alerts`, what failed sends mail.
 
     >>> WorkingHours(stack, clusters={"box": (schedule, box.id)})  # doctest: +SKIP
     """
@@ -60,8 +63,10 @@ class WorkingHours(Component):
         id: str = "working-hours",  # noqa: A002
         *,
         clusters: Mapping[str, tuple[Schedule, str]],
+        alerts: Alerts | None = None,
     ) -> None:
         super().__init__(scope, id)
+        self._alerts = alerts
         place = self.place
         self._identity = UserAssignedIdentity(
             self,
@@ -110,7 +115,7 @@ class WorkingHours(Component):
             "machines": machines,
             "identity": self._identity.id,
         }
-        ResourceGroupTemplateDeployment(
+        deployment = ResourceGroupTemplateDeployment(
             self,
             f"schedule-{cluster}-{what}",
             name=place.deployment_name(f"schedule-{cluster}-{what}"),
@@ -121,6 +126,9 @@ class WorkingHours(Component):
             tags=place.tags,
             depends_on=rights,
         )
+        if self._alerts is not None:
+            workflow_id = f"${{jsondecode({deployment.fqn}.output_content).id.value}}"
+            self._alerts.schedule_failed(cluster, what, workflow_id)
 
     def _role(self, name: str, what: str, actions: Sequence[str]) -> str:
         place = self.place
@@ -136,8 +144,7 @@ class WorkingHours(Component):
 def _template(what: str, time: str, schedule: Schedule) -> dict[str, Any]:
     """An ARM template of one Logic App, that asks Azure to start or to deallocate once a day.
 
-    Azure answers at once and goes on by itself: the Logic App waits until it is done, and asks
-    again where it was busy.
+    Its output is the id of the Logic App.
     """
     names = ("name", "location", "machines", "identity")
     parameters = {name: {"type": "string"} for name in names} | {"tags": {"type": "object"}}
@@ -159,13 +166,18 @@ def _template(what: str, time: str, schedule: Schedule) -> dict[str, Any]:
                 "properties": {"state": "Enabled", "definition": _workflow(what, time, schedule)},
             }
         ],
+        "outputs": {
+            "id": {
+                "type": "string",
+                "value": "[resourceId('Microsoft.Logic/workflows', parameters('name'))]",
+            }
+        },
     }
 
 
 def _workflow(what: str, time: str, schedule: Schedule) -> dict[str, Any]:
     action = {"stop": "deallocate", "start": "start"}[what]
     hour, minute = divmod(minutes(time), 60)
-    path = f"/{action}?api-version={_COMPUTE_API}"
     return {
         "$schema": f"{_SCHEMAS}/providers/Microsoft.Logic/schemas/2016-06-01/"
         "workflowdefinition.json#",
@@ -186,21 +198,76 @@ def _workflow(what: str, time: str, schedule: Schedule) -> dict[str, Any]:
                 },
             }
         },
-        "actions": {
-            action: {
-                "type": "Http",
-                "inputs": {
-                    "method": "POST",
-                    # With the manager of the cloud that it is deployed to, which ends in a slash.
-                    "uri": "[concat(environment().resourceManager, "
-                    f"substring(parameters('machines'), 1), '{path}')]",
-                    "authentication": {
-                        "type": "ManagedServiceIdentity",
-                        "identity": "[parameters('identity')]",
-                        "audience": "[environment().resourceManager]",
-                    },
+        "actions": _until_done(action),
+    }
+
+
+def _until_done(action: str) -> dict[str, Any]:
+    """The action, again while Azure refuses it; the run fails where it was never done.
+
+    Azure answers at once and goes on by itself, and a Logic App waits until that is done. A VM that
+    is at work is refused with 409, which a Logic App does not repeat by itself.
+    https://learn.microsoft.com/azure/logic-apps/error-exception-handling
+    """
+    always = ["Succeeded", "Failed", "TimedOut", "Skipped"]
+    path = f"/{action}?api-version={_COMPUTE_API}"
+    ask = {
+        "type": "Http",
+        "inputs": {
+            "method": "POST",
+            # With the manager of the cloud that it is deployed to, which ends in a slash.
+            "uri": "[concat(environment().resourceManager, "
+            f"substring(parameters('machines'), 1), '{path}')]",
+            "authentication": {
+                "type": "ManagedServiceIdentity",
+                "identity": "[parameters('identity')]",
+                "audience": "[environment().resourceManager]",
+            },
+        },
+        "runAfter": {},
+    }
+    return {
+        "begin": {
+            "type": "InitializeVariable",
+            "inputs": {"variables": [{"name": "done", "type": "boolean", "value": False}]},
+            "runAfter": {},
+        },
+        "repeat": {
+            "type": "Until",
+            "expression": "@equals(variables('done'), true)",
+            "limit": {"count": _TRIES, "timeout": "PT2H"},
+            "actions": {
+                action: ask,
+                "note": {
+                    "type": "SetVariable",
+                    "inputs": {"name": "done", "value": True},
+                    "runAfter": {action: ["Succeeded"]},
                 },
-                "runAfter": {},
-            }
+                "pause": {
+                    "type": "Wait",
+                    "inputs": {"interval": {"count": _PAUSE_MINUTES, "unit": "Minute"}},
+                    "runAfter": {action: ["Failed", "TimedOut"]},
+                },
+            },
+            "runAfter": {"begin": ["Succeeded"]},
+        },
+        # A loop that gives up has succeeded where its last pause has: say that nothing was done.
+        "judge": {
+            "type": "If",
+            "expression": "@not(variables('done'))",
+            "actions": {
+                "fail": {
+                    "type": "Terminate",
+                    "inputs": {
+                        "runStatus": "Failed",
+                        "runError": {
+                            "code": "NotDone",
+                            "message": f"Azure refused to {action} the machines {_TRIES} times",
+                        },
+                    },
+                    "runAfter": {},
+                }
+            },
+            "runAfter": {"repeat": always},
         },
     }

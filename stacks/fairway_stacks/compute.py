@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from fairway_constructs.alerts import Alerts
 from fairway_constructs.bastion import let_in
 from fairway_constructs.batch_pool import BatchPool, Containers
 from fairway_constructs.cloud_init import ADMIN_USERNAME, shared_folder
@@ -80,7 +81,10 @@ class ComputeStack(RoleStack):
         if self._slurm and data.page:
             self._slurm.serve_page(environment, data.page, list(targets.values()))
         if self._scheduled:
-            WorkingHours(self, clusters=self._scheduled)
+            alerts = None
+            if data.monitoring is not None:
+                alerts = Alerts(self, "alerts-of-schedules", monitoring=data.monitoring)
+            WorkingHours(self, clusters=self._scheduled, alerts=alerts)
         if self._stops_itself:
             assert data.identity is not None, "an environment with such clusters has one"
             principal_id = data.identity.principal_id

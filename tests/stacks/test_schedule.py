@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
+
+import pytest
 
 from fairway_simulator.azure import ControlPlane
 from fairway_simulator.azure.deployment import Deployment
 from fairway_simulator.azure.identity import NOBODY, token_response
+from fairway_simulator.azure.logic_app import LogicApp
 from fairway_simulator.azure.resource_ids import ResourcePath
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     Written = Callable[..., dict[str, dict[str, Any]]]
@@ -60,9 +64,13 @@ def test_a_logic_app_for_each_time_asks_azure_at_that_time(written: Written) -> 
     assert recurrence["timeZone"] == "W. Europe Standard Time"
     week = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday"]
     assert recurrence["schedule"] == {"weekDays": week, "hours": [20], "minutes": [15]}
-    (action,) = definition["actions"].values()
-    assert action["inputs"]["method"] == "POST"
-    assert "/deallocate?api-version=" in action["inputs"]["uri"]
+    asked: list[dict[str, Any]] = []
+    assert (
+        LogicApp(definition, lambda inputs: asked.append(dict(inputs)) or 200).run() == "Succeeded"
+    )
+    (inputs,) = asked
+    assert inputs["method"] == "POST"
+    assert "/deallocate?api-version=" in inputs["uri"]
     assert values["machines"] == "${azurerm_linux_virtual_machine.cluster-box.id}"
     assert values["name"] == "lab-logic-box-stop"
     definition, values = _workflow(deployments["schedule-pair-stop"])
@@ -118,6 +126,45 @@ def test_it_may_follow_what_it_asked_for_to_its_end(written: Written, tmp_path: 
                 assert (status, operation) == (200, {"status": "Succeeded"})
         free = deployed.resource("azurerm_linux_virtual_machine", "cluster-free").id
         assert plane.handle("POST", f"{free}/deallocate", b"", token)[0] == 403
+
+
+@pytest.mark.parametrize(
+    ("busy", "ends", "minutes"), [(0, "Succeeded", 0), (3, "Succeeded", 15), (99, "Failed", 30)]
+)
+def test_a_machine_at_work_is_asked_again_and_a_stop_that_never_came_fails(
+    written: Written, tmp_path: Path, busy: int, ends: str, minutes: int
+) -> None:
+    deployments = written(LAB)["compute"]["resource"]["azurerm_resource_group_template_deployment"]
+    with ControlPlane(tmp_path) as plane:
+        deployed = Deployment(written(LAB), plane.host)
+        machines = deployed.resource("azurerm_linux_virtual_machine", "cluster-box").id
+        plane.store.put(ResourcePath(machines), {"properties": {}})
+        token = token_response(NOBODY, f"https://{plane.host}/")["access_token"]
+        plane.compute.busy = busy
+
+        def send(inputs: Mapping[str, Any]) -> int:
+            action = re.search(r"'(/[a-z]+)\?", inputs["uri"])
+            assert action is not None
+            return plane.handle("POST", f"{machines}{action[1]}", b"", token)[0]
+
+        app = LogicApp(_workflow(deployments["schedule-box-stop"])[0], send)
+        assert (app.run(), app.minutes) == (ends, minutes)
+
+
+def test_monitoring_sends_mail_of_a_schedule_that_failed(written: Written) -> None:
+    assert "azurerm_monitor_metric_alert" not in written(LAB)["compute"]["resource"]
+    watched = written(LAB + "monitoring: {emails: [a@example.com]}\n")["compute"]["resource"]
+    alerts = watched["azurerm_monitor_metric_alert"]
+    assert set(alerts) == {
+        "box-stop-failed-alert",
+        "box-start-failed-alert",
+        "pair-stop-failed-alert",
+    }
+    alert = alerts["box-stop-failed-alert"]
+    (criterion,) = alert["criteria"]
+    assert (criterion["metric_name"], criterion["aggregation"]) == ("RunsFailed", "Total")
+    address = "azurerm_resource_group_template_deployment.schedule-box-stop.output_content"
+    assert alert["scopes"] == [f"${{jsondecode({address}).id.value}}"]
 
 
 def test_a_schedule_that_goes_takes_its_logic_app_along(written: Written) -> None:

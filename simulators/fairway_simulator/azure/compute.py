@@ -45,16 +45,18 @@ class Started:
 class Compute:
     """The instances of all scale sets, and how what was asked for has ended.
 
-    `room` is how many instances Azure has the capacity for in each scale set, and `vcpus` how
-    many vCPUs the quota allows to all of them; the next `broken` instances are made and then
-    Failed. `on_make` and `on_delete` are told of each instance that comes or goes, by the id of its
-    scale set and its number.
+    `room` is how many instances Azure has the capacity for in each scale set, and `vcpus` how many
+    vCPUs the quota allows to all of them; the next `broken` instances are made and then Failed, and
+    the next `busy` times that a machine is started or stopped it is at work. `on_make` and
+    `on_delete` are told of each instance that comes or goes, by the id of its scale set and its
+    number.
     """
 
     store: ResourceStore
     room: int | None = None
     vcpus: int | None = None
     broken: int = 0
+    busy: int = 0
     on_make: Told = lambda *_: None
     on_delete: Told = lambda *_: None
     _instances: dict[str, dict[int, str]] = field(default_factory=dict)
@@ -188,6 +190,11 @@ class Compute:
         if found is None:
             return None
         if action != "delete":
+            with self._lock:
+                if self.busy:
+                    self.busy -= 1
+                    text = "another operation is being performed on this machine"
+                    return refused(409, "Conflict", text)
             return self._start()
         with self._lock:
             instances = self._of(subject.key)
