@@ -30,6 +30,16 @@ VERSIONS = {
     "terraform": '{"terraform_version": "1.11.4"}',
     "cdktf": "0.21.0",
 }
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
+OLD = f"""\
+name: lab
+location: westeurope
+access: {{ssh_keys: ['{KEY}']}}
+filesystems: {{data: {{kind: nfs_server, path: /data}}}}
+kubernetes: {{version: "1.34"}}
+clusters:
+  cpu: {{engine: kubernetes, size: Standard_D4s_v6, nodes: 2, mounts: [data], job_image: a}}
+"""
 
 
 @pytest.fixture
@@ -252,6 +262,24 @@ def test_a_provider_to_register_is_printed_with_its_command(
     assert "ok       Terraform: 1.11.4\n" in printed
     assert "FAILED   what `demo` needs: not all available\n" in printed
     assert "           az provider register --namespace Microsoft.Network --wait\n" in printed
+
+
+def test_a_day_on_which_azure_ends_what_the_file_names_is_told(
+    plane: ControlPlane,
+    install: Callable[..., None],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    install(**VERSIONS)
+    file = tmp_path / "lab.yaml"
+    file.write_text(OLD)
+    _, found = _examine(capsys, environment=str(file))
+    (ended,) = [
+        each
+        for each in found["what `lab` needs"]["findings"]
+        if each["id"] in ("ending-kubernetes", "ended-kubernetes")
+    ]
+    assert "2026-11-30" in ended["message"]
 
 
 @pytest.mark.integration

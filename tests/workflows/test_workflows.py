@@ -18,6 +18,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from ruamel.yaml import YAML
 
+from fairway_core.checks.live import ENDINGS
 from fairway_runner.engines.capabilities import ENGINES
 
 pytestmark = pytest.mark.integration
@@ -314,6 +315,17 @@ def test_drift_is_told_in_one_issue_until_it_is_gone(tmp_path: Path) -> None:
 def test_what_else_is_not_as_it_should_be(tmp_path: Path, stack: dict[str, Any]) -> None:
     _drifted(tmp_path, **stack)
     assert len(_run("drift", tmp_path, _state(), ENVIRONMENT="lab")["state"]["issues"]) == 1
+
+
+@pytest.mark.parametrize("id_", [*sorted(ENDINGS), "no-budget"])
+def test_a_day_on_which_azure_ends_something_is_told_before(tmp_path: Path, id_: str) -> None:
+    _drifted(tmp_path)
+    finding = {"id": id_, "path": "clusters.box", "message": "ends soon"}
+    (tmp_path / "check.json").write_text(json.dumps({"findings": [finding]}))
+    issues = _run("drift", tmp_path, _state(), ENVIRONMENT="lab")["state"]["issues"]
+    assert ["- clusters.box: ends soon" in each["body"] for each in issues] == (
+        [True] if id_ in ENDINGS else []
+    )
 
 
 def test_without_a_plan_the_watch_fails(tmp_path: Path) -> None:

@@ -106,6 +106,17 @@ LIVE: Mapping[str, LiveCheck] = {
         "An exact version of an image that the region does not have.",
         "`providers/Microsoft.Compute/locations/REGION/publishers/…/versions`",
     ),
+    "image-deprecated": LiveCheck(
+        Severity.ERROR,
+        "An exact version of an image that its publisher has deprecated: Azure makes no more nodes "
+        "of it, and no scale set or pool with it can grow.",
+        "`providers/Microsoft.Compute/locations/REGION/publishers/…/versions/VERSION`",
+    ),
+    "image-ending": LiveCheck(
+        Severity.WARNING,
+        "An exact version of an image that its publisher deprecates within 60 days.",
+        "the same",
+    ),
     "pool-image-not-listed": LiveCheck(
         Severity.ERROR,
         "An image that Azure Batch does not list for pools, or only with another node agent.",
@@ -123,3 +134,11 @@ LIVE: Mapping[str, LiveCheck] = {
     ),
 }
 """By id."""
+
+ENDINGS = frozenset(
+    {
+        *("image-deprecated", "image-ending"),
+        *("ended-kubernetes", "ending-kubernetes", "retiring-size"),
+    }
+)
+"""The checks of days on which Azure ends something, live and other: they come true by waiting."""

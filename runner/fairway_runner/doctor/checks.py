@@ -217,11 +217,15 @@ def _subscription(azure: Management) -> Examined:
 
 
 def _needs(environment: Environment, azure: Management) -> Examined:
+    from fairway_core.checks import check_environment
+    from fairway_core.checks.live import ENDINGS
     from fairway_runner.live.azure_queries import check_live
 
     what = f"what `{environment.name}` needs"
+    ignored = environment.checks.ignore
     try:
-        findings = tuple(check_live(environment, azure))
+        dated = [e for e in check_environment(environment, ignore=ignored) if e.id in ENDINGS]
+        findings = (*dated, *check_live(environment, azure))
     except UserError as error:
         findings = error.findings
     return Examined(

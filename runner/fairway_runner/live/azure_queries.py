@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.catalog import vm_size
@@ -209,6 +210,10 @@ class _Asking:
                 # A plain list, not one of pages.
                 versions = self.azure.get(stem, _COMPUTE) or ()
                 self.findings += rules.image_version_exists(path, image, location, versions)
+                # Only a version by itself says until when it is kept.
+                version = self.azure.get(f"{stem}/{image.version}", _COMPUTE) or {}
+                today = datetime.now(UTC).date()
+                self.findings += rules.image_is_kept(path, image, today, version)
 
     def offers(self) -> list[Offer]:
         """What the subscription may have of each size; nothing where it may not be seen."""

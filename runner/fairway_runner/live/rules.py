@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.catalog import vm_size
@@ -248,6 +249,10 @@ def pool_quota_suffices(
             yield Finding("quota-too-small", message, hint, each.path)
 
 
+# Long enough to try jobs on another image before nodes can no longer be made.
+_NOTICE_DAYS = 60
+
+
 def image_version_exists(
     path: str, image: Image, location: str, versions: Sequence[Mapping[str, Any]]
 ) -> Iterator[Finding]:
@@ -259,6 +264,32 @@ def image_version_exists(
         stem = image.urn.rpartition(":")[0]
         hint = f"name an existing one: `image: {stem}:VERSION`" if names else "use another image"
         yield Finding("no-image-version", message, hint, path)
+
+
+def image_is_kept(
+    path: str, image: Image, today: date, version: Mapping[str, Any]
+) -> Iterator[Finding]:
+    """An exact version of an image that its publisher has deprecated, or soon will.
+
+    Azure makes no more machines of it, and lets no scale set or pool grow that has it.
+    https://learn.microsoft.com/azure/virtual-machines/deprecated-images
+    """
+    status = (version.get("properties") or {}).get("imageDeprecationStatus") or {}
+    state, planned = status.get("imageState"), str(status.get("scheduledDeprecationTime") or "")
+    instead = status.get("alternativeOption") or {}
+    hint = f"name a newer version: az vm image list --all --publisher {image.publisher} "
+    hint += f"--offer {image.offer} --sku {image.sku} --output table"
+    if instead.get("value"):
+        hint += f"\nits publisher advises {instead['value']}"
+    hint += "\nor copy it into a gallery of your own, and name that: `image_id:`"
+    if state == "Deprecated":
+        message = f"image `{image.urn}` is deprecated: Azure makes no more nodes of it"
+        yield Finding("image-deprecated", message, hint, path)
+    elif state == "ScheduledForDeprecation" and planned:
+        end = date.fromisoformat(planned[:10])
+        if (end - today).days <= _NOTICE_DAYS:
+            message = f"image `{image.urn}` is deprecated from {end} on: no nodes of it after that"
+            yield Finding("image-ending", message, hint, path, Severity.WARNING)
 
 
 def pool_takes_image(
