@@ -21,6 +21,7 @@ from fairway_core.schema import schema_of
 from fairway_runner.runs.accounting import BY
 from fairway_runner.runs.compare import compare
 from fairway_runner.runs.detail import Detail
+from fairway_runner.runs.log_lines import LogFile
 from fairway_runner.runs.steps import has_steps, to_begin
 from fairway_runner.runs.store import refresh_all
 from fairway_runner.runs.view import run_facts
@@ -278,8 +279,9 @@ async def read_log(
         if rank or task == logs.ALL or is_live:
             hint = "leave `rank` out, and name a task"
             raise UserError.of("bad-value", "`raw` is for one whole log", hint)
-        data, end = await reading(logs.raw_part, asked.files[0][1], starts[0])
-        return PlainTextResponse(data, headers={"Next-Offset": str(end)})
+        log = LogFile(*asked.files[0], starts[0])
+        data = await reading(log.read, logs.MOST)
+        return PlainTextResponse(data, headers={"Next-Offset": str(log.offset)})
     if is_live:
         events = logs.follow(found, asked, starts, site.refresher.watch)
         return StreamingResponse(events, media_type="text/event-stream")

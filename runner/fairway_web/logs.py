@@ -7,17 +7,16 @@ rank, as in `[3.1] loss 0.5`, as `fairway logs` has it.
 from __future__ import annotations
 
 import json
-import os
 import re
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import anyio
 
-from fairway_agent.log_marks import split_label
 from fairway_core.findings import UserError
 from fairway_runner.runs.folder import chosen_task, task_name
-from fairway_runner.runs.log_lines import ranks_wanted, require_labels
+from fairway_runner.runs.log_lines import LogFile, Selection, ranks_wanted, require_labels
 from fairway_web.threads import reading
 
 if TYPE_CHECKING:
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from fairway_agent.run_state import RunState
+    from fairway_runner.runs.log_lines import Line
     from fairway_runner.runs.store import Run
 
 ALL = "all"
@@ -36,13 +36,6 @@ _SILENCE = 15.0  # seconds after which a comment tells that we are still here
 # Colours and cursor movements of terminals.
 _CONTROL = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 _UNPRINTED = {c: None for c in [*range(32), 127, *range(128, 160)] if c not in (9, 10)}
-
-
-class Part(NamedTuple):
-    """A piece of a log, and the offset in bytes behind it."""
-
-    text: str
-    end: int
 
 
 class Parts(NamedTuple):
@@ -59,7 +52,7 @@ class Parts(NamedTuple):
 
 @dataclass(frozen=True)
 class Logs:
-    """The logs that somebody reads as one, each with what its lines begin with; of the lines those
+    """The logs that somebody reads as one, by the names that lines begin with; of the lines those
     of one rank, or all."""
 
     files: Sequence[tuple[str, Path]]
@@ -76,10 +69,15 @@ class Logs:
             raise UserError.of("too-many-logs", message, hint)
         else:
             files = [(task_name(run, i), run.log(i)) for i in range(run.record.tasks)]
-        wanted = _rank(run, task, rank) if rank else None
-        if wanted is not None:
-            require_labels(run, [path for _, path in files])
-        return cls(files, wanted)
+        if not rank:
+            return cls(files)
+        if not _NUMBER.fullmatch(rank):
+            raise UserError.of("bad-value", "`rank` is not a number", "0 is the first")
+        # A task that has no other rank is read as it is.
+        if ranks_wanted(run, None if task == ALL else task, int(rank)) is None:
+            return cls(files)
+        require_labels(run, [path for _, path in files])
+        return cls(files, int(rank))
 
     def starts(self, offsets: str) -> tuple[int, ...]:
         """The offsets that a word says, all 0 for none; UserError where it says others."""
@@ -93,57 +91,32 @@ class Logs:
         hint = "start at 0; continue with `Next-Offset` of the previous answer"
         raise UserError.of("bad-value", message, hint)
 
-    def parts(self, starts: Sequence[int], *, ended: bool = False) -> Parts:
-        """Whole lines from these offsets on; see `part`."""
-        found = [
-            part(path, start, self._begins(name), ended=ended, most=MOST // len(self.files))
-            for (name, path), start in zip(self.files, starts, strict=True)
-        ]
-        return Parts("".join(each.text for each in found), tuple(each.end for each in found))
-
-    def last_parts(self, *, ended: bool) -> Parts:
-        """The end of each, from the beginning of a line on."""
+    def parts(self, starts: Sequence[int] | None = None, *, ended: bool = False) -> Parts:
+        """The lines from these offsets on, MOST bytes in all; without them the last lines."""
         most = MOST // len(self.files)
-        found = [last_part(path, self._begins(n), ended=ended, most=most) for n, path in self.files]
-        return Parts("".join(each.text for each in found), tuple(each.end for each in found))
+        ranks = None if self.rank is None else {self.rank}
+        logs = [LogFile(*each) for each in self.files]
+        selection, found = Selection(logs, ranks), []
+        for number, log in enumerate(logs):
+            size = log.path.stat().st_size if starts is None and log.path.exists() else 0
+            log.offset = max(0, size - most if starts is None else starts[number])
+            lines = list(log.piece(most, ended=ended))
+            if size > most and len(lines) > 1:
+                lines.pop(0)  # it begins before; a progress bar may never end its line
+            shown = b"".join(map(partial(self._shown, log), selection.taken(lines)))
+            text = _plain(shown.decode("utf-8", "replace"))
+            cut = log.name and text and not text.endswith("\n")
+            found.append(text + "\n" if cut else text)
+        return Parts("".join(found), tuple(log.offset for log in logs))
 
-    def _begins(self, name: str) -> Label:
-        return Label(name, self.rank)
+    def _shown(self, log: LogFile, line: Line) -> bytes:
+        """A line, with its task and rank where these are to be told."""
+        is_named = line.rank is not None and self.rank is None
+        names = [each for each in (log.name, str(line.rank) if is_named else "") if each]
+        return f"[{'.'.join(names)}] ".encode() + line.rest if names else line.rest
 
 
 _NUMBER = re.compile(r"[0-9]{1,15}", re.ASCII)
-
-
-def _rank(run: Run, task: str, rank: str) -> int | None:
-    """The rank that is asked for, None where the task has no other."""
-    if not _NUMBER.fullmatch(rank):
-        raise UserError.of("bad-value", "`rank` is not a number", "0 is the first")
-    chosen = None if task == ALL else task
-    return int(rank) if ranks_wanted(run, chosen, int(rank)) is not None else None
-
-
-class Label(NamedTuple):
-    """The label of a line, its task; and the rank of which lines are wanted."""
-
-    task: str = ""
-    rank: int | None = None
-
-    def shown(self, data: bytes) -> bytes:
-        """The lines that are wanted, each with its task and rank where these are to be told."""
-        if not self.task and self.rank is None and b"]<std" not in data:
-            return data
-        lines = data.split(b"\n")
-        rest = [] if lines[-1] else [lines.pop()]
-        kept = [each for line in lines if (each := self._line(line)) is not None]
-        return b"\n".join([*kept, *rest]) if kept else b""
-
-    def _line(self, line: bytes) -> bytes | None:
-        rank, text = split_label(line)
-        if self.rank is not None and rank != self.rank:
-            return None
-        named = rank is not None and self.rank is None
-        names = [*([self.task] if self.task else []), *([str(rank)] if named else [])]
-        return f"[{'.'.join(names)}] ".encode() + text if names else text
 
 
 def log_of(run: Run, task: str) -> Path:
@@ -154,61 +127,11 @@ def log_of(run: Run, task: str) -> Path:
     return run.log(chosen_task(run, task))
 
 
-def plain(text: str) -> str:
+def _plain(text: str) -> str:
     """The text that a terminal would show in the end: no colours, and of a line that was written
     over its last state."""
     lines = _CONTROL.sub("", text).replace("\r\n", "\n").split("\n")
     return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines).translate(_UNPRINTED)
-
-
-def part(
-    path: Path, start: int, label: Label | None = None, *, ended: bool = False, most: int = 0
-) -> Part:
-    """Whole lines from an offset on, at most `most` bytes, MOST for 0; a line without an end where
-    the log has ended, or where it is longer than that."""
-    most = most or MOST
-    try:
-        with path.open("rb") as file:
-            start = min(max(0, start), os.fstat(file.fileno()).st_size)
-            file.seek(start)
-            data = file.read(most)
-    except FileNotFoundError:
-        return Part("", 0)
-    is_all = ended and len(data) < most
-    end = len(data) if is_all else data.rfind(b"\n") + 1
-    if not end and len(data) == most:
-        end = len(data)
-    shown = (label or Label()).shown(data[:end])
-    text = plain(shown.decode("utf-8", "replace"))
-    if label is not None and label.task and text and not text.endswith("\n"):
-        text += "\n"  # the line of another task follows
-    return Part(text, start + end)
-
-
-def raw_part(path: Path, start: int) -> tuple[bytes, int]:
-    """Bytes of a log from an offset on, at most MOST, and the offset behind them."""
-    try:
-        with path.open("rb") as file:
-            start = min(max(0, start), os.fstat(file.fileno()).st_size)
-            file.seek(start)
-            data = file.read(MOST)
-    except FileNotFoundError:
-        return b"", 0
-    return data, start + len(data)
-
-
-def last_part(path: Path, label: Label | None = None, *, ended: bool, most: int = 0) -> Part:
-    """The end of a log, from the beginning of a line on."""
-    most = most or MOST
-    try:
-        size = path.stat().st_size
-    except FileNotFoundError:
-        return Part("", 0)
-    if size <= most:
-        return part(path, 0, label, ended=ended, most=most)
-    found = part(path, size - most, label, ended=ended, most=most)
-    _, end, rest = found.text.partition("\n")
-    return Part(rest if end else found.text, found.end)  # a progress bar may never end its line
 
 
 async def follow(

@@ -158,7 +158,7 @@ def _run_facts(run: Run, task: str, rank: str) -> dict[str, Any]:
     # The state is read first, so that what is followed from here on misses nothing.
     is_final = run.status.is_final
     asked = logs.Logs.of(run, task, rank)
-    log = asked.last_parts(ended=is_final)
+    log = asked.parts(ended=is_final)
     count = run.record.tasks
     names = [task_name(run, index) for index in range(min(count, _MOST_LOGS))]
     if (run.folder / "setup.jsonl").exists():

@@ -14,9 +14,10 @@ import pytest
 from fairway_agent.record import write_json
 from fairway_cli.commands import logs
 from fairway_cli.ui import follow
-from fairway_cli.ui.follow import Selection, copy_logs
+from fairway_cli.ui.follow import copy_logs
 from fairway_cli.ui.progress import print_ended, watch_to_the_end
 from fairway_core.findings import UserError
+from fairway_runner.runs.log_lines import Selection
 from fairway_runner.runs.store import Run
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_agent import cpu_limit
-from fairway_cli.ui.follow import LineFilter, Selection, copy_logs, tail_offset
+from fairway_cli.ui.follow import Shape, copy_logs, tail_offset
 from fairway_core.findings import UserError
-from fairway_runner.runs.log_lines import LogLine, names_ranks, require_attempt
+from fairway_runner.runs.log_lines import LogLine, Selection, names_ranks, require_attempt
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,11 +24,9 @@ if TYPE_CHECKING:
 RANKS = "".join(f"[1,{rank}]<stdout>: step {step}\n" for step in (1, 2) for rank in (0, 1))
 
 
-def _shown(
-    run: Run, lines: LineFilter | None = None, tail: int | None = None, task: int | None = None
-) -> str:
+def _shown(run: Run, shape: Shape | None = None, **wanted: Any) -> str:
     out = io.BytesIO()
-    copy_logs(run, Selection.of(run, task, lines, tail), out, follow=False)
+    copy_logs(run, Selection.of(run, **wanted), out, shape, follow=False)
     return out.getvalue().decode()
 
 
@@ -56,27 +54,27 @@ def test_a_log_that_is_not_there_has_no_last_lines(tmp_path: Path) -> None:
 
 def test_lines_with_a_pattern(make_run: MakeRun) -> None:
     run = make_run("job-a", [{"log": "loss 1\nstep\r\nloss 2\nloss 3\n"}, {"log": "loss 4\n"}])
-    losses = LineFilter(grep=re.compile("^loss [^2]"))
-    assert _shown(run, losses) == "[0] loss 1\n[0] loss 3\n[1] loss 4\n"
-    assert _shown(run, losses, tail=1) == "[0] loss 3\n[1] loss 4\n"
-    assert _shown(run, losses, task=1) == "loss 4\n"
+    losses = {"grep": re.compile("^loss [^2]")}
+    assert _shown(run, **losses) == "[0] loss 1\n[0] loss 3\n[1] loss 4\n"
+    assert _shown(run, **losses, tail=1) == "[0] loss 3\n[1] loss 4\n"
+    assert _shown(run, **losses, task=1) == "loss 4\n"
 
 
 def test_lines_of_ranks_and_their_colours(make_run: MakeRun) -> None:
     run = make_run("job-a", [{"log": RANKS + "mpirun says\n"}])
-    assert _shown(run, LineFilter(ranks={1})) == "step 1\nstep 2\n"
-    assert _shown(run, LineFilter(ranks={1}), tail=1) == "step 2\n"
-    assert _shown(run, LineFilter(grep=re.compile("^step 2"))) == "".join(
+    assert _shown(run, ranks={1}) == "step 1\nstep 2\n"
+    assert _shown(run, ranks={1}, tail=1) == "step 2\n"
+    assert _shown(run, grep=re.compile("^step 2")) == "".join(
         f"[1,{rank}]<stdout>: step 2\n" for rank in (0, 1)
     )
     named = "".join(f"[{rank}] step {step}\n" for step in (1, 2) for rank in (0, 1))
-    assert _shown(run, LineFilter(named=True)) == f"{named}mpirun says\n"
-    assert _shown(run, LineFilter(ranks={1}, named=True)) == "step 1\nstep 2\n"
+    assert _shown(run, Shape(named=True)) == f"{named}mpirun says\n"
+    assert _shown(run, Shape(named=True), ranks={1}) == "step 1\nstep 2\n"
     zero, one = "\x1b[36m[0]\x1b[0m ", "\x1b[33m[1]\x1b[0m "
-    coloured = LineFilter(coloured=True)
+    coloured = Shape(coloured=True)
     shown = f"{zero}step 1\n{one}step 1\n{zero}step 2\n{one}step 2\nmpirun says\n"
     assert _shown(run, coloured) == shown
-    assert _shown(run, LineFilter(ranks={1}, coloured=True)) == f"{one}step 1\n{one}step 2\n"
+    assert _shown(run, Shape(coloured=True), ranks={1}) == f"{one}step 1\n{one}step 2\n"
 
 
 def test_a_number_that_no_rank_has_is_text(make_run: MakeRun) -> None:
@@ -89,9 +87,9 @@ def test_a_number_that_no_rank_has_is_text(make_run: MakeRun) -> None:
 def test_lines_of_ranks_of_several_tasks(make_run: MakeRun) -> None:
     run = make_run("job-a", [{"log": "begin\n"}, {"log": RANKS}])
     shown = [f"[1.{rank}] step {step}" for step in (1, 2) for rank in (0, 1)]
-    assert _shown(run, LineFilter(named=True)).splitlines() == ["[0] begin", *shown]
+    assert _shown(run, Shape(named=True)).splitlines() == ["[0] begin", *shown]
     plain, zero = "\x1b[36m[0]\x1b[0m begin", "\x1b[36m[1.0]\x1b[0m step 1"
-    assert _shown(run, LineFilter(coloured=True)).splitlines()[:2] == [plain, zero]
+    assert _shown(run, Shape(coloured=True)).splitlines()[:2] == [plain, zero]
 
 
 def test_a_pipe_names_ranks_where_the_job_asked_for_it(
@@ -136,7 +134,7 @@ def test_what_takes_without_end_is_stopped(
     monkeypatch.setattr(cpu_limit, "CPU_LIMIT", 0.05)
     run = make_run("job-a", [{"log": "a" * 40 + "!\n"}])
     with pytest.raises(UserError, match="--grep was stopped after"):
-        _shown(run, LineFilter(grep=re.compile("(a+)+$")))
+        _shown(run, grep=re.compile("(a+)+$"))
 
 
 def test_a_pattern_that_is_none_is_refused(

@@ -56,13 +56,15 @@ def command(
     """
     from fairway_cli.server import run_store
     from fairway_cli.ui.columns import has_colours
-    from fairway_cli.ui.follow import LineFilter, Selection, copy_logs
+    from fairway_cli.ui.follow import Shape, copy_logs
     from fairway_cli.ui.progress import EXIT_CODE, is_away
     from fairway_runner.runs.log_lines import (
+        Selection,
         names_ranks,
         pattern,
         ranks_wanted,
         require_attempt,
+        task_numbers,
     )
 
     expression = pattern(grep)
@@ -73,12 +75,13 @@ def command(
     named = names_ranks(found)
     several = named or (task is None and found.record.tasks > 1)
     coloured = several and not json_ and has_colours()
-    lines = LineFilter(ranks_wanted(found, task, rank, node), expression, coloured, named)
-    selection = Selection.of(found, task, lines, tail, attempt, json=json_)
+    ranks = ranks_wanted(found, task, rank, node)
+    selection = Selection.of(found, task, ranks=ranks, attempt=attempt, grep=expression, tail=tail)
     if attempt is not None and not follow:
-        require_attempt(found, selection.tasks, attempt)
+        require_attempt(found, task_numbers(found, task), attempt)
+    shape = Shape(coloured, named, json_)
     try:
-        copy_logs(found, selection, sys.stdout.buffer, follow=follow)
+        copy_logs(found, selection, sys.stdout.buffer, shape, follow=follow)
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
     if follow:

@@ -10,7 +10,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from fairway_cli.ui.follow import Remarks, Selection, copy_logs
+from fairway_cli.ui.follow import Remarks, Shape, copy_logs
 from fairway_cli.ui.progress import print_ended
 from fairway_core.findings import UserError, format_finding
 from fairway_runner.dev.beside import Beside, SessionFailed
@@ -20,6 +20,7 @@ from fairway_runner.dev.sync import Known, Sync, take_turn
 from fairway_runner.engines.capabilities import capabilities
 from fairway_runner.engines.die_with_parent import die_with_parent
 from fairway_runner.engines.outage import Absence
+from fairway_runner.runs.log_lines import Selection
 from fairway_runner.runs.store import FINAL_STATES
 
 if TYPE_CHECKING:
@@ -52,8 +53,7 @@ def stay(run: Run, program: Sequence[str], *, sync: bool) -> int:
     remove_host(run)
     if run.exit_code and not run.task_status(0).timed_out:
         selection = Selection.of(run, tail=5)
-        selection.whole = True
-        copy_logs(run, selection, sys.stdout.buffer, follow=False)
+        copy_logs(run, selection, sys.stdout.buffer, Shape(whole=True), follow=False)
     print_ended(run)
     return run.exit_code
 

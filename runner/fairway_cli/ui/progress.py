@@ -271,14 +271,13 @@ def _follow(run: Run, out: TextIO, *, quiet: bool) -> None:
     if not quiet and run.is_sweep:
         watch_tasks(run, out)
     elif not quiet:
-        from fairway_cli.ui.follow import LineFilter, Selection, copy_logs
-        from fairway_runner.runs.log_lines import names_ranks
+        from fairway_cli.ui.follow import Shape, copy_logs
+        from fairway_runner.runs.log_lines import Selection, names_ranks
 
         # Where the log itself goes to standard error, that has nothing else.
         remarks = out is not sys.stderr
-        selection = Selection.of(run, lines=LineFilter(named=names_ranks(run)))
-        selection.whole = remarks
-        copy_logs(run, selection, out.buffer, follow=True, remarks=remarks)
+        shape = Shape(named=names_ranks(run), whole=remarks)
+        copy_logs(run, Selection.of(run), out.buffer, shape, follow=True, remarks=remarks)
     run.wait()
 
 

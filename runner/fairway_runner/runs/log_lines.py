@@ -1,16 +1,22 @@
-"""The lines of a run's logs: of which task, attempt and rank each is, and which are wanted."""
+"""The lines of a run's logs: of which task, attempt and rank each is, and which are wanted.
+
+A log is read on from where it was left, so that the same reader follows one that grows.
+"""
 
 from __future__ import annotations
 
+import io
+import os
 import re
 from collections import deque
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from fairway_agent import cpu_limit
 from fairway_agent.log_marks import begun, split_label
 from fairway_agent.record import FINAL_STATES
+from fairway_agent.task_spec import LAST
 from fairway_core.findings import UserError
 from fairway_runner.jobs.ranks import labels_ranks, ranks_of_node
 from fairway_runner.runs.folder import chosen_task
@@ -18,15 +24,132 @@ from fairway_runner.runs.records import read_json, read_specs
 from fairway_runner.runs.results import task_results
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from fairway_runner.runs.folder import RunFolder
 
-T = TypeVar("T")
-
 _BATCH = 1000  # lines that are searched under one limit of processor time
 _BEGINNING = 1 << 20  # bytes of a log in which labels are looked for
+_PIECE = 1 << 20  # bytes that are read at once; a line that is longer comes as several
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a log as it stands, with its end if it has one: its attempt, from 1; the rank that
+    it is labelled with, and the `rest` without that label."""
+
+    attempt: int
+    whole: bytes
+    rank: int | None
+    rest: bytes
+
+    @property
+    def text(self) -> str:
+        """What was printed."""
+        return self.rest.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8", "replace")
+
+
+@dataclass
+class LogFile:
+    """One log of a run: the name of its task, what of it was read, and of which attempt, from 1,
+    that is."""
+
+    name: str
+    path: Path
+    offset: int = 0
+    attempt: int = 1
+
+    def has_grown(self) -> bool:
+        """Whether there is more than what was read."""
+        try:
+            return self.path.stat().st_size > self.offset
+        except FileNotFoundError:
+            return False
+
+    def read(self, most: int = _PIECE) -> bytes:
+        """The next bytes, at most so many."""
+        try:
+            file = self.path.open("rb")
+        except FileNotFoundError:
+            self.offset = 0
+            return b""
+        with file:
+            self.offset = min(self.offset, os.fstat(file.fileno()).st_size)
+            file.seek(self.offset)
+            data = file.read(most)
+        self.offset += len(data)
+        return data
+
+    def piece(self, most: int = _PIECE, *, ended: bool) -> Iterator[Line]:
+        """The next lines, at most so many bytes; one without an end where the log has ended, or
+        where it is longer than that."""
+        data = self.read(most)
+        end = data.rfind(b"\n") + 1
+        if (ended and len(data) < most) or (not end and len(data) == most):
+            end = len(data)
+        self.offset -= len(data) - end
+        for line in io.BytesIO(data[:end]):
+            self.attempt = begun(line) or self.attempt
+            yield Line(self.attempt, line, *split_label(line))
+
+    def lines(self, *, ended: bool) -> Iterator[Line]:
+        """All lines written since the last call."""
+        while lines := list(self.piece(ended=ended)):
+            yield from lines
+
+
+@dataclass
+class Selection:
+    """Some logs of a run, and the lines that are wanted of them: those of some ranks, of one
+    attempt, from 1, those with a pattern, and of each log the last `tail` of them; None is all."""
+
+    logs: Sequence[LogFile]
+    ranks: Collection[int] | None = None
+    attempt: int | None = None
+    grep: re.Pattern[str] | None = None
+    tail: int | None = None
+
+    @classmethod
+    def of(
+        cls,
+        run: RunFolder,
+        task: str | int | None = None,
+        *,
+        ranks: Collection[int] | None = None,
+        attempt: int | None = None,
+        grep: re.Pattern[str] | None = None,
+        tail: int | None = None,
+    ) -> Selection:
+        """Of one task, or of all and the setup; UserError where the run has no such task, or its
+        ranks cannot be told apart."""
+        numbers = task_numbers(run, task)
+        logs = [LogFile(str(number), run.log(number)) for number in numbers]
+        if run.has_last and numbers[-1] == run.record.tasks - 1:
+            logs[-1].name = LAST
+        if task is None and (run.folder / "setup.jsonl").exists():
+            logs.insert(0, LogFile("setup", run.folder / "setup" / "log.txt"))
+        if ranks is not None:
+            require_labels(run, [log.path for log in logs])
+        return cls(logs, ranks, attempt, grep, tail)
+
+    @property
+    def is_one_log(self) -> bool:
+        """Whether there is but one log, and all lines of it are wanted."""
+        limits = (self.ranks, self.attempt, self.grep)
+        return len(self.logs) == 1 and all(each is None for each in limits)
+
+    def taken(self, lines: Iterable[Line]) -> Iterable[Line]:
+        """Those of the lines of a log that are wanted; UserError where the pattern takes without
+        end."""
+        wanted = (
+            line
+            for line in lines
+            if (self.attempt is None or line.attempt == self.attempt)
+            and (self.ranks is None or line.rank in self.ranks)
+        )
+        found = wanted if self.grep is None else _matching(wanted, self.grep)
+        return found if self.tail is None else deque(found, self.tail)
 
 
 @dataclass(frozen=True)
@@ -52,38 +175,19 @@ def log_lines(
     """What a run has printed, as it is known here; see `Run.logs`."""
     if tail is not None and tail < 0:
         raise UserError.of("bad-value", f"tail: {tail} is below 0", "0 leaves all lines out")
-    expression, tasks = pattern(grep), task_numbers(run, task)
+    expression, numbers = pattern(grep), task_numbers(run, task)
     ranks = ranks_wanted(run, task, rank)
+    logs = [LogFile(str(number), run.log(number)) for number in numbers]
     if ranks is not None:
-        require_labels(run, [run.log(each) for each in tasks])
+        require_labels(run, [log.path for log in logs])
     if attempt is not None:
-        require_attempt(run, tasks, attempt)
-    found: list[LogLine] = []
-    for number in tasks:
-        wanted = (
-            line
-            for line in _lines(run.log(number), number)
-            if (attempt is None or line.attempt == attempt)
-            and (ranks is None or line.rank in ranks)
-        )
-        lines = matching(wanted, lambda line: line.text, expression)
-        found += lines if tail is None else deque(lines, tail)
-    return found
-
-
-def _lines(log: Path, task: int) -> Iterator[LogLine]:
-    """All lines of a log, in order."""
-    attempt = 1
-    try:
-        file = log.open("rb")
-    except FileNotFoundError:
-        return
-    with file:
-        for line in file:
-            whole = line.removesuffix(b"\n").removesuffix(b"\r")
-            attempt = begun(whole) or attempt
-            rank, text = split_label(whole)
-            yield LogLine(task, attempt, rank, text.decode("utf-8", "replace"))
+        require_attempt(run, numbers, attempt)
+    wanted = Selection(logs, ranks, attempt, expression, tail)
+    return [
+        LogLine(number, line.attempt, line.rank, line.text)
+        for number, log in zip(numbers, logs, strict=True)
+        for line in wanted.taken(log.lines(ended=True))
+    ]
 
 
 def pattern(text: str | None) -> re.Pattern[str] | None:
@@ -97,18 +201,12 @@ def pattern(text: str | None) -> re.Pattern[str] | None:
         raise UserError.of("bad-value", message, r"write \[ and \( for [ and (") from None
 
 
-def matching(
-    items: Iterable[T], text_of: Callable[[T], str], expression: re.Pattern[str] | None
-) -> Iterator[T]:
-    """Those whose text holds the pattern, or all; UserError where it takes without end."""
-    if expression is None:
-        yield from items
-        return
-    rest = iter(items)
+def _matching(lines: Iterable[Line], expression: re.Pattern[str]) -> Iterator[Line]:
+    rest = iter(lines)
     while batch := list(islice(rest, _BATCH)):
         try:
             with cpu_limit.cpu_limit():
-                found = [each for each in batch if expression.search(text_of(each))]
+                found = [each for each in batch if expression.search(each.text)]
         except cpu_limit.OverLimit:
             message = (
                 f"--grep was stopped after {cpu_limit.CPU_LIMIT:g} s of processor time: "
@@ -130,35 +228,18 @@ def ranks_wanted(
     """The ranks that are asked for; None is all of them. UserError for one that is not there."""
     if rank is None and node is None:
         return None
-    spec = task_results(run)[0 if task is None else chosen_task(run, task)]
-    whole = Whole(run.id, run.record.tasks, spec.nodes, spec.processes_per_node)
-    return whole.ranks(rank, node)
-
-
-@dataclass(frozen=True)
-class Whole:
-    """A run whose ranks are asked for: its tasks, and of each of these nodes and processes."""
-
-    run_id: str
-    tasks: int
-    nodes: int
-    processes_per_node: int
-
-    def ranks(self, rank: int | None, node: int | None) -> Collection[int] | None:
-        """Those that are asked for; None is all of them. UserError for one that is not there."""
-        count = self.nodes * self.processes_per_node
-        if rank is not None and not 0 <= rank < count:
-            message = f"{self.run_id} has no rank {rank}"
-            raise UserError.of("unknown-rank", message, f"its ranks are 0 to {count - 1}")
-        if node is not None and node >= self.nodes:
-            message = f"{self.run_id} has no node {node}"
-            raise UserError.of("unknown-node", message, f"its nodes are 0 to {self.nodes - 1}")
-        if count == 1 and self.tasks == 1:
-            return None  # all of it is of rank 0
-        if node is None:
-            return None if rank is None else {rank}
-        ranks = set(ranks_of_node(node, self.processes_per_node))
-        return ranks if rank is None else ranks & {rank}
+    each = task_results(run)[0 if task is None else chosen_task(run, task)]
+    count = each.world_size
+    if rank is not None and not 0 <= rank < count:
+        message = f"{run.id} has no rank {rank}"
+        raise UserError.of("unknown-rank", message, f"its ranks are 0 to {count - 1}")
+    if node is not None and node >= each.nodes:
+        message = f"{run.id} has no node {node}"
+        raise UserError.of("unknown-node", message, f"its nodes are 0 to {each.nodes - 1}")
+    if count == 1 and run.record.tasks == 1:
+        return None  # all of it is of rank 0
+    ranks = range(count) if node is None else ranks_of_node(node, each.processes_per_node)
+    return {each for each in ranks if rank in (None, each)}
 
 
 def names_ranks(run: RunFolder) -> bool:
@@ -187,14 +268,11 @@ def require_labels(run: RunFolder, logs: Iterable[Path]) -> None:
     labels by itself where it can, that is known when the run has ended."""
     if _asked(run) or (names_ranks(run) and run.state not in FINAL_STATES):
         return
-    require_labelled(run.id, logs)
-
-
-def require_labelled(run_id: str, logs: Iterable[Path]) -> None:
-    """UserError where no line of them has a label."""
-    if any(map(_is_labelled, logs)):
-        return
-    message = f"the log of {run_id} does not say which rank printed a line"
+    for log in logs:
+        beginning = LogFile("", log).read(_BEGINNING)
+        if any(split_label(line)[0] is not None for line in beginning.split(b"\n")):
+            return
+    message = f"the log of {run.id} does not say which rank printed a line"
     hint = (
         "submit the job with -s options.label_ranks=true where `fairway templates LAUNCHER` has "
         "that option; with another launcher let the program print its rank"
@@ -202,43 +280,19 @@ def require_labelled(run_id: str, logs: Iterable[Path]) -> None:
     raise UserError.of("unlabelled-ranks", message, hint)
 
 
-def _is_labelled(log: Path) -> bool:
-    try:
-        with log.open("rb") as file:
-            beginning = file.read(_BEGINNING)
-    except FileNotFoundError:
-        return False
-    return any(split_label(line)[0] is not None for line in beginning.split(b"\n"))
-
-
 def require_attempt(run: RunFolder, tasks: Sequence[int], attempt: int) -> None:
     """UserError where none of the tasks has this attempt, from 1, or a log does not say where it
-    begins and ends, as those of an earlier release do not."""
+    begins and ends."""
     counts = {task: run.task_status(task).attempts for task in tasks}
-    require_attempt_of(run.id, counts, {task: run.log(task) for task in tasks}, attempt)
-
-
-def require_attempt_of(
-    run_id: str, counts: Mapping[T, int], logs: Mapping[T, Path], attempt: int
-) -> None:
-    """The same of tasks of which the numbers of attempts, and the logs, are known."""
     most = max(counts.values(), default=0)
     if not 0 < attempt <= most:
         known = "its only attempt is 1" if most == 1 else f"its attempts are 1 to {most}"
         hint = known if most else "none has begun yet"
-        raise UserError.of("unknown-attempt", f"{run_id} has no attempt {attempt}", hint)
+        raise UserError.of("unknown-attempt", f"{run.id} has no attempt {attempt}", hint)
     for task, count in counts.items():
         wanted = {attempt, attempt + 1} - {1, count + 1}
-        if attempt <= count and wanted and not wanted <= _begun(logs[task]):
-            message = f"the log of task {task} of {run_id} does not show where its attempts begin"
+        lines = LogFile("", run.log(task)).lines(ended=True)
+        if attempt <= count and wanted and not wanted <= {begun(line.whole) for line in lines}:
+            message = f"the log of task {task} of {run.id} does not show where its attempts begin"
             hint = "an earlier release wrote it; leave --attempt out"
             raise UserError.of("unmarked-attempts", message, hint)
-
-
-def _begun(log: Path) -> set[int]:
-    """The attempts, from 1, that a log says to begin."""
-    try:
-        with log.open("rb") as lines:
-            return {attempt for line in lines if (attempt := begun(line)) is not None}
-    except FileNotFoundError:
-        return set()

@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from fairway_web import logs
-from fairway_web.logs import MOST, Logs, follow, last_part
+from fairway_web.logs import MOST, Logs, follow
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,7 +44,7 @@ def test_a_log_that_is_followed_is_brought_here_to_the_end(make_run: MakeRun) ->
 def test_the_end_of_a_long_log_begins_with_a_line(tmp_path: Path) -> None:
     log = tmp_path / "log.txt"
     log.write_bytes(b"x" * MOST + b"\nlast\n")
-    assert last_part(log, ended=True) == ("last\n", MOST + 6)
+    assert Logs([("", log)]).parts(ended=True) == ("last\n", (MOST + 6,))
 
 
 def test_a_bar_that_never_ends_its_line_is_shown(client: TestClient, make_run: MakeRun) -> None:
