@@ -36,7 +36,14 @@ def command(
 
     found = RunStore.here().find(run)
     if json_ or once or not sys.stdout.isatty():
-        _print(found, gpus=gpus, json_=json_)
+        from fairway_cli.ui.top import sample_facts
+
+        samples = _look(found)
+        if json_:
+            facts = {"run_id": found.id, "state": found.state, "nodes": sample_facts(samples)}
+            print(json.dumps(facts, indent=1))
+        else:
+            print(_text(found, samples, gpus=gpus))
         return
     try:
         _draw(found, gpus=gpus)
@@ -44,32 +51,23 @@ def command(
         raise typer.Exit(130) from None
 
 
-def _print(run: Run, *, gpus: bool, json_: bool) -> None:
-    from fairway_cli.ui.top import sample_facts
+def _look(run: Run) -> dict[str, Sample]:
     from fairway_runner.runs.figures import last_samples
 
     run.refresh(samples=True)
-    samples = last_samples(run)
-    if json_:
-        facts = {"run_id": run.id, "state": run.state, "nodes": sample_facts(samples)}
-        print(json.dumps(facts, indent=1))
-    else:
-        print(_text(run, samples, gpus=gpus))
+    return last_samples(run)
 
 
 def _draw(run: Run, *, gpus: bool) -> None:
     from rich.live import Live
     from rich.text import Text
 
-    from fairway_runner.runs.figures import last_samples
     from fairway_runner.runs.store import FINAL_STATES
 
     with Live(auto_refresh=False) as live:
         while True:
-            run.refresh(samples=True)
-            ended = run.state in FINAL_STATES
-            live.update(Text.from_ansi(_text(run, last_samples(run), gpus=gpus)), refresh=True)
-            if ended:
+            live.update(Text.from_ansi(_text(run, _look(run), gpus=gpus)), refresh=True)
+            if run.state in FINAL_STATES:
                 return
             time.sleep(_PAUSE)
 

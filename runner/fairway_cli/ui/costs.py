@@ -102,10 +102,24 @@ def print_costs(
         month = _sum(facts["monthly_at_hours_per_day"], least)
         month += f" {currency}, {missing}" if missing else f" {currency}"
         print(f"a month of {facts['hours_per_day']:g} hours a day at maximum: {month}")
-    _print_offers(facts)
+    for offer in facts["dedicated_against_spot"]:
+        dedicated, spot = offer["dedicated_hourly"], offer["spot_hourly"]
+        saved = f", {1 - spot / dedicated:.0%} less" if dedicated and spot else ""
+        chosen = "Spot" if offer["spot"] else "dedicated"
+        print(
+            f"{offer['resource']} at maximum an hour: dedicated {money(dedicated)}, "
+            f"Spot {money(spot)}{saved}; it is {chosen}"
+        )
     _print_schedules(facts)
-    _print_idle(facts)
-    _print_sources(facts)
+    for idle in facts["idle"]:
+        print(
+            f"{idle['resource']} stops itself after {duration(idle['after_seconds'])} without use; "
+            f"each hour that it is stopped saves {money(idle['saved_hourly'])} {facts['currency']}"
+        )
+    known = facts["known"]
+    print(f"{known['parts']} of {known['of']} parts have known prices ({known['share']:.0%})")
+    for source in facts["prices"]:
+        print(f"prices from {source['source']}, of {_span(source)}")
     if not facts["complete"]:
         _print_unknown(facts, asked=asked, elsewhere=elsewhere)
 
@@ -127,17 +141,6 @@ def _row(line: dict[str, Any]) -> tuple[str, ...]:
     return (line["resource"], line["what"], *amounts, line["reason"])
 
 
-def _print_offers(facts: dict[str, Any]) -> None:
-    for offer in facts["dedicated_against_spot"]:
-        dedicated, spot = offer["dedicated_hourly"], offer["spot_hourly"]
-        saved = f", {1 - spot / dedicated:.0%} less" if dedicated and spot else ""
-        chosen = "Spot" if offer["spot"] else "dedicated"
-        print(
-            f"{offer['resource']} at maximum an hour: dedicated {money(dedicated)}, "
-            f"Spot {money(spot)}{saved}; it is {chosen}"
-        )
-
-
 def _print_schedules(facts: dict[str, Any]) -> None:
     for schedule in facts["schedules"]:
         hours, saved = schedule["hours_a_week"], money(schedule["saved_monthly"])
@@ -148,21 +151,6 @@ def _print_schedules(facts: dict[str, Any]) -> None:
                 f"{schedule['resource']} runs {hours:g} of 168 hours a week by its schedule, "
                 f"which saves {saved} {facts['currency']} a month"
             )
-
-
-def _print_idle(facts: dict[str, Any]) -> None:
-    for idle in facts["idle"]:
-        print(
-            f"{idle['resource']} stops itself after {duration(idle['after_seconds'])} without use; "
-            f"each hour that it is stopped saves {money(idle['saved_hourly'])} {facts['currency']}"
-        )
-
-
-def _print_sources(facts: dict[str, Any]) -> None:
-    known = facts["known"]
-    print(f"{known['parts']} of {known['of']} parts have known prices ({known['share']:.0%})")
-    for source in facts["prices"]:
-        print(f"prices from {source['source']}, of {_span(source)}")
 
 
 def _print_unknown(

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from fairway_agent.task_state import TaskState
     from fairway_runner.runs.log_lines import Line, LogFile, Selection
     from fairway_runner.runs.store import Run
 
@@ -108,15 +107,13 @@ class Remarks:
             self._say(f"is {status.state}: {reason}")
         self.reason = reason
         if not self.run.is_sweep:
-            self._look_at_task(self.run.task_status(0))
-
-    def _look_at_task(self, task: TaskState) -> None:
-        attempt = task.attempt or 0
-        if attempt > self.attempt and task.state == "running":
-            self._say(f"is at attempt {attempt + 1}{self.why and f': {self.why}'}")
-            self.attempt, self.why = attempt, ""
-        elif task.state == "queued":
-            self.why = task.reason or ""
+            task = self.run.task_status(0)
+            attempt = task.attempt or 0
+            if attempt > self.attempt and task.state == "running":
+                self._say(f"is at attempt {attempt + 1}{self.why and f': {self.why}'}")
+                self.attempt, self.why = attempt, ""
+            elif task.state == "queued":
+                self.why = task.reason or ""
 
     def _say(self, words: str) -> None:
         print(printable(f"{self.run.id} {words}"), file=sys.stderr, flush=True)

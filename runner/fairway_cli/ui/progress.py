@@ -257,7 +257,18 @@ def watch_to_the_end(run: Run, *, json_: bool = False, quiet: bool = False) -> i
         if not json_ and not quiet:
             print(printable(f"{run.id} runs on {run.record.target}"), flush=True)
         try:
-            _follow(run, sys.stderr if json_ else sys.stdout, quiet=quiet)
+            out = sys.stderr if json_ else sys.stdout
+            if not quiet and run.is_sweep:
+                watch_tasks(run, out)
+            elif not quiet:
+                from fairway_cli.ui.follow import Shape, copy_logs
+                from fairway_runner.runs.log_lines import Selection, names_ranks
+
+                # Where the log itself goes to standard error, that has nothing else.
+                remarks = out is not sys.stderr
+                shape = Shape(named=names_ranks(run), whole=remarks)
+                copy_logs(run, Selection.of(run), out.buffer, shape, follow=True, remarks=remarks)
+            run.wait()
         except KeyboardInterrupt:
             print(
                 f"\n{run.id} is still running; to end it: fairway cancel {run.id}", file=sys.stderr
@@ -265,20 +276,6 @@ def watch_to_the_end(run: Run, *, json_: bool = False, quiet: bool = False) -> i
             return _DETACHED
         print_ended(run, json_=json_)
     return run.exit_code
-
-
-def _follow(run: Run, out: TextIO, *, quiet: bool) -> None:
-    if not quiet and run.is_sweep:
-        watch_tasks(run, out)
-    elif not quiet:
-        from fairway_cli.ui.follow import Shape, copy_logs
-        from fairway_runner.runs.log_lines import Selection, names_ranks
-
-        # Where the log itself goes to standard error, that has nothing else.
-        remarks = out is not sys.stderr
-        shape = Shape(named=names_ranks(run), whole=remarks)
-        copy_logs(run, Selection.of(run), out.buffer, shape, follow=True, remarks=remarks)
-    run.wait()
 
 
 def until_ended(look: Callable[[], list[dict[str, Any]]], *, draws: bool, pause: float) -> None:

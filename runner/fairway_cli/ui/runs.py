@@ -36,7 +36,7 @@ def run_table(runs: Sequence[dict[str, Any]]) -> str:
                 run["state"],
                 run["target"],
                 str(run["tasks"]),
-                _moment(run["created"]),
+                (run["created"] or "").replace("T", " ").removesuffix("Z"),
                 duration(run["seconds"]),
                 " ".join(run["tags"]),
                 *(_cell(name, run["columns"][name]) for name in more),
@@ -132,10 +132,6 @@ def _cell(column: str, value: Any) -> str:
     if column == "time":
         return duration(value)
     return " ".join((value if isinstance(value, str) else shown(value)).splitlines())
-
-
-def _moment(iso: str | None) -> str:
-    return (iso or "").replace("T", " ").removesuffix("Z")
 
 
 class Task(Protocol):

@@ -47,7 +47,7 @@ class Labels(JsonRecord):
                 hint = did_you_mean(each, tags) if tags else "it has none"
                 raise UserError.of("unknown-tag", f"there is no tag `{each}` to remove", hint)
             tags.remove(each)
-        return Labels(tuple(tags), self.note if note is None else _note(note))
+        return Labels(tuple(tags), self.note if note is None else _checked("note", note))
 
 
 def read_labels(folder: Path, record: RunRecord) -> Labels:
@@ -85,10 +85,6 @@ def labelled(record: RunRecord, tags: Iterable[str] = (), note: str | None = Non
 
 def _tag(value: str) -> str:
     return _checked("tag", value)
-
-
-def _note(value: str) -> str:
-    return _checked("note", value)
 
 
 def _checked(kind: str, value: str) -> str:

@@ -95,7 +95,14 @@ def all_values(path: Path, patterns: Patterns) -> dict[str, Values]:
     log = metric_log(path, patterns, offset)
     _take(log.read(ended=False), found)
     if log.offset - offset >= _WORTH:
-        _keep(path, patterns, found, log.offset)
+        facts = {
+            "patterns": _texts(patterns),
+            "offset": log.offset,
+            "before": _before(path, log.offset),
+            "values": {name: astuple(each) for name, each in found.items()},
+        }
+        with suppress(OSError):  # who cannot keep it reads it again
+            write_json(path.with_name(_KEPT), facts)
     _take(log.read(), found)  # the last line may go on
     return {name: found[name] for name in patterns if name in found}
 
@@ -106,17 +113,6 @@ def _take(values: Iterable[tuple[str, float]], found: dict[str, Values]) -> None
         known.last = value
         known.lowest = min(value, known.lowest)
         known.highest = max(value, known.highest)
-
-
-def _keep(path: Path, patterns: Patterns, found: Mapping[str, Values], offset: int) -> None:
-    facts = {
-        "patterns": _texts(patterns),
-        "offset": offset,
-        "before": _before(path, offset),
-        "values": {name: astuple(each) for name, each in found.items()},
-    }
-    with suppress(OSError):  # who cannot keep it reads it again
-        write_json(path.with_name(_KEPT), facts)
 
 
 def _read_kept(path: Path, patterns: Patterns) -> tuple[dict[str, Values], int]:

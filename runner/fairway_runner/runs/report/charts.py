@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from markupsafe import Markup
 
-    from fairway_runner.jobs.job_fields import ParamValue
     from fairway_runner.runs.figures import Sample
     from fairway_runner.runs.report.data import Report, Row
     from fairway_runner.runs.store import Run
@@ -359,7 +358,12 @@ def _param_axis(name: str, rows: Sequence[Row]) -> _Axis:
     values = [row.task.params.get(name) for row in rows]
     if all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
         return _number_axis(name, rows)
-    return _word_axis(name, values)
+    words = list(dict.fromkeys(map(shown, values)))
+    step = (_BOTTOM - _TOP) / max(1, len(words) - 1)
+    positions = {word: _TOP + step * number for number, word in enumerate(words)}
+    every = -(-len(words) // _MOST_LABELS)
+    marks = [(positions[word], word) for word in words[::every]]
+    return _Axis(name, False, lambda row: positions[shown(row.task.params.get(name))], marks)
 
 
 def _number_axis(name: str, rows: Sequence[Row]) -> _Axis:
@@ -376,15 +380,6 @@ def _number_axis(name: str, rows: Sequence[Row]) -> _Axis:
     return _Axis(
         name, False, lambda row: scale(value_of(row)), [(scale(v), label(v)) for v in marks]
     )
-
-
-def _word_axis(name: str, values: Sequence[ParamValue | None]) -> _Axis:
-    words = list(dict.fromkeys(map(shown, values)))
-    step = (_BOTTOM - _TOP) / max(1, len(words) - 1)
-    positions = {word: _TOP + step * number for number, word in enumerate(words)}
-    every = -(-len(words) // _MOST_LABELS)
-    marks = [(positions[word], word) for word in words[::every]]
-    return _Axis(name, False, lambda row: positions[shown(row.task.params.get(name))], marks)
 
 
 def _metric_axis(name: str, rows: Sequence[Row]) -> _Axis:

@@ -98,24 +98,6 @@ def read(run: Run) -> Report:
     rows = [Row(task, task.metrics) for task in tasks if not task.is_last]
     metrics = [name for name in run.record.metrics if any(name in row.metrics for row in rows)]
     key = metrics[0] if metrics and len(rows) > CATEGORIES else None
-    shaded = _shaded(rows, key)
-    settings = metric_settings(run.folder, run.record.metrics)
-    return Report(
-        run=run,
-        rows=_with_series(run, shaded, key, settings),
-        last=last,
-        params=varying([row.task.params for row in rows]),
-        metrics=metrics,
-        settings=settings,
-        coloured_by=key,
-        provenance=_record(run, "provenance.json"),
-        job=_record(run, "job.json"),
-    )
-
-
-def _shaded(rows: Sequence[Row], key: str | None) -> list[Row]:
-    """Each task with a colour of its own, or where there are many by its place in the order of
-    a metric's values."""
     if key is None:
         many = len(rows) > CATEGORIES
         shades = ["cx" if many else f"c{index}" for index in range(len(rows))]
@@ -128,7 +110,19 @@ def _shaded(rows: Sequence[Row], key: str | None) -> list[Row]:
             else "cx"
             for row in rows
         ]
-    return [Row(row.task, row.metrics, shade) for row, shade in zip(rows, shades, strict=True)]
+    shaded = [Row(row.task, row.metrics, shade) for row, shade in zip(rows, shades, strict=True)]
+    settings = metric_settings(run.folder, run.record.metrics)
+    return Report(
+        run=run,
+        rows=_with_series(run, shaded, key, settings),
+        last=last,
+        params=varying([row.task.params for row in rows]),
+        metrics=metrics,
+        settings=settings,
+        coloured_by=key,
+        provenance=_record(run, "provenance.json"),
+        job=_record(run, "job.json"),
+    )
 
 
 def _with_series(

@@ -99,7 +99,14 @@ class Scale:
     def ticks(self) -> list[float]:
         """A few round values between low and high."""
         if self.log:
-            return _log_ticks(self.low, self.high)
+            powers = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
+            for within in ((1,), (1, 3), (1, 2, 5)):
+                ticks = [factor * 10.0**power for power in powers for factor in within]
+                ticks = [tick for tick in ticks if self.low <= tick <= self.high]
+                if len(ticks) >= 3:
+                    break
+            every = math.ceil(len(ticks) / (2 * _FEW)) or 1
+            return ticks[::every]
         step = self.step or _step(self.high - self.low)
         first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
         return [number * step + 0.0 for number in range(first, last + 1)]
@@ -131,17 +138,6 @@ def _step(span: float) -> float:
     raw = span / _FEW
     power = 10.0 ** math.floor(math.log10(raw))
     return next(step * power for step in _STEPS if step * power >= raw * 0.999)
-
-
-def _log_ticks(low: float, high: float) -> list[float]:
-    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    for within in ((1,), (1, 3), (1, 2, 5)):
-        ticks = [factor * 10.0**power for power in powers for factor in within]
-        ticks = [tick for tick in ticks if low <= tick <= high]
-        if len(ticks) >= 3:
-            break
-    every = math.ceil(len(ticks) / (2 * _FEW)) or 1
-    return ticks[::every]
 
 
 def label(value: float) -> str:
