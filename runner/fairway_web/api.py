@@ -20,11 +20,10 @@ from fairway_core.findings import Finding, UserError, finding_facts
 from fairway_core.schema import schema_of
 from fairway_runner.runs.accounting import BY
 from fairway_runner.runs.compare import compare
-from fairway_runner.runs.detail import Detail
 from fairway_runner.runs.log_lines import LogFile
 from fairway_runner.runs.steps import has_steps, to_begin
 from fairway_runner.runs.store import refresh_all
-from fairway_runner.runs.view import run_facts
+from fairway_runner.runs.view import RunView, run_facts
 from fairway_runner.targets.lookup import find_target
 from fairway_web import environments, logs, run_actions, runs, schemas, targets
 from fairway_web.roles import ROUTES, require
@@ -217,7 +216,7 @@ async def show_run(request: Request, run: Name) -> Response:
     site = site_of(request)
     found = site.runs.find(run)
     site.refresher.watch()
-    return await reading(lambda: JSONResponse(Detail.of(found).to_json()))
+    return await reading(lambda: JSONResponse(RunView.of(found).to_json()))
 
 
 @call("GET", "/runs/{run}/state", schemas.RunState)

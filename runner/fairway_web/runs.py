@@ -20,7 +20,7 @@ from fairway_runner.quantities import moment
 from fairway_runner.runs import steps
 from fairway_runner.runs.folder import chosen_task, task_name
 from fairway_runner.runs.kept import empty_outputs
-from fairway_runner.runs.query import Column, Wanted, select
+from fairway_runner.runs.query import Column, Wanted, listed, select
 from fairway_runner.runs.records import damaged, read_json, read_specs
 from fairway_runner.runs.store import Run, RunStore
 from fairway_runner.runs.view import iso, run_facts
@@ -161,12 +161,7 @@ def page_of(store: RunStore, query: RunQuery) -> Page:
         edge = {"before": repr(last.record.created), "behind": last.id}
         kept = query.model_dump(exclude_defaults=True, exclude={"fresh"}) | edge
         older = urlencode(kept, doseq=True)
-    listed = []
-    for each in reversed(chosen):
-        listed.append(run_facts(*each))
-        if columns:
-            listed[-1]["columns"] = {column.title: column.value(*each) for column in columns}
-    return Page(listed, older, found.findings)
+    return Page([listed(each, columns) for each in reversed(chosen)], older, found.findings)
 
 
 def compared(runs: Runs, names: Sequence[str]) -> tuple[list[Run], int]:

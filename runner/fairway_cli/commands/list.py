@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from fairway_core.findings import Finding
-    from fairway_runner.runs.query import Column, Found
+    from fairway_runner.runs.query import Column
     from fairway_runner.runs.store import RunStore
 
 _TargetOption = Annotated[
@@ -96,7 +96,7 @@ def command(
     from fairway_core.findings import format_finding
     from fairway_runner.engines.outage import brief
     from fairway_runner.quantities import moment
-    from fairway_runner.runs.query import Column, Wanted, select
+    from fairway_runner.runs.query import Column, Wanted, listed, select
     from fairway_runner.runs.store import refresh_all
 
     store, remote = run_store(), remote_store()
@@ -116,7 +116,7 @@ def command(
         if remote is not None:
             return remote.listed(wanted, shown, limit, order, descending=reverse)
         found = select(store, wanted, limit, order, descending=reverse, refresh=refresh)
-        facts = [_facts(each, shown) for each in found.runs]
+        facts = [listed(each, shown) for each in found.runs]
         return facts, [*found.findings, *_empty(facts, shown)]
 
     if watch:
@@ -135,16 +135,6 @@ def command(
         from fairway_cli.ui.runs import run_table
 
         print(run_table(runs))
-
-
-def _facts(found: Found, columns: Sequence[Column]) -> dict[str, Any]:
-    """A run's facts, and under `columns` those that were asked for."""
-    from fairway_runner.runs.view import run_facts
-
-    facts = run_facts(*found)
-    if columns:
-        facts["columns"] = {column.title: column.value(*found) for column in columns}
-    return facts
 
 
 def _empty(runs: Sequence[dict[str, Any]], columns: Sequence[Column]) -> Iterator[Finding]:

@@ -30,19 +30,18 @@ def command(
     """
     from fairway_cli.server import remote_store, run_store
     from fairway_cli.ui.progress import EXIT_CODE, is_away
-    from fairway_runner.runs.detail import Detail
+    from fairway_runner.runs.view import RunView
 
     found, remote = run_store().find(run), remote_store()
     # A server has the logs and samples that it shows.
     logs = remote is None and bool(found.record.metrics)
     away = is_away(found, lambda: found.refresh(logs=logs, samples=remote is None))
-    detail = Detail.of(found) if remote is None else remote.detail(found)
+    view = RunView.of(found, has_currency=json_) if remote is None else remote.view(found)
     if json_:
-        print(json.dumps(detail.to_json(failed=failed), indent=1))
+        print(json.dumps(view.to_json(failed=failed), indent=1))
     else:
         from fairway_cli.ui.runs import print_overview
 
-        tasks = detail.unsuccessful if failed else detail.tasks
-        print_overview(detail.head, tasks, limit, detail.rows)
+        print_overview(view, view.unsuccessful if failed else view.tasks, limit)
     if away:
         raise typer.Exit(EXIT_CODE)

@@ -17,7 +17,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 from urllib.parse import parse_qsl
 
-from fairway_agent.record import FINAL_STATES, UNSUCCESSFUL_STATES
+from fairway_agent.record import FINAL_STATES
 from fairway_cli.server.address import Address
 from fairway_cli.server.client import Server, found_beside, quoted
 from fairway_runner.engines.engine import no_progress
@@ -25,6 +25,7 @@ from fairway_runner.engines.outage import Absence, deadline
 from fairway_runner.runs.folder import task_name
 from fairway_runner.runs.records import is_run_id
 from fairway_runner.runs.store import Run, RunStore
+from fairway_runner.runs.view import RunView
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -167,28 +168,6 @@ class RemoteRun(Run):
             time.sleep(self.engine.pause)
 
 
-@dataclass(frozen=True)
-class RemoteDetail:
-    """One run as the server shows it, with the interface of `Detail`."""
-
-    head: dict[str, Any]
-    tasks: Sequence[Any]
-
-    @property
-    def unsuccessful(self) -> list[Any]:
-        """The tasks that did not succeed."""
-        return [task for task in self.tasks if task.state in UNSUCCESSFUL_STATES]
-
-    @staticmethod
-    def rows(tasks: Sequence[Any]) -> list[dict[str, Any]]:
-        """The facts of some tasks."""
-        return [task.facts for task in tasks]
-
-    def to_json(self, *, failed: bool = False) -> dict[str, Any]:
-        """All of it as plain data; with `failed` only the tasks that did not succeed."""
-        return {**self.head, "task_list": self.rows(self.unsuccessful if failed else self.tasks)}
-
-
 @dataclass
 class ServerEngine:
     """The part of an engine that commands need, by calls of the server."""
@@ -255,7 +234,7 @@ class RemoteStore(RunStore):
         """The run with that ID, or the only one whose ID begins so; UserError otherwise."""
         return RemoteRun(self.folder / self.mirror.pull(text, going=going))
 
-    def detail(self, run: Run) -> RemoteDetail:
+    def view(self, run: Run) -> RunView:
         """All that `show` prints of a run."""
         facts = self.server.get(f"/runs/{quoted(run.id)}")
         with self.server.understood():
@@ -263,7 +242,7 @@ class RemoteStore(RunStore):
                 SimpleNamespace(is_last=task["last"], facts=task, **task)
                 for task in facts["task_list"]
             ]
-            return RemoteDetail(facts, tasks)
+            return RunView(facts, tasks, lambda some: [task.facts for task in some])
 
     def listed(
         self,

@@ -5,20 +5,22 @@ from __future__ import annotations
 import csv
 import sys
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from fairway_cli.ui.columns import columns
 from fairway_cli.ui.columns import state as coloured
 from fairway_cli.ui.costs import cost_line
 from fairway_core.findings import printable
 from fairway_runner.quantities import duration, number
-from fairway_runner.runs.view import BEST, shown, task_facts, varying
+from fairway_runner.runs.view import BEST, shown, varying
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from rich.table import Table
     from rich.text import Text
+
+    from fairway_runner.runs.view import RunView
 
 
 # More lines than this nobody reads.
@@ -134,34 +136,10 @@ def _cell(column: str, value: Any) -> str:
     return " ".join((value if isinstance(value, str) else shown(value)).splitlines())
 
 
-class Task(Protocol):
-    """What an overview needs of each task, also of those that it has no line for."""
-
-    @property
-    def attempts(self) -> int:
-        """How many were begun."""
-
-    @property
-    def ends(self) -> Mapping[str, int]:
-        """Those that did not end well, by their cause."""
-
-    @property
-    def is_last(self) -> bool:
-        """Whether it is the job's `finally`."""
-
-    @property
-    def params(self) -> Mapping[str, Any]:
-        """Its parameters."""
-
-
-def print_overview(
-    facts: Mapping[str, Any],
-    tasks: Sequence[Task],
-    limit: int,
-    rows: Callable[[Sequence[Any]], list[dict[str, Any]]] = task_facts,
-) -> None:
+def print_overview(view: RunView, tasks: Sequence[Any], limit: int) -> None:
     """The run, by all that `show --json` says of it but its tasks, and a line for each of the first
-    `limit` of those; 0 is all. `rows` makes the facts of those that have one."""
+    `limit` of these; 0 is all."""
+    facts = view.head
     took = duration(facts["seconds"])
     setup = facts["setup"]
     name, target = printable(facts["run_id"]), printable(facts["target"])
@@ -187,7 +165,7 @@ def print_overview(
         print("no such task")
         return
     some = tasks[:limit] if limit else tasks
-    print(task_table(rows(some), names, facts["metrics"]))
+    print(task_table(view.rows(some), names, facts["metrics"]))
     if len(some) < len(tasks):
         print(f"… and {len(tasks) - len(some):,} more; all of them: --limit 0")
 
@@ -223,7 +201,7 @@ _CAUSES = {
 }
 
 
-def _ends(tasks: Sequence[Task]) -> str:
+def _ends(tasks: Sequence[Any]) -> str:
     """By what attempts ended of tasks that were begun again, in words; "" where none was."""
     found: Counter[str] = Counter()
     for task in tasks:
@@ -237,7 +215,7 @@ def _ends(tasks: Sequence[Task]) -> str:
     return f"ended by {', '.join(words)}" if words else ""
 
 
-def _params(tasks: Sequence[Task]) -> list[str]:
+def _params(tasks: Sequence[Any]) -> list[str]:
     """The names of those in which the tasks differ; prints the others."""
     params = [task.params for task in tasks if not task.is_last]
     names = varying(params) if params else []

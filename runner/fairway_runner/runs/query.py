@@ -88,6 +88,12 @@ class Column:
         return by_value([(self.value(*each), each) for each in runs], descending=descending)
 
 
+def listed(found: Found, columns: Sequence[Column]) -> dict[str, Any]:
+    """The facts of a run in a list, and under `columns` those that were asked for."""
+    shown = {column.title: column.value(*found) for column in columns}
+    return run_facts(*found) | ({"columns": shown} if columns else {})
+
+
 def by_value(valued: Sequence[tuple[Any, T]], *, descending: bool = False) -> list[T]:
     """Things by the values that a column has of them; those without one come first, either way."""
     keyed = [(_key(value), each) for value, each in valued]

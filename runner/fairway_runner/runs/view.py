@@ -1,14 +1,16 @@
-"""Facts about runs and their parameters, as plain data for JSON and tables."""
+"""Facts about runs and their parameters, as plain data: pages, tables and JSON only show them."""
 
 from __future__ import annotations
 
 import json
 import time
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent.fields import Fields, Unfit
+from fairway_agent.record import UNSUCCESSFUL_STATES
 from fairway_core.findings import UserError
 from fairway_runner.dev import TEMPLATE
 from fairway_runner.quantities import duration
@@ -16,10 +18,11 @@ from fairway_runner.runs.labels import actions
 from fairway_runner.runs.records import read_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from fairway_agent.run_state import RunState
     from fairway_agent.task_state import BestTasks
+    from fairway_core.cost.prices import Prices
     from fairway_runner.jobs.job_fields import ParamValue
     from fairway_runner.runs.results import TaskResult
     from fairway_runner.runs.store import Run
@@ -182,6 +185,54 @@ def setup_facts(run: Run, run_state: str) -> dict[str, Any] | None:
         "seconds": seconds(status.state, status.started, status.ended),
         "log": str(run.folder / "setup" / "log.txt"),
     }
+
+
+@dataclass(frozen=True)
+class RunView:
+    """One run, as its folder or a server has it: all of it but its tasks as plain data, its tasks,
+    and how facts of some of these are made."""
+
+    head: dict[str, Any]
+    tasks: Sequence[Any]
+    rows: Callable[[Sequence[Any]], list[dict[str, Any]]] = task_facts
+
+    @classmethod
+    def of(cls, run: Run, *, has_currency: bool = True) -> RunView:
+        """Reads it; UserError for a run that cannot be read. Without `has_currency` prices are read
+        only where it should have one: most runs have none."""
+        from fairway_runner.runs.accounting import use_of
+        from fairway_runner.runs.figures import figures, in_words
+
+        def prices() -> Prices:
+            from fairway_core.cost.cache import prices_at_hand
+
+            return prices_at_hand()
+
+        facts, tasks = run_facts(run), run.tasks
+        use = use_of(run, tasks, prices)
+        samples = [sample for some in figures(run).values() for sample in some]
+        head = {
+            **facts,
+            **target_facts(run),
+            "inputs": input_facts(run),
+            **action_facts(run),
+            "job_file": run.record.job_file,
+            "metrics": list(run.record.metrics),
+            "folder": run.place,
+            "setup": setup_facts(run, facts["state"]),
+            "cost": use.to_json(prices().currency if has_currency or use.is_priced else ""),
+            "use": in_words(samples) or None,
+        }
+        return cls(head, tasks)
+
+    @property
+    def unsuccessful(self) -> list[Any]:
+        """The tasks that did not succeed."""
+        return [task for task in self.tasks if task.state in UNSUCCESSFUL_STATES]
+
+    def to_json(self, *, failed: bool = False) -> dict[str, Any]:
+        """All of it as plain data; with `failed` only the tasks that did not succeed."""
+        return {**self.head, "task_list": self.rows(self.unsuccessful if failed else self.tasks)}
 
 
 def iso(moment: float | None) -> str | None:
