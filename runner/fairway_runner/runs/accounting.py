@@ -77,39 +77,35 @@ def uses(
     for a run that cannot be read.
     """
     known, until = cache(_region), time.time() if now is None else now
-    return [_use(run, task_results(run), lambda: prices, region, known, until) for run in runs]
+    return [use_of(run, task_results(run), lambda: prices, region, known, until) for run in runs]
 
 
-def use_of(run: Run, tasks: Sequence[TaskResult], prices: Callable[[], Prices]) -> Use:
-    """What one run, whose tasks have been read, has held so far; prices are asked for where its
-    nodes have one."""
-    return _use(run, tasks, prices, None, _region, time.time())
-
-
-def _use(
+def use_of(
     run: Run,
     tasks: Iterable[TaskResult],
     prices: Callable[[], Prices],
-    region: str | None,
-    known: Callable[[str], str],
-    now: float,
+    region: str | None = None,
+    region_of: Callable[[str], str] | None = None,
+    now: float | None = None,
 ) -> Use:
+    """What one run, whose tasks have been read, has held so far; prices are asked for where its
+    nodes have one."""
     target = _target(run)
-    size, spot, own = str(target.get("vm_size") or ""), bool(target.get("spot")), _own_price(target)
+    size, spot, price = (
+        str(target.get("vm_size") or ""),
+        bool(target.get("spot")),
+        target.get("price"),
+    )
     its_region = ""
     if size:
+        known = region_of or _region
         its_region = region or str(target.get("region") or "") or known(environment_of(run))
-    seconds = sum(held(task, now) * task.nodes * min(1.0, task.part or 1.0) for task in tasks)
-    hourly = own
-    if own is None and size and its_region:
+    until = time.time() if now is None else now
+    seconds = sum(held(task, until) * task.nodes * min(1.0, task.part or 1.0) for task in tasks)
+    hourly = float(price) if isinstance(price, int | float) and price > 0 else None
+    if hourly is None and size and its_region:
         hourly = node_price(prices(), size=size, region=its_region, spot=spot)
     return Use(run, seconds / _HOUR, size, spot, its_region, hourly)
-
-
-def _own_price(target: dict[str, Any]) -> float | None:
-    """What the target says that one of its nodes costs an hour."""
-    price = target.get("price")
-    return float(price) if isinstance(price, int | float) and price > 0 else None
 
 
 def environment_of(run: Run) -> str:

@@ -38,35 +38,26 @@ def compare(runs: Sequence[Run]) -> list[dict[str, Any]]:
     settings = [_settings(task, jobs[run.id]) for run, task in tasks]
     names = varying(settings) if settings else []
     origins = {run.id: _origin(run) for run in unique}
-    return [
-        {
-            **_facts(run, task),
+    records = []
+    for (run, task), each in zip(tasks, settings, strict=True):
+        patterns = compile_patterns(run.record.metrics)
+        found = all_values(run.log(task.index), patterns) if patterns else {}
+        facts = {
+            "run_id": run.id,
+            "task": task.index,
+            "sweep": run.is_sweep,
+            "name": run.record.name,
+            "target": run.record.target,
+            "state": task.state,
+            "created": iso(run.record.created),
+            "seconds": seconds(task.state, task.started, task.ended),
+            "params": task.params,
+            "metrics": {name: asdict(values) for name, values in found.items()},
             **origins[run.id],
             "differs": {name: each[name] for name in names if name in each},
         }
-        for (run, task), each in zip(tasks, settings, strict=True)
-    ]
-
-
-def _facts(run: Run, task: TaskResult) -> dict[str, Any]:
-    return {
-        "run_id": run.id,
-        "task": task.index,
-        "sweep": run.is_sweep,
-        "name": run.record.name,
-        "target": run.record.target,
-        "state": task.state,
-        "created": iso(run.record.created),
-        "seconds": seconds(task.state, task.started, task.ended),
-        "params": task.params,
-        "metrics": _metrics(run, task),
-    }
-
-
-def _metrics(run: Run, task: TaskResult) -> dict[str, dict[str, float]]:
-    patterns = compile_patterns(run.record.metrics)
-    found = all_values(run.log(task.index), patterns) if patterns else {}
-    return {name: asdict(each) for name, each in found.items()}
+        records.append(facts)
+    return records
 
 
 def _settings(task: TaskResult, job: dict[str, ParamValue]) -> dict[str, ParamValue]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from fairway_core.findings import Finding
     from fairway_runner.runs.labels import Labels
     from fairway_runner.runs.records import RunRecord
-    from fairway_runner.runs.results import TaskResult
     from fairway_runner.runs.store import Run, RunStore
 
 
@@ -81,7 +80,16 @@ class Column:
 
         kind, _, name = self.title.partition(":")
         tasks = [task for task in task_results(run, status.state) if not task.is_last]
-        return _metric(run, tasks, name) if kind == "metric" else _param(tasks, name)
+        if kind == "param":
+            params = [task.params[name] for task in tasks if name in task.params]
+            each_once = list({repr(value): value for value in params}.values())  # 1 is not true
+            return each_once[0] if len(each_once) == 1 else each_once or None
+        if name not in run.record.metrics:
+            return None
+        values = [task.metrics[name] for task in tasks if name in task.metrics]
+        if not values or len(tasks) == 1:
+            return values[0] if values else None
+        return [min(values), max(values)]
 
     def ordered(self, runs: Sequence[Found], *, descending: bool = False) -> list[Found]:
         """The runs by this column; those without a value come first, either way."""
@@ -100,21 +108,6 @@ def by_value(valued: Sequence[tuple[Any, T]], *, descending: bool = False) -> li
     there = [each for each in keyed if each[0] is not None]
     there.sort(key=lambda each: each[0] or (0, ""), reverse=descending)
     return [each for key, each in keyed if key is None] + [each for _, each in there]
-
-
-def _metric(run: Run, tasks: Sequence[TaskResult], name: str) -> Any:
-    if name not in run.record.metrics:
-        return None
-    values = [task.metrics[name] for task in tasks if name in task.metrics]
-    if not values or len(tasks) == 1:
-        return values[0] if values else None
-    return [min(values), max(values)]
-
-
-def _param(tasks: Sequence[TaskResult], name: str) -> Any:
-    # repr tells 1 from true.
-    values = {repr(task.params[name]): task.params[name] for task in tasks if name in task.params}
-    return next(iter(values.values())) if len(values) == 1 else list(values.values()) or None
 
 
 def _key(value: Any) -> tuple[int, Any] | None:
@@ -152,20 +145,21 @@ class Wanted:
             (self.name is None or record.name == self.name)
             and (self.target is None or record.target == self.target)
             and (self.since is None or record.created >= self.since)
-            and (self.before is None or self._is_before(record, self.before))
+            and (self.before is None or record.created <= self.before)
+            and (record.created != self.before or (self.behind or record.id) < record.id)
         )
-
-    def _is_before(self, record: RunRecord, moment: float) -> bool:
-        is_behind = self.behind is not None and record.id > self.behind
-        return record.created < moment or (record.created == moment and is_behind)
 
     def takes_words(self, run: Run, labels: Labels) -> bool:
         """Whether its tags, and its words, fit."""
         if not set(self.tags) <= set(labels.tags):
             return False
         text = self.text.lower()
-        words = "\n".join((run.id, labels.note, *labels.tags)).lower()
-        return text in words or text in _job_file(run).lower()
+        if text in "\n".join((run.id, labels.note, *labels.tags)).lower():
+            return True
+        with suppress(OSError):
+            job = (run.folder / "job.yaml").read_text(encoding="utf-8", errors="replace")
+            return text in job.lower()
+        return False
 
 
 @dataclass
@@ -237,10 +231,3 @@ def _readable(listing: Listing) -> Iterator[None]:
         listing.findings += error.findings
     except FileNotFoundError:
         pass
-
-
-def _job_file(run: Run) -> str:
-    try:
-        return (run.folder / "job.yaml").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""

@@ -112,27 +112,18 @@ def task_results(run: RunFolder, run_state: str | None = None) -> list[TaskResul
 
 
 def _specs(run: RunFolder) -> Iterator[tuple[TaskSpec, bool]]:
-    path = run.folder / "tasks.jsonl"
+    path, count = run.folder / "tasks.jsonl", run.record.tasks
     try:
         for spec in read_specs(path):
-            yield _of_run(spec, run), False
+            if spec.index not in range(count):
+                raise damaged(path, f"the run has no task {spec.name}")
+            yield spec, False
     except FileNotFoundError:
         raise damaged(path, "missing") from None
     for spec in read_last(run.folder):
-        yield _last_of_run(spec, run), True
-
-
-def _of_run(spec: TaskSpec, run: RunFolder) -> TaskSpec:
-    if spec.index not in range(run.record.tasks):
-        raise damaged(run.folder / "tasks.jsonl", f"the run has no task {spec.name}")
-    return spec
-
-
-def _last_of_run(spec: TaskSpec, run: RunFolder) -> TaskSpec:
-    number = run.record.tasks - 1
-    if spec.index not in (LAST, number):
-        raise damaged(run.folder / "finally.jsonl", f"the run has no task {spec.name}")
-    return replace(spec, index=number)
+        if spec.index not in (LAST, count - 1):
+            raise damaged(run.folder / "finally.jsonl", f"the run has no task {spec.name}")
+        yield replace(spec, index=count - 1), True
 
 
 def _result(run: RunFolder, spec: TaskSpec, state: str, *, is_last: bool) -> TaskResult:

@@ -257,7 +257,8 @@ def varying(points: Sequence[Mapping[str, ParamValue]]) -> list[str]:
     ['lr']
     """
     names = dict.fromkeys(name for point in points for name in point)
-    return [name for name in names if not _agree(name, points)]
+    # repr tells 1 from 1.0 and from true.
+    return [name for name in names if len({repr(point.get(name)) for point in points}) > 1]
 
 
 def shown(value: ParamValue | None) -> str:
@@ -276,9 +277,3 @@ def shown(value: ParamValue | None) -> str:
         case str() if not value.isprintable() or not value:
             return json.dumps(value)
     return str(value)
-
-
-def _agree(name: str, points: Sequence[Mapping[str, ParamValue]]) -> bool:
-    first = points[0].get(name)
-    # repr tells 1 from 1.0 and from true.
-    return all(point.get(name) is first or repr(point.get(name)) == repr(first) for point in points)

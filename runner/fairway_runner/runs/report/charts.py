@@ -67,26 +67,33 @@ def curves(metric: str, rows: Sequence[Row], params: Sequence[str]) -> Markup | 
     is_sampled = any(row.series[metric].is_sampled for row in having)
     if is_sampled:
         description += " Long logs were read in part."
-    return lines_chart(metric, drawn, axis_title(metric, axis, is_sampled=is_sampled), description)
+    return _metric_chart(
+        metric, drawn, axis_title(metric, axis, is_sampled=is_sampled), description
+    )
 
 
-def lines_chart(metric: str, drawn: Sequence[Line], title: str, description: str) -> Markup:
+def _metric_chart(metric: str, drawn: Sequence[Line], title: str, description: str) -> Markup:
     """A chart of these lines; `title` is written below the axis, whose ticks are whole numbers."""
     points = [point for each in drawn for point in each.points]
     first, last = (end(at for at, _ in points) for end in (min, max))
     x = Scale(first, max(last, first + 1), LEFT, RIGHT)
     y = scale_of((value for _, value in points), BOTTOM, TOP)
+    hints = [number(each.points[-1][1]) for each in drawn]
+    lines = _polylines(drawn, hints, x, y)
+    parts = [*axes(x, y, title, whole_ticks(x) if last > first else [first]), lines]
+    return chart(f"curve-{metric}", metric, description, SIZE, parts)
+
+
+def _polylines(drawn: Sequence[Line], hints: Sequence[str], x: Scale, y: Scale) -> Markup:
     lines = [
         polyline(
             [(x(at), y(value)) for at, value in each.points],
-            f"{each.name}: {number(each.points[-1][1])}",
+            f"{each.name}: {hint}",
             class_=f"series {each.shade}",
         )
-        for each in drawn
+        for each, hint in zip(drawn, hints, strict=True)
     ]
-    ticks = whole_ticks(x) if last > first else [first]
-    parts = [*axes(x, y, title, ticks), group(lines, class_="lines")]
-    return chart(f"curve-{metric}", metric, description, SIZE, parts)
+    return group(lines, class_="lines")
 
 
 def whole_ticks(scale: Scale) -> list[float]:
@@ -132,24 +139,19 @@ def overlay(runs: Sequence[Run]) -> Overlay:
         having = [each for each in shown if metric in each[1].series]
         axis = axis_of(metric, [row.series[metric] for _, row, _ in having])
         lines = [
-            Line(_name(run, row), shade, row.series[metric].points_over(axis))
+            Line(
+                f"{run.id}/{row.task.index}" if run.is_sweep else run.id,
+                shade,
+                row.series[metric].points_over(axis),
+            )
             for run, row, shade in having
         ]
-        charts.append((metric, _chart(metric, lines, axis_title(metric, axis))))
+        lasts = [each.points[-1][1] for each in lines]
+        ends = f"{number(min(lasts))} to {number(max(lasts))}"
+        words = f"{len(lines)} tasks, the last values from {ends}."
+        charts.append((metric, _metric_chart(metric, lines, axis_title(metric, axis), words)))
     legend = [(run.id, f"c{index % CATEGORIES}") for index, run in enumerate(runs)]
     return Overlay(charts, legend, len(found) - len(shown))
-
-
-def _name(run: Run, row: Row) -> str:
-    return f"{run.id}/{row.task.index}" if run.is_sweep else run.id
-
-
-def _chart(metric: str, lines: Sequence[Line], title: str) -> Markup:
-    lasts = [each.points[-1][1] for each in lines]
-    words = (
-        f"{len(lines)} tasks, the last values from {number(min(lasts))} to {number(max(lasts))}."
-    )
-    return lines_chart(metric, lines, title, words)
 
 
 MOST_NODES = 64  # that are drawn
@@ -183,17 +185,17 @@ def node_charts(nodes: Mapping[str, Sequence[Sample]]) -> list[tuple[str, Markup
     shades = {node: dict(legend(nodes)).get(node, alone) for node in drawn}
     found = []
     for name, title, share in _CHARTS:
-        lines = {
-            node: line
+        lines = [
+            Line(node, shades[node], points)
             for node, samples in drawn.items()
-            if (line := _line(samples, share, min(starts)))
-        }
+            if (points := _shares(samples, share, min(starts)))
+        ]
         if lines:
-            found.append((title, _node_chart(f"nodes-{name}", title, lines, shades)))
+            found.append((title, _node_chart(f"nodes-{name}", title, lines)))
     return found
 
 
-def _line(
+def _shares(
     samples: Sequence[Sample], share: Callable[[Sample], float | None], start: float
 ) -> list[tuple[float, float]]:
     """The minutes since the start, and the share in percent, thinned out where there are many."""
@@ -204,29 +206,20 @@ def _line(
     return series.drawn("minute") if series.count else []
 
 
-def _node_chart(
-    name: str,
-    title: str,
-    lines: Mapping[str, Sequence[tuple[float, float]]],
-    shades: Mapping[str, str],
-) -> Markup:
-    longest = max(at for line in lines.values() for at, _ in line)
+def _node_chart(name: str, title: str, lines: Sequence[Line]) -> Markup:
+    longest = max(at for each in lines for at, _ in each.points)
     x = Scale(0.0, longest or 1.0, LEFT, RIGHT)
     y = Scale(0.0, 100.0, BOTTOM, TOP, step=25.0)
-    means = {node: mean(value for _, value in line) or 0.0 for node, line in lines.items()}
-    drawn = [
-        polyline(
-            [(x(at), y(min(value, 100.0))) for at, value in line],
-            f"{node}: {means[node]:.0f} % on average",
-            class_=f"series {shades[node]}",
-        )
-        for node, line in lines.items()
+    means = [mean(value for _, value in each.points) or 0.0 for each in lines]
+    shown = [
+        Line(each.name, each.shade, [(at, min(value, 100.0)) for at, value in each.points])
+        for each in lines
     ]
-    low, high = min(means.values()), max(means.values())
-    description = f"{len(lines)} nodes, with averages from {low:.0f} to {high:.0f} %."
+    hints = [f"{each:.0f} % on average" for each in means]
+    description = f"{len(lines)} nodes, with averages from {min(means):.0f} to {max(means):.0f} %."
     if len(lines) == 1:
-        description = f"One node, {low:.0f} % on average."
-    parts = [*axes(x, y, "minutes", x.ticks()), group(drawn, class_="lines")]
+        description = f"One node, {hints[0]}."
+    parts = [*axes(x, y, "minutes", x.ticks()), _polylines(shown, hints, x, y)]
     return chart(name, title, description, SIZE, parts)
 
 
@@ -317,7 +310,7 @@ _LONGEST = 14  # characters of a label
 @dataclass(frozen=True)
 class _Axis:
     name: str
-    is_metric: bool
+    kind: str
     height: Callable[[Row], float | None]
     ticks: list[tuple[float, str]]
 
@@ -339,7 +332,9 @@ def parallel(report: Report) -> Markup | None:
             for x, axis in zip(positions, axes, strict=True)
             if (y := axis.height(row)) is not None
         ]
-        lines.append(polyline(points, _hint(report, row), class_=f"series {row.shade}"))
+        results = ", ".join(f"{name} {value:.6g}" for name, value in row.metrics.items())
+        hint = f"{row.name(report.params)} → {results}"
+        lines.append(polyline(points, hint, class_=f"series {row.shade}"))
     drawn = [each for x, axis in zip(positions, axes, strict=True) for each in _draw(axis, x)]
     description = (
         f"{len(rows)} tasks as lines across {len(axes)} axes: "
@@ -347,11 +342,6 @@ def parallel(report: Report) -> Markup | None:
     )
     parts = [group(lines, class_="lines"), *drawn]
     return chart("parallel", "Parameters and results", description, (_WIDTH, _HEIGHT), parts)
-
-
-def _hint(report: Report, row: Row) -> str:
-    results = ", ".join(f"{name} {value:.6g}" for name, value in row.metrics.items())
-    return f"{row.name(report.params)} → {results}"
 
 
 def _param_axis(name: str, rows: Sequence[Row]) -> _Axis:
@@ -363,7 +353,7 @@ def _param_axis(name: str, rows: Sequence[Row]) -> _Axis:
     positions = {word: _TOP + step * number for number, word in enumerate(words)}
     every = -(-len(words) // _MOST_LABELS)
     marks = [(positions[word], word) for word in words[::every]]
-    return _Axis(name, False, lambda row: positions[shown(row.task.params.get(name))], marks)
+    return _Axis(name, "param", lambda row: positions[shown(row.task.params.get(name))], marks)
 
 
 def _number_axis(name: str, rows: Sequence[Row]) -> _Axis:
@@ -378,7 +368,7 @@ def _number_axis(name: str, rows: Sequence[Row]) -> _Axis:
     scale = scale_of(values, _BOTTOM, _TOP, log=is_log)
     marks = values if len(values) <= _MOST_LABELS else scale.ticks()
     return _Axis(
-        name, False, lambda row: scale(value_of(row)), [(scale(v), label(v)) for v in marks]
+        name, "param", lambda row: scale(value_of(row)), [(scale(v), label(v)) for v in marks]
     )
 
 
@@ -389,14 +379,13 @@ def _metric_axis(name: str, rows: Sequence[Row]) -> _Axis:
     def height(row: Row) -> float | None:
         return scale(row.metrics[name]) if name in row.metrics else None
 
-    return _Axis(name, True, height, [(scale(tick), label(tick)) for tick in scale.ticks()])
+    return _Axis(name, "metric", height, [(scale(tick), label(tick)) for tick in scale.ticks()])
 
 
 def _draw(axis: _Axis, x: float) -> list[Markup]:
-    kind = "metric" if axis.is_metric else "param"
     parts = [
         line(x, _TOP, x, _BOTTOM, "axis"),
-        text(x, _TOP - 26, _short(axis.name, 22), "middle", f"axis-name {kind}"),
+        text(x, _TOP - 26, _short(axis.name, 22), "middle", f"axis-name {axis.kind}"),
     ]
     last = None
     for y, mark in sorted(axis.ticks):
