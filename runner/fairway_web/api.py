@@ -21,9 +21,8 @@ from fairway_core.schema import schema_of
 from fairway_runner.runs.accounting import BY
 from fairway_runner.runs.compare import compare
 from fairway_runner.runs.log_lines import LogFile
-from fairway_runner.runs.steps import has_steps, to_begin
 from fairway_runner.runs.store import refresh_all
-from fairway_runner.runs.view import RunView, run_facts
+from fairway_runner.runs.view import RunView, started_facts
 from fairway_runner.targets.lookup import find_target
 from fairway_web import environments, logs, run_actions, runs, schemas, targets
 from fairway_web.roles import ROUTES, require
@@ -340,15 +339,9 @@ async def submit_job(request: Request, job: Job) -> Response:
     site = site_of(request)
     run, warnings = await submitting(site.submissions.submit, job)
     site.refresher.watch()
-    facts = await reading(_started, run)
+    facts = await reading(started_facts, run)
     beside = {"Location": f"/api/v1/runs/{run.id}", "Findings": runs.findings_header(warnings)}
     return JSONResponse(facts, 201, beside)
-
-
-def _started(run: Run) -> dict[str, Any]:
-    facts = run_facts(run)
-    found = {name: facts[name] for name in ("run_id", "target", "tasks", "state")}
-    return found | ({"steps_to_begin": to_begin(run)} if has_steps(run.folder) else {})
 
 
 @call("POST", "/code", schemas.Code, body={"application/json": schemas.Pieces.model_json_schema()})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from fairway_core.findings import UserError
 from fairway_runner.runs import labels
@@ -11,10 +11,12 @@ from fairway_runner.targets.lookup import server_settings, uses_this_machine
 from fairway_web.roles import may, noted, refused, request_context
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from fairway_core.target import Target
     from fairway_runner.runs.store import Run
+
+T = TypeVar("T")
 
 
 def may_steer(run: Run) -> bool:
@@ -43,14 +45,16 @@ def retry_run(run: Run) -> dict[int, int]:
 
 
 def act_on_all(action: str, runs: Sequence[Run]) -> None:
-    """Cancels or retries all of them, also where that fails for one; UserError that says which."""
+    """Cancels or retries all of them; see `each_of`."""
+    each_of(runs, cancel_run if action == "cancel" else retry_run)
+
+
+def each_of(things: Iterable[T], act: Callable[[T], object]) -> None:
+    """Acts on all of them, also where that fails for one; UserError that says which."""
     errors: list[UserError] = []
-    for run in runs:
+    for each in things:
         try:
-            if action == "cancel":
-                cancel_run(run)
-            else:
-                retry_run(run)
+            act(each)
         except UserError as error:
             errors.append(error)
     if errors:

@@ -9,7 +9,7 @@ from fairway_core.findings import UserError
 from fairway_runner.targets.lookup import all_targets
 from fairway_runner.targets.nodes import act_on_node, node_actions, nodes_of, target_facts
 from fairway_web.roles import audited, may
-from fairway_web.run_actions import usable
+from fairway_web.run_actions import each_of, usable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -58,16 +58,12 @@ def act_on_nodes(target: Target, action: str, nodes: Sequence[str]) -> None:
     if action not in _ACTIONS:
         message = f"`{action}` is not an action for nodes"
         raise UserError.of("bad-value", message, "drain or resume it")
-    errors: list[UserError] = []
-    for node in nodes:
-        try:
-            with audited(action, {"target": target.name, "node": node}), _installed():
-                act_on_node(target, action, node)
-        except UserError as error:
-            errors.append(error)
-    if errors:
-        findings = [finding for error in errors for finding in error.findings]
-        raise UserError(findings, exit_code=errors[0].exit_code)
+
+    def act(node: str) -> None:
+        with audited(action, {"target": target.name, "node": node}), _installed():
+            act_on_node(target, action, node)
+
+    each_of(nodes, act)
 
 
 @contextmanager

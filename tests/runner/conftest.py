@@ -114,3 +114,9 @@ def fairway() -> RunFairway:
         return code, printed, said
 
     return run
+
+
+@pytest.fixture
+def here(fairway: RunFairway, store: RunStore) -> RunFairway:
+    """The program in the folder of the store's project."""
+    return partial(fairway, store.base.parent)

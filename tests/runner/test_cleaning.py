@@ -16,8 +16,6 @@ from fairway_runner.runs.clean import removable, remove
 from fairway_runner.runs.store import RunRecord, RunStore
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from conftest import MakeRun, RunFairway
 
     from fairway_runner.runs.store import Run
@@ -71,12 +69,7 @@ def test_what_is_chosen(make_run: MakeRun, store: RunStore) -> None:
     ],
 )
 def test_command_beside_clean_says_that_there_is_no_run(
-    make_run: MakeRun,
-    store: RunStore,
-    fairway: RunFairway,
-    monkeypatch: pytest.MonkeyPatch,
-    words: str,
-    engine: str,
+    make_run: MakeRun, here: RunFairway, monkeypatch: pytest.MonkeyPatch, words: str, engine: str
 ) -> None:
     """It is removed once the command has found it."""
     make_run("job-a", [{"log": "loss=1\n"}], metrics={"loss": "loss=(.*)"}, engine=engine)
@@ -89,7 +82,7 @@ def test_command_beside_clean_says_that_there_is_no_run(
 
     monkeypatch.setattr(RunStore, "find", found)
     command, *more = words.split()
-    code, _, err = fairway(store.base.parent, command, "job-a", *more)
+    code, _, err = here(command, "job-a", *more)
     assert code == 2, err
     assert "there is no run `job-a`" in err
 
@@ -131,12 +124,12 @@ def test_a_damaged_run_can_be_removed(make_run: MakeRun, store: RunStore) -> Non
 
 
 def test_a_run_whose_target_is_not_known_keeps_no_other(
-    make_run: MakeRun, store: RunStore, fairway: RunFairway, tmp_path: Path
+    make_run: MakeRun, store: RunStore, here: RunFairway
 ) -> None:
     """Nothing tells whether it has files elsewhere."""
     (make_run("job-a").folder / "run.json").write_text("{")
     make_run("job-b")
-    code, out, err = fairway(tmp_path, "clean", "--yes", "--json")
+    code, out, err = here("clean", "--yes", "--json")
     assert (code, json.loads(out)["runs"]) == (2, ["job-b"])
     assert "job-a/run.json: damaged" in err
     assert "remove the run's folder" in err
@@ -176,20 +169,19 @@ def test_code_goes_with_the_last_run_that_uses_it(make_run: MakeRun, store: RunS
 
 
 def test_it_asks_first(
-    fairway: RunFairway, make_run: MakeRun, store: RunStore, monkeypatch: pytest.MonkeyPatch
+    here: RunFairway, make_run: MakeRun, store: RunStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = store.base.parent
     make_run("job-a")
     monkeypatch.setattr("sys.stdin", io.StringIO())
-    code, _, err = fairway(folder, "clean")
+    code, _, err = here("clean")
     assert code == 3
     assert "this would remove 1 run: job-a" in err
     assert "add --yes" in err
-    assert fairway(folder, "clean", "--older-than", "soon", "--yes")[0] == 2
+    assert here("clean", "--older-than", "soon", "--yes")[0] == 2
     assert ids(list(store.unsorted())) == ["job-a"]
-    code, out, _ = fairway(folder, "clean", "--yes", "--json")
+    code, out, _ = here("clean", "--yes", "--json")
     assert json.loads(out)["runs"] == ["job-a"]
-    assert fairway(folder, "clean")[:2] == (0, "removed 0 runs, 0 unused copies of code, 0 B\n")
+    assert here("clean")[:2] == (0, "removed 0 runs, 0 unused copies of code, 0 B\n")
 
 
 def test_what_was_killed_half_way_goes_when_it_is_old(make_run: MakeRun, store: RunStore) -> None:

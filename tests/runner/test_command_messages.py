@@ -92,11 +92,9 @@ def test_template_that_is_too_deep_is_refused(fairway: RunFairway, tmp_path: Pat
     assert errors.startswith("job.yaml:3:")
 
 
-def test_note_that_is_too_long_is_refused(
-    fairway: RunFairway, make_run: MakeRun, tmp_path: Path
-) -> None:
+def test_note_that_is_too_long_is_refused(here: RunFairway, make_run: MakeRun) -> None:
     make_run("done-aaaaaa")
-    code, _, errors = fairway(tmp_path, "note", "done-aaaaaa", "x" * 10_001)
+    code, _, errors = here("note", "done-aaaaaa", "x" * 10_001)
     assert (code, "10,000" in errors) == (2, True)
 
 
@@ -140,11 +138,11 @@ def test_code_that_may_not_be_read_is_named_with_what_leaves_it_out(
 
 @pytest.mark.parametrize("command", ["logs", "show", "cancel", "wait"])
 def test_command_without_its_run_names_the_last_ones(
-    fairway: RunFairway, make_run: MakeRun, store: RunStore, command: str
+    here: RunFairway, make_run: MakeRun, command: str
 ) -> None:
     for number in range(5):
         make_run(f"job-{number}", created=1e9 + number)
-    code, out, err = fairway(store.base.parent, command)
+    code, out, err = here(command)
     assert (code, out) == (2, "")
     assert "[no-run]" in err
     assert "job-4, job-3, job-2\n" in err
@@ -152,15 +150,15 @@ def test_command_without_its_run_names_the_last_ones(
 
 @pytest.mark.parametrize(("going", "code"), [(1, 0), (2, 2)])
 def test_cancel_by_the_beginning_of_an_id_means_the_run_that_goes_on(
-    fairway: RunFairway, make_run: MakeRun, store: RunStore, going: int, code: int
+    here: RunFairway, make_run: MakeRun, going: int, code: int
 ) -> None:
     """Of several, those are named that it can act on."""
     for number in range(4):
         state = {"state": "queued"} if number < going else {}
         state |= {"engine": "ssh"} if number < going else {}
         make_run(f"mlp-{number}", **state)
-    found, out, err = fairway(store.base.parent, "cancel", "mlp")
+    found, out, err = here("cancel", "mlp")
     assert found == code
     assert out == ("mlp-0 cancelled\n" if going == 1 else "")
     assert ("one of: mlp-0, mlp-1\n" in err) == (going == 2)
-    assert fairway(store.base.parent, "show", "mlp")[0] == 2
+    assert here("show", "mlp")[0] == 2

@@ -123,16 +123,15 @@ def test_a_deadline_that_is_no_span_is_refused(
 
 
 def test_cancel_and_retry_answer_in_json(
-    fairway: Callable[..., tuple[int, str, str]],
-    store: RunStore,
+    here: Callable[..., tuple[int, str, str]],
     make_run: Callable[..., Any],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     make_run("job-a", [{"state": "failed"}], "failed")
-    code, out, _ = fairway(store.base.parent, "cancel", "job-a", "--json")
+    code, out, _ = here("cancel", "job-a", "--json")
     assert (code, json.loads(out)) == (0, [{"run_id": "job-a", "state": "failed"}])
     monkeypatch.setattr("fairway_runner.submit.rerun.retry", lambda _run, **_options: [0])
-    code, out, _ = fairway(store.base.parent, "retry", "job-a", "--json")
+    code, out, _ = here("retry", "job-a", "--json")
     assert (code, json.loads(out)) == (0, {"run_id": "job-a", "tasks": 1})
 
 

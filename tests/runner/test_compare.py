@@ -57,15 +57,13 @@ def test_a_parameter_named_as_a_field_is_told_apart(make_run: MakeRun) -> None:
     ]
 
 
-def test_tasks_of_a_sweep_are_lines_of_their_own(
-    fairway: RunFairway, make_run: MakeRun, store: RunStore
-) -> None:
+def test_tasks_of_a_sweep_are_lines_of_their_own(here: RunFairway, make_run: MakeRun) -> None:
     make_run(
         "sweep-a",
         [{"log": f"loss={n}\n", "params": {"lr": n}} for n in (1, 2)],
         metrics=METRICS,
     )
-    code, out, _ = fairway(store.base.parent, "compare", "sweep-a")
+    code, out, _ = here("compare", "sweep-a")
     assert code == 0
     assert [line.split() for line in out.splitlines()] == [
         ["RUN", "lr", "STATE", "TIME", "loss"],
@@ -74,16 +72,15 @@ def test_tasks_of_a_sweep_are_lines_of_their_own(
     ]
 
 
-def test_tables_csv_and_json(fairway: RunFairway, make_run: MakeRun, store: RunStore) -> None:
+def test_tables_csv_and_json(here: RunFairway, make_run: MakeRun) -> None:
     _make(make_run, "job-a", "0.9 0.2 0.5", 0.1)
     _make(make_run, "job-b", "0.7", 0.2)
-    folder = store.base.parent
-    _, out, _ = fairway(folder, "compare", "job-a", "job-b")
+    _, out, _ = here("compare", "job-a", "job-b")
     head, first, second = out.splitlines()
     assert " ".join(head.split()) == "RUN lr STATE TIME loss lowest loss highest loss COMMIT"
     assert " ".join(first.split()) == "job-a 0.1 succeeded 5.0s 0.5 0.2 0.9 aaaaaaaaaa"
     assert second.split()[-1] == "bbbbbbbbbb+"
-    _, out, _ = fairway(folder, "compare", "job-a", "job-b", "--csv")
+    _, out, _ = here("compare", "job-a", "job-b", "--csv")
     one, other = csv.DictReader(io.StringIO(out))
     assert (one["run_id"], one["lr"], one["loss"], one["lowest loss"]) == (
         "job-a",
@@ -92,17 +89,17 @@ def test_tables_csv_and_json(fairway: RunFairway, make_run: MakeRun, store: RunS
         "0.2",
     )
     assert (one["dirty"], other["dirty"], other["commit"]) == ("false", "true", "b" * 40)
-    _, out, _ = fairway(folder, "compare", "job-a", "job-b", "--json")
+    _, out, _ = here("compare", "job-a", "job-b", "--json")
     assert [each["differs"] for each in json.loads(out)] == [{"lr": 0.1}, {"lr": 0.2}]
 
 
-def test_what_cannot_be_compared(fairway: RunFairway, make_run: MakeRun, store: RunStore) -> None:
+def test_what_cannot_be_compared(here: RunFairway, make_run: MakeRun) -> None:
     make_run("job-a")
     for words, says in (
         (["job-a", "job-x"], "there is no run `job-x`"),
         (["job-a", "--csv", "--json"], "--csv and --json"),
     ):
-        code, _, err = fairway(store.base.parent, "compare", *words)
+        code, _, err = here("compare", *words)
         assert code == 2, words
         assert says in err
 

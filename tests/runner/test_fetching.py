@@ -57,7 +57,7 @@ def test_outputs_and_logs_of_all_tasks(run: Run, tmp_path: Path) -> None:
 
 
 def test_outputs_of_which_nothing_is_there_are_told(
-    make_run: MakeRun, tmp_path: Path, fairway: RunFairway
+    make_run: MakeRun, tmp_path: Path, here: RunFairway
 ) -> None:
     """Empty when their tasks ended, or removed since; not those of a task that has failed."""
     outputs = {"model": "success", "plots": "always", "core": "failure"}
@@ -72,9 +72,9 @@ def test_outputs_of_which_nothing_is_there_are_told(
     ]
     assert [*fetch(run, tmp_path / "to").lacking] == lacking
     assert fetch(run, tmp_path / "to", 1).lacking == ()
-    code, printed, _ = fairway(tmp_path, "fetch", "job-a", "--json")
+    code, printed, _ = here("fetch", "job-a", "--json")
     assert (code, json.loads(printed)["lacking"]) == (0, lacking)
-    code, _, said = fairway(tmp_path, "fetch", "job-a")
+    code, _, said = here("fetch", "job-a")
     assert (code, said.count("`model`"), said.count("`plots`")) == (0, 1, 1)
     kept = run.task_folder(0) / "outputs"
     for name in ("model", "plots"):
@@ -84,21 +84,21 @@ def test_outputs_of_which_nothing_is_there_are_told(
 
 
 def test_outputs_without_a_file_are_told_by_wait_and_show(
-    make_run: MakeRun, tmp_path: Path, fairway: RunFairway
+    make_run: MakeRun, here: RunFairway
 ) -> None:
     outputs = {"model": "success", "plots": "success"}
     empty = [["model", "plots"], [], ["model"]]
     make_run("job-a", [{"outputs": outputs, "empty": names} for names in empty])
-    code, printed, _ = fairway(tmp_path, "wait", "job-a", "--json")
+    code, printed, _ = here("wait", "job-a", "--json")
     [waited] = json.loads(printed)
     found = [(each["task"], each["output"]) for each in waited["empty_outputs"]]
     assert (code, found) == (0, [("0", "model"), ("0", "plots"), ("2", "model")])
-    code, printed, said = fairway(tmp_path, "wait", "job-a")
+    code, printed, said = here("wait", "job-a")
     assert (code, printed) == (0, "job-a succeeded\n")
     assert "`model`, `plots`" in said
-    shown = json.loads(fairway(tmp_path, "show", "job-a", "--json")[1])["task_list"]
+    shown = json.loads(here("show", "job-a", "--json")[1])["task_list"]
     assert [each["empty_outputs"] for each in shown] == empty
-    assert fairway(tmp_path, "show", "job-a")[1].count("`model`") == 2
+    assert here("show", "job-a")[1].count("`model`") == 2
 
 
 def test_one_task(run: Run, tmp_path: Path) -> None:

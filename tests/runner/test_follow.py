@@ -95,9 +95,7 @@ def test_standard_error_is_the_log_alone_where_json_is_wanted(
 
 
 def test_who_waits_for_it_is_told_why_it_does_not_begin(
-    make_run: Callable[..., Run],
-    monkeypatch: pytest.MonkeyPatch,
-    fairway: RunFairway,
+    make_run: Callable[..., Run], monkeypatch: pytest.MonkeyPatch, here: RunFairway
 ) -> None:
     """Each reason once, while the engine waits."""
     run = make_run("job-aaaaaa", state="queued", engine="ssh", target="pair")
@@ -117,7 +115,7 @@ def test_who_waits_for_it_is_told_why_it_does_not_begin(
 
     monkeypatch.setattr(Run, "wait", wait)
     monkeypatch.setattr(follow, "_PAUSE", 0.01)
-    code, out, err = fairway(run.folder.parents[2], "wait", "job-aaaaaa")
+    code, out, err = here("wait", "job-aaaaaa")
     assert (code, out) == (0, "job-aaaaaa succeeded\n")
     assert err.splitlines() == [
         "job-aaaaaa is queued: waiting for nodes",

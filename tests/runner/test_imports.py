@@ -59,8 +59,8 @@ ALL = "print(*sys.modules, sep='\\n', file=sys.stderr)"
         ("submit --help", HEAVY, None),
         ("list", MODELS, 47),
         ("show job-a", MODELS, 64),
-        ("submit job.yaml --dry-run", UNSENT, 91),
-        ("submit sweep.yaml --dry-run", UNSENT, 93),
+        ("submit job.yaml --dry-run", UNSENT, 93),
+        ("submit sweep.yaml --dry-run", UNSENT, 95),
     ],
 )
 def test_command_imports_little(

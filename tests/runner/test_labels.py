@@ -52,43 +52,40 @@ def test_tags_are_added_taken_off_and_printed(
     ],
 )
 def test_what_cannot_be_a_tag_changes_nothing(
-    fairway: RunFairway, make_run: MakeRun, store: RunStore, words: list[str], says: str
+    here: RunFairway, make_run: MakeRun, words: list[str], says: str
 ) -> None:
     run = make_run("job-a")
-    code, out, err = fairway(store.base.parent, "tag", "job-a", "good", *words)
+    code, out, err = here("tag", "job-a", "good", *words)
     assert (code, out) == (2, "")
     assert says in err
     assert run.tags == ()
 
 
-def test_a_note_is_written_shown_and_taken_away(
-    fairway: RunFairway, make_run: MakeRun, store: RunStore
-) -> None:
+def test_a_note_is_written_shown_and_taken_away(here: RunFairway, make_run: MakeRun) -> None:
     make_run("job-a")
-    folder = store.base.parent
-    assert fairway(folder, "note", "job-a") == (0, "job-a has no note\n", "")
-    fairway(folder, "note", "job-a", "too high\n\x1b[31ma rate ")
-    code, out, _ = fairway(folder, "note", "job-a")
+    assert here("note", "job-a") == (0, "job-a has no note\n", "")
+    here("note", "job-a", "too high\n\x1b[31ma rate ")
+    code, out, _ = here("note", "job-a")
     assert (code, out.splitlines()[0]) == (0, "too high")
     assert "\x1b" not in out
-    _, out, _ = fairway(folder, "show", "job-a")
+    _, out, _ = here("show", "job-a")
     assert "note    too high\n" in out
     assert "\x1b" not in out
-    facts = json.loads(fairway(folder, "note", "job-a", "--json")[1])
+    facts = json.loads(here("note", "job-a", "--json")[1])
     assert facts == {"run_id": "job-a", "tags": [], "note": "too high\n\x1b[31ma rate"}
-    assert fairway(folder, "note", "job-a", "") == (0, "job-a has no note\n", "")
-    assert fairway(folder, "note", "job-a", "x" * 10_001)[0] == 2
+    assert here("note", "job-a", "") == (0, "job-a has no note\n", "")
+    assert here("note", "job-a", "x" * 10_001)[0] == 2
 
 
-def test_damaged_labels_are_named(fairway: RunFairway, make_run: MakeRun, store: RunStore) -> None:
+def test_damaged_labels_are_named(here: RunFairway, make_run: MakeRun) -> None:
     run = make_run("job-a")
     make_run("job-b")
     for text in ("{", '{"tags": "a"}', '{"note": 3}'):
         (run.folder / "labels.json").write_text(text)
-        code, _, err = fairway(store.base.parent, "tag", "job-a")
+        code, _, err = here("tag", "job-a")
         assert code == 2
         assert "labels.json: damaged" in err
-        code, out, err = fairway(store.base.parent, "list")
+        code, out, err = here("list")
         assert code == 0
         assert "job-b" in out
         assert "labels.json: damaged" in err

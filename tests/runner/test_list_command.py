@@ -229,22 +229,18 @@ NEAR, FAR = ("near", 5.0, ["near-a", "near-b"]), ("far", 5.0, ["far-a", "far-b"]
     ],
 )
 def test_list_asks_the_targets_of_the_runs_that_it_may_show_once(
-    store: RunStore,
-    fairway: RunFairway,
-    looks: Looks,
-    words: list[str],
-    seen: list[tuple[str, float, list[str]]],
+    here: RunFairway, looks: Looks, words: list[str], seen: list[tuple[str, float, list[str]]]
 ) -> None:
-    code, _, err = fairway(store.base.parent, "list", *words)
+    code, _, err = here("list", *words)
     assert (code, sorted(looks.seen)) == (0, seen)
     assert err.count("[no-connection]") == len(seen)
 
 
 def test_list_asks_a_target_that_is_away_once_though_runs_have_metrics(
-    store: RunStore, fairway: RunFairway, looks: Looks
+    here: RunFairway, looks: Looks
 ) -> None:
     """Those with metrics are looked at by themselves."""
-    fairway(store.base.parent, "list", "--columns", "metric:loss", "--target", "near")
+    here("list", "--columns", "metric:loss", "--target", "near")
     assert [each[0] for each in looks.seen] == ["near"]
 
 

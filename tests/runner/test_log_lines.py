@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from conftest import MakeRun, RunFairway
 
-    from fairway_runner.runs.store import Run, RunStore
+    from fairway_runner.runs.store import Run
 
 RANKS = "".join(f"[1,{rank}]<stdout>: step {step}\n" for step in (1, 2) for rank in (0, 1))
 
@@ -92,14 +92,12 @@ def test_lines_of_ranks_of_several_tasks(make_run: MakeRun) -> None:
     assert _shown(run, Shape(coloured=True)).splitlines()[:2] == [plain, zero]
 
 
-def test_a_pipe_names_ranks_where_the_job_asked_for_it(
-    make_run: MakeRun, fairway: RunFairway, store: RunStore
-) -> None:
+def test_a_pipe_names_ranks_where_the_job_asked_for_it(make_run: MakeRun, here: RunFairway) -> None:
     run = make_run("job-a", [{"log": RANKS}])
-    raw = fairway(store.base.parent, "logs", "job-a")[1]
+    raw = here("logs", "job-a")[1]
     assert raw == RANKS
     (run.folder / "job.json").write_text('{"options": {"label_ranks": true}}')
-    shown = fairway(store.base.parent, "logs", "job-a", "--tail", "1")[1]
+    shown = here("logs", "job-a", "--tail", "1")[1]
     assert shown == "[1] step 2\n"
 
 
@@ -137,11 +135,9 @@ def test_what_takes_without_end_is_stopped(
         _shown(run, grep=re.compile("(a+)+$"))
 
 
-def test_a_pattern_that_is_none_is_refused(
-    fairway: RunFairway, make_run: MakeRun, store: RunStore
-) -> None:
+def test_a_pattern_that_is_none_is_refused(here: RunFairway, make_run: MakeRun) -> None:
     make_run("job-a")
-    code, _, err = fairway(store.base.parent, "logs", "job-a", "--grep", "loss[")
+    code, _, err = here("logs", "job-a", "--grep", "loss[")
     assert code == 2
     assert "--grep: `loss[` is not a regular expression" in err
 
@@ -171,19 +167,18 @@ def test_the_lines_of_an_attempt(make_run: MakeRun, log: str) -> None:
     assert caught.value.findings[0].hint == "its only attempt is 1"
 
 
-def test_attempts_that_a_log_does_not_tell_apart(make_run: MakeRun, fairway: RunFairway) -> None:
+def test_attempts_that_a_log_does_not_tell_apart(make_run: MakeRun, here: RunFairway) -> None:
     """An earlier release wrote nothing between them."""
-    run = make_run("job-a", [{"log": "one\ntwo\nfairway: attempt 3: exit code 3\n", "attempt": 2}])
-    base = run.folder.parents[2]
+    make_run("job-a", [{"log": "one\ntwo\nfairway: attempt 3: exit code 3\n", "attempt": 2}])
     for attempt in ("1", "2"):
-        code, out, err = fairway(base, "logs", "job-a", "--attempt", attempt)
+        code, out, err = here("logs", "job-a", "--attempt", attempt)
         assert (code, out) == (2, "")
         assert "the log of task 0 of job-a does not show where its attempts begin" in err
-    code, out, _ = fairway(base, "logs", "job-a", "--attempt", "3")
+    code, out, _ = here("logs", "job-a", "--attempt", "3")
     assert (code, out) == (0, "fairway: attempt 3: exit code 3\n")
-    assert fairway(base, "logs", "job-a", "--attempt", "0")[0] == 2
+    assert here("logs", "job-a", "--attempt", "0")[0] == 2
     make_run("job-b", [{"state": "queued", "attempt": None}], state="queued")
-    code, _, err = fairway(base, "logs", "job-b", "--attempt", "1")
+    code, _, err = here("logs", "job-b", "--attempt", "1")
     assert (code, "none has begun yet" in err) == (2, True)
 
 
@@ -219,12 +214,11 @@ def test_records_of_what_is_not_there(make_run: MakeRun, wanted: Any, says: str)
         run.logs(**wanted)
 
 
-def test_all_lines_of_a_single_rank_are_its_own(make_run: MakeRun, fairway: RunFairway) -> None:
+def test_all_lines_of_a_single_rank_are_its_own(make_run: MakeRun, here: RunFairway) -> None:
     run = make_run("job-a", [{"log": "one\n"}])
     assert run.logs(rank=0) == [LogLine(0, 1, None, "one")]
-    base = run.folder.parents[2]
-    assert fairway(base, "logs", "job-a", "--rank", "0", "--node", "0")[:2] == (0, "one\n")
-    code, _, err = fairway(base, "logs", "job-a", "--node", "1")
+    assert here("logs", "job-a", "--rank", "0", "--node", "0")[:2] == (0, "one\n")
+    code, _, err = here("logs", "job-a", "--node", "1")
     assert (code, "job-a has no node 1" in err) == (2, True)
 
 

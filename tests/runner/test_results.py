@@ -61,15 +61,14 @@ def test_metrics_that_cannot_be_named(make_run: MakeRun) -> None:
         best(two, "loss", lowest=True)
 
 
-def test_best_on_the_command_line(fairway: RunFairway, make_run: MakeRun, store: RunStore) -> None:
+def test_best_on_the_command_line(here: RunFairway, make_run: MakeRun) -> None:
     make_run("job-a", [task("3"), task("2")], metrics=METRICS)
-    folder = store.base.parent
-    code, out, _ = fairway(folder, "best", "job-a", "--min")
+    code, out, _ = here("best", "job-a", "--min")
     assert (code, out) == (0, "task 1 of job-a: loss 2\n  lr: 2\n")
-    facts = json.loads(fairway(folder, "best", "job-a", "-m", "loss", "--max", "--json")[1])
+    facts = json.loads(here("best", "job-a", "-m", "loss", "--max", "--json")[1])
     assert (facts["task"], facts["value"], facts["params"]) == (0, 3.0, {"lr": "3"})
     # A loss is better where it is lower.
-    code, out, _ = fairway(folder, "best", "job-a", "--metric", "loss")
+    code, out, _ = here("best", "job-a", "--metric", "loss")
     assert (code, out) == (0, "task 1 of job-a: loss 2\n  lr: 2\n")
 
 
@@ -110,11 +109,9 @@ def test_show_says_how_many_more_there_are(
     assert facts["folder"] == str(run.folder)
 
 
-def test_a_value_cannot_move_the_cursor(
-    fairway: RunFairway, make_run: MakeRun, store: RunStore
-) -> None:
+def test_a_value_cannot_move_the_cursor(here: RunFairway, make_run: MakeRun) -> None:
     make_run("job-a", [{"params": {"x": "\x1b[31m"}}, {"params": {"x": "two\nlines"}}])
-    _, out, _ = fairway(store.base.parent, "show", "job-a")
+    _, out, _ = here("show", "job-a")
     assert "\x1b" not in out
     assert '"two\\nlines"' in out
 
@@ -166,11 +163,9 @@ def test_a_state_that_is_none(fairway: RunFairway, many: Path) -> None:
 
 
 @pytest.mark.integration
-def test_show_of_ten_thousand_tasks(
-    fairway: RunFairway, make_run: MakeRun, store: RunStore
-) -> None:
+def test_show_of_ten_thousand_tasks(here: RunFairway, make_run: MakeRun) -> None:
     make_run("job-a", [task(str(n)) for n in range(10_000)], metrics=METRICS)
-    _, out, _ = fairway(store.base.parent, "show", "job-a")
+    _, out, _ = here("show", "job-a")
     assert "… and 9,950 more" in out
 
 
@@ -215,16 +210,16 @@ def test_completion_reaches_the_shell(many: Path) -> None:
 
 
 def test_a_clock_that_was_set_back_makes_no_time_negative(
-    fairway: RunFairway, make_run: MakeRun, store: RunStore
+    here: RunFairway, make_run: MakeRun
 ) -> None:
     run = make_run("job-a")
     for file in (run.folder / "state.json", run.task_folder(0) / "state.json"):
         state = json.loads(file.read_text())
         file.write_text(json.dumps({**state, "ended": state["started"] - 0.3}))
-    code, out, _ = fairway(store.base.parent, "show", "job-a", "--json")
+    code, out, _ = here("show", "job-a", "--json")
     facts = json.loads(out)
     assert (code, facts["seconds"], facts["task_list"][0]["seconds"]) == (0, 0.0, 0.0)
     for words in (("show", "job-a"), ("list",)):
-        out = fairway(store.base.parent, *words)[1]
+        out = here(*words)[1]
         assert "0.0s" in out
         assert "-0.3" not in out

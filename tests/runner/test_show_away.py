@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
     from conftest import MakeRun, RunFairway
 
-    from fairway_runner.runs.store import RunStore
-
 
 def _away(self: Run, **_: object) -> None:
     raise TargetUnavailable.of(
@@ -48,16 +46,12 @@ def _away(self: Run, **_: object) -> None:
 
 @pytest.mark.parametrize("words", [[], ["--json"]])
 def test_what_is_known_is_shown_with_its_time(
-    fairway: RunFairway,
-    make_run: MakeRun,
-    store: RunStore,
-    monkeypatch: pytest.MonkeyPatch,
-    words: list[str],
+    here: RunFairway, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, words: list[str]
 ) -> None:
     run = make_run("job-a", [{"state": "running"}], state="running", engine="ssh", target="lab")
     (run.folder / ".answered").touch()
     monkeypatch.setattr(Run, "refresh", _away)
-    code, out, err = fairway(store.base.parent, "show", "job-a", *words)
+    code, out, err = here("show", "job-a", *words)
     assert code == 5
     assert "error: host h cannot be reached [no-connection]\n  is it up?\n" in err
     assert f"job-a is shown as last known at {clock(run.last_known)}\n" in err
@@ -68,14 +62,14 @@ def test_what_is_known_is_shown_with_its_time(
 
 
 def test_a_mistake_is_not_hidden(
-    fairway: RunFairway, make_run: MakeRun, store: RunStore, monkeypatch: pytest.MonkeyPatch
+    here: RunFairway, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def wrong(self: Run, **_: object) -> None:
         raise UserError.of("wrong-credentials", "you are not known there")
 
     make_run("job-a", [{}], engine="ssh", target="lab")
     monkeypatch.setattr(Run, "refresh", wrong)
-    assert fairway(store.base.parent, "show", "job-a")[:2] == (2, "")
+    assert here("show", "job-a")[:2] == (2, "")
 
 
 RUNNING = [{"state": "running", "log": "epoch 1\n"}]
@@ -83,11 +77,11 @@ AWAY = TargetUnavailable.of("no-connection", "host h cannot be reached", "is it 
 
 
 def test_logs_prints_what_is_known(
-    fairway: RunFairway, make_run: MakeRun, store: RunStore, monkeypatch: pytest.MonkeyPatch
+    here: RunFairway, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = make_run("job-a", RUNNING, state="running", engine="ssh", target="lab")
     monkeypatch.setattr(Run, "refresh", _away)
-    code, out, err = fairway(store.base.parent, "logs", "job-a")
+    code, out, err = here("logs", "job-a")
     assert (code, out) == (5, "epoch 1\n")
     assert "host h cannot be reached" in err
     assert f"job-a is shown as last known at {clock(run.last_known)}\n" in err
@@ -108,9 +102,8 @@ def _comes_back(run: Run, looks: int) -> Callable[..., None]:
 
 
 def test_who_follows_goes_on_when_it_is_back(
-    fairway: RunFairway,
+    here: RunFairway,
     make_run: MakeRun,
-    store: RunStore,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -120,7 +113,7 @@ def test_who_follows_goes_on_when_it_is_back(
     monkeypatch.setattr(Run, "engine", SimpleNamespace(pause=0.0, deadline=600.0))
     known = clock(run.last_known)
     with caplog.at_level(logging.WARNING, "fairway"):
-        code, out, _ = fairway(store.base.parent, "logs", "-f", "job-a")
+        code, out, _ = here("logs", "-f", "job-a")
     assert (code, out) == (0, "epoch 1\nepoch 2\n")
     (said,) = [record.getMessage() for record in caplog.records]
     assert said.startswith(

@@ -67,7 +67,12 @@ def command(
     elif json_:
         print(json.dumps(_facts(checked, live=live), indent=1))
     else:
-        _print_tables(checked)
+        from fairway_cli.ui.catalogue import offer_table, outbound_table
+
+        if checked.offers:
+            print(offer_table(checked.offers), end="\n\n")
+        if checked.outbound:
+            print(outbound_table(checked.outbound), end="\n\n")
         print_findings(checked.findings, environment or file.stem)
     if any(finding.severity is Severity.ERROR for finding in checked.findings):
         raise typer.Exit(checked.failed or _FAILED)
@@ -121,15 +126,6 @@ def _facts(checked: _Checked, *, live: bool) -> object:
     }
 
 
-def _print_tables(checked: _Checked) -> None:
-    from fairway_cli.ui.catalogue import offer_table, outbound_table
-
-    if checked.offers:
-        print(offer_table(checked.offers), end="\n\n")
-    if checked.outbound:
-        print(outbound_table(checked.outbound), end="\n\n")
-
-
 def _ask(loaded: LoadedEnvironment) -> tuple[list[Finding], list[Offer], int]:
     """What Azure says against the environment, each at its line, what it offers, and 0.
 
@@ -147,11 +143,9 @@ def _ask(loaded: LoadedEnvironment) -> tuple[list[Finding], list[Offer], int]:
             azure.close()
     except UserError as error:
         return [*error.findings], [], error.exit_code
-    return [_at_its_line(finding, loaded) for finding in asked.findings], asked.offers, 0
-
-
-def _at_its_line(finding: Finding, loaded: LoadedEnvironment) -> Finding:
-    if not finding.path:
-        return finding
-    location = loaded.document.location(tuple(finding.path.split(".")), of_key=True)
-    return replace(finding, location=location)
+    findings = []
+    for finding in asked.findings:
+        path = tuple(finding.path.split("."))
+        location = loaded.document.location(path, of_key=True) if finding.path else None
+        findings.append(replace(finding, location=location) if location else finding)
+    return findings, asked.offers, 0

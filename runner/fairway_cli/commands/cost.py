@@ -18,9 +18,7 @@ from fairway_cli.commands.arguments import (
 )
 
 if TYPE_CHECKING:
-    from fairway_core.cost.parts import Part
     from fairway_core.cost.prices import Prices
-    from fairway_core.environment import Environment
     from fairway_core.findings import UserError
 
 _HoursOption = Annotated[
@@ -82,11 +80,21 @@ def command(
     """
     from fairway_cli.ui.costs import cost_facts, print_costs
     from fairway_core.cost.environment import idle_spans, parts_of, scheduled_hours
-    from fairway_core.cost.estimate import estimate, idle_savings, offers, savings
+    from fairway_core.cost.estimate import (
+        estimate,
+        idle_savings,
+        known_elsewhere,
+        offers,
+        savings,
+    )
+    from fairway_core.cost.prices import snapshot
     from fairway_core.environment import load_environment
     from fairway_core.environment.selection import environment_file
+    from fairway_core.findings import UserError
 
-    _check_hours(hours_per_day)
+    if hours_per_day is not None and not 0 <= hours_per_day <= 24:
+        message = f"--hours-per-day {hours_per_day:g}: a day has 24 hours"
+        raise UserError.of("wrong-hours", message, "give a number from 0 to 24")
     if runs or by or since or csv:
         _require_runs(runs=runs, by=by, csv=csv, json_=json_)
         chosen = _prices(prices, offline=offline)
@@ -103,7 +111,8 @@ def command(
         print(json.dumps(facts, indent=1))
     else:
         asked = not offline and prices is None and not getattr(chosen, "is_away", False)
-        print_costs(facts, asked=asked, elsewhere=None if asked else _elsewhere(parts, chosen))
+        elsewhere = None if asked else known_elsewhere(parts, chosen, snapshot().regions)
+        print_costs(facts, asked=asked, elsewhere=elsewhere)
 
 
 def _require_runs(*, runs: bool, by: str | None, csv: bool, json_: bool) -> None:
@@ -135,6 +144,8 @@ def _print_runs(
     import sys
 
     from fairway_cli.ui.costs import budget_facts, print_run_costs, write_run_costs
+    from fairway_core.environment import load_environment
+    from fairway_core.environment.selection import environment_file
     from fairway_core.findings import format_finding
     from fairway_runner.quantities import moment
     from fairway_runner.runs.accounting import grouped, run_cost_facts, this_month, total
@@ -144,7 +155,7 @@ def _print_runs(
 
     store = RunStore.here()
     first = None if since is None else moment("--since", since)
-    loaded = None if environment is None else _environment(environment)
+    loaded = None if environment is None else load_environment(environment_file(environment))
     held = spending(
         store,
         prices,
@@ -169,21 +180,6 @@ def _print_runs(
         print("no run to show")
 
 
-def _environment(name: str) -> Environment:
-    from fairway_core.environment import load_environment
-    from fairway_core.environment.selection import environment_file
-
-    return load_environment(environment_file(name))
-
-
-def _elsewhere(parts: list[Part], chosen: Prices) -> tuple[str, int] | None:
-    """The region of which the snapshot knows more, and of how many parts the price is known."""
-    from fairway_core.cost.estimate import known_elsewhere
-    from fairway_core.cost.prices import snapshot
-
-    return known_elsewhere(parts, chosen, snapshot().regions)
-
-
 def _prices(file: Path | None, *, offline: bool) -> Prices:
     from fairway_core.cost.cache import AskedOrAtHand, CachedPrices, prices_at_hand
     from fairway_core.cost.service import DEADLINE, PriceService
@@ -206,14 +202,6 @@ def _say_away(error: UserError) -> None:
 
     for finding in error.findings:
         warn(replace(finding, severity=Severity.WARNING))
-
-
-def _check_hours(hours: float | None) -> None:
-    from fairway_core.findings import UserError
-
-    if hours is not None and not 0 <= hours <= 24:
-        message = f"--hours-per-day {hours:g}: a day has 24 hours"
-        raise UserError.of("wrong-hours", message, "give a number from 0 to 24")
 
 
 def _region(name: str | None, prices: Path | None) -> str | None:

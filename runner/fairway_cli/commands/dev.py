@@ -82,18 +82,28 @@ def start(
     """
     from fairway_cli.ui.dev import stay
     from fairway_cli.ui.progress import print_started
-    from fairway_core.findings import UserError
+    from fairway_core.findings import UserError, format_finding
+    from fairway_runner.dev.sessions import begin
     from fairway_runner.runs.store import RunStore
 
     if json_ and not detach:
         raise UserError.of("bad-value", "--json needs --detach", "add --detach")
     store, found = RunStore.here(), _target(target)
-    given = _given(job=job, set_=set_, nodes=nodes, hours=hours, idle=idle, jupyter=jupyter)
-    run = _there(store, found, given) or _begin(store, found, given)
+    options = {"job": job, "set_": set_, "nodes": nodes, "hours": hours, "idle": idle}
+    options["jupyter"] = jupyter or None
+    # Not by their truth: 0 hours were typed, and are refused.
+    given = {name: value for name, value in options.items() if value is not None}
+    run = _there(store, found, given)
+    if run is None:
+        run, warnings = begin(_wanted(given), found, store)
+        for finding in warnings:
+            print(format_finding(finding), file=sys.stderr)
     if detach:
         print_started(run, json_=json_)
         return
-    raise typer.Exit(stay(run, _program(), sync=sync))
+    # -P: a module in the current folder is the user's own, and not Fairway's.
+    program = [sys.executable, "-P", "-m", "fairway_cli.main"]  # for what runs beside it
+    raise typer.Exit(stay(run, program, sync=sync))
 
 
 @app.command()
@@ -175,12 +185,6 @@ def _target(name: str) -> Target:
         raise UserError([replace(error.findings[0], hint=hint)]) from None
 
 
-def _given(**options: Any) -> dict[str, Any]:
-    """The options that were typed."""
-    # Not by their truth: 0 hours were typed, and are refused.
-    return {name: value for name, value in options.items() if not (value is None or value is False)}
-
-
 def _there(store: RunStore, target: Target, given: dict[str, Any]) -> Run | None:
     """The session that goes on there, the newest where there are several; UserError where what is
     wanted is another."""
@@ -200,16 +204,6 @@ def _there(store: RunStore, target: Target, given: dict[str, Any]) -> Run | None
             f"attach to it: fairway dev {target.name}\nor end it first: fairway dev stop {run.id}"
         )
         raise UserError.of("session-there", message, hint)
-    return run
-
-
-def _begin(store: RunStore, target: Target, given: dict[str, Any]) -> Run:
-    from fairway_core.findings import format_finding
-    from fairway_runner.dev.sessions import begin
-
-    run, warnings = begin(_wanted(given), target, store)
-    for finding in warnings:
-        print(format_finding(finding), file=sys.stderr)
     return run
 
 
@@ -236,9 +230,3 @@ def _wanted(given: dict[str, Any]) -> Wanted:
 
 
 _MOST_HOURS = 24 * 366
-
-
-def _program() -> list[str]:
-    """The command line of this program, for what runs beside it."""
-    # -P: a module in the current folder is the user's own, and not Fairway's.
-    return [sys.executable, "-P", "-m", "fairway_cli.main"]

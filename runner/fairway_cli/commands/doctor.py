@@ -52,30 +52,36 @@ def command(
         if not json_:
             _print(each)
     if json_:
-        print(json.dumps([_facts(each) for each in examined], indent=1))
+        from fairway_core.findings import finding_facts
+
+        facts = [
+            {
+                "what": each.what,
+                "found": each.found,
+                "ok": not each.missing,
+                "findings": [finding_facts(finding) for finding in each.findings],
+            }
+            for each in examined
+        ]
+        print(json.dumps(facts, indent=1))
     if any(each.missing for each in examined):
         raise typer.Exit(_MISSING)
 
 
 def _of_environment(choice: str | None) -> Iterator[Examined]:
+    from fairway_core.environment import load_environment
+    from fairway_core.environment.selection import environment_file
     from fairway_core.findings import UserError
     from fairway_runner.doctor.checks import Examined, examine_programs, examine_subscription
 
     loaded: Environment | None = None
     try:
-        loaded = _load(choice)
+        loaded = load_environment(environment_file(choice))
         yield Examined("environment", loaded.name)
     except UserError as error:
         yield Examined("environment", "not right", error.findings)
     yield from examine_programs()
     yield from examine_subscription(loaded)
-
-
-def _load(choice: str | None) -> Environment:
-    from fairway_core.environment import load_environment
-    from fairway_core.environment.selection import environment_file
-
-    return load_environment(environment_file(choice))
 
 
 def _of_target(name: str) -> Iterator[Examined]:
@@ -100,14 +106,3 @@ def _print(examined: Examined) -> None:
     for finding in examined.findings:
         text = format_finding(finding)
         print("\n".join(f"         {line}" for line in text.splitlines()))
-
-
-def _facts(examined: Examined) -> dict[str, object]:
-    from fairway_core.findings import finding_facts
-
-    return {
-        "what": examined.what,
-        "found": examined.found,
-        "ok": not examined.missing,
-        "findings": [finding_facts(finding) for finding in examined.findings],
-    }

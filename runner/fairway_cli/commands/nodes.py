@@ -79,54 +79,39 @@ def start(
     print(f"{target} is started; its nodes take some minutes to boot")
 
 
-@app.command()
-def drain(
-    target: TargetArgument,
-    nodes: _NodesArgument,
-    json_: JsonOption = False,
-    _deadline: DeadlineOption = None,
-) -> None:
-    """Give nodes no new work; what runs there finishes."""
-    _act(
-        "drain",
-        target,
-        nodes,
-        "drains: it gets no new work, and finishes what it runs",
-        json_=json_,
-    )
+def _add(action: str, done: str, help_: str) -> None:
+    def act(
+        target: TargetArgument,
+        nodes: _NodesArgument,
+        json_: JsonOption = False,
+        _deadline: DeadlineOption = None,
+    ) -> None:
+        from fairway_runner.engines.engine import engine_for
+        from fairway_runner.targets.lookup import find_target
+
+        engine = engine_for(find_target(target))
+        for node in nodes:
+            engine.act_on_node(action, node)
+            if not json_:
+                print(f"{node} {done}", flush=True)
+        if json_:
+            print(json.dumps([{"node": node, "action": action} for node in nodes], indent=1))
+
+    app.command(action, help=help_)(act)
 
 
-@app.command()
-def resume(
-    target: TargetArgument,
-    nodes: _NodesArgument,
-    json_: JsonOption = False,
-    _deadline: DeadlineOption = None,
-) -> None:
-    """Give drained nodes work again."""
-    _act("resume", target, nodes, "gets work again", json_=json_)
-
-
-@app.command()
-def reboot(
-    target: TargetArgument,
-    nodes: _NodesArgument,
-    json_: JsonOption = False,
-    _deadline: DeadlineOption = None,
-) -> None:
-    """Restart nodes."""
-    _act("reboot", target, nodes, "restarts", json_=json_)
-
-
-@app.command()
-def reimage(
-    target: TargetArgument,
-    nodes: _NodesArgument,
-    json_: JsonOption = False,
-    _deadline: DeadlineOption = None,
-) -> None:
-    """Reinstall nodes from their image; what is on their disks is lost."""
-    _act("reimage", target, nodes, "is reinstalled from its image", json_=json_)
+_add(
+    "drain",
+    "drains: it gets no new work, and finishes what it runs",
+    "Give nodes no new work; what runs there finishes.",
+)
+_add("resume", "gets work again", "Give drained nodes work again.")
+_add("reboot", "restarts", "Restart nodes.")
+_add(
+    "reimage",
+    "is reinstalled from its image",
+    "Reinstall nodes from their image; what is on their disks is lost.",
+)
 
 
 def _categories() -> list[str]:
@@ -200,16 +185,3 @@ def _require_removed(name: str, said: str | None, timeout: str) -> None:
     message = f"Azure has not decided on the report {name} after {timeout}: {said or 'no answer'}"
     hint = "keep the node drained; Azure continues to examine its host"
     raise UserError.of("no-answer", message, hint, exit_code=5)
-
-
-def _act(action: str, target: str, nodes: list[str], done: str, *, json_: bool) -> None:
-    from fairway_runner.engines.engine import engine_for
-    from fairway_runner.targets.lookup import find_target
-
-    engine = engine_for(find_target(target))
-    for node in nodes:
-        engine.act_on_node(action, node)
-        if not json_:
-            print(f"{node} {done}", flush=True)
-    if json_:
-        print(json.dumps([{"node": node, "action": action} for node in nodes], indent=1))

@@ -20,7 +20,6 @@ from fairway_cli.lazy import group_with_default
 if TYPE_CHECKING:
     from fairway_core.target import Target
     from fairway_runner.engines.schedules import Recurrence, Schedules
-    from fairway_runner.submit.prepare import PreparedRun
 
 app = typer.Typer(
     cls=group_with_default("create"),
@@ -54,9 +53,13 @@ def create(
 
     Only targets with the engine `batch` have schedules, for jobs with one task on one node.
     """
+    from fairway_runner.jobs.job_file import load_job
+    from fairway_runner.runs.store import RunStore
+    from fairway_runner.submit.prepare import prepare
+
     found, schedules = _target(target)
     recurrence = _recurrence(schedules, every, cron)
-    prepared = _prepared(job, set_ or [], found, name)
+    prepared = prepare(load_job(job, set_ or []), found, RunStore.here(), run_id=name)
     made = schedules.create(prepared, recurrence)
     if json_:
         print(json.dumps({"schedule": made, **recurrence.wire()}))
@@ -88,47 +91,31 @@ def list_(
     print(columns(("SCHEDULE", "STATE", "EVERY", "NEXT", "LAST RUN"), rows))
 
 
-@app.command()
-def disable(
-    names: _NamesArgument,
-    target: TargetOption,
-    json_: JsonOption = False,
-    _deadline: DeadlineOption = None,
-) -> None:
-    """Stop schedules from starting runs, for now."""
-    _act("disable", names, target, "is disabled", json_=json_)
+def _add(action: str, done: str, help_: str) -> None:
+    def act(
+        names: _NamesArgument,
+        target: TargetOption,
+        json_: JsonOption = False,
+        _deadline: DeadlineOption = None,
+    ) -> None:
+        _, schedules = _target(target)
+        for name in names:
+            schedules.act(action, name)
+            if not json_:
+                print(f"{name} {done}", flush=True)
+        if json_:
+            print(json.dumps([{"schedule": name, "action": action} for name in names], indent=1))
+
+    app.command(action, help=help_)(act)
 
 
-@app.command()
-def enable(
-    names: _NamesArgument,
-    target: TargetOption,
-    json_: JsonOption = False,
-    _deadline: DeadlineOption = None,
-) -> None:
-    """Let disabled schedules start runs again."""
-    _act("enable", names, target, "is enabled", json_=json_)
-
-
-@app.command()
-def delete(
-    names: _NamesArgument,
-    target: TargetOption,
-    json_: JsonOption = False,
-    _deadline: DeadlineOption = None,
-) -> None:
-    """Delete schedules; the files of their runs stay."""
-    _act("delete", names, target, "is deleted; the files of its runs stay", json_=json_)
-
-
-def _act(action: str, names: list[str], target: str, done: str, *, json_: bool) -> None:
-    _, schedules = _target(target)
-    for name in names:
-        schedules.act(action, name)
-        if not json_:
-            print(f"{name} {done}", flush=True)
-    if json_:
-        print(json.dumps([{"schedule": name, "action": action} for name in names], indent=1))
+_add("disable", "is disabled", "Stop schedules from starting runs, for now.")
+_add("enable", "is enabled", "Let disabled schedules start runs again.")
+_add(
+    "delete",
+    "is deleted; the files of its runs stay",
+    "Delete schedules; the files of their runs stay.",
+)
 
 
 def _target(name: str) -> tuple[Target, Schedules]:
@@ -149,11 +136,3 @@ def _recurrence(schedules: Schedules, every: str | None, cron: str | None) -> Re
     if cron is not None:
         return schedules.cron(cron, datetime.now(UTC))
     return schedules.every(span("--every", every or ""))
-
-
-def _prepared(job_file: str, set_: list[str], target: Target, name: str | None) -> PreparedRun:
-    from fairway_runner.jobs.job_file import load_job
-    from fairway_runner.runs.store import RunStore
-    from fairway_runner.submit.prepare import prepare
-
-    return prepare(load_job(job_file, set_), target, RunStore.here(), run_id=name)

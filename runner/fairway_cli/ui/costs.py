@@ -89,11 +89,12 @@ def print_costs(
     `asked` says that the price service was. `elsewhere` is a region in which the price of more
     parts is known, and of how many.
     """
-    from fairway_cli.ui.columns import columns
-
     currency, least = facts["currency"], "" if facts["complete"] else "at least "
     missing = _missing(facts)
-    rows = [_row(line) for line in facts["resources"]]
+    rows: list[tuple[str, ...]] = []
+    for line in facts["resources"]:
+        amounts = ("" if line["by_use"] else money(line["hourly"][state]) for state in _STATES)
+        rows.append((line["resource"], line["what"], *amounts, line["reason"]))
     for label, key in (("an hour", "hourly"), ("a month", "monthly")):
         sums = (_sum(facts[key][which], least) for which in _STATES)
         rows.append((label, currency, *sums, missing))
@@ -119,7 +120,8 @@ def print_costs(
     known = facts["known"]
     print(f"{known['parts']} of {known['of']} parts have known prices ({known['share']:.0%})")
     for source in facts["prices"]:
-        print(f"prices from {source['source']}, of {_span(source)}")
+        days = dict.fromkeys((source["oldest"], source["newest"]))
+        print(f"prices from {source['source']}, of {' to '.join(days)}")
     if not facts["complete"]:
         _print_unknown(facts, asked=asked, elsewhere=elsewhere)
 
@@ -134,11 +136,6 @@ def _missing(facts: dict[str, Any]) -> str:
         )
         named.append(f"{resource} ({'; '.join(missing)})" if known else resource)
     return f"without {', '.join(named)}" if named else ""
-
-
-def _row(line: dict[str, Any]) -> tuple[str, ...]:
-    amounts = ("" if line["by_use"] else money(line["hourly"][state]) for state in _STATES)
-    return (line["resource"], line["what"], *amounts, line["reason"])
 
 
 def _print_schedules(facts: dict[str, Any]) -> None:
@@ -173,11 +170,6 @@ def _print_unknown(
         region, number = elsewhere
         print(f"with --region {region}, {number} of {facts['known']['of']} parts have known prices")
     print("prices of your own: --prices FILE, see docs/cost.md")
-
-
-def _span(source: dict[str, Any]) -> str:
-    oldest, newest = source["oldest"], source["newest"]
-    return oldest if oldest == newest else f"{oldest} to {newest}"
 
 
 def _sum(amount: float | None, least: str) -> str:

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from fairway_core.findings import printable
 from fairway_runner.quantities import counted, duration, few, number
-from fairway_runner.runs.steps import ENGINE, has_steps, to_begin
+from fairway_runner.runs.kept import empty_outputs
+from fairway_runner.runs.steps import ENGINE
 from fairway_runner.runs.store import FINAL_STATES
+from fairway_runner.runs.view import STARTED, run_facts, shown, started_facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -125,7 +127,6 @@ Changes = Mapping[str, tuple[Any, Any]]
 
 _DETACHED = 130
 _NAMED = 5  # steps; of more their number is said
-_IN_JSON = ("run_id", "target", "tasks", "state")
 
 
 def print_prepared(record: RunRecord, others: Sequence[str] = (), *, json_: bool = False) -> None:
@@ -154,30 +155,25 @@ def print_started(
 ) -> None:
     """The run's id and how to go on; `quiet` is the id alone. `changes` are those from an
     earlier run; `by_server` is where a server goes on with it."""
-    from fairway_runner.runs.view import run_facts
-
-    facts = run_facts(run)
-    known = {name: facts[name] for name in _IN_JSON}
+    known = started_facts(run)
+    left: Sequence[str] | None = known.pop("steps_to_begin", None)
     known |= {} if changes is None else {"changes": changes}
-    known |= {"steps_to_begin": to_begin(run)} if has_steps(run.folder) else {}
+    known |= {} if left is None else {"steps_to_begin": left}
     with _named(run.id):
         if json_:
             print(json.dumps(known))
-        elif quiet:
+            return
+        if quiet:
             print(run.id)
-        else:
-            for line in _begun(run.id, known, by_server=by_server):
-                print(line)
-
-
-def _begun(run_id: str, facts: Mapping[str, Any], *, by_server: bool) -> Iterator[str]:
-    yield printable(f"{run_id} runs on {facts['target']}")
-    yield from changes_shown(facts.get("changes", {}))
-    by = f"by: fairway wait {run_id}, or fairway serve"
-    if "steps_to_begin" in facts:
-        yield printable(_who_begins(facts["steps_to_begin"], "" if by_server else by))
-    yield printable(f"  follow it:  fairway logs {run_id} -f")
-    yield printable(f"  end it:     fairway cancel {run_id}")
+            return
+        print(printable(f"{run.id} runs on {known['target']}"))
+        for line in changes_shown(changes or {}):
+            print(line)
+        if left is not None:
+            by = f", by: fairway wait {run.id}, or fairway serve"
+            print(printable(_who_begins(left, "" if by_server else by)))
+        print(printable(f"  follow it:  fairway logs {run.id} -f"))
+        print(printable(f"  end it:     fairway cancel {run.id}"))
 
 
 def _who_begins(left: Sequence[str], by: str) -> str:
@@ -185,16 +181,12 @@ def _who_begins(left: Sequence[str], by: str) -> str:
     of the server, where no command is named."""
     if not left:
         return "  its steps begin by themselves, even if no command follows it"
-    names = few(left, _NAMED)
-    if not by:
-        return f"  the server has to stay on to begin: {names}"
-    return f"  this machine has to stay on to begin: {names}, {by}"
+    who = "this machine" if by else "the server"
+    return f"  {who} has to stay on to begin: {few(left, _NAMED)}{by}"
 
 
 def changes_shown(changes: Changes) -> Iterator[str]:
     """A line for each field that was changed: its value before and after."""
-    from fairway_runner.runs.view import shown
-
     for name, values in changes.items():
         texts = [json.dumps(each) if isinstance(each, dict) else shown(each) for each in values]
         before, after = (printable(text) or "(none)" for text in texts)
@@ -217,18 +209,14 @@ def _named(run_id: str) -> Iterator[None]:
 
 def print_ended(run: Run, *, json_: bool = False) -> None:
     """How a run that was watched has ended."""
-    from fairway_runner.runs.kept import empty_outputs
-    from fairway_runner.runs.view import run_facts
-
     facts = {**run_facts(run), "exit_code": run.exit_code, "folder": run.place}
     if json_:
-        print(json.dumps({name: facts[name] for name in (*_IN_JSON, "exit_code", "reason")}))
+        print(json.dumps({name: facts[name] for name in (*STARTED, "exit_code", "reason")}))
     else:
-        from fairway_runner.quantities import duration
-
         spent = f" after {duration(facts['seconds'])}" if facts["seconds"] else ""
-        own = None if run.is_sweep else _reason_of_its_task(run, facts["state"])
-        reason = facts["reason"] or own
+        reason = facts["reason"]
+        if not reason and not run.is_sweep and facts["state"] != "succeeded":
+            reason = run.task_status(0, facts["state"]).reason
         why = f" ({reason})" if reason else ""
         said = f"{run.id} {facts['state']}{spent}{why}; its files are in {facts['folder']}"
         print(printable(said))
@@ -241,13 +229,6 @@ def print_empty(run_id: str, found: Sequence[Mapping[str, Any]]) -> None:
 
     if said := in_words(run_id, found):
         print(printable(f"{run_id}: {said}"), file=sys.stderr, flush=True)
-
-
-def _reason_of_its_task(run: Run, state: str) -> str | None:
-    """Why the one task of a run failed, where that is known."""
-    if state == "succeeded":
-        return None
-    return run.task_status(0, state).reason
 
 
 def watch_to_the_end(run: Run, *, json_: bool = False, quiet: bool = False) -> int:
@@ -280,8 +261,12 @@ def watch_to_the_end(run: Run, *, json_: bool = False, quiet: bool = False) -> i
 
 def until_ended(look: Callable[[], list[dict[str, Any]]], *, draws: bool, pause: float) -> None:
     """Looks at runs until all have ended; `draws` shows each look on the terminal."""
+
+    def have_ended(runs: list[dict[str, Any]]) -> bool:
+        return all(run["state"] in FINAL_STATES for run in runs)
+
     if not draws:
-        while not _have_ended(look()):
+        while not have_ended(look()):
             time.sleep(pause)
         return
     from rich.live import Live
@@ -293,13 +278,9 @@ def until_ended(look: Callable[[], list[dict[str, Any]]], *, draws: bool, pause:
         while True:
             runs = look()
             live.update(Text.from_ansi(run_table(runs)), refresh=True)
-            if _have_ended(runs):
+            if have_ended(runs):
                 return
             time.sleep(pause)
-
-
-def _have_ended(runs: list[dict[str, Any]]) -> bool:
-    return all(run["state"] in FINAL_STATES for run in runs)
 
 
 EXIT_CODE = 5

@@ -64,8 +64,11 @@ def fetch(
         message = f"{run.id} has no outputs or logs yet"
         raise UserError.of("nothing-to-fetch", message, f"see its state: fairway show {run.id}")
     new = [file for file in wanted if not _is_same(file.source, folder / file.name)]
-    if not force:
-        _require_free(folder, [file.name for file in new])
+    taken = [file.name for file in new if os.path.lexists(folder / file.name)]
+    if taken and not force:
+        message = f"other files already exist in {folder}: {few(taken)}"
+        hint = "choose another folder with --to, or replace them with --force"
+        raise UserError.of("existing-files", message, hint, exit_code=3)
     try:
         size = _bring_all(new, wanted, folder, is_mirror=not runs_here(run.record.engine))
     except OSError as error:
@@ -148,14 +151,6 @@ def _is_same(source: Path, target: Path) -> bool:
 def _is_link(source: Path) -> bool:
     """Whether it stays a link: one to a file is fetched as the file."""
     return source.is_symlink() and not source.is_file()
-
-
-def _require_free(folder: Path, names: Sequence[str]) -> None:
-    taken = [name for name in names if os.path.lexists(folder / name)]
-    if taken:
-        message = f"other files already exist in {folder}: {few(taken)}"
-        hint = "choose another folder with --to, or replace them with --force"
-        raise UserError.of("existing-files", message, hint, exit_code=3)
 
 
 def _bring_all(

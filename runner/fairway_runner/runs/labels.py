@@ -41,7 +41,7 @@ class Labels(JsonRecord):
 
         UserError for what cannot be a tag or a note, and for a tag to remove that is not there.
         """
-        tags = list(dict.fromkeys((*self.tags, *map(_tag, add))))
+        tags = list(dict.fromkeys((*self.tags, *(_checked("tag", each) for each in add))))
         for each in remove:
             if each not in tags:
                 hint = did_you_mean(each, tags) if tags else "it has none"
@@ -81,10 +81,6 @@ def labelled(record: RunRecord, tags: Iterable[str] = (), note: str | None = Non
     """A record with more tags, and with another note where one is given."""
     labels = Labels(tuple(record.tags), record.note).changed(tags, note=note)
     return replace(record, tags=list(labels.tags), note=labels.note)
-
-
-def _tag(value: str) -> str:
-    return _checked("tag", value)
 
 
 def _checked(kind: str, value: str) -> str:

@@ -16,6 +16,7 @@ from fairway_runner.dev import TEMPLATE
 from fairway_runner.quantities import duration
 from fairway_runner.runs.labels import actions
 from fairway_runner.runs.records import read_json
+from fairway_runner.runs.steps import has_steps, to_begin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -54,6 +55,17 @@ def run_facts(run: Run, status: RunState | None = None) -> dict[str, Any]:
         "ended": iso(status.ended),
         "seconds": seconds(status.state, status.started, status.ended),
     }
+
+
+STARTED = ("run_id", "target", "tasks", "state")
+"""The facts that are told of a run as it begins."""
+
+
+def started_facts(run: Run) -> dict[str, Any]:
+    """A run that has begun; of one with steps those too that no target has yet."""
+    facts = run_facts(run)
+    found = {name: facts[name] for name in STARTED}
+    return found | ({"steps_to_begin": to_begin(run)} if has_steps(run.folder) else {})
 
 
 def target_facts(run: Run) -> dict[str, Any]:

@@ -25,12 +25,10 @@ def project(store: RunStore, make_run: MakeRun) -> None:
         (run.folder / "target.json").write_text(json.dumps(target))
 
 
-def test_costs_are_what_the_command_prints(
-    client: TestClient, fairway: RunFairway, store: RunStore
-) -> None:
+def test_costs_are_what_the_command_prints(client: TestClient, here: RunFairway) -> None:
     for by in ("name", "tag", "target", "month"):
         words = ["cost", "--runs", "--offline", "--json", "--by", by]
-        code, printed, _ = fairway(store.base.parent, *words)
+        code, printed, _ = here(*words)
         assert code == 0
         answer = client.get(f"/api/v1/cost?by={by}").json()
         assert answer.pop("findings") == []

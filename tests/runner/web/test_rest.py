@@ -22,33 +22,33 @@ _PATIENCE = 300.0  # seconds; only a hang takes so long
 
 
 def test_runs_are_what_list_prints(
-    client: TestClient, make_run: MakeRun, fairway: RunFairway, store: RunStore
+    client: TestClient, make_run: MakeRun, here: RunFairway, store: RunStore
 ) -> None:
     for number in range(3):
         make_run(f"job-{number}", created=1e9 + number)
     (store.base.parent / "fairway.yaml").write_text("{}\n")
-    code, printed, _ = fairway(store.base.parent, "list", "--json")
+    code, printed, _ = here("list", "--json")
     assert code == 0
     assert client.get("/api/v1/runs").json() == list(reversed(json.loads(printed)))
 
 
 def test_a_run_is_what_show_prints(
-    client: TestClient, make_run: MakeRun, fairway: RunFairway, store: RunStore
+    client: TestClient, make_run: MakeRun, here: RunFairway, store: RunStore
 ) -> None:
     make_run("job-a", [{"params": {"lr": 1}}, {"state": "failed"}], "failed")
     (store.base.parent / "fairway.yaml").write_text("{}\n")
-    code, printed, _ = fairway(store.base.parent, "show", "job-a", "--json")
+    code, printed, _ = here("show", "job-a", "--json")
     assert code == 0
     assert client.get("/api/v1/runs/job-a").json() == json.loads(printed)
 
 
 def test_runs_side_by_side_are_what_compare_prints(
-    client: TestClient, make_run: MakeRun, fairway: RunFairway, store: RunStore
+    client: TestClient, make_run: MakeRun, here: RunFairway, store: RunStore
 ) -> None:
     for name in ("job-a", "job-b"):
         make_run(name, [{"params": {"lr": name}}])
     (store.base.parent / "fairway.yaml").write_text("{}\n")
-    code, printed, _ = fairway(store.base.parent, "compare", "job-a", "job-b", "--json")
+    code, printed, _ = here("compare", "job-a", "job-b", "--json")
     assert code == 0
     assert client.get("/api/v1/compare?run=job-a&run=job-b").json() == json.loads(printed)
     assert client.get("/api/v1/compare?run=none").status_code == 404

@@ -87,11 +87,11 @@ def runs(make_run: MakeRun) -> list[Run]:
     ids=" ".join,
 )
 def test_it_says_what_is_said_there(
-    ask: Ask, fairway: RunFairway, runs: list[Run], store: RunStore, words: list[str]
+    ask: Ask, here: RunFairway, runs: list[Run], store: RunStore, words: list[str]
 ) -> None:
     to = store.base.parent / "kept"
     words = [each.format(to=to) for each in words]
-    there = fairway(store.base.parent, *words)
+    there = here(*words)
     fetched = {path.name: path.read_bytes() for path in to.rglob("*") if path.is_file()}
     shutil.rmtree(to, ignore_errors=True)
     assert ask(*words) == there
