@@ -68,7 +68,7 @@ class LogFile:
             return False
 
     def read(self, most: int = _PIECE) -> bytes:
-        """The next bytes, at most so many."""
+        """The next bytes, at most as many as asked for."""
         try:
             file = self.path.open("rb")
         except FileNotFoundError:
@@ -82,7 +82,7 @@ class LogFile:
         return data
 
     def piece(self, most: int = _PIECE, *, ended: bool) -> Iterator[Line]:
-        """The next lines, at most so many bytes; one without an end where the log has ended, or
+        """The next lines, within a number of bytes; one without an end where the log has ended, or
         where it is longer than that."""
         data = self.read(most)
         end = data.rfind(b"\n") + 1
