@@ -24,26 +24,43 @@ def adopt(environment: Environment, files: Mapping[str, Path]) -> None:
         return
     documents = {name: json.loads(file.read_text(encoding="utf-8")) for name, file in files.items()}
     for to, resource_id in environment.imports.items():
-        stack = documents[_stack_of(to, "imports", documents)]
-        stack.setdefault("import", []).append({"to": to, "id": resource_id})
+        stack, address = _found(to, "imports", documents)
+        stack.setdefault("import", []).append({"to": address, "id": resource_id})
     for old, new in environment.moved.items():
-        stack = documents[_stack_of(new, "moved", documents)]
-        stack.setdefault("moved", []).append({"from": old, "to": new})
+        stack, address = _found(new, "moved", documents)
+        was = old.rpartition("/")[2]
+        stack.setdefault("moved", []).append({"from": was, "to": address})
     for name, document in documents.items():
         files[name].write_text(json.dumps(document, indent=2), encoding="utf-8")
 
 
-def _stack_of(address: str, section: str, documents: Mapping[str, Mapping[str, Any]]) -> str:
-    """The stack that has a resource at that address."""
+def _found(
+    named: str, section: str, documents: Mapping[str, dict[str, Any]]
+) -> tuple[dict[str, Any], str]:
+    """The stack that has a resource at that address, with the address; before it may stand which
+    stack is meant: `network/azurerm_resource_group.group`."""
+    role, _, address = named.rpartition("/")
+    type_, _, name = address.partition(".")
+    end = f"-{role}" if role else ""
     stacks = {
-        f"{type_}.{resource}": name
-        for name, document in documents.items()
-        for type_, resources in document["resource"].items()
-        for resource in resources
+        stack: document
+        for stack, document in documents.items()
+        if name in document["resource"].get(type_, ()) and stack.endswith(end)
     }
-    if address not in stacks:
-        hint = did_you_mean(address, stacks) or "fairway synth writes the addresses of each stack"
+    if len(stacks) > 1:
+        several = " or ".join(f"{each.rpartition('-')[2]}/{address}" for each in stacks)
         raise UserError.of(
-            "unknown-address", f"`{section}:` names {address}, which no stack has", hint
+            "unclear-address", f"`{section}:`: several stacks have {address}", f"write {several}"
         )
-    return stacks[address]
+    if not stacks:
+        known = [
+            f"{kind}.{each}"
+            for document in documents.values()
+            for kind, resources in document["resource"].items()
+            for each in resources
+        ]
+        hint = did_you_mean(address, known) or "fairway synth writes the addresses of each stack"
+        raise UserError.of(
+            "unknown-address", f"`{section}:` names {named}, which no stack has", hint
+        )
+    return next(iter(stacks.values())), address

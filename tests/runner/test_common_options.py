@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 # These only act, or print a script, a log, a page or a drawing, or ask on a terminal.
 TELL_NO_FACTS = {
-    *("deploy", "dev connect", "diagram", "exec", "init", "lock", "schema", "serve"),
+    *("deploy", "destroy", "dev connect", "diagram", "exec", "init", "lock", "schema", "serve"),
     *("comment", "ssh", "ssh-config", "targets prepare", "tunnel"),
 }
 

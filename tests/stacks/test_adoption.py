@@ -59,8 +59,13 @@ def test_each_block_is_in_the_stack_that_has_the_resource(stacks: Written) -> No
             "`moved:` names azurerm_virtual_network.other",
             "",
         ),
-        ("imports: {azurerm_virtual_network.vnet: '${evil}'}", "imports", ""),
-        (f"imports: {{vnet: {VNET}}}", "imports", ""),
+        (
+            f"imports: {{azurerm_resource_group.group: {VNET}}}",
+            "several stacks have azurerm_resource_group.group",
+            "write network/azurerm_resource_group.group or data/azurerm_resource_group.group",
+        ),
+        ("imports: {azurerm_virtual_network.vnet: '${evil}'}", "not the id of a resource", ""),
+        (f"imports: {{vnet: {VNET}}}", "`vnet` is not the address of a resource", ""),
     ],
 )
 def test_an_address_that_no_stack_has_is_refused(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, StringConstraints, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from fairway_core.catalog import limit
 from fairway_core.documents import FieldError, Model
@@ -29,9 +30,28 @@ from fairway_core.environment.tags import Tags, check_tags
 from fairway_core.environment.values import EnvironmentName, Location, named, named_unlike_devices
 from fairway_core.environment.web import Web, check_web
 
-Address = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]+\.[A-Za-z0-9_-]+$")]
-# An id of Azure's, in which Terraform finds nothing to evaluate.
-ResourceId = Annotated[str, StringConstraints(pattern=r"^/[^\s${}%]+$")]
+_ADDRESS = re.compile(r"(?:(?:network|data|compute)/)?[a-z0-9_]+\.[A-Za-z0-9_-]+")
+# In which Terraform finds nothing to evaluate.
+_RESOURCE_ID = re.compile(r"/[^\s${}%]+")
+
+
+def _address(text: str) -> str:
+    if not _ADDRESS.fullmatch(text):
+        raise FieldError(
+            f"`{text}` is not the address of a resource",
+            "such as azurerm_virtual_network.vnet, or network/azurerm_resource_group.group",
+        )
+    return text
+
+
+def _resource_id(text: str) -> str:
+    if not _RESOURCE_ID.fullmatch(text):
+        raise FieldError(f"`{text}` is not the id of a resource", "az resource list --query [].id")
+    return text
+
+
+Address = Annotated[str, AfterValidator(_address)]
+ResourceId = Annotated[str, AfterValidator(_resource_id)]
 
 
 class Environment(Model):
