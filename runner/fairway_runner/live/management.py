@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fairway_core.findings import UserError
-from fairway_runner.engines.azure.sdk import how_to_sign_in, sign_in_again, why_not_signed_in
 from fairway_runner.engines.outage import Silence, deadline
 from fairway_runner.quantities import duration
 
@@ -380,6 +379,8 @@ def _no_answer(error: object) -> UserError:
 
 def not_signed_in(error: object) -> UserError:
     """Nobody is signed in, or not any more."""
+    from fairway_runner.engines.azure.sdk import how_to_sign_in, sign_in_again, why_not_signed_in
+
     message = sign_in_again(error) or f"not signed in to Azure: {why_not_signed_in(error)}"
     return UserError.of("not-signed-in", message, how_to_sign_in(error))
 

@@ -152,7 +152,7 @@ def test_a_key_that_is_not_welcome_is_not_tried_again(
     def tried_again(*_: object, **__: object) -> bool:
         raise AssertionError("it was tried again")
 
-    monkeypatch.setattr(outage.Backoff, "pause", tried_again)
+    monkeypatch.setattr(outage.Watched, "pause", tried_again)
     with pytest.raises(UserError, match="Permission denied") as caught:
         remote_host.call("fairway_agent.ssh.nodes", NodesRequest("pair"), NodesReport)
     assert "ssh-add" in caught.value.findings[0].hint

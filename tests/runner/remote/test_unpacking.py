@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import shlex
 import subprocess
 import tarfile
 import tracemalloc
@@ -14,28 +13,24 @@ import pytest
 
 from fairway_core.findings import UserError
 from fairway_runner.engines.remote import connection, remote_host
-from fairway_runner.engines.remote.connection import Ended, Here, run_program
+from fairway_runner.engines.remote.connection import Connection, Ended, Here, run_program
+from fairway_runner.engines.remote.ssh import Ssh
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from fairway_runner.engines.remote.connection import Into
 
 
-class Host:
+class Host(Connection):
     """A connection over which these bytes come."""
 
     name = "lab-main"
-    has_rsync = False
 
     def __init__(self, packed: bytes) -> None:
         self.packed = packed
 
-    def command(self, *options: str) -> list[str]:
-        return ["ssh", *options]
-
-    def run_with_retry(self, *_: object, into: Into | None = None, **__: object) -> Ended:
+    def run(self, *_: object, into: Into | None = None, **__: object) -> Ended:
         assert into is not None, "files go where they belong as they come"
         for size in (len(self.packed) // 2, len(self.packed)):  # the connection breaks once
             with into() as out, os.fdopen(os.dup(out), "wb") as stream:
@@ -78,7 +73,7 @@ def test_nothing_lies_elsewhere(
         ("state.json", "x"),
         ("outputs2/a", "x"),
     )
-    connection.download(Host(files), "/there", ["outputs"], to, deadline=1.0)
+    Host(files).download("/there", ["outputs"], to, deadline=1.0)
     found = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")}
     below = {"a", "sub", "sub/b", "latest", "up", "up/evil"}
     assert found == {"run", "run/outputs", *(f"run/outputs/{name}" for name in below)}
@@ -90,7 +85,7 @@ def test_what_cannot_be_unpacked_is_said(tmp_path: Path) -> None:
         with pytest.raises(
             UserError, match="lab-main sent files that cannot be unpacked"
         ) as caught:
-            connection.download(Host(data), "/there", ["outputs"], tmp_path, deadline=1.0)
+            Host(data).download("/there", ["outputs"], tmp_path, deadline=1.0)
         assert caught.value.exit_code == 5
 
 
@@ -121,17 +116,17 @@ def test_a_full_disk_is_said_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(tarfile.TarFile, "makefile", full)
     files = packed(("outputs/a", "1" * 9999))
     with pytest.raises(OSError, match="No space left"):
-        connection.download(Host(files), "/there", ["outputs"], tmp_path, deadline=1.0)
+        Host(files).download("/there", ["outputs"], tmp_path, deadline=1.0)
 
 
 def test_a_file_that_was_fetched_stays_when_it_comes_anew(tmp_path: Path) -> None:
     """It may be the same file as in the mirror."""
     host = Host(packed(("outputs/a", "first")))
-    connection.download(host, "/shared/run", ["outputs"], tmp_path / "run", deadline=0.0)
+    host.download("/shared/run", ["outputs"], tmp_path / "run", deadline=0.0)
     fetched = tmp_path / "fetched"
     fetched.hardlink_to(tmp_path / "run/outputs/a")
     host.packed = packed(("outputs/a", "second"))
-    connection.download(host, "/shared/run", ["outputs"], tmp_path / "run", deadline=0.0)
+    host.download("/shared/run", ["outputs"], tmp_path / "run", deadline=0.0)
     assert (tmp_path / "run/outputs/a").read_text() == "second"
     assert fetched.read_text() == "first"
 
@@ -166,13 +161,12 @@ def test_what_a_host_unpacks_is_its_own(line: str, tmp_path: Path) -> None:
     assert (found.stat().st_uid, found.stat().st_gid) == (os.getuid(), os.getgid())
 
 
-class NoisyHost:
+class NoisyHost(Ssh):
     """This machine, behind an ssh whose login shell greets."""
 
-    name = "lab-main"
-
     def __init__(self, ssh: Path, *, has_rsync: bool = True) -> None:
-        self.ssh, self.has_rsync = ssh, has_rsync
+        super().__init__("lab-main", "", has_rsync=has_rsync)
+        self.ssh = ssh
         ssh.write_text(
             '#!/bin/bash\necho Welcome\nwhile [[ $1 == -* ]]; do shift; done\neval "${*:2}"\n'
         )
@@ -180,10 +174,6 @@ class NoisyHost:
 
     def command(self, *options: str) -> list[str]:
         return [str(self.ssh), *options]
-
-    def run(self, words: Sequence[str], *, deadline: float) -> Ended:
-        line = [*self.command("-T"), "--", self.name, shlex.join(words)]
-        return run_program(line, b"", deadline, self.name)
 
     def run_with_retry(
         self,
@@ -206,9 +196,9 @@ def test_files_are_copied_though_the_login_shell_prints(
     (tmp_path / "here").mkdir()
     (tmp_path / "here" / "a").write_bytes(b"\0\n1")
     there, back = tmp_path / "there", tmp_path / "back"
-    connection.upload(host, tmp_path / "here", str(there), deadline=60.0)
+    host.upload(tmp_path / "here", str(there), deadline=60.0)
     host.has_rsync = has_rsync
-    connection.download(host, str(there), ["a", "b"], back, deadline=60.0)
+    host.download(str(there), ["a", "b"], back, deadline=60.0)
     assert {each.name: each.read_bytes() for each in back.iterdir()} == {"a": b"\0\n1"}
     assert not host.has_rsync
     assert caplog.text.count("Welcome") == (2 if has_rsync else 0)

@@ -26,8 +26,7 @@ from fairway_boot.faults import NO_CONNECTION
 from fairway_core.findings import UserError
 from fairway_core.kubernetes.credentials import credentials_of
 from fairway_runner.engines.outage import LEAST, Silence, TargetUnavailable
-from fairway_runner.engines.remote import connection
-from fairway_runner.engines.remote.connection import COMMAND_TIMEOUT, Ended, on_terminal
+from fairway_runner.engines.remote.connection import COMMAND_TIMEOUT, Connection, Ended, on_terminal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,7 +52,6 @@ printf '\\n%s\\n' "$mark"
 """
 _POD = re.compile(r"(deploy/)?[a-z0-9][a-z0-9.-]*")
 _PIECE = 1 << 16
-_COPY_TIMEOUT = 86_400.0  # seconds: a copy may take long
 _LOOK = 1.0
 # Seconds between two signs of life, and after which one that gives none is taken for lost: where a
 # node dies or a network breaks, nobody ends the stream.
@@ -100,12 +98,11 @@ _NOT_UP = (
 
 
 @dataclass
-class Exec:
+class Exec(Connection):
     """The head pod of a target, which kubectl finds by the name of its Deployment."""
 
     target: str
     access: KubernetesAccess
-    has_rsync: bool = False
     reached: bool = False
     silence: Silence = field(default_factory=Silence, repr=False)
 
@@ -131,9 +128,6 @@ class Exec:
             *words,
         ]
 
-    def begin(self) -> None:
-        """Nothing: each command connects anew."""
-
     def run(
         self,
         words: Sequence[str],
@@ -158,25 +152,6 @@ class Exec:
                 watched.failed(said)
                 if self._lasting(said) is not None or not watched.pause(reached=self.reached):
                     raise self._unreachable(said)
-
-    def upload(self, folder: Path, to: str, *, deadline: float) -> None:
-        """See `Connection.upload`."""
-        words = ["bash", "-c", connection.UNPACK, "bash", to]
-        data = connection.packed(folder)
-        ended = self.run(words, input=data, deadline=deadline, timeout=_COPY_TIMEOUT)
-        connection.require_success(self.name, ended)
-
-    def download(self, folder: str, names: Sequence[str], to: Path, *, deadline: float) -> None:
-        """See `Connection.download`."""
-        to.mkdir(parents=True, exist_ok=True)
-        listed = b"".join(f"{name}\0".encode() for name in names)
-        words = ["bash", "-c", connection.PACK, "bash", folder]
-        unpacking = connection.Unpacking(self.name, names, to)
-        ended = self.run(
-            words, input=listed, deadline=deadline, timeout=_COPY_TIMEOUT, into=unpacking.stream
-        )
-        connection.require_success(self.name, ended)
-        unpacking.require_success()
 
     def interactive(self, words: Sequence[str], *, forward: str = "") -> int:
         """See `Connection.interactive`."""

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from fairway_agent.clone import copy
 from fairway_core.findings import Finding, Severity, UserError, printable
@@ -26,6 +26,8 @@ from fairway_runner.engines.die_with_parent import die_with_parent
 
 if TYPE_CHECKING:
     from typing import BinaryIO
+
+    from fairway_runner.engines.remote.ssh import Ssh
 
 STRANGE = "nothing was taken from its answer; is it still the same host?"
 """The hint where a cluster has sent something of another shape."""
@@ -45,15 +47,24 @@ class Ended:
     err: str
 
 
-class Connection(Protocol):
-    """The main host. Methods raise UserError with exit code 5 where it cannot be reached."""
+Into = Callable[[], AbstractContextManager[int]]
+"""Takes what a program prints, from its beginning at each try: around it, the descriptor to which
+it is written."""
+
+
+class Connection:
+    """The main host. Methods raise UserError with exit code 5 where it cannot be reached.
+
+    Folders are copied as tar files, where nothing better is known.
+    """
+
+    has_rsync: bool = False
+    """Whether rsync is on both sides; True as long as nobody has looked."""
 
     @property
     def name(self) -> str:
         """How a person would call the host."""
-
-    has_rsync: bool
-    """Whether rsync is on both sides; True as long as nobody has looked."""
+        raise NotImplementedError
 
     def begin(self) -> None:
         """Connects in the background, where that takes a while; what fails is said by what first
@@ -66,17 +77,36 @@ class Connection(Protocol):
         input: bytes = b"",  # noqa: A002
         deadline: float,
         timeout: float = COMMAND_TIMEOUT,
+        into: Into | None = None,
     ) -> Ended:
         """Runs a command to its end; once more where the connection breaks, until `deadline`
         seconds are over: a command must bear being run twice."""
+        raise NotImplementedError
 
     def upload(self, folder: Path, to: str, *, deadline: float) -> None:
         """Copies what is in a folder of this machine into a folder there, which is made in one
         that exists."""
+        words = ["bash", "-c", UNPACK, "bash", to]
+        buffer = io.BytesIO()
+        with tarfile.open(fileobj=buffer, mode="w:gz", compresslevel=1) as files:
+            files.add(folder, arcname=".")
+        data = buffer.getvalue()
+        require_success(
+            self.name, self.run(words, input=data, deadline=deadline, timeout=COPY_TIMEOUT)
+        )
 
     def download(self, folder: str, names: Sequence[str], to: Path, *, deadline: float) -> None:
         """Copies files and folders, by their paths below a folder there, to the same below
         one here; those that do not exist are left out."""
+        to.mkdir(parents=True, exist_ok=True)
+        listed = b"".join(f"{name}\0".encode() for name in names)
+        words = ["bash", "-c", PACK, "bash", folder]
+        unpacking = Unpacking(self.name, names, to)
+        ended = self.run(
+            words, input=listed, deadline=deadline, timeout=COPY_TIMEOUT, into=unpacking.stream
+        )
+        require_success(self.name, ended)
+        unpacking.require_success()
 
     def interactive(self, words: Sequence[str], *, forward: str = "") -> int:
         """Runs a command on this terminal, or a shell without one; returns its exit code.
@@ -84,6 +114,7 @@ class Connection(Protocol):
         With `forward`, `PORT:HOST:PORT` or `PORT:SOCKET`, a port here leads there for as long
         as the command runs, or without one until this is interrupted.
         """
+        raise NotImplementedError
 
 
 def is_here(host: str) -> bool:
@@ -95,15 +126,14 @@ def is_here(host: str) -> bool:
     return host in ("localhost", socket.gethostname())
 
 
-@dataclass
-class Here:
-    """This machine itself, where the command line is used on the cluster."""
+class Here(Connection):
+    """This machine itself, where the command line is used on the cluster: nothing is faster there
+    than a plain copy."""
 
-    name: str = "this host"
-    has_rsync: bool = False  # nothing is faster here than a plain copy
-
-    def begin(self) -> None:
-        """It is here."""
+    @property
+    def name(self) -> str:
+        """See `Connection.name`."""
+        return "this host"
 
     def run(
         self,
@@ -112,9 +142,10 @@ class Here:
         input: bytes = b"",  # noqa: A002
         deadline: float,
         timeout: float = COMMAND_TIMEOUT,
+        into: Into | None = None,
     ) -> Ended:
         """Runs it as a child."""
-        return run_program(words, input, timeout, self.name)
+        return run_program(words, input, timeout, self.name, into)
 
     def upload(self, folder: Path, to: str, *, deadline: float) -> None:
         """Copies files."""
@@ -133,11 +164,6 @@ class Here:
             message = f"{self.name} needs no tunnel"
             raise UserError.of("not-supported", message, f"connect to {forward.partition(':')[2]}")
         return on_terminal(list(words) or [os.environ.get("SHELL", "bash")])
-
-
-Into = Callable[[], AbstractContextManager[int]]
-"""Takes what a program prints, from its beginning at each try: around it, the descriptor to which
-it is written."""
 
 
 def run_program(
@@ -203,7 +229,9 @@ _BROKEN = (255, 5, 10, 12, 30, 35)
 _GARBLED = 2  # what came is not rsync's own: it is of another version, or a shell has printed
 _NOT_FOUND = 127  # there is no rsync on the host
 _PIECE = 1 << 16
-_TIMEOUT = 86_400.0  # seconds: a copy may take long, and one that stands still ends by keepalives
+COPY_TIMEOUT = (
+    86_400.0  # seconds: a copy may take long, and one that stands still ends by keepalives
+)
 
 
 UNPACK = 'mkdir -p "$1" && exec tar --no-same-owner -xzf - -C "$1"'
@@ -222,57 +250,6 @@ PACK = (
 `$1`."""
 
 _LOG = logging.getLogger("fairway")
-
-
-class Remote(Protocol):
-    """What is needed of a connection."""
-
-    has_rsync: bool
-
-    @property
-    def name(self) -> str:
-        """The host, as ssh is told."""
-
-    def command(self, *options: str) -> list[str]:
-        """The start of an ssh command line."""
-
-    def run(self, words: Sequence[str], *, deadline: float) -> Ended:
-        """See `Connection.run`."""
-
-    def run_with_retry(
-        self,
-        program: Program,
-        data: bytes,
-        *,
-        deadline: float,
-        timeout: float = ...,
-        broken: Sequence[int] = ...,
-        into: Into | None = ...,
-    ) -> Ended:
-        """Runs a program again as long as the connection breaks."""
-
-
-def upload(remote: Remote, folder: Path, to: str, *, deadline: float) -> None:
-    """See `Connection.upload`; a copy that was cut off goes on where it was."""
-    program = lambda: [*_rsync_line(remote), "--", f"{folder}/", f"{remote.name}:{to}/"]  # noqa: E731
-    if _finish_rsync(remote, program, b"", deadline):
-        return
-    _finish(remote, _sh(remote, UNPACK, to), packed(folder), deadline)
-
-
-def download(
-    remote: Remote, folder: str, names: Sequence[str], to: Path, *, deadline: float
-) -> None:
-    """See `Connection.download`."""
-    to.mkdir(parents=True, exist_ok=True)
-    listed = b"".join(f"{name}\0".encode() for name in names)
-    options = ["--recursive", "--files-from=-", "--from0", "--ignore-missing-args"]
-    program = lambda: [*_rsync_line(remote), *options, "--", f"{remote.name}:{folder}/", f"{to}/"]  # noqa: E731
-    if _finish_rsync(remote, program, listed, deadline):
-        return
-    unpacking = Unpacking(remote.name, names, to)
-    _finish(remote, _sh(remote, PACK, folder), listed, deadline, unpacking.stream)
-    unpacking.require_success()
 
 
 @dataclass
@@ -356,24 +333,31 @@ def _is_wanted(member: tarfile.TarInfo, names: Sequence[str]) -> bool:
     return member.isfile() or member.isdir()
 
 
-def _finish_rsync(remote: Remote, program: Program, data: bytes, deadline: float) -> bool:
-    """Whether rsync has copied all; False where one of the two sides has no rsync."""
-    if not remote.has_rsync or shutil.which("rsync") is None:
+def copied_by_rsync(ssh: Ssh, words: Program, data: bytes, deadline: float) -> bool:
+    """Whether rsync has copied all, with `data` as its input; False where one of the two sides has
+    no rsync. `words` make its options and places."""
+    if not ssh.has_rsync or shutil.which("rsync") is None:
         return False
-    ended = remote.run_with_retry(
-        program, data, deadline=deadline, timeout=_TIMEOUT, broken=_BROKEN
+
+    def program() -> list[str]:
+        # Not the owners: they are those of the copying user. The shell sees no arguments (-s).
+        line = ["rsync", "-rlptz", "-s", "--partial", "-e", shlex.join(ssh.command("-T"))]
+        return [*line, *words()]
+
+    ended = ssh.run_with_retry(
+        program, data, deadline=deadline, timeout=COPY_TIMEOUT, broken=_BROKEN
     )
-    remote.has_rsync = ended.code != _NOT_FOUND
+    ssh.has_rsync = ended.code != _NOT_FOUND
     if ended.code == _GARBLED:
-        for finding in of_shell(remote, deadline):
+        for finding in of_shell(ssh, deadline):
             _LOG.warning("%s; %s\n%s", finding.message, "files are copied whole", finding.hint)
-            remote.has_rsync = False
-    if remote.has_rsync:
-        require_success(remote.name, ended)
-    return remote.has_rsync
+            ssh.has_rsync = False
+    if ssh.has_rsync:
+        require_success(ssh.name, ended)
+    return ssh.has_rsync
 
 
-def of_shell(remote: Connection | Remote, deadline: float) -> list[Finding]:
+def of_shell(remote: Connection, deadline: float) -> list[Finding]:
     """Whether the shell of a host prints before a command that ssh runs there, which rsync takes
     for its own data."""
     said = remote.run(["true"], deadline=deadline).out.decode(errors="replace").strip()
@@ -385,33 +369,6 @@ def of_shell(remote: Connection | Remote, deadline: float) -> list[Finding]:
         "it: [[ $- == *i* ]] || return"
     )
     return [Finding("noisy-shell", message, hint, severity=Severity.WARNING)]
-
-
-def _rsync_line(remote: Remote) -> list[str]:
-    # Not the owners: they are those of the copying user. Arguments are protected from the shell.
-    return ["rsync", "-rlptz", "-s", "--partial", "-e", shlex.join(remote.command("-T"))]
-
-
-def _sh(remote: Remote, script: str, *arguments: str) -> Program:
-    line = shlex.join(["bash", "-c", script, "bash", *arguments])
-    return lambda: [*remote.command("-T"), "--", remote.name, line]
-
-
-def packed(folder: Path) -> bytes:
-    """What is in a folder, as a compressed tar file."""
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w:gz", compresslevel=1) as files:
-        files.add(folder, arcname=".")
-    return buffer.getvalue()
-
-
-def _finish(
-    remote: Remote, program: Program, data: bytes, deadline: float, into: Into | None = None
-) -> None:
-    ended = remote.run_with_retry(
-        program, data, deadline=deadline, timeout=_TIMEOUT, broken=_BROKEN, into=into
-    )
-    require_success(remote.name, ended)
 
 
 def require_success(host: str, ended: Ended) -> None:

@@ -27,10 +27,12 @@ from typing import TYPE_CHECKING
 from fairway_boot.faults import NO_CONNECTION
 from fairway_core.findings import UserError
 from fairway_runner.engines.outage import LEAST, Silence, TargetUnavailable
-from fairway_runner.engines.remote import bastion, connection
+from fairway_runner.engines.remote import bastion
 from fairway_runner.engines.remote.connection import (
     COMMAND_TIMEOUT,
+    Connection,
     Ended,
+    copied_by_rsync,
     on_terminal,
     run_program,
 )
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fairway_core.reach import Reach
-    from fairway_runner.engines.remote.connection import Into
+    from fairway_runner.engines.remote.connection import Into, Program
 
 BROKEN = 255  # what OpenSSH exits with where the connection failed
 
@@ -92,7 +94,7 @@ def close_all() -> None:
 
 
 @dataclass
-class Ssh:
+class Ssh(Connection):
     """A host, and the socket of the connection to it while there is one.
 
     Where it was never reached and takes no connection, the next of the `others` is taken for it.
@@ -143,15 +145,16 @@ class Ssh:
         input: bytes = b"",  # noqa: A002
         deadline: float,
         timeout: float = COMMAND_TIMEOUT,
+        into: Into | None = None,
     ) -> Ended:
         """See `Connection.run`."""
         line = shlex.join(words)
         program = lambda: [*self.command("-T"), "--", self.name, line]  # noqa: E731
-        return self.run_with_retry(program, input, deadline=deadline, timeout=timeout)
+        return self.run_with_retry(program, input, deadline=deadline, timeout=timeout, into=into)
 
     def run_with_retry(
         self,
-        program: connection.Program,
+        program: Program,
         data: bytes,
         *,
         deadline: float,
@@ -182,12 +185,19 @@ class Ssh:
                     raise self._unreachable(ended.err)
 
     def upload(self, folder: Path, to: str, *, deadline: float) -> None:
-        """See `Connection.upload`."""
-        connection.upload(self, folder, to, deadline=deadline)
+        """See `Connection.upload`; a copy that was cut off goes on where it was."""
+        words = lambda: ["--", f"{folder}/", f"{self.name}:{to}/"]  # noqa: E731
+        if not copied_by_rsync(self, words, b"", deadline):
+            super().upload(folder, to, deadline=deadline)
 
     def download(self, folder: str, names: Sequence[str], to: Path, *, deadline: float) -> None:
         """See `Connection.download`."""
-        connection.download(self, folder, names, to, deadline=deadline)
+        to.mkdir(parents=True, exist_ok=True)
+        listed = b"".join(f"{name}\0".encode() for name in names)
+        options = ["--recursive", "--files-from=-", "--from0", "--ignore-missing-args", "--"]
+        words = lambda: [*options, f"{self.name}:{folder}/", f"{to}/"]  # noqa: E731
+        if not copied_by_rsync(self, words, listed, deadline):
+            super().download(folder, names, to, deadline=deadline)
 
     def interactive(self, words: Sequence[str], *, forward: str = "") -> int:
         """See `Connection.interactive`."""
