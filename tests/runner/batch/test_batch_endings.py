@@ -23,7 +23,7 @@ from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.batch.poller import Poller, limited, write_state
 from fairway_runner.engines.batch.submission import State
 from fairway_runner.engines.batch.task_files import TaskFiles
-from fairway_runner.engines.batch.task_reports import add_endings, said
+from fairway_runner.engines.batch.task_reports import add_endings, completed
 from fairway_runner.runs.records import RunRecord
 from fairway_runner.runs.store import Run, RunStore
 
@@ -165,7 +165,7 @@ def test_a_task_whose_gpus_are_idle_is_warned_of_while_it_runs(run: Run) -> None
     warned = Ending("r-1", "0", "n1", TaskState("running", attempt=1, reason="idle"))
     service.files["0"] = json.dumps(warned.to_json()).encode()
     assert look(run, service, status)[0].reason == "idle"
-    assert said(TaskState("running", attempt=2), warned).reason is None
+    assert completed(TaskState("running", attempt=2), warned).reason is None
 
 
 def test_why_a_run_ended_stays_where_the_service_does_not_know_it(run: Run) -> None:

@@ -105,5 +105,5 @@ def test_the_user_of_a_connection_is_renewed_for_as_long_as_it_lasts(
 
 
 def test_a_user_that_nobody_renews_goes_within_the_hour() -> None:
-    left = datetime.fromisoformat(login._expiry()) - datetime.now(UTC)
+    left = datetime.fromisoformat(login._access("")["expiryTime"]) - datetime.now(UTC)
     assert timedelta(seconds=2 * login._RENEWAL) < left <= timedelta(hours=1)

@@ -119,7 +119,7 @@ def _take_over(run: RunFolder, account: Account, jobs: Sequence[Mapping[str, Any
 
 def _job(account: Account, run: RunFolder, submission: int) -> Mapping[str, Any] | None:
     job = account.find_job(names.job_id(run.id, submission))
-    return None if job is None or states.is_going(job) else job
+    return None if job is None or states.is_being_deleted(job) else job
 
 
 def adopt(store: RunFolders, account: Account, storage: Storage) -> None:
@@ -132,7 +132,7 @@ def adopt(store: RunFolders, account: Account, storage: Storage) -> None:
         run = (
             names.scheduled_run(str(job["id"])) if names.SCHEDULE in facts else facts.get(names.RUN)
         )
-        if not run or states.is_going(job):
+        if not run or states.is_being_deleted(job):
             continue
         found.setdefault(run, []).append(job)
     with ThreadPoolExecutor(CONCURRENCY) as pool:

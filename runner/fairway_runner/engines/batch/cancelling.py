@@ -1,6 +1,6 @@
 """Ends a job early, with the time that its programs have to save what they hold.
 
-Batch kills what it terminates. So running tasks are told first, through the one way in that
+Batch kills what it terminates. So running tasks are asked first, through the one way in that
 the service gives: each has a file in its folder, and takes its removal for the order to end.
 """
 
@@ -37,7 +37,11 @@ _DISABLED = frozenset({"JobDisabled", "OperationInvalidForCurrentState"})
 def end_early(account: Account, job_id: str, grace: float) -> bool:
     """Ends the job; False where there is none. It is being terminated when this returns."""
     try:
-        _disable(account, job_id)
+        try:
+            account.disable_job(job_id)
+        except ServiceError as error:
+            if error.code not in _DISABLED:
+                raise
         _end_tasks(account, job_id, grace)
         account.terminate_job(job_id, states.CANCELLED)
     except ServiceError as error:
@@ -49,20 +53,21 @@ def end_early(account: Account, job_id: str, grace: float) -> bool:
 
 
 def end_task(account: Account, job_id: str, task: str, grace: float) -> None:
-    """Ends one task of a job: told first, where it runs, and terminated where it waits, begins
+    """Ends one task of a job: asked first, where it runs, and terminated where it waits, begins
     again, or is not done when its grace is over. One that has ended stays as it is."""
     end, begun = time.monotonic() + grace + _MARGIN, None
     try:
         account.let_end(job_id, account.task(job_id, task))
         while True:
             found = account.task(job_id, task)
-            state, start = str(found["state"]).lower(), _start(found)
+            state, info = str(found["state"]).lower(), found.get("executionInfo") or {}
+            start = [info.get(name) for name in ("startTime", "retryCount", "requeueCount")]
             if state == "completed":
                 return
-            is_told = begun is not None and begun == start
-            if state != "running" or (begun is not None and not is_told) or time.monotonic() > end:
+            is_asked = begun is not None and begun == start
+            if state != "running" or (begun is not None and not is_asked) or time.monotonic() > end:
                 break
-            if not is_told and _tell(account, job_id, task):
+            if not is_asked and _ask(account, job_id, task):
                 begun = start
             time.sleep(_PAUSE)
         account.terminate_task(job_id, task)
@@ -71,14 +76,8 @@ def end_task(account: Account, job_id: str, task: str, grace: float) -> None:
             raise
 
 
-def _start(task: Mapping[str, Any]) -> object:
-    """What tells an attempt of a task from the one before."""
-    info = task.get("executionInfo") or {}
-    return info.get("startTime"), info.get("retryCount"), info.get("requeueCount")
-
-
-def _tell(account: Account, job_id: str, task: str) -> bool:
-    """Tells a running task to end; whether it could be told."""
+def _ask(account: Account, job_id: str, task: str) -> bool:
+    """Asks a running task to end; whether it could be asked."""
     try:
         account.delete_task_file(job_id, task, _FILE)
     except ServiceError as error:
@@ -88,30 +87,22 @@ def _tell(account: Account, job_id: str, task: str) -> bool:
     return True
 
 
-def _disable(account: Account, job_id: str) -> None:
-    try:
-        account.disable_job(job_id)
-    except ServiceError as error:
-        if error.code not in _DISABLED:
-            raise
-
-
 def _end_tasks(account: Account, job_id: str, grace: float) -> None:
-    """Tells the running tasks, also those that begin only now, and waits until they have ended
+    """Asks the running tasks, also those that begin only now, and waits until they have ended
     or their grace is over.
 
     It goes by the list of tasks: Batch's counts may lag behind (see Get Task Counts).
     """
-    told: set[str] = set()
+    asked: set[str] = set()
 
-    def tell(task: str) -> None:
-        if _tell(account, job_id, task):
-            told.add(task)
+    def ask(task: str) -> None:
+        if _ask(account, job_id, task):
+            asked.add(task)
 
     end = time.monotonic() + grace + _MARGIN
     with ThreadPoolExecutor(CONCURRENCY) as pool:
         while running := account.running_tasks(job_id):
-            list(pool.map(tell, set(running) - told))
+            list(pool.map(ask, set(running) - asked))
             if time.monotonic() >= end:
                 return
             time.sleep(_PAUSE)

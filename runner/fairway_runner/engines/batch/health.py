@@ -119,9 +119,9 @@ def _of_pool(pool: Mapping[str, Any], job: Job, target: Target) -> Iterator[Find
         message = f"the pool `{name}` has {pool['taskSlotsPerNode']} slots per node"
         hint = "tasks on several nodes need one slot per node: create another pool"
         yield Finding("too-many-slots", message, hint)
-    slots, told = int(pool.get("taskSlotsPerNode") or 1), target.batch and target.batch.task_slots
-    if told and told != slots:
-        message = f"a node of the pool `{name}` has {slots} task slots, but the target says {told}"
+    slots, known = int(pool.get("taskSlotsPerNode") or 1), target.batch and target.batch.task_slots
+    if known and known != slots:
+        message = f"a node of the pool `{name}` has {slots} task slots, but the target says {known}"
         yield Finding("other-slots", message, "read its targets again: fairway targets sync")
     machine = pool.get("virtualMachineConfiguration") or {}
     runs_containers = bool(machine.get("containerConfiguration"))

@@ -52,7 +52,11 @@ def shell(account: Account, node: str | None, command: Sequence[str], *, forward
         key = left.folder / "key"
         key.touch(mode=0o600)
         key.write_bytes(private)
-        _create_user(account, name, user, public)
+        options: Any = {"name": user, "isAdmin": True, **_access(public)}
+        account.calls.call(
+            f"a user on {name}",
+            lambda: account.client.create_node_user(account.pool, name, options),
+        )
         try:
             with _renewed(account, name, user, public):
                 words = _words(key, user, host, port, command, forward, way)
@@ -68,7 +72,7 @@ def _renewed(account: Account, node: str, user: str, public: str) -> Iterator[No
     done = threading.Event()
 
     def again() -> None:
-        options: Any = {"sshPublicKey": public, "expiryTime": _expiry()}
+        options: Any = _access(public)
         account.client.replace_node_user(account.pool, node, user, options)
 
     def renew() -> None:
@@ -168,17 +172,7 @@ def _address(account: Account, node: str) -> tuple[str, int, dict[str, str]]:
     return host, _SSH_PORT, bastion.settings(account.target.reach, host)
 
 
-def _create_user(account: Account, node: str, user: str, public: str) -> None:
-    options: Any = {
-        "name": user,
-        "sshPublicKey": public,
-        "isAdmin": True,
-        "expiryTime": _expiry(),
-    }
-    account.calls.call(
-        f"a user on {node}", lambda: account.client.create_node_user(account.pool, node, options)
-    )
-
-
-def _expiry() -> str:
-    return (datetime.now(UTC) + _LIFE).isoformat().replace("+00:00", "Z")
+def _access(public: str) -> dict[str, str]:
+    """The key of a user, and when it expires."""
+    expiry = (datetime.now(UTC) + _LIFE).isoformat().replace("+00:00", "Z")
+    return {"sshPublicKey": public, "expiryTime": expiry}

@@ -77,7 +77,7 @@ class Poller:
         if state is None or not state.complete:
             _say_cut_off(run)
             return
-        if job is None or states.is_going(job):
+        if job is None or states.is_being_deleted(job):
             write_state(run, RunState("lost", "its job was deleted"))
             return
         if brief and not logs and not states.has_ended(job):

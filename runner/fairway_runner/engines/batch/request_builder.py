@@ -57,8 +57,8 @@ _PROGRAM = '"$AZ_BATCH_JOB_PREP_WORKING_DIR/fairway/fairway-node"'
 PREPARATION = "prepare"
 
 
-def is_told(plan: RunPlan) -> bool:
-    """Whether the tasks of a run say how they have ended."""
+def reports_endings(plan: RunPlan) -> bool:
+    """Whether somebody reads what the tasks of a run report of their ends."""
     return plan.notify is not None or is_tracked(plan)
 
 
@@ -115,7 +115,7 @@ class RequestBuilder:
 
     @cached_property
     def _tells_endings(self) -> bool:
-        return is_told(self.plan)
+        return reports_endings(self.plan)
 
     def _preparation(self) -> dict[str, Any]:
         task: dict[str, Any] = {
@@ -311,12 +311,12 @@ def _output_pattern(name: str, pattern: str) -> tuple[str, str]:
     >>> _output_pattern("model", "model/**"), _output_pattern("logs", "runs/*/log.txt")
     (('outputs/model/**/*', 'model'), ('outputs/runs/*/log.txt', 'logs/runs'))
     """
-    whole = f"{pattern}/*" if pattern.endswith("**") else pattern
-    parts = PurePosixPath(whole).parts
+    pattern = f"{pattern}/*" if pattern.endswith("**") else pattern
+    parts = PurePosixPath(pattern).parts
     plain = next((i for i, part in enumerate(parts) if re.search(r"[*?\[]", part)), len(parts))
     fixed = PurePosixPath(*parts[:plain])
     below = fixed.relative_to(name) if fixed.parts[:1] == (name,) else fixed
-    return f"outputs/{whole}", (PurePosixPath(name) / below).as_posix()
+    return f"outputs/{pattern}", (PurePosixPath(name) / below).as_posix()
 
 
 def _dependencies(numbers: Sequence[int]) -> dict[str, Any]:
@@ -355,7 +355,7 @@ def slots_required(target: Target, wanted: Wanted | None) -> int | None:
     size = vm_size(target.vm_size)
     gpus = size.gpu.count if size.gpu else 1
     parts = ((wanted.gpus or 0, gpus), (wanted.cores or 0, size.vcpus))
-    return max(1, *(-(-slots * count // whole) for count, whole in parts))
+    return max(1, *(-(-slots * count // available) for count, available in parts))
 
 
 def container_settings(

@@ -77,13 +77,13 @@ def cron(line: str, now: datetime) -> Recurrence:
     return Recurrence(_WEEK, _next(sunday + timedelta(days=number), _WEEK, now))
 
 
-def _step(field: str, whole: int) -> int | None:
-    """The step of `*/N` and `*`, where equal steps fill the whole."""
+def _step(field: str, count: int) -> int | None:
+    """The step of `*/N` and `*`, where equal steps fill the count."""
     found = re.fullmatch(r"\*(?:/(\d+))?", field)
     if found is None:
         return None
     step = int(found[1] or 1)
-    return step if step and whole % step == 0 else None
+    return step if step and count % step == 0 else None
 
 
 def _number(line: str, field: str, most: int) -> int:

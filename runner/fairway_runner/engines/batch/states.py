@@ -49,8 +49,8 @@ def has_ended(job: Mapping[str, Any]) -> bool:
     return str(job["state"]).lower() == "completed"
 
 
-def is_going(job: Mapping[str, Any]) -> bool:
-    """Whether somebody has deleted a job, of which Batch shows the rest for some minutes."""
+def is_being_deleted(job: Mapping[str, Any]) -> bool:
+    """True while Batch is still deleting a job, which takes some minutes."""
     return str(job["state"]).lower() == "deleting"
 
 

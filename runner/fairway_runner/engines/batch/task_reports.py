@@ -20,7 +20,7 @@ from fairway_agent.share import SHARE_FILE, Lent, ranges
 from fairway_agent.task_state import IO_ERROR
 from fairway_runner.engines.batch import names
 from fairway_runner.engines.batch.client import CONCURRENCY
-from fairway_runner.engines.batch.request_builder import is_told
+from fairway_runner.engines.batch.request_builder import reports_endings
 from fairway_runner.runs.records import known_state, read_plan
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     Report = TypeVar("Report")
 
-_SAID_BY_TASK = ("state", "exit_code", "reason", "held", "ends", "timed_out")
+_FROM_TASK = ("state", "exit_code", "reason", "held", "ends", "timed_out")
 
 
 def add_shares(files: TaskFiles, found: dict[int, TaskState]) -> None:
@@ -57,13 +57,13 @@ def add_endings(files: TaskFiles, submission: int, found: dict[int, TaskState]) 
     over one."""
     run = files.run
     plan = read_plan(run.folder)
-    told = is_told(plan)
+    reported = reports_endings(plan)
     warns = plan.idle_gpu is not None and plan.idle_gpu.then == WARN
     new = {
         number: status
         for number, status in found.items()
         # One whose outputs were not kept says which, for as long as its node is there.
-        if (told or status.exit_code == IO_ERROR)
+        if (reported or status.exit_code == IO_ERROR)
         and (
             status.exit_code is not None if status.is_final else warns and status.state == "running"
         )
@@ -74,7 +74,7 @@ def add_endings(files: TaskFiles, submission: int, found: dict[int, TaskState]) 
         known_to_batch = found[number]
         if (ending.job, ending.task) != (files.job_id, run.task_name(number)):
             continue
-        if (status := said(known_to_batch, ending)) is known_to_batch:
+        if (status := completed(known_to_batch, ending)) is known_to_batch:
             continue
         found[number] = status
         if ending.limit is not None and status.is_final:
@@ -85,17 +85,17 @@ def add_endings(files: TaskFiles, submission: int, found: dict[int, TaskState]) 
     return over
 
 
-def said(status: TaskState, ending: Ending) -> TaskState:
-    """What the service knows of a task that has ended, with what the task itself has said. A task
-    that says something else of its exit code has been ended later, or is not what it was."""
-    told = ending.state
-    if told.state == status.state == "running" and told.attempt == status.attempt:
-        return replace(status, reason=told.reason)
-    if told.exit_code != status.exit_code or not told.is_final:
+def completed(status: TaskState, ending: Ending) -> TaskState:
+    """The state that the service knows, with what the task itself has reported. A task that
+    reports another exit code was ended later, or is not what it was."""
+    own = ending.state
+    if own.state == status.state == "running" and own.attempt == status.attempt:
+        return replace(status, reason=own.reason)
+    if own.exit_code != status.exit_code or not own.is_final:
         return status
-    facts = {name: getattr(told, name) for name in _SAID_BY_TASK}
-    facts["reason"] = told.reason or status.reason
-    attempt = status.attempt if told.attempt is None else told.attempt
+    facts = {name: getattr(own, name) for name in _FROM_TASK}
+    facts["reason"] = own.reason or status.reason
+    attempt = status.attempt if own.attempt is None else own.attempt
     return replace(status, **facts, attempt=attempt)
 
 
