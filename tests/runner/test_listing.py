@@ -146,41 +146,46 @@ def test_other_jobs_are_left_as_they_are(project: Path) -> None:
     assert with_files(job, local()) is job
 
 
-def findings(project: Path, *arguments: Any, **fields: Any) -> list[tuple[str, str]]:
-    with pytest.raises(UserError) as caught:
-        prepare(load_job(write(project, *arguments, **fields)), local(), RunStore.here())
-    for each in caught.value.findings:
-        assert each.location is not None, each
-        assert each.hint, each
-    return [(each.path, each.message) for each in caught.value.findings]
-
-
-def test_an_input_that_the_job_has_not(project: Path) -> None:
-    [(path, message)] = findings(project, {"input": "image"})
-    assert path == "sweep.points.files.input"
-    assert "the job has no input `image`" in message
+UNKNOWN = "the files of the input `images` are not known before the job runs"
 
 
 @pytest.mark.parametrize(
-    "source",
-    ["datasets:images", {"from": "run", "run": "digits", "task": 0}, {"best": {"run": "x"}}],
+    ("files", "source", "path", "message"),
+    [
+        (
+            "image",
+            {"from": "datasets:images/"},
+            "sweep.points.files.input",
+            "the job has no input `image`",
+        ),
+        ("images", "datasets:images", "sweep.points.files.input", UNKNOWN),
+        (
+            "images",
+            {"from": "run", "run": "digits", "task": 0},
+            "sweep.points.files.input",
+            UNKNOWN,
+        ),
+        ("images", {"best": {"run": "x"}}, "sweep.points.files.input", UNKNOWN),
+        (
+            {"input": "images", "pattern": "*.png"},
+            {"from": "datasets:images/"},
+            "sweep.points.files",
+            "`*.png` matches no file of the input `images`",
+        ),
+        ("images", {"from": "dataset:images/"}, "inputs.images.from", "no mount `dataset`"),
+    ],
 )
-def test_one_whose_files_are_not_in_storage(project: Path, source: Any) -> None:
-    [(path, message)] = findings(project, inputs={"images": source})
-    assert path == "sweep.points.files.input"
-    assert "the files of the input `images` are not known before the job runs" in message
-
-
-def test_a_pattern_without_files(project: Path) -> None:
-    [(path, message)] = findings(project, {"input": "images", "pattern": "*.png"})
-    assert path == "sweep.points.files"
-    assert "`*.png` matches no file of the input `images`" in message
-
-
-def test_a_container_that_is_not_there(project: Path) -> None:
-    [(path, message)] = findings(project, inputs={"images": {"from": "dataset:images/"}})
-    assert path == "inputs.images.from"
-    assert "no mount `dataset`" in message
+def test_what_cannot_be_listed_is_named(
+    project: Path, files: Any, source: Any, path: str, message: str
+) -> None:
+    named = {"input": files} if isinstance(files, str) else files
+    job = load_job(write(project, named, inputs={"images": source}))
+    with pytest.raises(UserError) as caught:
+        prepare(job, local(), RunStore.here())
+    [found] = caught.value.findings
+    assert (found.path, message in found.message) == (path, True)
+    assert found.location is not None
+    assert found.hint
 
 
 def test_files_that_cannot_be_asked_for_are_one_point_and_a_warning(project: Path) -> None:
