@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from fairway_core.kubernetes import documents, drivers, head, queues, volumes
+from fairway_core.kubernetes import admission, documents, drivers, head, queues, volumes
 from fairway_core.kubernetes.documents import Manifest, manifest
 
 if TYPE_CHECKING:
@@ -46,7 +46,10 @@ def manifests(
     queued = [each for each in targets if _access(each).queue]
     types = {volume.type for volume in shared}
     files = {
-        "jobs/namespace.yaml": namespace(_access(targets[0]).namespace, content.quota),
+        "jobs/namespace.yaml": [
+            *namespace(_access(targets[0]).namespace, content.quota),
+            *admission.policy(targets),
+        ],
         "jobs/volumes.yaml": volumes.objects(shared, _access(targets[0]).namespace),
         "jobs/head.yaml": head.objects(_of_all(targets), client_id=client_id),
         "drivers/drivers.yaml": drivers.installation(
@@ -63,7 +66,8 @@ def manifests(
 def namespace(name: str, quota: Mapping[str, str]) -> list[Manifest]:
     """The namespace of jobs, and what it may have at most."""
     found = manifest("v1", "Namespace", name)
-    # A task's pod locks memory for InfiniBand, which the baseline of Pod Security leaves out.
+    # A task's pod locks memory for InfiniBand, which the baseline of Pod Security leaves out: a
+    # policy says which pods there may be, see `admission`.
     found["metadata"]["labels"] = {"pod-security.kubernetes.io/enforce": "privileged"}
     # Nothing of a job's gets a public address or a port of every node.
     closed = {"services.loadbalancers": "0", "services.nodeports": "0"}

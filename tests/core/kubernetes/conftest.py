@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _VERSIONS = ("1.33", schemas.newest().rpartition(".")[0])
+_OWN = ("rbac.authorization.k8s.io", "admissionregistration.k8s.io")
 _CRDS = ("Skip", "Create", "CreateReplace")
 _ACTION = {"crds": _CRDS, "timeout": "string", "remediation": {"retries": "integer"}}
 _TOLERATION = {"key": "string", "operator": ("Exists", "Equal"), "value": "string"}
@@ -131,7 +132,8 @@ def _faults(found: dict[str, Any]) -> list[str]:
     if version.startswith("kueue.x-k8s.io/"):
         schema = schemas.definitions()[custom.name_of(kind)]
         return [*_by_schema(found, schema)] or [*kueue_rules.causes(kind, found)]
-    if "." in version.partition("/")[0].replace("rbac.authorization.k8s.io", ""):
+    group = version.partition("/")[0]
+    if "." in group and group not in _OWN:
         return _by_schema(found, custom.object_of(_KINDS[version, kind]))
     told = []
     for each in _VERSIONS:

@@ -6,7 +6,7 @@ import copy
 import uuid
 from typing import TYPE_CHECKING, Any
 
-from fairway_simulator.kubernetes.api import defaults, quotas, schemas, validation
+from fairway_simulator.kubernetes.api import defaults, policies, quotas, schemas, validation
 from fairway_simulator.kubernetes.api.errors import bad_request, invalid, not_found
 from fairway_simulator.kubernetes.api.resources import NAMESPACES, Resource
 from fairway_simulator.kubernetes.times import now
@@ -59,6 +59,7 @@ class Admission:
         defaults.complete(resource, found)
         if causes := list(validation.causes(resource, found)):
             raise invalid(resource, metadata.get("name", ""), causes)
+        policies.require(self._store, resource, found, "CREATE")
         quotas.require(self._store, resource, found)
         return found
 
@@ -87,6 +88,7 @@ class Admission:
             causes += validation.immutable(resource, before, found)
             if causes:
                 raise invalid(resource, old["name"], causes)
+            policies.require(self._store, resource, found, "UPDATE")
             if found.get("spec") != before.get("spec"):
                 found["metadata"]["generation"] = old.get("generation", 1) + 1
         found["metadata"]["resourceVersion"] = version

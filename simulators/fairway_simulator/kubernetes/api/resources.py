@@ -92,6 +92,16 @@ ROLES = _of(_RBAC, "roles", "Role")
 ROLE_BINDINGS = _of(_RBAC, "rolebindings", "RoleBinding")
 CLUSTER_ROLES = _of(_RBAC, "clusterroles", "ClusterRole", namespaced=False)
 CLUSTER_ROLE_BINDINGS = _of(_RBAC, "clusterrolebindings", "ClusterRoleBinding", namespaced=False)
+_ADMISSION = "admissionregistration.k8s.io"
+POLICIES = _of(
+    _ADMISSION, "validatingadmissionpolicies", "ValidatingAdmissionPolicy", namespaced=False
+)
+POLICY_BINDINGS = _of(
+    _ADMISSION,
+    "validatingadmissionpolicybindings",
+    "ValidatingAdmissionPolicyBinding",
+    namespaced=False,
+)
 WORKLOADS = _kueue("workloads", "Workload", status=True, short=("wl",))
 LOCAL_QUEUES = _kueue("localqueues", "LocalQueue", status=True, short=("queue",))
 CLUSTER_QUEUES = _kueue("clusterqueues", "ClusterQueue", namespaced=False, status=True)
@@ -121,6 +131,8 @@ BUILT_IN = (
     ROLE_BINDINGS,
     CLUSTER_ROLES,
     CLUSTER_ROLE_BINDINGS,
+    POLICIES,
+    POLICY_BINDINGS,
 )
 """What every cluster has."""
 

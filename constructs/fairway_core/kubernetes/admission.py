@@ -1,0 +1,146 @@
+"""Which pods the namespace of jobs takes: none by which a submitter gets hold of a node.
+
+Everybody who submits may create pods there. What the baseline of Pod Security refuses is refused
+here too, in a policy of its own, because a task's pod locks memory for InfiniBand (IPC_LOCK), which
+that baseline knows no exception for. Beside it: no volume of the node's, no node by its name, no
+toleration but those of tasks, and the accounts of tasks and of the head alone.
+
+The expressions are in the Common Expression Language, which a test runs against each way out.
+https://kubernetes.io/docs/reference/access-authn-authz/validating-admission-policy/
+https://kubernetes.io/docs/concepts/security/pod-security-standards/
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from fairway_core.kubernetes.documents import Manifest, manifest
+from fairway_core.kubernetes.pools import tolerations
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fairway_core.target import Target
+
+_API = "admissionregistration.k8s.io/v1"
+# Those of the baseline, and the one more.
+_CAPABILITIES = [
+    *("AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "IPC_LOCK", "KILL", "MKNOD"),
+    *("NET_BIND_SERVICE", "SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT"),
+]
+# Kubernetes itself adds them to pods, and one of a resource's name where that is asked for.
+_ADDED = [
+    *("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"),
+    *("node.kubernetes.io/memory-pressure", "rdma/ib"),
+]
+_CONTAINERS = (
+    "object.spec.containers"
+    " + (has(object.spec.initContainers) ? object.spec.initContainers : [])"
+    " + (has(object.spec.ephemeralContainers) ? object.spec.ephemeralContainers : [])"
+)
+_NO_CONTEXT = "!has(c.securityContext)"
+
+
+def policy(targets: Sequence[Target]) -> list[Manifest]:
+    """The policy, and its binding to the namespace of the targets' jobs."""
+    access = targets[0].kubernetes
+    assert access is not None, "a target with this engine has the section"
+    space = access.namespace
+    name = f"{space}-pods"
+    keys = [*(each["key"] for each in tolerations(targets)), *_ADDED]
+    accounts = [access.service_account, access.head]
+    rule = {
+        "apiGroups": [""],
+        "apiVersions": ["v1"],
+        "operations": ["CREATE", "UPDATE"],
+        "resources": ["pods", "pods/ephemeralcontainers"],
+    }
+    spec = {
+        # What cannot be judged is refused.
+        "failurePolicy": "Fail",
+        "matchConstraints": {"resourceRules": [rule]},
+        "variables": [{"name": "containers", "expression": _CONTAINERS}],
+        "validations": [
+            {"expression": expression, "message": f"{space}: {message}"}
+            for message, expression in {
+                **_of_pods(),
+                **_of_containers(),
+                f"only the accounts {' and '.join(accounts)}": (
+                    "has(object.spec.serviceAccountName)"
+                    f" && object.spec.serviceAccountName in {json.dumps(accounts)}"
+                ),
+                "only the tolerations of tasks": (
+                    "!has(object.spec.tolerations) || object.spec.tolerations.all(t, "
+                    f"has(t.key) && t.key in {json.dumps(keys)})"
+                ),
+            }.items()
+        ],
+    }
+    binding = {
+        "policyName": name,
+        "validationActions": ["Deny"],
+        "matchResources": {
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": space}}
+        },
+    }
+    return [
+        {**manifest(_API, "ValidatingAdmissionPolicy", name), "spec": spec},
+        {**manifest(_API, "ValidatingAdmissionPolicyBinding", name), "spec": binding},
+    ]
+
+
+def _of_pods() -> dict[str, str]:
+    """What a pod as a whole may not be, with the expression that holds where it is not."""
+    no_context = "!has(object.spec.securityContext)"
+    found = {
+        f"no {field}": f"!has(object.spec.{field}) || object.spec.{field} == false"
+        for field in ("hostNetwork", "hostPID", "hostIPC")
+    }
+    return found | {
+        "no hostPath": (
+            "!has(object.spec.volumes) || object.spec.volumes.all(v, !has(v.hostPath))"
+        ),
+        # It passes by the scheduler, and so by the taints of nodes. A pod that runs has one.
+        "no nodeName": 'request.operation != "CREATE" || !has(object.spec.nodeName)',
+        "no sysctls": f"{no_context} || !has(object.spec.securityContext.sysctls)",
+        "no unconfined profile of the pod": " && ".join(
+            f"({no_context} || !has(object.spec.securityContext.{profile})"
+            f' || object.spec.securityContext.{profile}.type != "Unconfined")'
+            for profile in ("seccompProfile", "appArmorProfile")
+        ),
+        "no hostProcess of the pod": (
+            f"{no_context} || !has(object.spec.securityContext.windowsOptions)"
+        ),
+    }
+
+
+def _of_containers() -> dict[str, str]:
+    """What none of a pod's containers may be."""
+    each = {
+        "not privileged": (
+            f"{_NO_CONTEXT} || !has(c.securityContext.privileged)"
+            " || c.securityContext.privileged == false"
+        ),
+        "no capability but the baseline's and IPC_LOCK": (
+            f"{_NO_CONTEXT} || !has(c.securityContext.capabilities)"
+            " || !has(c.securityContext.capabilities.add)"
+            " || c.securityContext.capabilities.add.all("
+            f"n, n in {json.dumps(_CAPABILITIES)})"
+        ),
+        "no hostPort": "!has(c.ports) || c.ports.all(p, !has(p.hostPort) || p.hostPort == 0)",
+        "no procMount": (
+            f"{_NO_CONTEXT} || !has(c.securityContext.procMount)"
+            ' || c.securityContext.procMount == "Default"'
+        ),
+        "no unconfined profile": " && ".join(
+            f"({_NO_CONTEXT} || !has(c.securityContext.{profile})"
+            f' || c.securityContext.{profile}.type != "Unconfined")'
+            for profile in ("seccompProfile", "appArmorProfile")
+        ),
+        "no hostProcess": f"{_NO_CONTEXT} || !has(c.securityContext.windowsOptions)",
+    }
+    return {
+        message: f"variables.containers.all(c, {expression})"
+        for message, expression in each.items()
+    }

@@ -1,0 +1,141 @@
+"""The namespace of jobs refuses each pod by which a submitter would get hold of a node."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_core.kubernetes.admission import policy
+from fairway_core.target import Target
+from fairway_simulator.kubernetes.api.admission import Admission
+from fairway_simulator.kubernetes.api.errors import ApiError
+from fairway_simulator.kubernetes.api.resources import (
+    NAMESPACES,
+    PODS,
+    POLICIES,
+    POLICY_BINDINGS,
+)
+from fairway_simulator.kubernetes.api.store import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SPACE = "training"
+TARGET = Target.model_validate(
+    {
+        "name": "nd",
+        "engine": "kubernetes",
+        "vm_size": "Standard_ND96isr_H100_v5",
+        "nodes": {"min": 0, "max": 2},
+        "mounts": {"data": "/data"},
+        "kubernetes": {
+            "namespace": SPACE,
+            "image": "a:1",
+            "shared": "/data/fairway",
+            "volumes": {"data": "data"},
+            "tolerations": ["fairway.dev/pool"],
+        },
+    }
+)
+TASK: dict[str, Any] = {
+    "metadata": {"name": "task"},
+    "spec": {
+        "serviceAccountName": "fairway-task",
+        "containers": [
+            {
+                "name": "task",
+                "image": "a:1",
+                "securityContext": {"capabilities": {"add": ["IPC_LOCK"]}},
+            }
+        ],
+        "tolerations": [{"key": "fairway.dev/pool", "operator": "Exists"}],
+        "volumes": [{"name": "scratch", "emptyDir": {}}],
+    },
+}
+
+Change = dict[str, Any]
+
+
+@pytest.fixture
+def admit() -> Callable[..., Any]:
+    """Takes a pod that is the task's with changes of its spec and of its container."""
+    store = Store()
+    admission = Admission(store)
+    for name in (SPACE, "other"):
+        store.create(NAMESPACES, admission.new(NAMESPACES, {"metadata": {"name": name}}, "", ""))
+    for resource, found in zip((POLICIES, POLICY_BINDINGS), policy([TARGET]), strict=True):
+        store.create(resource, admission.new(resource, found, "", "Strict"))
+
+    def admit(spec: Change, container: Change | None = None, namespace: str = SPACE) -> Any:
+        pod = copy.deepcopy(TASK)
+        pod["spec"] |= spec
+        pod["spec"]["containers"][0] |= container or {}
+        return admission.new(PODS, pod, namespace, "Strict")
+
+    return admit
+
+
+WAYS_UP: dict[str, tuple[Change, Change]] = {
+    "hostNetwork": ({"hostNetwork": True}, {}),
+    "hostPID": ({"hostPID": True}, {}),
+    "hostIPC": ({"hostIPC": True}, {}),
+    "hostPath": ({"volumes": [{"name": "root", "hostPath": {"path": "/"}}]}, {}),
+    "nodeName": ({"nodeName": "system-0"}, {}),
+    "sysctls": ({"securityContext": {"sysctls": [{"name": "kernel.a", "value": "1"}]}}, {}),
+    "profile of the pod": (
+        {"securityContext": {"seccompProfile": {"type": "Unconfined"}}},
+        {},
+    ),
+    "hostProcess of the pod": (
+        {"securityContext": {"windowsOptions": {"hostProcess": True}}},
+        {},
+    ),
+    "privileged": ({}, {"securityContext": {"privileged": True}}),
+    "capability": ({}, {"securityContext": {"capabilities": {"add": ["SYS_ADMIN"]}}}),
+    "capability, all of them": ({}, {"securityContext": {"capabilities": {"add": ["ALL"]}}}),
+    "hostPort": ({}, {"ports": [{"containerPort": 80, "hostPort": 80}]}),
+    "procMount": ({}, {"securityContext": {"procMount": "Unmasked"}}),
+    "profile": ({}, {"securityContext": {"appArmorProfile": {"type": "Unconfined"}}}),
+    "hostProcess": ({}, {"securityContext": {"windowsOptions": {"hostProcess": True}}}),
+    "accounts": ({"serviceAccountName": "flux-applier"}, {}),
+    "accounts, default": ({"serviceAccountName": "default"}, {}),
+    "tolerations": (
+        {"tolerations": [{"key": "CriticalAddonsOnly", "operator": "Exists"}]},
+        {},
+    ),
+    "tolerations, of everything": ({"tolerations": [{"operator": "Exists"}]}, {}),
+    "privileged, before it": (
+        {
+            "initContainers": [
+                {"name": "i", "image": "a:1", "securityContext": {"privileged": True}}
+            ]
+        },
+        {},
+    ),
+}
+
+
+@pytest.mark.parametrize("way", WAYS_UP)
+def test_a_way_up_is_refused_in_the_namespace_of_jobs_alone(
+    admit: Callable[..., Any], way: str
+) -> None:
+    with pytest.raises(ApiError, match="ValidatingAdmissionPolicy 'training-pods'") as caught:
+        admit(*WAYS_UP[way])
+    assert way.partition(",")[0] in caught.value.message
+    admit(*WAYS_UP[way], namespace="other")
+
+
+@pytest.mark.parametrize(
+    ("spec", "container"),
+    [
+        ({}, {}),
+        ({"serviceAccountName": "fairway-head"}, {"securityContext": {}}),
+        ({"tolerations": [{"key": "sku", "operator": "Exists"}]}, {"ports": []}),
+    ],
+)
+def test_pods_of_fairway_are_admitted(
+    admit: Callable[..., Any], spec: Change, container: Change
+) -> None:
+    admit(spec, container)
