@@ -247,3 +247,20 @@ def test_only_what_is_about_to_start_connects(
     with pytest.raises(UserError):
         prepare(job_file, target, store, asks=asks, copies=copies)
     assert begun == ["nd"] * connects
+
+
+def test_rerun_says_nothing_of_targets_that_the_earlier_run_passed_over(
+    tmp_path: Path, fairway: RunFairway, store: RunStore
+) -> None:
+    (tmp_path / "job.yaml").write_text("name: a\ntemplate: plain\ncommand: 'true'\n")
+    assert fairway(tmp_path, "submit", str(tmp_path / "job.yaml"), "--run-id", "a-1")[0] == 0
+    known = store.find("a-1").folder / "provenance.json"
+    known.write_text(json.dumps(json.loads(known.read_text()) | {"passed_over": {"nd": "full"}}))
+    for more in ((), ("-s", "timeout=1h")):
+        code, out, _ = fairway(tmp_path, "rerun", "a-1", *more, "--json")
+        assert code == 0
+        facts = json.loads(
+            (store.folder / json.loads(out)["run_id"] / "provenance.json").read_text()
+        )
+        assert facts["rerun_of"] == "a-1"
+        assert "passed_over" not in facts

@@ -14,7 +14,6 @@ from fairway_runner.engines.capabilities import runs_here
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from fairway_core.cost.prices import Prices
     from fairway_core.findings import Location
     from fairway_core.notifications import Notify
     from fairway_core.target import Target
@@ -118,37 +117,23 @@ def hourly_price(target: Target, path: str, instead: str) -> float:
 
     UserError at the field `path` where nobody knows it, with what to write `instead`.
     """
-    from fairway_core.cost.cache import prices_at_hand
-    from fairway_core.cost.node_price import price_of
-
-    hourly = price_of(target, prices_at_hand()) or _asked(target)
-    if hourly is None:
-        raise _unknown(target, path, instead)
-    return hourly
-
-
-def _asked(target: Target) -> float | None:
-    """What Azure's price service says; None where it does not answer either."""
-    from fairway_core.cost.cache import CachedPrices
+    from fairway_core.cost.cache import CachedPrices, prices_at_hand
     from fairway_core.cost.node_price import price_of
     from fairway_core.cost.service import PriceService
 
-    if not target.vm_size or not target.region:
-        return None
-    prices: Prices = CachedPrices(PriceService())
-    with suppress(UserError):
-        return price_of(target, prices)
-    return None
-
-
-def _unknown(target: Target, path: str, instead: str) -> UserError:
+    hourly = price_of(target, prices_at_hand()) or None
+    if hourly is None and target.vm_size and target.region:
+        with suppress(UserError):
+            hourly = price_of(target, CachedPrices(PriceService()))
+    if hourly is not None:
+        return hourly
     message = f"`{path}`: the price of a node of `{target.name}` is not known"
     hint = "give the target its price per node hour in fairway.yaml, for example price: 12.5"
     if target.environment and not target.region:
         hint = "read the targets again, with their region: fairway targets sync"
     elif target.environment:
         hint = f"Azure's price service has no price for it; {instead}"
-    return UserError([Finding("no-price", message, hint, path)])
+    raise UserError([Finding("no-price", message, hint, path)])
 
 
 # What is shorter stands in any log by chance, and masking it would blot out the rest.
