@@ -6,7 +6,6 @@ import io
 import logging
 import os
 import posixpath
-import shlex
 import shutil
 import signal
 import socket
@@ -27,7 +26,6 @@ from fairway_runner.engines.die_with_parent import die_with_parent
 if TYPE_CHECKING:
     from typing import BinaryIO
 
-    from fairway_runner.engines.remote.ssh import Ssh
 
 STRANGE = "nothing was taken from its answer; is it still the same host?"
 """The hint where a cluster has sent something of another shape."""
@@ -225,9 +223,9 @@ Program = Callable[[], list[str]]
 """The command line of a program; made anew for each try, since its connection may be another."""
 
 # rsync: the connection's start failed, errors in the stream, time-outs; and those of ssh.
-_BROKEN = (255, 5, 10, 12, 30, 35)
-_GARBLED = 2  # what came is not rsync's own: it is of another version, or a shell has printed
-_NOT_FOUND = 127  # there is no rsync on the host
+RSYNC_BROKEN = (255, 5, 10, 12, 30, 35)
+GARBLED = 2  # what came is not rsync's own: it is of another version, or a shell has printed
+NOT_FOUND = 127  # there is no rsync on the host
 _PIECE = 1 << 16
 COPY_TIMEOUT = (
     86_400.0  # seconds: a copy may take long, and one that stands still ends by keepalives
@@ -333,30 +331,6 @@ def _is_wanted(member: tarfile.TarInfo, names: Sequence[str]) -> bool:
     return member.isfile() or member.isdir()
 
 
-def copied_by_rsync(ssh: Ssh, words: Program, data: bytes, deadline: float) -> bool:
-    """Whether rsync has copied all, with `data` as its input; False where one of the two sides has
-    no rsync. `words` make its options and places."""
-    if not ssh.has_rsync or shutil.which("rsync") is None:
-        return False
-
-    def program() -> list[str]:
-        # Not the owners: they are those of the copying user. The shell sees no arguments (-s).
-        line = ["rsync", "-rlptz", "-s", "--partial", "-e", shlex.join(ssh.command("-T"))]
-        return [*line, *words()]
-
-    ended = ssh.run_with_retry(
-        program, data, deadline=deadline, timeout=COPY_TIMEOUT, broken=_BROKEN
-    )
-    ssh.has_rsync = ended.code != _NOT_FOUND
-    if ended.code == _GARBLED:
-        for finding in of_shell(ssh, deadline):
-            _LOG.warning("%s; %s\n%s", finding.message, "files are copied whole", finding.hint)
-            ssh.has_rsync = False
-    if ssh.has_rsync:
-        require_success(ssh.name, ended)
-    return ssh.has_rsync
-
-
 def of_shell(remote: Connection, deadline: float) -> list[Finding]:
     """Whether the shell of a host prints before a command that ssh runs there, which rsync takes
     for its own data."""
@@ -377,6 +351,6 @@ def require_success(host: str, ended: Ended) -> None:
         last = ended.err.strip().splitlines()[-1:] or [f"exit code {ended.code}"]
         message = f"files could not be copied between here and {host}: {last[0]}"
         hint = "is a disk full? check here and there: df -h"
-        if ended.code == _GARBLED and "protocol" in last[0]:
+        if ended.code == GARBLED and "protocol" in last[0]:
             hint = "is one of the two versions very old? check here and there: rsync --version"
         raise UserError.of("host-failed", message, hint, exit_code=5)

@@ -30,10 +30,15 @@ from fairway_runner.engines.outage import LEAST, Silence, TargetUnavailable
 from fairway_runner.engines.remote import bastion
 from fairway_runner.engines.remote.connection import (
     COMMAND_TIMEOUT,
+    COPY_TIMEOUT,
+    GARBLED,
+    NOT_FOUND,
+    RSYNC_BROKEN,
     Connection,
     Ended,
-    copied_by_rsync,
+    of_shell,
     on_terminal,
+    require_success,
     run_program,
 )
 
@@ -187,7 +192,7 @@ class Ssh(Connection):
     def upload(self, folder: Path, to: str, *, deadline: float) -> None:
         """See `Connection.upload`; a copy that was cut off goes on where it was."""
         words = lambda: ["--", f"{folder}/", f"{self.name}:{to}/"]  # noqa: E731
-        if not copied_by_rsync(self, words, b"", deadline):
+        if not _copied_by_rsync(self, words, b"", deadline):
             super().upload(folder, to, deadline=deadline)
 
     def download(self, folder: str, names: Sequence[str], to: Path, *, deadline: float) -> None:
@@ -196,7 +201,7 @@ class Ssh(Connection):
         listed = b"".join(f"{name}\0".encode() for name in names)
         options = ["--recursive", "--files-from=-", "--from0", "--ignore-missing-args", "--"]
         words = lambda: [*options, f"{self.name}:{folder}/", f"{to}/"]  # noqa: E731
-        if not copied_by_rsync(self, words, listed, deadline):
+        if not _copied_by_rsync(self, words, listed, deadline):
             super().download(folder, names, to, deadline=deadline)
 
     def interactive(self, words: Sequence[str], *, forward: str = "") -> int:
@@ -406,3 +411,27 @@ def _remove_left_over() -> None:
         with suppress(OSError):  # another's, or removed meanwhile
             if not Path("/proc", pid).exists() and not (folder / "ssh").exists():
                 shutil.rmtree(folder)
+
+
+def _copied_by_rsync(ssh: Ssh, words: Program, data: bytes, deadline: float) -> bool:
+    """Whether rsync has copied all, with `data` as its input; False where one of the two sides has
+    no rsync. `words` make its options and places."""
+    if not ssh.has_rsync or shutil.which("rsync") is None:
+        return False
+
+    def program() -> list[str]:
+        # Not the owners: they are those of the copying user. The shell sees no arguments (-s).
+        line = ["rsync", "-rlptz", "-s", "--partial", "-e", shlex.join(ssh.command("-T"))]
+        return [*line, *words()]
+
+    ended = ssh.run_with_retry(
+        program, data, deadline=deadline, timeout=COPY_TIMEOUT, broken=RSYNC_BROKEN
+    )
+    ssh.has_rsync = ended.code != NOT_FOUND
+    if ended.code == GARBLED:
+        for finding in of_shell(ssh, deadline):
+            _LOG.warning("%s; %s\n%s", finding.message, "files are copied whole", finding.hint)
+            ssh.has_rsync = False
+    if ssh.has_rsync:
+        require_success(ssh.name, ended)
+    return ssh.has_rsync
