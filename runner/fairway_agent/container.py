@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent import bundle, job_facts, record, wakeups
-from fairway_agent.share import CORES, GPUS
-from fairway_boot.faults import Fault
+from fairway_agent import bundle, job_facts, processes, record
+from fairway_agent.resources import CORES, GPUS
+from fairway_boot.files import Fault
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -199,7 +199,7 @@ def _until_it_ends(
     runtime: Runtime, words: Sequence[str], environment: Mapping[str, str], name: str
 ) -> int:
     guard = _guard([runtime.program, "rm", "--force", name]) if runtime.is_oci else None
-    wakeups.outlive(*wakeups.TASK_SIGNALS)  # for the container, whose client gets them too
+    processes.outlive(*processes.TASK_SIGNALS)  # for the container, whose client gets them too
     code = subprocess.call(words, env=dict(environment))
     if guard is not None:
         os.close(guard)
@@ -273,9 +273,9 @@ def _import(runtime: Runtime, image: str) -> str:
     """The image as a file, which is made once a host."""
     import hashlib
 
-    from fairway_agent import scratch
+    from fairway_agent import staging
 
-    folder = scratch.root() / "images"
+    folder = staging.root() / "images"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     file = folder / f"{hashlib.sha256(image.encode()).hexdigest()[:16]}.sqsh"
     with record.alone(folder / f"{file.stem}.lock"):

@@ -25,13 +25,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fairway_agent import fields, record, run_files
-from fairway_agent.fields import Unfit
-from fairway_agent.json_record import JsonRecord
+from fairway_agent import job_facts, record, records
 from fairway_agent.limits import Over
-from fairway_agent.share import Wanted, numbers_of, ranges
-from fairway_agent.task_spec import LAST
-from fairway_agent.task_state import BestTasks
+from fairway_agent.records import JsonRecord, Unfit
+from fairway_agent.resources import Wanted, numbers_of, ranges
+from fairway_agent.spec import LAST
+from fairway_agent.state_files import BestTasks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -95,7 +94,7 @@ class Part(JsonRecord):
 
     def task_folder(self, run: Path, index: int) -> Path:
         """The folder of one of its tasks."""
-        name = run_files.last_name(run) if self.stage == "finally" else None
+        name = job_facts.last_name(run) if self.stage == "finally" else None
         return run / "tasks" / (name or str(index))
 
     @property
@@ -163,7 +162,7 @@ class Control(JsonRecord):
 def read(folder: Path) -> Control:
     """What is known of a run; of one of which nothing is, an empty record. Fault where the file is
     damaged."""
-    return fields.read(folder / FILE, Control.from_json) or Control()
+    return records.read(folder / FILE, Control.from_json) or Control()
 
 
 def change(folder: Path, submission: int, **values: Any) -> None:

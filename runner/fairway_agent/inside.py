@@ -24,7 +24,7 @@ _RANKS = (*("OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK", "PMI_RANK", "RANK", "
 # These wait for a task's programs and are none of them.
 _WAITING = {"srun", "ssh", "prted", "orted", "hydra_pmi_proxy"}
 _CLIENT = b"_FAIRWAY_CONTAINER"  # see fairway_agent.container
-# What serves a task on its node, and is none of its programs: see fairway_agent.batch.coordination.
+# What serves a task on its node, and is none of its programs: see fairway_agent.batch.preparation.
 _SERVICE = b"_FAIRWAY_SERVICE"
 _NAMESPACES = {"mnt": "-m", "pid": "-p", "ipc": "-i", "net": "-n", "uts": "-u"}
 

@@ -3,13 +3,19 @@ and `target.json` in the run's folder say. Standard library only."""
 
 from __future__ import annotations
 
+import struct
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from fairway_agent.fields import Fields, read
+from fairway_agent import record
+from fairway_agent.allocators.hosts import queue_of
+from fairway_agent.records import Fields, parse, read
+from fairway_agent.spec import Retry, RunPlan, TaskSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
+
 
 PRIORITIES = {"low": -500, "normal": 0, "high": 500}
 """The words for which of several waiting runs is first: −1000 to 1000, the highest."""
@@ -110,3 +116,80 @@ def _priority(fields: Fields) -> int:
             raise fields.unfit("priority")
         return PRIORITIES[found]
     return fields.whole_or_none("priority") or 0
+
+
+_OFFSET = struct.Struct(">Q")
+
+
+def read_plan(folder: Path, *, retry: bool = False) -> RunPlan:
+    """The plan of a run; with `retry` of the tasks of it that run again."""
+    path = folder / "plan.json"
+    plan = parse(path, path.read_bytes(), RunPlan.from_json)
+    wanted = read_retry(folder) if retry else None
+    return plan.again(wanted) if wanted else plan
+
+
+def read_retry(folder: Path) -> Retry | None:
+    """Which tasks of a run run again; None where none was ever to."""
+    path = folder / "retry.json"
+    return parse(path, path.read_bytes(), Retry.from_json) if path.exists() else None
+
+
+def read_spec(path: Path, offset: int = 0) -> TaskSpec:
+    """The task whose line begins at that byte of a file."""
+    with path.open("rb") as lines:
+        lines.seek(offset)
+        return parse(path, lines.readline(), TaskSpec.from_json)
+
+
+def last_name(folder: Path) -> str | None:
+    """How the task of `finally:` is called in the run's folder; None where the job has none."""
+    path = folder / "finally.jsonl"
+    return read_spec(path).name if path.exists() else None
+
+
+def write_index(tasks: Path, index: Path) -> None:
+    """Notes where each task's line begins, so that one is read without the others."""
+    found, position = [], 0
+    with tasks.open("rb") as lines:
+        for line in lines:
+            found.append(_OFFSET.pack(position))
+            position += len(line)
+    record.write_bytes(index, b"".join(found))
+
+
+def read_indexed(tasks: Path, index: Path, number: int) -> TaskSpec:
+    """The task of that number."""
+    with index.open("rb") as offsets:
+        offsets.seek(number * _OFFSET.size)
+        [start] = _OFFSET.unpack(offsets.read(_OFFSET.size))
+    return read_spec(tasks, start)
+
+
+def read_specs(path: Path) -> Iterator[TaskSpec]:
+    """Every task of a file, read when it is wanted: there may be very many. None where there is no
+    such file."""
+    if not path.exists():
+        return
+    with path.open("rb") as lines:
+        for line in lines:
+            yield parse(path, line, TaskSpec.from_json)
+
+
+def read_shared_plan(run: Path, *, retry: bool = False) -> RunPlan:
+    """The plan of the run in a folder: its own copy of the code, whole paths, and the account
+    that inputs are staged from."""
+    plan = read_plan(run, retry=retry)
+    account = of_target(run).account_url
+    return replace(
+        plan,
+        directory=str(run / "code"),
+        after=tuple(str(run.parent / name) for name in plan.after),
+        staged=tuple(replace(entry, account=account) for entry in plan.staged),
+    )
+
+
+def queue(run: Path) -> Path:
+    """The folder in which the run queues for nodes: that of all people, where there is one."""
+    target = of_target(run)
+    return queue_of(target.queue, run.parents[1], target.name)

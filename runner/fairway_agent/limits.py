@@ -9,14 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fairway_agent import run_files, state_files
-from fairway_agent.json_record import JsonRecord
+from fairway_agent import job_facts, state_files
+from fairway_agent.records import JsonRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from fairway_agent.plan import RunPlan
+    from fairway_agent.spec import RunPlan
 
 _SILENT = 60.0  # seconds after which a task that says nothing is not there any more
 
@@ -67,7 +67,7 @@ def due(plan: RunPlan, now: float, started: float | None, held: Held) -> float |
 def nodes_of(folder: Path) -> dict[str, int]:
     """How many nodes each task of the run in a folder takes, by its name."""
     stages = ("tasks.jsonl", "finally.jsonl")
-    specs = (spec for stage in stages for spec in run_files.read_specs(folder / stage))
+    specs = (spec for stage in stages for spec in job_facts.read_specs(folder / stage))
     return {spec.name: spec.nodes for spec in specs}
 
 

@@ -23,7 +23,7 @@ def answer(module: str, shared: str) -> None:
     from importlib import import_module
     from pathlib import Path
 
-    from fairway_boot.faults import Fault
+    from fairway_boot.files import Fault
 
     payload, called = sys.stdin.buffer, import_module(module)
     request = called.REQUEST.from_json(json.loads(payload.readline()))

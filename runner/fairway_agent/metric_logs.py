@@ -1,25 +1,81 @@
-"""Metrics in what a task prints: numbers that a job's patterns find.
-
-A pattern is a regular expression with one group, looked for in each line. A log is read
-as it grows, a chunk at a time, so that neither its size nor what is in it matters. Standard library
-only.
-"""
+"""Metrics in a task's output: numbers found by patterns, within a limit on processor time."""
 
 from __future__ import annotations
 
 import math
 import re
+import signal
+import sys
+import threading
 from collections.abc import Callable, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
-from fairway_agent import cpu_limit
-from fairway_agent.log_marks import split_label
-from fairway_boot.faults import Fault
+from fairway_agent.task_logs import split_label
+from fairway_boot.files import Fault
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+    from sys import UnraisableHookArgs
+    from types import FrameType
+
+
+CPU_LIMIT = 10.0  # seconds of this process's own time, so that a busy machine changes nothing
+
+
+class OverLimit(Exception):
+    """It took more processor time than it may."""
+
+
+_is_prepared = False
+"""Whether the signal is answered already: the main thread alone asks and says so."""
+
+
+@contextmanager
+def cpu_limit() -> Iterator[None]:
+    """Raises OverLimit from within when CPU_LIMIT is over, and once more each time that it is
+    over again where something swallows that. Signals reach the main thread alone: in another
+    thread there is no limit."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    with nullcontext() if _is_prepared else prepared():
+        signal.setitimer(signal.ITIMER_VIRTUAL, CPU_LIMIT, CPU_LIMIT)
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+
+
+@contextmanager
+def prepared() -> Iterator[None]:
+    """Within it limits cost little: a sweep renders templates for each of its tasks."""
+    global _is_prepared
+    if _is_prepared or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before, report = signal.signal(signal.SIGVTALRM, _end), sys.unraisablehook
+
+    def report_others(error: UnraisableHookArgs) -> None:
+        # Python prints what a finalizer raises, and goes on: the next signal ends it.
+        if not isinstance(error.exc_value, OverLimit):
+            report(error)
+
+    sys.unraisablehook, _is_prepared = report_others, True
+    try:
+        yield
+    finally:
+        _is_prepared = False
+        sys.unraisablehook = report
+        signal.signal(signal.SIGVTALRM, signal.SIG_DFL if before is None else before)
+
+
+def _end(number: int, frame: FrameType | None) -> NoReturn:
+    del number, frame
+    raise OverLimit
+
 
 Patterns = dict[str, re.Pattern[str]]
 Found = list[tuple[int, float]]
@@ -39,9 +95,9 @@ def find(name: str, pattern: re.Pattern[str], texts: Sequence[str]) -> Found:
     """The values of a metric in some texts; Fault where its pattern takes too long, in the main
     thread."""
     try:
-        with cpu_limit.cpu_limit():
+        with cpu_limit():
             return values_of(pattern, texts)
-    except cpu_limit.OverLimit:
+    except OverLimit:
         raise Fault("slow-metric", *too_slow(name, pattern), exit_code=2) from None
 
 
@@ -49,7 +105,7 @@ def too_slow(name: str, pattern: re.Pattern[str]) -> tuple[str, str]:
     """What is said of a pattern that takes without end, and what to do."""
     message = (
         f"the pattern of the metric `{name}` was stopped after "
-        f"{cpu_limit.CPU_LIMIT:g} s of processor time: {pattern.pattern}"
+        f"{CPU_LIMIT:g} s of processor time: {pattern.pattern}"
     )
     return message, "avoid nested repetition: write (a+) for ((?:a+)+)"
 

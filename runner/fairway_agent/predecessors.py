@@ -7,16 +7,16 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent import control, run_files, state_files
-from fairway_agent.run_state import RunState, exit_code_of
-from fairway_boot.faults import Fault
+from fairway_agent import control, job_facts, state_files
+from fairway_agent.state_files import RunState, exit_code_of
+from fairway_boot.files import Fault
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Iterator, Mapping, Sequence
 
-    from fairway_agent.plan import RunPlan
-    from fairway_agent.task_state import TaskState
+    from fairway_agent.spec import RunPlan
+    from fairway_agent.state_files import TaskState
 
 SUCCEEDED = "succeeded"
 """How one must have ended of which nothing else is said."""
@@ -107,8 +107,8 @@ def _exit_code(folder: Path, known: RunState) -> int | None:
 
 def _tasks(folder: Path) -> Iterator[TaskState]:
     """Where its tasks stand, in their order."""
-    last = run_files.last_name(folder) if (folder / "finally.jsonl").exists() else None
-    count = run_files.read_plan(folder).tasks - (last is not None)
+    last = job_facts.last_name(folder) if (folder / "finally.jsonl").exists() else None
+    count = job_facts.read_plan(folder).tasks - (last is not None)
     for name in (*map(str, range(count)), *([last] if last else ())):
         if (known := state_files.read_task(folder / "tasks" / name)) is not None:
             yield known

@@ -9,22 +9,128 @@ setup prints goes to the setup's log then. Standard library only.
 
 from __future__ import annotations
 
+import json
 import os
+import socket
 import subprocess
 import sys
+import tempfile
+import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent import bundle, record, run_files, scratch, staging
-from fairway_agent.setup import SETUP_FAILED, has_setup, set_up
-from fairway_agent.shared import plans
-from fairway_agent.task_state import IO_ERROR
-from fairway_boot.faults import Fault
+from fairway_agent import bundle, job_facts, record, staging, state_files
+from fairway_agent.records import Fields, Unfit
+from fairway_agent.state_files import IO_ERROR, TaskState
+from fairway_agent.task_logs import Mask
+from fairway_boot.files import Fault
+from fairway_boot.http import Failure
+from fairway_boot.identity import OWN, KeyVault, reading
+from fairway_boot.imds import PEOPLE_FROM
 
 if TYPE_CHECKING:
-    from fairway_agent.plan import RunPlan
-    from fairway_agent.task_spec import TaskSpec
+    from collections.abc import Callable, Mapping
+
+    from fairway_agent.spec import RunPlan, TaskSpec
+    from fairway_boot.identity import Identity
+
+
+SETUP_FAILED = "setup-failed"  # in a task's folder: written by the node on which the setup failed
+
+
+def has_setup(run: Path) -> bool:
+    """Whether the job of the run in a folder has one."""
+    return (run / "setup.jsonl").exists()
+
+
+def has_failed(run: Path) -> bool:
+    """Whether the setup of the run in a folder has failed."""
+    known = state_files.read_task(run / "setup")
+    return known is not None and known.state == "failed"
+
+
+def set_up(run: Path, prepare: Callable[[int], int]) -> int:
+    """Prepares a task's nodes, where that may mean the setup; the exit code.
+
+    `prepare` does so, prints to the descriptor that it is given, and returns an exit code.
+    """
+    folder = run / "setup"
+    folder.mkdir(exist_ok=True)
+    began = time.time()
+    if state_files.read_task(folder) is None:
+        state_files.write(folder, _state("running", began))
+    with tempfile.TemporaryFile() as printed:
+        code = prepare(printed.fileno())
+        printed.seek(0)
+        text = printed.read()
+    failed = (Path(os.environ["FAIRWAY_TASK_FOLDER"]) / SETUP_FAILED).exists()
+    if code and not failed:
+        os.write(2, text)  # it was something else, which it has said
+        return code
+    with record.alone(folder / "lock"):
+        _append(run, folder, text)
+        if failed or not has_failed(run):
+            state = _state("failed" if failed else "succeeded", began)
+            state = replace(state, ended=time.time(), exit_code=code, timed_out=False)
+            state_files.write(folder, state)
+    return code
+
+
+def _state(state: str, began: float) -> TaskState:
+    task, attempt = os.environ["FAIRWAY_TASK"], int(os.environ["FAIRWAY_ATTEMPT"])
+    return TaskState(state, attempt=0, started=began, task=task, task_attempt=attempt)
+
+
+def _append(run: Path, folder: Path, text: bytes) -> None:
+    mask = Mask(os.environ.get(name, "") for name in job_facts.read_shared_plan(run).secrets)
+    with (folder / "log.txt").open("ab") as log:
+        log.write(mask.feed(text) + mask.flush())
+
+
+_SERVICE = Path("/run/fairway-secrets/socket")
+_PATIENCE = 180.0  # seconds; it asks again what fails for a moment
+_LONGEST = 1 << 18  # bytes; a secret has 25,600 at most, which JSON may write as six each
+
+
+def secrets_of(run: Path) -> dict[str, str]:
+    """The values of the secrets of the run in a folder; see `values`."""
+    return values(job_facts.of_job(run).secrets, job_facts.of_target(run).vault_url)
+
+
+def values(sources: Mapping[str, str], address: str, metadata: Identity = OWN) -> dict[str, str]:
+    """The value of each secret by its variable; Fault, without any value, where one cannot be
+    read."""
+    vault = KeyVault(address, metadata)
+    read = _ask_service if _has_service() else vault.read
+    found = {}
+    for variable, source in sources.items():
+        name = source.removeprefix("keyvault:")
+        with reading(f"the secret {name} in {address.rstrip('/')}"):
+            found[variable] = read(name)
+    return found
+
+
+def _has_service() -> bool:
+    """Whether another reads secrets for this account."""
+    return os.getuid() >= PEOPLE_FROM and _SERVICE.is_socket()
+
+
+def _ask_service(name: str) -> str:
+    """The value of a secret; Failure where it is not for this account."""
+    try:
+        with socket.socket(socket.AF_UNIX) as service:
+            service.settimeout(_PATIENCE)
+            service.connect(str(_SERVICE))
+            service.sendall(f"{name}\n".encode())
+            with service.makefile("rb") as said:
+                answer = Fields(json.loads(said.readline(_LONGEST)), "the answer")
+        if (error := answer.text_or_none("error")) is not None:
+            raise Failure(403, "Forbidden", error)
+        return answer.text("value")
+    except (OSError, ValueError, Unfit) as error:
+        raise Failure(0, "NoAnswer", str(error)) from None
 
 
 def main() -> None:
@@ -51,10 +157,10 @@ def _prepare_all(run: Path, option: str, printed: int | None) -> int:
 
 def _prepare(run: Path) -> None:
     try:
-        plan = plans.read(run)
-        scratch.prepare(os.environ)
+        plan = job_facts.read_shared_plan(run)
+        staging.prepare(os.environ)
         _stage(plan, run)
-        setup = run_files.read_spec(run / "setup.jsonl") if has_setup(run) else None
+        setup = job_facts.read_spec(run / "setup.jsonl") if has_setup(run) else None
     except Fault as fault:
         _fail(str(fault))
     except OSError as error:
@@ -72,12 +178,12 @@ def _stage(plan: RunPlan, run: Path) -> None:
     """Copies inputs: to this node, and to the shared folder if it is the task's first."""
     for entry in plan.staged:
         if entry.stage == "scratch" or os.environ.get("FAIRWAY_NODE_RANK", "0") == "0":
-            staging.stage(entry, scratch.input_folder(run.parents[1], entry))
+            staging.stage(entry, staging.input_folder(run.parents[1], entry))
 
 
 def _set_up(plan: RunPlan, setup: TaskSpec, run: Path) -> int:
     """Runs the job's setup unless it has succeeded here; its exit code."""
-    done = scratch.root() / "set-up" / run.name
+    done = staging.root() / "set-up" / run.name
     done.parent.mkdir(exist_ok=True)
     # Other tasks of the run may begin on this node at the same moment.
     with record.alone(done.with_name(f".{run.name}.lock")):

@@ -1,17 +1,12 @@
-"""The processes of a task, and how they are brought to an end.
-
-A task runs in a session of its own, so that all that it started can be found again by
-the session's id, whatever process groups a launcher makes. What leaves the session (a daemon,
-`setsid`) carries the task's mark in its environment; and what has lost that too (`env -i`)
-becomes the supervisor's own child when its parent ends. Standard library only, as
-all that a supervisor imports: it also runs where nothing of Fairway is installed.
-"""
+"""Processes of a task: starting, waiting for, signalling and ending them."""
 
 from __future__ import annotations
 
 import ctypes
 import os
+import selectors
 import signal
+import socket
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -21,6 +16,7 @@ from fairway_agent.bundle import WAITS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
+
 
 # These end their ranks within half a second of a SIGTERM, so the ranks are told first
 # and have the whole grace to themselves. (Measured with Open MPI 5: 0.25 s to a SIGKILL.)
@@ -278,3 +274,45 @@ class Guard:
                 change = sessions.add if line[0] == "+" else sessions.discard
                 change(int(line[1:]))
         end_all(lambda: sessions | sessions_with(is_mark), grace)
+
+
+# The kernel takes 24.8 days at most (epoll_wait: milliseconds in an int). Callers look again
+# after every wait, so waking up early costs nothing.
+_LONGEST = 3600.0
+
+
+# What a task's programs are told by.
+TASK_SIGNALS = (
+    *(signal.SIGTERM, signal.SIGINT, signal.SIGHUP),
+    *(signal.SIGUSR1, signal.SIGUSR2),
+)
+
+
+def signal_wakeups(*numbers: signal.Signals) -> tuple[socket.socket, socket.socket]:
+    """What has something to read once one of these signals has come: the number of each; and what
+    threads write to, to the same end.
+
+    One that gets a handler of its own afterwards is read too.
+    """
+    wakeup, writer = socket.socketpair()
+    writer.setblocking(False)
+    signal.set_wakeup_fd(writer.dup().detach(), warn_on_full_buffer=False)
+    outlive(*numbers)
+    return wakeup, writer
+
+
+def outlive(*numbers: signal.Signals) -> None:
+    """Lets these signals do nothing here. They are not ignored, which the programs that are started
+    would inherit."""
+    for number in numbers:
+        signal.signal(number, lambda *_: None)
+
+
+def wait(wakeup: socket.socket, deadline: float | None) -> None:
+    """Returns when `wakeup` has something to read, which is taken from it, when the `deadline`
+    on the monotonic clock is over, or after an hour: the caller looks what it was."""
+    left = _LONGEST if deadline is None else deadline - time.monotonic()
+    with selectors.DefaultSelector() as selector:
+        selector.register(wakeup, selectors.EVENT_READ)
+        if selector.select(max(0.0, min(left, _LONGEST))):
+            wakeup.recv(4096)

@@ -15,19 +15,17 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from fairway_agent import control, record, state_files
+from fairway_agent import control, job_facts, record, state_files
 from fairway_agent.control import Numbers
-from fairway_agent.run_state import RunState
-from fairway_agent.shared import plans
-from fairway_agent.task_state import CANCELLED, KILLED, SERVICE, TIMED_OUT, TaskState
+from fairway_agent.state_files import CANCELLED, KILLED, SERVICE, TIMED_OUT, RunState, TaskState
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from fairway_agent.control import Part
-    from fairway_agent.plan import RunPlan
-    from fairway_agent.shared.submissions import Submission
+    from fairway_agent.shared.receive import Submission
     from fairway_agent.shared.watch import Watch
+    from fairway_agent.spec import RunPlan
 
 # Seconds after a job's end in which the task's own report may still be on its way: for so long an
 # NFS client may believe what it has seen of a folder before.
@@ -186,7 +184,7 @@ class Reconciliation(ABC):
 
     def _record(self, counts: Counter[str]) -> tuple[RunPlan, RunState]:
         state = state_files.read_run(self.folder) or RunState()
-        plan = plans.read(self.folder, retry=self.known.submission > 0)
+        plan = job_facts.read_shared_plan(self.folder, retry=self.known.submission > 0)
         counts.update(plan.done)
         setup = state_files.read_task(self.folder / "setup") or TaskState()
         name = _name(counts, setup_failed=setup.state == "failed")

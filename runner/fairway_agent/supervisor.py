@@ -25,33 +25,23 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent import (
-    control,
-    limits,
-    predecessors,
-    processes,
-    record,
-    run_files,
-    state_files,
-    wakeups,
-)
+from fairway_agent import control, job_facts, limits, predecessors, processes, record, state_files
 from fairway_agent.allocators.machine import Machine
-from fairway_agent.figures.sampling import Sampling, sampler
+from fairway_agent.figures.sampler import Sampling, sampler
 from fairway_agent.notify import notify
-from fairway_agent.run_state import RunState
-from fairway_agent.share import NeverFits
+from fairway_agent.resources import NeverFits
+from fairway_agent.state_files import CANCELLATION, MACHINE, TIMED_OUT, RunState, TaskState
 from fairway_agent.task.attempts import Attempts, Patience
 from fairway_agent.task.task import MACHINE_STOPPED, Nodes, Task
-from fairway_agent.task_state import CANCELLATION, MACHINE, TIMED_OUT, TaskState
-from fairway_boot.faults import Fault
+from fairway_boot.files import Fault
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Iterator
 
-    from fairway_agent.allocators.allocator import Allocator
     from fairway_agent.allocators.hosts import Host
-    from fairway_agent.plan import RunPlan
+    from fairway_agent.allocators.machine import Allocator
+    from fairway_agent.spec import RunPlan
 
 _STRAY_GRACE = 2.0  # seconds for what tasks left running, without a mark by which to tell whose
 _ROOM_WAIT = 3600.0  # seconds after the last task in which the disk may have room again
@@ -173,7 +163,7 @@ class Supervisor:
         ended = predecessors.watch(self.plan.after, self.wakeup_writer)
         while not ended.is_set() and not self.ending:
             self._end_cancelled()
-            wakeups.wait(self.wakeup, None)
+            processes.wait(self.wakeup, None)
         if self.ending:
             return
         # None is watched any more: one whose state is not final was lost.
@@ -185,14 +175,14 @@ class Supervisor:
         """Whether its tasks may have to wait for nodes, or for what other runs have of one."""
         if self.allocator.lends_nodes:
             return True
-        first = next(run_files.read_specs(self.folder / "tasks.jsonl"), None)
+        first = next(job_facts.read_specs(self.folder / "tasks.jsonl"), None)
         return first is not None and first.wanted is not None
 
     def _tasks_of(self, stage: str) -> Iterator[Attempts]:
         """The tasks of a stage, read when they are wanted: there may be very many."""
         retry = self.plan.retry
         only = set(retry.only) if retry and stage == "tasks" else None
-        for spec in run_files.read_specs(self.folder / f"{stage}.jsonl"):
+        for spec in job_facts.read_specs(self.folder / f"{stage}.jsonl"):
             if only is not None and spec.index not in only:
                 continue
             folder = Path("setup") if stage == "setup" else Path("tasks", spec.name)
@@ -216,7 +206,7 @@ class Supervisor:
                 self._cancel(counted=counted)
             if self.running or self.blocked or self.patience.hindrance:
                 self._record("running" if self.started else "queued")
-                wakeups.wait(self.wakeup, self._next_deadline())
+                processes.wait(self.wakeup, self._next_deadline())
                 self._look_after_running(counted=counted)
         processes.end_orphans(self._own, _STRAY_GRACE)
 
@@ -438,7 +428,7 @@ def supervise(folder: Path, lock: int, ready: int, plan: RunPlan, **ways: Any) -
     mark = f"{ways.get('nodes', Nodes).MARK}={folder}#"
     guard = processes.Guard((lock, ready), _GUARD_GRACE, lambda text: text.startswith(mark))
     processes.adopt_orphans()
-    wakeup, writer = wakeups.signal_wakeups(signal.SIGCHLD, signal.SIGHUP, signal.SIGINT)
+    wakeup, writer = processes.signal_wakeups(signal.SIGCHLD, signal.SIGHUP, signal.SIGINT)
     supervisor = Supervisor(folder, plan, guard, wakeup, writer, **ways)
     for number, why in ((signal.SIGUSR1, CANCELLATION), (signal.SIGTERM, MACHINE)):
         signal.signal(number, lambda *_, why=why: supervisor.end(why))
@@ -450,7 +440,7 @@ def main() -> None:
     folder, lock, ready = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     os.environ.update(json.load(sys.stdin))  # into this process's memory alone
     try:
-        plan = run_files.read_plan(folder, retry="retry" in sys.argv[4:])
+        plan = job_facts.read_plan(folder, retry="retry" in sys.argv[4:])
         supervise(folder, lock, ready, plan)
     except Fault as fault:
         sys.exit(fault.said)

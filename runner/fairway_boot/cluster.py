@@ -7,7 +7,7 @@ Where there is no such folder the main host is alone.
 
 Beside it lie `nodes/<name>`, a lock that the run holds which uses the node, and
 `queue/<time>-<run>`, a ticket that a run holds locked while it waits; see
-`fairway_agent.allocators.queue`. What other people have written is read with care.
+`fairway_agent.allocators.cluster_nodes`. What other people have written is read with care.
 """
 
 from __future__ import annotations

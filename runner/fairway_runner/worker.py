@@ -22,7 +22,7 @@ import traceback
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from fairway_agent import cpu_limit
+from fairway_agent import metric_logs
 from fairway_core.findings import UserError
 from fairway_runner.engines import outage
 from fairway_runner.memory_limit import memory_limit, taken
@@ -47,7 +47,7 @@ _lock = threading.Lock()
 def call(function: Callable[..., T], *arguments: object) -> T:
     """Calls a function of a module in another process, which has our folder and environment;
     OverLimit where it takes more than it may. What it raises is raised here."""
-    limits = (CPU, MEMORY, cpu_limit.CPU_LIMIT, outage.chosen(), outage.is_offered())
+    limits = (CPU, MEMORY, metric_logs.CPU_LIMIT, outage.chosen(), outage.is_offered())
     order = (os.getcwd(), dict(os.environ), limits, function, arguments)  # noqa: PTH109 - as it is
     with _lock:
         process = _idle.pop() if _idle else _Process()
@@ -76,7 +76,7 @@ def look_at_job(function: Callable[..., T], *arguments: object) -> T:
     """The same of what looks at a job; UserError where it takes more than it may."""
     try:
         return call(function, *arguments)
-    except cpu_limit.OverLimit:
+    except metric_logs.OverLimit:
         raise UserError.of(
             "heavy-job",
             f"the job was stopped while it was looked at: that took more than {CPU:g} s of "
@@ -132,9 +132,9 @@ class _Process:
             is_small, size = _HEAD.unpack(self._process.stdout.read(_HEAD.size))
             answer = self._process.stdout.read(size)
         except (BrokenPipeError, struct.error):
-            raise cpu_limit.OverLimit from None
+            raise metric_logs.OverLimit from None
         if len(answer) < size:
-            raise cpu_limit.OverLimit
+            raise metric_logs.OverLimit
         return answer, is_small
 
     def kill(self) -> None:
@@ -182,7 +182,7 @@ def main() -> None:
         signal.setitimer(signal.ITIMER_PROF, 0)
         fcntl.fcntl(orders, fcntl.F_SETFL, usual)
         if not 0 < len(answer) <= _LARGEST:
-            answer = pickle.dumps((False, cpu_limit.OverLimit()))
+            answer = pickle.dumps((False, metric_logs.OverLimit()))
         is_small = (taken() or 0) - at_first < _GROWN
         answers.write(_HEAD.pack(is_small, len(answer)) + answer)
         answers.flush()
@@ -194,14 +194,14 @@ def _be_like(folder: str, environment: Mapping[str, str], limits: Sequence[Any])
     if dict(os.environ) != environment:
         os.environ.clear()
         os.environ.update(environment)
-    cpu_limit.CPU_LIMIT = limits[2]
+    metric_logs.CPU_LIMIT = limits[2]
     outage.choose(limits[3], offered=limits[4])
 
 
 def _answered(function: Callable[..., Any], arguments: Sequence[Any]) -> tuple[bool, Any]:
     try:
         return True, function(*arguments)
-    except (UserError, OSError, ImportError, cpu_limit.OverLimit) as error:
+    except (UserError, OSError, ImportError, metric_logs.OverLimit) as error:
         return False, error
     except MemoryError:
         raise

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
     from pathlib import Path
 
-    from fairway_agent.run_state import RunState
+    from fairway_agent.state_files import RunState
     from fairway_runner.runs.log_lines import Line
     from fairway_runner.runs.store import Run
 

@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 
 from pydantic import BaseModel, Field, ValidationError
 
-from fairway_agent.task_spec import LAST
+from fairway_agent.spec import LAST
 from fairway_core.findings import Finding, UserError, finding_facts
 from fairway_runner.quantities import moment
 from fairway_runner.runs import steps

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent.log_marks import append, attempt_line, begun
-from fairway_agent.plan import RunPlan
+from fairway_agent.spec import RunPlan, TaskSpec
 from fairway_agent.task.scheduled import Scheduled, keep_before
 from fairway_agent.task.task import Task
-from fairway_agent.task_spec import TaskSpec
+from fairway_agent.task_logs import append, attempt_line, begun
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,7 +16,7 @@ from waiting import until
 import fairway_agent
 from fairway_agent import bundle, container, processes
 from fairway_agent.azure import registry
-from fairway_boot.faults import Fault
+from fairway_boot.files import Fault
 
 pytestmark = pytest.mark.integration
 

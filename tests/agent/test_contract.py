@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent.plan import Chained, RunPlan
+from fairway_agent.spec import Chained, RunPlan, TaskSpec
 from fairway_agent.task.task import Task
-from fairway_agent.task_spec import TaskSpec
 
 if TYPE_CHECKING:
     import pytest

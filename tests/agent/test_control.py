@@ -11,14 +11,13 @@ import pytest
 
 from fairway_agent import control
 from fairway_agent.control import Control, Numbers, Part
-from fairway_agent.fields import Damaged
 from fairway_agent.limits import Over
-from fairway_agent.plan import RunPlan
+from fairway_agent.records import Damaged
+from fairway_agent.spec import RunPlan, TaskSpec
+from fairway_agent.state_files import CANCELLATION
 from fairway_agent.supervisor import Supervisor
 from fairway_agent.task.attempts import Attempts
 from fairway_agent.task.task import Nodes, Task
-from fairway_agent.task_spec import TaskSpec
-from fairway_agent.task_state import CANCELLATION
 
 if TYPE_CHECKING:
     from pathlib import Path

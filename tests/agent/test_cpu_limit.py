@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from fairway_agent import cpu_limit
+from fairway_agent import metric_logs
 
 
 class _Slow:
@@ -14,7 +14,7 @@ class _Slow:
 
 
 def _run_for_ever() -> None:
-    with cpu_limit.cpu_limit():
+    with metric_logs.cpu_limit():
         _Slow()
         while True:
             pass
@@ -23,8 +23,8 @@ def _run_for_ever() -> None:
 def test_it_comes_again_where_a_finalizer_swallows_it(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(cpu_limit, "CPU_LIMIT", 0.05)
-    with pytest.raises(cpu_limit.OverLimit):
+    monkeypatch.setattr(metric_logs, "CPU_LIMIT", 0.05)
+    with pytest.raises(metric_logs.OverLimit):
         _run_for_ever()
     assert capfd.readouterr().err == ""
 
@@ -32,12 +32,12 @@ def test_it_comes_again_where_a_finalizer_swallows_it(
 @pytest.mark.integration
 def test_it_begins_anew_for_each_of_many(monkeypatch: pytest.MonkeyPatch) -> None:
     before = signal.getsignal(signal.SIGVTALRM)
-    monkeypatch.setattr(cpu_limit, "CPU_LIMIT", 0.05)
-    with cpu_limit.prepared():
+    monkeypatch.setattr(metric_logs, "CPU_LIMIT", 0.05)
+    with metric_logs.prepared():
         for _ in range(2):
-            with pytest.raises(cpu_limit.OverLimit):
+            with pytest.raises(metric_logs.OverLimit):
                 _run_for_ever()
             assert signal.getitimer(signal.ITIMER_VIRTUAL) == (0.0, 0.0)
-            with cpu_limit.cpu_limit():
+            with metric_logs.cpu_limit():
                 assert signal.getitimer(signal.ITIMER_VIRTUAL)[0] > 0.0
     assert signal.getsignal(signal.SIGVTALRM) == before

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 from waiting import PATIENCE
 
-from fairway_agent.figures.machine import Machine
-from fairway_agent.figures.sampling import Sampling, sampler
+from fairway_agent.figures.sampler import Machine, Sampling, sampler
 from fairway_boot.gpus import Gpus, dcgm_line, nvidia_line
 
 if TYPE_CHECKING:

@@ -11,17 +11,16 @@ import pytest
 
 from fairway_agent import state_files
 from fairway_agent.allocators.hosts import Host
-from fairway_agent.fields import Unfit
 from fairway_agent.figures import sampler
 from fairway_agent.figures.idle import IdleWatch
+from fairway_agent.nodes.shared import SshNodes
 from fairway_agent.nodes.srun import SlurmNodes
-from fairway_agent.nodes.ssh import SshNodes
-from fairway_agent.plan import CANCEL, WARN, IdleGpu, RunPlan
-from fairway_agent.share import Share
+from fairway_agent.records import Unfit
+from fairway_agent.resources import Share
+from fairway_agent.spec import CANCEL, LAST, WARN, IdleGpu, RunPlan, TaskSpec
+from fairway_agent.state_files import ERROR
 from fairway_agent.task import task
 from fairway_agent.task.task import Nodes, Task
-from fairway_agent.task_spec import LAST, TaskSpec
-from fairway_agent.task_state import ERROR
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,7 +10,7 @@ import pytest
 from fairway_agent import job_facts
 from fairway_agent.job_facts import Container, JobFacts, TargetFacts
 from fairway_agent.kubernetes.settings import PodFacts, pods_of
-from fairway_boot.faults import Fault
+from fairway_boot.files import Fault
 from fairway_core.target import Target
 from fairway_runner.jobs.job import Job
 

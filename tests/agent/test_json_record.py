@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from properties import tried
 
-from fairway_agent.fields import Unfit
-from fairway_agent.json_record import JsonRecord
+from fairway_agent.records import JsonRecord, Unfit
 
 
 @dataclass(frozen=True, slots=True)

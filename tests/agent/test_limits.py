@@ -12,12 +12,11 @@ import pytest
 
 from fairway_agent import limits, state_files, supervisor
 from fairway_agent.limits import Held, Over
-from fairway_agent.plan import Budget, Retry, RunPlan
+from fairway_agent.spec import LAST, Budget, Retry, RunPlan, TaskSpec
+from fairway_agent.state_files import CANCELLATION, TaskState
 from fairway_agent.supervisor import Supervisor
 from fairway_agent.task.attempts import Attempts
 from fairway_agent.task.task import Task
-from fairway_agent.task_spec import LAST, TaskSpec
-from fairway_agent.task_state import CANCELLATION, TaskState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from properties import tried
 
-from fairway_agent.masking import MASK, Mask, Pump
+from fairway_agent.task_logs import MASK, Mask, Pump
 from fairway_core.findings import Location, UserError
 from fairway_runner.submit.run_plan import secret_values
 

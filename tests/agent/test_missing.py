@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fairway_agent import state_files
-from fairway_agent.missing import how_to_get, missing_program
-from fairway_agent.plan import RunPlan
+from fairway_agent.spec import RunPlan, TaskSpec
 from fairway_agent.task.task import Nodes, Task
-from fairway_agent.task_spec import TaskSpec
+from fairway_agent.task_logs import how_to_get, missing_program
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from fairway_agent import scratch
+from fairway_agent import staging
 from fairway_agent.fanout import launchers
-from fairway_agent.nodes.ssh import SshNodes
-from fairway_agent.plan import RunPlan
+from fairway_agent.nodes.shared import SshNodes
+from fairway_agent.spec import RunPlan, TaskSpec
 from fairway_agent.task.task import Task
-from fairway_agent.task_spec import TaskSpec
 
 BOTH = {"OMPI_MCA_orte_tmpdir_base": "/x", "PRTE_MCA_prte_tmpdir_base": "/x"}
 
@@ -48,6 +47,6 @@ def test_each_attempt_has_another(tmp_path: Path) -> None:
     assert first != second
     assert not Path(first).exists()  # mpirun makes it
     there = Task(task.plan, task.spec, tmp_path / "runs" / "r", tmp_path / "t", 3, SshNodes())
-    folder = scratch.root() / "tasks" / "job-aaaaaa-0" / "mpi3"
+    folder = staging.root() / "tasks" / "job-aaaaaa-0" / "mpi3"
     assert there.contract()["OMPI_MCA_orte_tmpdir_base"] == str(folder)
     assert not folder.exists()

@@ -10,10 +10,10 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from fairway_agent import delivery, notify
-from fairway_agent.plan import Mail, RunPlan
-from fairway_agent.plan import Receiver as Told
-from fairway_agent.run_state import RunState
+from fairway_agent import notify
+from fairway_agent.spec import Mail, RunPlan
+from fairway_agent.spec import Receiver as Told
+from fairway_agent.state_files import RunState
 from fairway_core.findings import UserError
 from fairway_core.notifications import Notify
 from fairway_core.target import Target
@@ -36,31 +36,31 @@ FAILED = RunState("failed", "hunter2 & <b>", started=10.0, ended=22.5)
 def test_a_receiver_that_fails_twice_is_asked_again(receiver: Receiver) -> None:
     receiver.answers += [500, 0]
     order = {"url": receiver.url, "body": {"run": "job-a"}}
-    assert delivery.deliver([order], (0.0, 0.0, 0.0)) == []
+    assert notify.deliver([order], (0.0, 0.0, 0.0)) == []
     assert (receiver.next(), receiver.seen) == ({"run": "job-a"}, 3)
 
 
 def test_one_that_refuses_is_left_alone(receiver: Receiver) -> None:
     receiver.answers += [404]
     order = {"url": receiver.url, "body": {}}
-    assert delivery.deliver([order], (0.0, 0.0)) == ["the receiver answered 404"]
+    assert notify.deliver([order], (0.0, 0.0)) == ["the receiver answered 404"]
     assert receiver.seen == 1
     receiver.answers += [429]
-    assert delivery.deliver([order], (0.0, 0.0)) == []
+    assert notify.deliver([order], (0.0, 0.0)) == []
 
 
 def test_one_that_is_away_is_told_of_without_its_address(
     receiver: Receiver, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     receiver.answers += [503, 503]
-    monkeypatch.setattr(delivery, "PAUSES", (0.0,))
+    monkeypatch.setattr(notify, "PAUSES", (0.0,))
     order = json.dumps([{"url": receiver.url, "body": {}}])
     monkeypatch.setattr("sys.stdin", io.StringIO(order))
-    delivery.main()
+    notify.main()
     said = capsys.readouterr().err
     assert said == "fairway: a notification was not delivered: the receiver answered 503\n"
     away = [{"url": url, "body": {}} for url in ("http://[", "http://127.0.0.1:9/x")]
-    assert delivery.deliver(away, ()) == [
+    assert notify.deliver(away, ()) == [
         "its address cannot be read",
         "the receiver did not answer (URLError)",
     ]
@@ -161,7 +161,7 @@ def test_a_mail_says_what_became_of_the_run(mail_server: MailServer) -> None:
         "", ("failed",), "auto", mail=Mail(("me@example.org",), mail_server.address, "f@x.io")
     )
     orders = notify.orders(RunPlan("job-a", "/code", notify=told), status)
-    assert delivery.deliver(orders, (0.0, 0.0)) == []
+    assert notify.deliver(orders, (0.0, 0.0)) == []
     text = mail_server.next()
     head, _, body = text.partition("\r\n\r\n")
     assert "Subject: job-a failed: no Bcc: x@example.org" in head
@@ -174,12 +174,12 @@ def test_a_mail_says_what_became_of_the_run(mail_server: MailServer) -> None:
 
 def test_a_mail_that_nobody_takes(mail_server: MailServer) -> None:
     mail_server.answers += [550, 550]
-    assert delivery.deliver([_mail(mail_server.address)], (0.0, 0.0)) == [
+    assert notify.deliver([_mail(mail_server.address)], (0.0, 0.0)) == [
         "the mail server answered 550"
     ]
     assert mail_server.answers == []  # it was asked once
     away = _mail("127.0.0.1:9")
-    assert delivery.deliver([away], (0.0,)) == [
+    assert notify.deliver([away], (0.0,)) == [
         "the mail server did not answer (ConnectionRefusedError)"
     ]
 
@@ -187,7 +187,7 @@ def test_a_mail_that_nobody_takes(mail_server: MailServer) -> None:
 def test_a_mail_that_one_of_two_gets(mail_server: MailServer) -> None:
     mail_server.answers += [250, 550]
     why = ["the mail server refused 1 of 2 addresses (550)"]
-    assert delivery.deliver([_mail(mail_server.address)], (0.0,)) == why
+    assert notify.deliver([_mail(mail_server.address)], (0.0,)) == why
     assert "job-a failed" in mail_server.next()
     assert mail_server.taken.empty()  # who has it gets no other
 
@@ -195,7 +195,7 @@ def test_a_mail_that_one_of_two_gets(mail_server: MailServer) -> None:
 def test_an_address_that_only_newer_servers_take(mail_server: MailServer) -> None:
     order = {**_mail(mail_server.address), "to": ["jürgen@example.org"]}
     why = ["the mail server takes no address with letters beyond ASCII"]
-    assert delivery.deliver([order], (0.0,)) == why
+    assert notify.deliver([order], (0.0,)) == why
     assert mail_server.heard.count("QUIT") == 1
 
 
@@ -207,7 +207,7 @@ def test_no_password_goes_to_a_server_without_encryption(
     order = _mail(mail_server.address, user="me", secret="PASSWORD")
     assert order["password"] == "hunter2-secret"
     why = ["the mail server offers no encryption, and got no password"]
-    assert delivery.deliver([order], (0.0,)) == why
+    assert notify.deliver([order], (0.0,)) == why
     assert not [line for line in mail_server.heard if "AUTH" in line or "hunter2" in line]
 
 
@@ -219,10 +219,10 @@ def test_a_password_goes_to_a_server_that_is_known_alone(
     monkeypatch.setenv("PASSWORD", "hunter2-secret")
     order = _mail(mail_server.address, user="me", secret="PASSWORD")
     why = ["the mail server did not answer (SSLCertVerificationError)"]
-    assert delivery.deliver([order], ()) == why
+    assert notify.deliver([order], ()) == why
     assert not [line for line in mail_server.heard if line.startswith("AUTH")]
     monkeypatch.setenv("SSL_CERT_FILE", str(authority))
-    assert delivery.deliver([order], ()) == []
+    assert notify.deliver([order], ()) == []
     [auth] = [line for line in mail_server.heard if line.startswith("AUTH PLAIN ")]
     assert base64.b64decode(auth.split()[2]) == b"\0me\0hunter2-secret"
     assert "hunter2-secret" not in mail_server.next()
@@ -250,7 +250,7 @@ def test_nobody_can_sign_in(
     monkeypatch.setenv("SSL_CERT_FILE", str(authority))
     monkeypatch.setenv("PASSWORD", password)
     order = _mail(mail_server.address, user="me", secret="PASSWORD")
-    [said] = delivery.deliver([order, {"url": receiver.url, "body": {}}], (0.0,))
+    [said] = notify.deliver([order, {"url": receiver.url, "body": {}}], (0.0,))
     assert said.startswith(why)
     assert receiver.next() == {}
     assert mail_server.heard.count("STARTTLS") == 1
@@ -261,7 +261,7 @@ def test_one_who_is_away_keeps_no_other_from_hearing(
 ) -> None:
     receiver.answers += [500, 500]
     orders = [{"url": receiver.url, "body": {}}, _mail(mail_server.address)]
-    assert delivery.deliver(orders, (0.0,)) == ["the receiver answered 500"]
+    assert notify.deliver(orders, (0.0,)) == ["the receiver answered 500"]
     assert "job-a failed" in mail_server.next()
     assert mail_server.taken.empty()
 

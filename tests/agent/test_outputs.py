@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fairway_agent.outputs import collect, drop_excluded, empty
-from fairway_agent.task_spec import Output, TaskSpec
+from fairway_agent.spec import Output, TaskSpec
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,18 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent import devices
+from fairway_agent import job_facts, resources
 from fairway_agent.allocators import hosts
-from fairway_agent.allocators.cluster_nodes import Nodes
-from fairway_agent.allocators.queue import Queue, note_user
-from fairway_agent.devices import Devices, Gpu
+from fairway_agent.allocators.cluster_nodes import Nodes, Queue, note_user
 from fairway_agent.fanout import remote_exec
-from fairway_agent.share import Wanted
-from fairway_agent.shared import plans
+from fairway_agent.resources import Devices, Gpu, Wanted
 from fairway_agent.ssh import nodes
 from fairway_agent.ssh.reports import NodesRequest
 from fairway_boot.cluster import users
-from fairway_boot.faults import Fault
+from fairway_boot.files import Fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -128,7 +125,7 @@ def test_two_people_never_share_a_node(queue: Path, monkeypatch: pytest.MonkeyPa
     node = Devices((Gpu(0, ()), Gpu(1, ())), (0, 1), 2)
     said = json.dumps(node.to_json())
     monkeypatch.setattr(remote_exec, "printed", lambda hosts, _: dict.fromkeys(hosts, said))
-    monkeypatch.setattr(devices, "look", lambda: node)
+    monkeypatch.setattr(resources, "look", lambda: node)
 
     def part(run: str) -> Callable[[], Any]:
         def act() -> Any:
@@ -200,19 +197,19 @@ def test_hosts_are_named_by_the_machines_alone(queue: Path, tmp_path: Path) -> N
     target = {"name": "pair", "ssh": {"queue": str(queue / "hers")}}
     (run / "target.json").write_text(json.dumps(target))
     with pytest.raises(Fault, match=r"have no folder .*/hers yet") as refused:
-        plans.queue(run)
+        job_facts.queue(run)
     assert "reimage them" in refused.value.said
     (queue / "hers").mkdir()
-    assert plans.queue(run) == queue / "hers"
+    assert job_facts.queue(run) == queue / "hers"
     os.chown(queue / "hers", ADA, ADA)
     with pytest.raises(Fault, match="hers is not the machines' own"):
-        plans.queue(run)
+        job_facts.queue(run)
     (queue / "hers").rename(queue / "his")
     (queue / "hers").symlink_to(queue)
     with pytest.raises(Fault, match="not the machines' own"):
-        plans.queue(run)
+        job_facts.queue(run)
     (run / "target.json").write_text(json.dumps({"name": "pair", "ssh": {}}))
-    assert plans.queue(run) == tmp_path
+    assert job_facts.queue(run) == tmp_path
 
 
 def test_a_target_that_was_read_before_the_queue_was_there_finds_it(tmp_path: Path) -> None:
@@ -221,19 +218,19 @@ def test_a_target_that_was_read_before_the_queue_was_there_finds_it(tmp_path: Pa
     run = shared / "runs" / "run"
     run.mkdir(parents=True)
     (run / "target.json").write_text(json.dumps({"name": "pair", "ssh": {}}))
-    assert plans.queue(run) == shared
+    assert job_facts.queue(run) == shared
     queue = tmp_path / "fairway-queue"
     (queue / "clusters" / "other").mkdir(parents=True)
-    assert plans.queue(run) == shared, "it is another cluster's"
+    assert job_facts.queue(run) == shared, "it is another cluster's"
     (queue / "clusters" / "pair" / "hosts").mkdir(parents=True)
     (queue / "clusters" / "pair" / "hosts" / "n1").write_text("10.0.0.4 gpus\n")
-    assert plans.queue(run) == queue
+    assert job_facts.queue(run) == queue
     answer = nodes.answer(shared, NodesRequest("pair", health=False), io.BytesIO())
     assert "n1" in {each.name for each in answer.nodes}
     if os.geteuid() == 0:
         os.chown(queue, ADA, ADA)  # who may name hosts of their own there
-        assert plans.queue(run) == shared
+        assert job_facts.queue(run) == shared
         os.chown(queue, 0, 0)
     queue.rename(tmp_path / "elsewhere")
     queue.symlink_to(tmp_path / "elsewhere")
-    assert plans.queue(run) == shared
+    assert job_facts.queue(run) == shared

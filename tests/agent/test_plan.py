@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent import run_files
-from fairway_agent.fields import Unfit
-from fairway_agent.plan import Budget, IdleGpu, Receiver, Retry, RunPlan, Staged
-from fairway_agent.task_spec import Output, TaskSpec
-from fairway_boot.faults import Fault
+from fairway_agent import job_facts
+from fairway_agent.records import Unfit
+from fairway_agent.spec import Budget, IdleGpu, Output, Receiver, Retry, RunPlan, Staged, TaskSpec
+from fairway_boot.files import Fault
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -114,29 +113,29 @@ def test_a_key_that_must_be_there_is_missed(make: Any, facts: Any, name: str) ->
 def test_a_damaged_file_is_named_with_what_to_do(tmp_path: Path, text: str) -> None:
     (tmp_path / "plan.json").write_text(text)
     with pytest.raises(Fault, match=r"plan\.json: damaged: ") as caught:
-        run_files.read_plan(tmp_path)
+        job_facts.read_plan(tmp_path)
     assert caught.value.record["id"] == "damaged-run"
     assert caught.value.record["hint"]
 
 
 def test_a_retry_stands_over_the_plan(tmp_path: Path) -> None:
     (tmp_path / "plan.json").write_text(PLAN.text())
-    assert run_files.read_plan(tmp_path, retry=True) == PLAN, "nothing says what runs again"
+    assert job_facts.read_plan(tmp_path, retry=True) == PLAN, "nothing says what runs again"
     retry = Retry((1,), {"succeeded": 2}, is_set_up=True, after=(), submission=1)
     (tmp_path / "retry.json").write_text(json.dumps(retry.to_json()))
-    read = run_files.read_plan(tmp_path, retry=True)
+    read = job_facts.read_plan(tmp_path, retry=True)
     assert (read.after, read.done, read.is_set_up, read.submission) == ((), retry.done, True, 1)
-    assert run_files.read_plan(tmp_path) == PLAN
+    assert job_facts.read_plan(tmp_path) == PLAN
     assert (PLAN.done, PLAN.is_set_up, PLAN.submission) == ({}, False, 0)
 
 
 def test_tasks_are_read_one_by_one(tmp_path: Path) -> None:
     file = tmp_path / "tasks.jsonl"
-    assert list(run_files.read_specs(file)) == []
+    assert list(job_facts.read_specs(file)) == []
     first = TaskSpec(0, script="true").line()
     file.write_text(first + SPEC.line() + "{}\n")
-    assert run_files.read_spec(file, len(first)) == SPEC
-    specs = run_files.read_specs(file)
+    assert job_facts.read_spec(file, len(first)) == SPEC
+    specs = job_facts.read_specs(file)
     assert [next(specs).index, next(specs).index] == [0, 2]
     with pytest.raises(Fault, match=r"tasks\.jsonl: damaged: `index` of a task is missing"):
         next(specs)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fairway_agent import ports
+from fairway_agent.fanout import launchers
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,27 +16,27 @@ pytestmark = pytest.mark.integration
 
 
 def test_it_is_none_that_an_outgoing_connection_may_get() -> None:
-    first = int(ports._RANGE.read_text().split()[0])
+    first = int(launchers._RANGE.read_text().split()[0])
     for _ in range(200):
-        assert 6000 < ports.free_port(8) <= first - 8
+        assert 6000 < launchers.free_port(8) <= first - 8
 
 
 def test_all_of_a_row_are_free(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
-        monkeypatch.setattr(ports, "_LOWEST", port - 2)
-        monkeypatch.setattr(ports, "_RANGE", tmp_path / "range")
+        monkeypatch.setattr(launchers, "_LOWEST", port - 2)
+        monkeypatch.setattr(launchers, "_RANGE", tmp_path / "range")
         (tmp_path / "range").write_text(f"{port + 2}\t60999\n")
         with pytest.raises(OSError, match="no 3 ports in a row"):
-            ports.free_port(3)
+            launchers.free_port(3)
 
 
 def test_a_machine_that_does_not_say_its_range(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(ports, "_RANGE", tmp_path / "missing")
-    assert ports._LOWEST <= ports.free_port() < 32_768
+    monkeypatch.setattr(launchers, "_RANGE", tmp_path / "missing")
+    assert launchers._LOWEST <= launchers.free_port() < 32_768
 
 
 @pytest.mark.parametrize("first", [1024, 9000, 10_000])
@@ -44,8 +44,8 @@ def test_a_machine_whose_connections_may_have_every_port(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, first: int
 ) -> None:
     """Two tasks that begin at once on a node get two ports, most likely."""
-    monkeypatch.setattr(ports, "_RANGE", tmp_path / "range")
+    monkeypatch.setattr(launchers, "_RANGE", tmp_path / "range")
     (tmp_path / "range").write_text(f"{first}\t65535\n")
-    found = {ports.free_port() for _ in range(50)}
+    found = {launchers.free_port() for _ in range(50)}
     assert len(found) > 10
-    assert min(found) >= ports._LOWEST
+    assert min(found) >= launchers._LOWEST

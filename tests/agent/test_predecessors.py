@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent.fields import Unfit
-from fairway_agent.plan import RunPlan
 from fairway_agent.predecessors import decide, unmet
+from fairway_agent.records import Unfit
+from fairway_agent.spec import RunPlan
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,10 +11,9 @@ import pytest
 from fairway_agent import main, proxy
 from fairway_agent.allocators.hosts import Host
 from fairway_agent.batch import main as batch
-from fairway_agent.nodes.ssh import SshNodes
-from fairway_agent.plan import RunPlan
+from fairway_agent.nodes.shared import SshNodes
+from fairway_agent.spec import RunPlan, TaskSpec
 from fairway_agent.task.task import Task
-from fairway_agent.task_spec import TaskSpec
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fairway_agent.reconcile import REPORT_WAIT, JobView, resolve
-from fairway_agent.task_state import TaskState
+from fairway_agent.state_files import TaskState
 
 NOW = 1_700_000_000.0
 ENDED = NOW - 10

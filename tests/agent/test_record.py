@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fairway_agent import record
-from fairway_agent.run_state import RunState
+from fairway_agent.state_files import RunState
 
 if TYPE_CHECKING:
     from pathlib import Path

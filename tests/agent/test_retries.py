@@ -11,27 +11,26 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent import scratch, state_files, supervisor
+from fairway_agent import staging, state_files, supervisor
 from fairway_agent.kubernetes.pod import Kubernetes
 from fairway_agent.nodes.pods import PodNodes
-from fairway_agent.nodes.ssh import SshNodes
-from fairway_agent.plan import RunPlan
-from fairway_agent.state_files import read_task
-from fairway_agent.supervisor import Supervisor
-from fairway_agent.task import attempts as attempts_of
-from fairway_agent.task import scheduled
-from fairway_agent.task.attempts import Attempts, Patience, after_attempt
-from fairway_agent.task.scheduled import run_attempts
-from fairway_agent.task.task import Loss, Nodes, Task
-from fairway_agent.task_spec import TaskSpec
-from fairway_agent.task_state import (
+from fairway_agent.nodes.shared import SshNodes
+from fairway_agent.spec import RunPlan, TaskSpec
+from fairway_agent.state_files import (
     CANCELLATION,
     ERROR,
     MACHINE,
     NODE,
     PREEMPTION,
     TaskState,
+    read_task,
 )
+from fairway_agent.supervisor import Supervisor
+from fairway_agent.task import attempts as attempts_of
+from fairway_agent.task import scheduled
+from fairway_agent.task.attempts import Attempts, Patience, after_attempt
+from fairway_agent.task.scheduled import run_attempts
+from fairway_agent.task.task import Loss, Nodes, Task
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -121,7 +120,7 @@ def test_a_task_in_pods_that_saves_and_ends_with_0_as_one_is_evicted_begins_agai
     attempts: int,
 ) -> None:
     monkeypatch.setenv("_FAIRWAY_POD", "job-a-0-0-abcde")
-    monkeypatch.setattr(scratch, "root", lambda: tmp_path)
+    monkeypatch.setattr(staging, "root", lambda: tmp_path)
     run = tmp_path / "runs" / "job-a"
     run.mkdir(parents=True)
     plan = RunPlan("job-a", str(tmp_path), retry_limits=limits)
@@ -179,7 +178,7 @@ def test_a_start_that_fails_for_what_may_pass_is_tried_again_for_a_while(
 ) -> None:
     """It is no attempt, and counts as no failure."""
     monkeypatch.setenv("_FAIRWAY_POD", "job-a-0-0-abcde")
-    monkeypatch.setattr(scratch, "root", lambda: tmp_path)
+    monkeypatch.setattr(staging, "root", lambda: tmp_path)
     clock = SimpleNamespace(now=1.0)
     time = SimpleNamespace(monotonic=lambda: clock.now, time=lambda: clock.now)
     monkeypatch.setattr(attempts_of, "time", time)

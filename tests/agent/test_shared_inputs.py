@@ -10,7 +10,7 @@ import pytest
 
 from fairway_agent.shared import inputs
 from fairway_agent.shared.reports import InputsRequest
-from fairway_boot.faults import Fault
+from fairway_boot.files import Fault
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

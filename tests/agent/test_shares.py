@@ -12,19 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent import devices, scratch
-from fairway_agent.allocators import ledger, machine
-from fairway_agent.allocators.cluster_nodes import Nodes
+from fairway_agent import resources, staging
+from fairway_agent.allocators import machine
+from fairway_agent.allocators.cluster_nodes import Nodes, Queue
 from fairway_agent.allocators.hosts import Host
-from fairway_agent.allocators.ledger import Ledger
-from fairway_agent.allocators.machine import Machine
-from fairway_agent.allocators.queue import Queue
-from fairway_agent.devices import Devices, Gpu
+from fairway_agent.allocators.machine import Ledger, Machine
 from fairway_agent.fanout import remote_exec
-from fairway_agent.fields import Unfit
-from fairway_agent.ports import free_port
-from fairway_agent.share import NeverFits, Share, Wanted, numbers_of, ports_of
-from fairway_agent.task_spec import TaskSpec
+from fairway_agent.fanout.launchers import free_port
+from fairway_agent.records import Unfit
+from fairway_agent.resources import Devices, Gpu, NeverFits, Share, Wanted, numbers_of, ports_of
+from fairway_agent.spec import TaskSpec
 from fairway_boot.cluster import users
 
 if TYPE_CHECKING:
@@ -66,11 +63,11 @@ def test_eight_tasks_share_a_node_and_each_has_its_own(tmp_path: Path) -> None:
     ports = [range(first, last + 1) for first, last in (share.ports for share in shares)]
     assert len(set().union(*ports)) == sum(map(len, ports)) > 20_000
     assert node.take(NODE, ONE) is None
-    ledger.give_back(shares[3])
+    machine.give_back(shares[3])
     again = taken(node, ONE)
     assert again == shares[3]
     for share in (*shares[:3], *shares[4:], again):
-        ledger.give_back(share)
+        machine.give_back(share)
     assert len(taken(node, Wanted(gpus=8)).cores) == 96
 
 
@@ -118,9 +115,9 @@ HOLDER = """
 import signal, subprocess, sys
 from pathlib import Path
 sys.path[:0] = {path!r}
-from fairway_agent.allocators.ledger import Ledger
-from fairway_agent.devices import Devices, Gpu
-from fairway_agent.share import Wanted
+from fairway_agent.allocators.machine import Ledger
+from fairway_agent.resources import Devices, Gpu
+from fairway_agent.resources import Wanted
 node = Devices(tuple(map(Gpu, range(8))), tuple(range(96)), 96)
 share = Ledger(Path({file!r})).take(node, Wanted(gpus=8))
 words = ["sh", "-c", "echo $$; exec sleep 1000"]
@@ -154,10 +151,10 @@ def test_what_a_task_has_left_behind_keeps_nothing(tmp_path: Path) -> None:
     node = Ledger(tmp_path / "n1")
     share = taken(node, Wanted(gpus=8))
     copy = os.dup(share.lock)
-    ledger.give_back(share)
+    machine.give_back(share)
     again = taken(node, Wanted(gpus=8))
     assert len(again.gpus) == 8
-    ledger.give_back(again)
+    machine.give_back(again)
     os.close(copy)
 
 
@@ -176,7 +173,7 @@ class TestDevices:
         near = tmp_path / "sys/bus/pci/devices/0001:00:00.0/local_cpulist"
         near.parent.mkdir(parents=True)
         near.write_text("0-3,8\n")
-        found = devices.look(tmp_path)
+        found = resources.look(tmp_path)
         assert found.gpus == (Gpu(0), Gpu(1, (0, 1, 2, 3, 8)))
         assert found.cores == tuple(sorted(os.sched_getaffinity(0)))
         assert Devices.from_json(json.loads(json.dumps(found.to_json()))) == found
@@ -186,16 +183,16 @@ class TestDevices:
     ) -> None:
         nvidia_smi(path, 8)
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
-        assert [gpu.index for gpu in devices.look(tmp_path).gpus] == [3, 5]
+        assert [gpu.index for gpu in resources.look(tmp_path).gpus] == [3, 5]
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-        assert devices.look(tmp_path).gpus == ()
+        assert resources.look(tmp_path).gpus == ()
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-8f3a")
-        assert len(devices.look(tmp_path).gpus) == 8
+        assert len(resources.look(tmp_path).gpus) == 8
 
     def test_a_driver_that_fails_has_none(self, path: Path, tmp_path: Path) -> None:
         (path / "nvidia-smi").write_text("#!/bin/sh\necho 0, 00000000:00:00.0; exit 9\n")
         (path / "nvidia-smi").chmod(0o755)
-        assert devices.look(tmp_path).gpus == ()
+        assert resources.look(tmp_path).gpus == ()
 
     def test_device_files_where_there_is_no_program(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -204,7 +201,7 @@ class TestDevices:
         (tmp_path / "dev").mkdir()
         for name in ("nvidia0", "nvidia10", "nvidia2", "nvidiactl", "nvidia-uvm"):
             (tmp_path / "dev" / name).touch()
-        assert [gpu.index for gpu in devices.look(tmp_path).gpus] == [0, 2, 10]
+        assert [gpu.index for gpu in resources.look(tmp_path).gpus] == [0, 2, 10]
 
     def test_amds_in_the_order_of_their_driver(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -218,7 +215,7 @@ class TestDevices:
         near = tmp_path / "sys/bus/pci/devices/0002:81:01.0/local_cpulist"
         near.parent.mkdir(parents=True)
         near.write_text("4-5\n")
-        assert devices.look(tmp_path).gpus == (Gpu(0, (4, 5)), Gpu(1))
+        assert resources.look(tmp_path).gpus == (Gpu(0, (4, 5)), Gpu(1))
 
     @pytest.mark.parametrize(
         "facts",
@@ -250,7 +247,7 @@ class TestNodes:
         said = json.dumps(NODE.to_json())
 
         def printed(hosts: Sequence[str], argv: Sequence[str]) -> dict[str, str]:
-            assert argv[-1] == "fairway_agent.devices"
+            assert argv[-1] == "fairway_agent.resources"
             return dict.fromkeys(hosts, f"welcome\n{said}\n")
 
         monkeypatch.setattr(remote_exec, "printed", printed)
@@ -349,7 +346,7 @@ class TestMachine:
     @pytest.fixture(autouse=True)
     def _here(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(machine.tempfile, "gettempdir", lambda: str(tmp_path))
-        monkeypatch.setattr(devices, "look", lambda: NODE)
+        monkeypatch.setattr(resources, "look", lambda: NODE)
 
     def test_two_runs_of_a_user_share_it(self) -> None:
         first, second = Machine(), Machine()
@@ -393,7 +390,9 @@ def test_ports_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     assert own == (12_844, 13_317)
     assert 12_844 <= free_port(4, own) <= 13_314
     assert ports_of({}) is None
-    monkeypatch.setattr("fairway_agent.ports._is_free", lambda port: not 12_844 <= port <= 13_317)
+    monkeypatch.setattr(
+        "fairway_agent.fanout.launchers._is_free", lambda port: not 12_844 <= port <= 13_317
+    )
     assert free_port(1, own) not in range(12_844, 13_318), "where all of them are taken"
 
 
@@ -418,7 +417,7 @@ class TestScratch:
     """What a task finds on a node that others use too."""
 
     def start(self, lease: str, **variables: str) -> subprocess.Popen[bytes]:
-        environment = {**os.environ, scratch.LEASE: lease, **variables}
+        environment = {**os.environ, staging.LEASE: lease, **variables}
         process = subprocess.Popen(
             ["sh", "-c", "echo; read _"],
             env=environment,
@@ -434,7 +433,7 @@ class TestScratch:
     def lease(self, task: str, *cores: int) -> str:
         share = Share((), cores, 0.5, (0, 0)) if cores else None
         host: Any = Host(os.uname().nodename, "localhost", share=share)
-        return scratch.lease(self.run, task, 0, [host])
+        return staging.lease(self.run, task, 0, [host])
 
     @pytest.fixture(autouse=True)
     def _run(self, tmp_path: Path) -> None:
@@ -444,10 +443,10 @@ class TestScratch:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         # Other tests of this machine may have tasks on it.
-        inside = scratch.processes.environments
+        inside = staging.processes.environments
         mine = lambda: [each for each in inside() if str(tmp_path) in "".join(each[1])]  # noqa: E731
-        monkeypatch.setattr(scratch.processes, "environments", mine)
-        monkeypatch.setattr(scratch, "_GRACE", 0.0)
+        monkeypatch.setattr(staging.processes, "environments", mine)
+        monkeypatch.setattr(staging, "_GRACE", 0.0)
         names = {"FAIRWAY_RUN": "sweep-a"}
         other = self.start(self.lease("1", 2, 3), FAIRWAY_TASK="1", **names)
         left = self.start(self.lease("2", 1, 9), FAIRWAY_TASK="2", **names)
@@ -456,20 +455,20 @@ class TestScratch:
             (folder / name).mkdir(parents=True)
         try:
             environment = {
-                scratch.LEASE: self.lease("0", 0, 1),
+                staging.LEASE: self.lease("0", 0, 1),
                 "FAIRWAY_CORES": "0-1",
                 "FAIRWAY_SCRATCH_DIR": str(folder / "sweep-a-0"),
             }
-            scratch.prepare(environment)
+            staging.prepare(environment)
             assert left.wait(300) < 0
             assert other.poll() is None
             assert sorted(each.name for each in folder.iterdir()) == ["sweep-a-0", "sweep-a-1"]
             # Who has the whole node finds nobody there who may stay.
             whole = {
-                scratch.LEASE: self.lease("3"),
+                staging.LEASE: self.lease("3"),
                 "FAIRWAY_SCRATCH_DIR": str(folder / "sweep-a-3"),
             }
-            scratch.prepare(whole)
+            staging.prepare(whole)
             assert other.wait(300) < 0
             assert [each.name for each in folder.iterdir()] == ["sweep-a-3"]
         finally:

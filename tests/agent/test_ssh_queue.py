@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fairway_agent.allocators import hosts
-from fairway_agent.allocators.cluster_nodes import Nodes
-from fairway_agent.allocators.queue import Queue, note_user
+from fairway_agent.allocators.cluster_nodes import Nodes, Queue, note_user
 from fairway_agent.fanout import remote_exec
 from fairway_boot import cluster
 from fairway_boot.cluster import users
@@ -155,7 +154,7 @@ def test_what_a_killed_process_held_is_free(shared: Path) -> None:
     """Its ticket and its nodes, with no word from it."""
     program = f"""
 from pathlib import Path
-from fairway_agent.allocators.queue import Queue
+from fairway_agent.allocators.cluster_nodes import Queue
 taker, waiter = (Queue(Path({str(shared)!r}), "pair", name) for name in ("taker", "waiter"))
 taker.take(3), taker.rest(), waiter.take(1)
 print("held", flush=True)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fairway_agent.fanout.sshd import server
-from fairway_agent.fanout.sshd.server import Meeting
+from fairway_agent.fanout import sshd_mesh
+from fairway_agent.fanout.sshd_mesh import Meeting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +33,7 @@ def meeting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Meeting
     serve = tmp_path / "serve"
     serve.write_text('#!/bin/sh\necho "served $SSH_ORIGINAL_COMMAND"\n')
     serve.chmod(0o755)
-    monkeypatch.setattr(server, "_SERVER", f"{server._SERVER}SetEnv HOME={home}\n")
+    monkeypatch.setattr(sshd_mesh, "_SERVER", f"{sshd_mesh._SERVER}SetEnv HOME={home}\n")
     yield Meeting(tmp_path.name, tmp_path / "ssh", key, shlex.quote(str(serve)))
     config = str(tmp_path / "ssh" / "sshd_config").encode()
     for entry in Path("/proc").glob("[0-9]*"):
@@ -51,8 +51,8 @@ def test_an_answer_is_what_the_node_says_and_not_what_its_bashrc_prints(
     """`conda init` writes there what takes a second, and images what greets people."""
     monkeypatch.delenv("SHLVL", raising=False)
     (tmp_path / "home" / ".bashrc").write_text("echo bashrc was read\n")
-    server.install_keys(meeting)
-    server.start_server(meeting, "127.0.0.1", tmp_path / "context")
-    config = server.connect(meeting, ["127.0.0.1"])
-    answers = server.order(config, ["127.0.0.1"], "fairway-event end")
+    sshd_mesh.install_keys(meeting)
+    sshd_mesh.start_server(meeting, "127.0.0.1", tmp_path / "context")
+    config = sshd_mesh.connect(meeting, ["127.0.0.1"])
+    answers = sshd_mesh.order(config, ["127.0.0.1"], "fairway-event end")
     assert answers == {"127.0.0.1": b"served fairway-event end\n"}

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from fairway_agent.fields import Unfit
-from fairway_agent.run_state import RunState
-from fairway_agent.task_state import TaskState
+from fairway_agent.records import Unfit
+from fairway_agent.state_files import RunState, TaskState
 
 RUN = RunState("failed", "task 1 failed", 1e9, 1e9 + 5, 17, 2, {"failed": 1}, 124)
 TASK = TaskState(

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_agent import record, state_files
-from fairway_agent.plan import Retry, RunPlan
-from fairway_agent.task_spec import Output, TaskSpec
+from fairway_agent.spec import Output, Retry, RunPlan, TaskSpec
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,7 +15,7 @@ from cryptography.x509 import load_pem_x509_certificates
 from fairway_agent.azure import web_secrets
 from fairway_agent.azure.web_secrets import certificate_of, files_of, main, write
 from fairway_boot.http import Failure
-from fairway_boot.keyvault import KeyVault, Secret
+from fairway_boot.identity import KeyVault, Secret
 
 if TYPE_CHECKING:
     from pathlib import Path

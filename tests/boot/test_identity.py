@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from serving import Handler, serving
 
-from fairway_agent import job_secrets
+from fairway_agent import prepare
 from fairway_boot import http, identity
-from fairway_boot.faults import Fault
+from fairway_boot.files import Fault
 from fairway_boot.http import Failure
 from fairway_boot.identity import Workload
 from fairway_simulator.ssh.services import CLIENT, TENANT, Services, running
@@ -72,7 +72,7 @@ EXCHANGE = f"/{TENANT}/oauth2/v2.0/token"
 
 @pytest.mark.usefixtures("pod")
 def test_secrets_are_read_by_it_and_never_by_the_nodes(services: Services) -> None:
-    assert job_secrets.values({"KEY": "keyvault:key"}, services.url) == {"KEY": "42"}
+    assert prepare.values({"KEY": "keyvault:key"}, services.url) == {"KEY": "42"}
     assert asked(services) == [EXCHANGE, "/secrets/key"]
 
 
@@ -101,7 +101,7 @@ def test_one_that_entra_does_not_know_is_no_reason_to_take_the_nodes(services: S
     ):
         identity.bearer(VAULT)
     with pytest.raises(Fault, match="AADSTS700213") as raised:
-        job_secrets.values({"KEY": "keyvault:key"}, services.url)
+        prepare.values({"KEY": "keyvault:key"}, services.url)
     assert "federated credential" in raised.value.record["hint"]
     assert "one.two.three" not in raised.value.said
     assert set(asked(services)) == {EXCHANGE}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_agent import record
-from fairway_agent.allocators.queue import Queue
+from fairway_agent.allocators.cluster_nodes import Queue
 from fairway_boot import cluster, gpus, http, idle_stop
 from fairway_boot.idle_stop import Settings, Watch
 from fairway_boot.imds import Machine

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent.plan import Budget
+from fairway_agent.spec import Budget
 from fairway_core.cost.address import VARIABLE
 from fairway_core.findings import UserError
 from fairway_core.target import Target

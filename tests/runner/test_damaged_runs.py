@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent.plan import RunPlan
-from fairway_agent.task_spec import TaskSpec
+from fairway_agent.spec import RunPlan, TaskSpec
 from fairway_cli import main as cli
 from fairway_core.findings import UserError
 from fairway_runner.engines.local.engine import LocalEngine

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from fairway_agent import record, state_files
-from fairway_agent.task_state import TaskState
+from fairway_agent.state_files import TaskState
 
 pytestmark = pytest.mark.integration
 

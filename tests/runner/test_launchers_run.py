@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from fairway_agent import processes
-from fairway_agent.log_marks import split_label
-from fairway_agent.ports import free_port
+from fairway_agent.fanout.launchers import free_port
+from fairway_agent.task_logs import split_label
 from fairway_core.target import NodeRange, SlurmAccess, Target
 from fairway_runner.jobs.job_file import load_job
 from fairway_runner.jobs.rendering import render_launcher

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fairway_agent.plan import RunPlan
+from fairway_agent.spec import RunPlan
 from fairway_core.findings import UserError
 from fairway_runner.runs import store
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fairway_agent.log_marks import split_label
+from fairway_agent.task_logs import split_label
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

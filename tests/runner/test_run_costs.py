@@ -12,8 +12,7 @@ import pytest
 
 import fairway_hpc
 from fairway_agent import task as agent_task
-from fairway_agent.plan import RunPlan
-from fairway_agent.task_spec import TaskSpec
+from fairway_agent.spec import RunPlan, TaskSpec
 from fairway_core.cost.prices import read_prices
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.engines.outage import TargetUnavailable

@@ -15,7 +15,7 @@ from azure.core.exceptions import ServiceRequestError
 
 from fairway_agent.kubernetes.api import Api
 from fairway_agent.main import MARK
-from fairway_boot.faults import Fault
+from fairway_boot.files import Fault
 from fairway_boot.slurm import commands
 from fairway_core.findings import UserError
 from fairway_core.target import KubernetesAccess, Target

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_agent import record
-from fairway_agent.plan import Retry, RunPlan
-from fairway_agent.task_spec import Output, TaskSpec
+from fairway_agent.spec import Output, Retry, RunPlan, TaskSpec
 from fairway_core.findings import UserError
 from fairway_runner.engines.engine import Engine, engine_of_steps
 from fairway_runner.engines.outage import FAILED_PREDECESSOR, Refused, TargetUnavailable

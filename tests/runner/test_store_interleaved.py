@@ -20,8 +20,7 @@ import pytest
 from waiting import PATIENCE
 
 from fairway_agent.record import FINAL_STATES
-from fairway_agent.run_state import RunState
-from fairway_agent.state_files import States
+from fairway_agent.state_files import RunState, States
 from fairway_core.findings import UserError
 from fairway_runner.runs.clean import removable, remove
 from fairway_runner.runs.store import Run, RunRecord, RunStore

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fairway_agent.cpu_limit import OverLimit
+from fairway_agent.metric_logs import OverLimit
 from fairway_core.findings import Finding, Location, UserError
 from fairway_runner import memory_limit, worker
 from fairway_runner.engines.outage import Refused

@@ -366,7 +366,7 @@ def test_the_secrets_of_peoples_jobs_are_read_by_the_identity_of_the_node(
     stacks = written(LAB.replace("access: {", f"access: {{{people}, ") + "vault: {}\n")
     program = (
         f"import sys; from {PROGRAMS} import people as p, settings;"
-        "from fairway_boot.keyvault import KeyVault; s = settings.load();"
+        "from fairway_boot.identity import KeyVault; s = settings.load();"
         "v = KeyVault(s.people_vault, settings.metadata_service(s), s.authority);"
         "print(p.secret_for(sys.argv[1], 'wandb', v))"
     )

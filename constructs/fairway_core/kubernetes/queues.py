@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from fairway_agent.kubernetes.quantities import parse
+from fairway_agent.kubernetes.settings import parse
 from fairway_core.kubernetes import documents, flux
 from fairway_core.kubernetes.documents import Manifest, manifest
 from fairway_core.kubernetes.pools import taints

@@ -8,14 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_agent.allocators.hosts import Host
-from fairway_agent.allocators.ledger import Ledger
-from fairway_agent.allocators.machine import owned
+from fairway_agent.allocators.machine import Ledger, owned
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fairway_agent.devices import Devices
-    from fairway_agent.share import Share, Wanted
+    from fairway_agent.resources import Devices, Share, Wanted
 
 
 def given() -> list[Host]:

@@ -5,24 +5,164 @@ share with others of the run, and of no other run. Standard library only.
 from __future__ import annotations
 
 import json
+import os
 import time
+from collections import Counter
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from fairway_agent import bundle
-from fairway_agent import devices as devices_of
-from fairway_agent.allocators import ledger
-from fairway_agent.allocators.queue import Queue, note_user
-from fairway_agent.devices import Devices
+from fairway_agent import resources as devices_of
+from fairway_agent.allocators import machine
+from fairway_agent.allocators.hosts import Host, known_hosts
 from fairway_agent.fanout import remote_exec
-from fairway_agent.fields import Unfit
-from fairway_agent.share import NeverFits
+from fairway_agent.records import Unfit
+from fairway_agent.resources import Devices, NeverFits
+from fairway_boot.cluster import try_node, user_of, waiting
+from fairway_boot.files import alone, try_lock
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator
+    from pathlib import Path
 
-    from fairway_agent.allocators.hosts import Host
-    from fairway_agent.share import Share, Wanted
+    from fairway_agent.resources import Share, Wanted
+
+
+_MOST_NAMED = 3  # runs that use nodes that another waits for
+
+
+@dataclass
+class Queue:
+    """The place of one run in the queue of a cluster, and the nodes that it has.
+
+    `began` is when it came, in nanoseconds since 1970. `lost` says of nodes that failed this run
+    when that was, by the age of their announcements: one is used again when it has announced
+    itself anew. `reason` is why the run waits.
+    """
+
+    shared: Path
+    cluster: str
+    run: str
+    began: int = field(default_factory=time.time_ns)
+    reason: str | None = None
+    taken: dict[str, int] = field(default_factory=dict)
+    lost: dict[str, float] = field(default_factory=dict)
+    ticket: int | None = None
+
+    @property
+    def folder(self) -> Path:
+        """Where the locks lie."""
+        return self.shared / "clusters" / self.cluster
+
+    def take(self, count: int, wanted: str = "") -> list[Host]:
+        """As many nodes, which are this run's until they are given back; none where it is to
+        wait, with the `reason`, which calls them `wanted`."""
+        with self.turn() as has_turn:
+            if not has_turn:
+                return []
+            known, usable = self.hosts()
+            free: list[Host] = []
+            for host in usable:
+                if len(free) < count and self._lock_node(host):
+                    free.append(host)
+            if len(free) == count:
+                return free
+            self.give_back(free)
+            wanted = wanted or f"{count} node{'s' * (count != 1)}"
+            self.reason = f"waits for {wanted}: {len(free)} free of {len(usable)} that are up"
+            self.reason += self.used_by(usable)
+            if len(usable) < count and len(known) > len(usable):
+                silent = [host.name for host in known if host not in usable]
+                self.reason += f" (silent, lost or unwell: {', '.join(silent)})"
+            return []
+
+    @contextmanager
+    def turn(self) -> Iterator[bool]:
+        """The moment in which this run alone may take something; whether it may: no other is
+        ahead."""
+        with self._alone():
+            self._draw_ticket()
+            if ahead := self._ahead():
+                more = f" and {len(ahead) - 1} more" if len(ahead) > 1 else ""
+                self.reason = f"waits behind {ahead[0]}{more}"
+            yield not ahead
+
+    def hosts(self) -> tuple[list[Host], list[Host]]:
+        """The nodes that are known, and those of them that are there and well."""
+        known = known_hosts(self.shared, self.cluster)
+        return known, [host for host in known if self._is_usable(host)]
+
+    def give_back(self, hosts: list[Host]) -> None:
+        """These nodes are free for others."""
+        for host in hosts:
+            os.close(self.taken.pop(host.name))
+
+    def lose(self, names: list[str]) -> None:
+        """These nodes were lost by a task: they are used again when they announce themselves."""
+        now = time.time()
+        for host in known_hosts(self.shared, self.cluster):
+            if host.name in names or host.address in names:
+                self.lost[host.name] = now - host.age
+
+    def rest(self) -> None:
+        """The run wants no more nodes for now: those behind it may go on."""
+        if self.ticket is not None:
+            with suppress(FileNotFoundError):
+                self._ticket_path().unlink()
+            os.close(self.ticket)
+            self.ticket = None
+
+    def _is_usable(self, host: Host) -> bool:
+        announced = time.time() - host.age
+        # Half a second: the two ages were taken at different moments.
+        return host.is_well and announced > self.lost.get(host.name, 0.0) + 0.5
+
+    def _lock_node(self, host: Host) -> bool:
+        lock = try_node(self.folder / "nodes" / host.name)
+        if lock is None:
+            return False
+        self.taken[host.name] = lock
+        return True
+
+    def _draw_ticket(self) -> None:
+        if self.ticket is None:
+            self.ticket = try_lock(self._ticket_path())
+
+    def _ticket_path(self) -> Path:
+        return self.folder / "queue" / f"{self.began:020d}-{self.run}"
+
+    def used_by(self, hosts: list[Host]) -> str:
+        """Which other runs use these nodes, each with their number, where that is known."""
+        found = Counter(
+            run
+            for host in hosts
+            if (run := user_of(self.folder / "nodes" / host.name)) and run != self.run
+        )
+        words = [f"{run} uses {count}" for run, count in found.most_common(_MOST_NAMED)]
+        others = len(found) - len(words)
+        words += [f"{others} other runs the rest"] * (others > 0)
+        return f"; {', '.join(words)}" if words else ""
+
+    def _ahead(self) -> list[str]:
+        """The runs that are to have nodes before this one, in their order."""
+        return waiting(self.folder / "queue", until=self._ticket_path().name)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        for name in ("nodes", "queue"):
+            (self.folder / name).mkdir(parents=True, exist_ok=True)
+        with alone(self.folder / "queue.lock"):
+            yield
+
+
+def note_user(shared: Path, cluster: str, host: Host, run: str) -> None:
+    """Says which run uses a node that the caller has locked."""
+    # It is there, and may be another person's: opened to be made, the kernel would refuse it.
+    with (shared / "clusters" / cluster / "nodes" / host.name).open("r+", encoding="utf-8") as file:
+        file.truncate()
+        file.write(run)
+
 
 _SURE = 30.0  # seconds after which a node may have died since it took a connection
 
@@ -46,7 +186,7 @@ class _SharedNode:
             used.add(number)
             return is_free
 
-        share = ledger.choose(self.devices, wanted, take, used.discard)
+        share = machine.choose(self.devices, wanted, take, used.discard)
         if share is None:
             return None
         self.used, self.shares = frozenset(used), self.shares + 1
@@ -114,7 +254,7 @@ class Nodes:
             return None
         self.devices[host.name] = devices
         try:
-            ledger.require_room(devices, wanted)
+            machine.require_room(devices, wanted)
         except NeverFits:
             self.queue.give_back([host])
             raise

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_boot import cluster as machines
-from fairway_boot.faults import Fault
+from fairway_boot.files import Fault
 
 if TYPE_CHECKING:
-    from fairway_agent.share import Share
+    from fairway_agent.resources import Share
 
 # Accounts below this number are the machines' own; see `fairway_boot.imds`, which takes long to
 # import.

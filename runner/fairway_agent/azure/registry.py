@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 from fairway_boot import identity
-from fairway_boot.faults import Fault
+from fairway_boot.files import Fault
 from fairway_boot.http import Failure, send
 
 _MANAGEMENT = "https://management.azure.com/"

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_boot.http import Failure
+from fairway_boot.identity import KeyVault
 from fairway_boot.imds import Metadata
-from fairway_boot.keyvault import KeyVault
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

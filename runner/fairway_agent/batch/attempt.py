@@ -10,25 +10,21 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from fairway_agent import record, state_files, wakeups
-from fairway_agent.allocators import batch, ledger
+from fairway_agent import processes, record, state_files
+from fairway_agent.allocators import batch, machine
 from fairway_agent.batch.folders import Folders, fail, say
-from fairway_agent.batch.scheduled_events import ScheduledEvents
-from fairway_agent.batch.tracking import watch_of, write_ending
-from fairway_agent.devices import look
-from fairway_agent.fanout.sshd import server
+from fairway_agent.batch.notifications import watch_of, write_ending
+from fairway_agent.fanout import sshd_mesh
 from fairway_agent.nodes.batch import BatchNodes
-from fairway_agent.share import SHARE_FILE, Lent, NeverFits
-from fairway_agent.task.attempts import Attempts, Patience
-from fairway_agent.task.scheduled import ENDED, Scheduled, keep_before, run_attempts
-from fairway_agent.task.task import Task
-from fairway_agent.task_state import (
+from fairway_agent.resources import SHARE_FILE, Lent, NeverFits, look
+from fairway_agent.state_files import (
     CANCELLATION,
     CANCELLED,
     NO_START,
@@ -36,16 +32,87 @@ from fairway_agent.task_state import (
     TERMINATED,
     TaskState,
 )
-from fairway_boot.faults import Fault
+from fairway_agent.task.attempts import Attempts, Patience
+from fairway_agent.task.scheduled import ENDED, Scheduled, keep_before, run_attempts
+from fairway_agent.task.task import Task
+from fairway_boot.files import Fault
+from fairway_boot.http import Failure
+from fairway_boot.imds import Event, Metadata
 
 if TYPE_CHECKING:
-    from fairway_agent.share import Wanted
-    from fairway_agent.task_spec import TaskSpec
+    from collections.abc import Callable
+
+    from fairway_agent.resources import Wanted
+    from fairway_agent.spec import TaskSpec
+
+
+_PAUSE = 1.0
+_TRIES = 5  # without any answer at all: this machine has no such service
+
+
+class ScheduledEvents(threading.Thread):
+    """Looks for events about this node, and in `file` for those that another node left."""
+
+    def __init__(self, file: Path, act: Callable[[str], None]) -> None:
+        super().__init__(daemon=True)
+        self._file = file
+        self._act = act
+        self._event: Event | None = None
+        self._metadata = Metadata()
+        self.stopped = threading.Event()
+
+    def run(self) -> None:
+        """Asks until there is one, which it acts on once."""
+        asks, failures, name = True, 0, None
+        while not self.stopped.wait(_PAUSE):
+            if self._file.exists():
+                self._act(self._file.read_text(encoding="ascii"))
+                return
+            if not asks:
+                continue
+            try:
+                name = self._metadata.name() if name is None else name
+                self._event = next(iter(self._metadata.endings(name)), None)
+                failures = 0
+            except Failure:
+                failures += 1
+                asks = failures < _TRIES
+                continue
+            if self._event is not None:
+                self._act(self._event.kind)
+                return
+
+    def approve(self) -> None:
+        """Says that nothing here has to be waited for any more."""
+        if self._event is not None:
+            try:
+                self._metadata.acknowledge(self._event)
+            except Failure as error:
+                say(f"the event could not be approved: {error}")
+
+
+def watch_for_main() -> int:
+    """On a node that is not the main one: tells that one of an event."""
+    folders = Folders()
+    main = batch.given()[0].address
+    told = threading.Event()
+
+    def pass_on(kind: str) -> None:
+        config = sshd_mesh.connect(folders.meeting, [main])
+        sshd_mesh.order(config, [main], f"fairway-event {kind}")
+        told.set()
+
+    events = ScheduledEvents(folders.base / f"event.{os.getpid()}", pass_on)
+    events.start()
+    while events.is_alive():
+        time.sleep(_PAUSE)
+    return 0
+
 
 RUNNING = "fairway.running"
 _NOT_STARTED = "the task was not started: "
 _HELD = 600.0  # seconds for which a node that was given notice is waited to go
-_PAUSE = 0.5  # seconds between two looks whether the task is to end
+_ATTEMPT_PAUSE = 0.5  # seconds between two looks whether the task is to end
 
 
 @dataclass
@@ -104,7 +171,7 @@ class Batch(Scheduled):
             if not said:
                 say(f"the task waits for {wanted} of its node")
             said = True
-            time.sleep(_PAUSE)
+            time.sleep(_ATTEMPT_PAUSE)
             if self.nodes.notice or not self._running.exists():
                 task.stopped_for = PREEMPTION if self.nodes.notice else CANCELLATION
                 say("the task ends before it has begun")
@@ -133,7 +200,7 @@ class Batch(Scheduled):
 
     def next_timer(self) -> float | None:
         """Soon: nothing wakes it up for a file or a thread."""
-        return time.monotonic() + _PAUSE
+        return time.monotonic() + _ATTEMPT_PAUSE
 
     def ended(self, task: Task, code: int) -> int:
         """Keeps what the next attempt is told; whatever one that is cancelled ends with, it is not
@@ -165,7 +232,7 @@ class Batch(Scheduled):
     def close(self, task: Task) -> None:
         """Says in the log why nothing was started, or kept."""
         if task.share is not None:
-            ledger.give_back(task.share)
+            machine.give_back(task.share)
         last = self.nodes.recorded
         if last is not None and last.is_final and last.reason and task.process is None:
             say(f"{_NOT_STARTED}{last.reason.removeprefix(_NOT_STARTED)}")
@@ -184,7 +251,7 @@ def run_task() -> int:
         return _not_begun(folders, code, why)
     spec = folders.spec()
     first, counted = int(os.environ.get("FAIRWAY_FIRST", "0")), folders.shared / "attempts"
-    wakeup, _ = wakeups.signal_wakeups(signal.SIGCHLD)
+    wakeup, _ = processes.signal_wakeups(signal.SIGCHLD)
     while True:
         try:
             number, task, nodes = _task_here(folders, spec, counted, first)
@@ -246,7 +313,7 @@ def task_of(folders: Folders, spec: TaskSpec, number: int) -> tuple[Task, BatchN
     task = Task(plan, spec, folders.shared, folders.base, number - 1, nodes=nodes, hosts=hosts)
     task.submission = folders.submission
     if len(hosts) > 1:
-        nodes.config = server.connect(folders.meeting, [host.address for host in hosts])
+        nodes.config = sshd_mesh.connect(folders.meeting, [host.address for host in hosts])
     return task, nodes
 
 

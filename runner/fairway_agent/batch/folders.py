@@ -9,16 +9,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent import job_facts, job_secrets, run_files
-from fairway_agent.fanout.sshd.server import Meeting
-from fairway_agent.log_marks import say as say
+from fairway_agent import job_facts, prepare
+from fairway_agent.fanout.sshd_mesh import Meeting
 from fairway_agent.outputs import BROUGHT
+from fairway_agent.task_logs import say as say
 from fairway_boot.imds import Metadata
 
 if TYPE_CHECKING:
     from fairway_agent.job_facts import JobFacts, TargetFacts
-    from fairway_agent.plan import RunPlan
-    from fairway_agent.task_spec import TaskSpec
+    from fairway_agent.spec import RunPlan, TaskSpec
 
 
 class Folders:
@@ -46,7 +45,7 @@ class Folders:
     @cached_property
     def plan(self) -> RunPlan:
         """The run's `plan.json`."""
-        return run_files.read_plan(self.record)
+        return job_facts.read_plan(self.record)
 
     @cached_property
     def target(self) -> TargetFacts:
@@ -63,7 +62,7 @@ class Folders:
         without any value, where one cannot be read."""
         identity = self.target.identity
         metadata = Metadata(identity={"msi_res_id": identity} if identity else {})
-        return job_secrets.values(self.job_facts.secrets, self.target.vault_url, metadata)
+        return prepare.values(self.job_facts.secrets, self.target.vault_url, metadata)
 
     @property
     def setup_is_admin(self) -> bool:
@@ -169,14 +168,14 @@ class Folders:
 
     def write_index(self) -> None:
         """Lets the line of each task be read without the others."""
-        run_files.write_index(self.record / "tasks.jsonl", self.index)
+        job_facts.write_index(self.record / "tasks.jsonl", self.index)
 
     def spec(self) -> TaskSpec:
         """The line of the task that runs here."""
         if self.task == "setup" or "FAIRWAY_LAST" in os.environ:
             name = "setup.jsonl" if self.task == "setup" else "finally.jsonl"
-            return run_files.read_spec(self.record / name)
-        return run_files.read_indexed(self.record / "tasks.jsonl", self.index, int(self.task))
+            return job_facts.read_spec(self.record / name)
+        return job_facts.read_indexed(self.record / "tasks.jsonl", self.index, int(self.task))
 
     def setup_code(self) -> int:
         """The exit code of the job's setup on this node; 0 where it has none."""

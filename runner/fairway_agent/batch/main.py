@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from fairway_agent import proxy
-from fairway_boot.faults import Fault
+from fairway_boot.files import Fault
 
 
 def main() -> int:
@@ -29,7 +29,7 @@ def _run(name: str, rest: list[str]) -> int:
 
         return release()
     if name == "coordinate":
-        from fairway_agent.batch.coordination import coordinate
+        from fairway_agent.batch.preparation import coordinate
 
         return coordinate()
     if name == "task":
@@ -41,11 +41,11 @@ def _run(name: str, rest: list[str]) -> int:
 
         return send()
     if name == "serve":
-        from fairway_agent.fanout.sshd.forced_command import serve
+        from fairway_agent.fanout.sshd_mesh import serve
 
         return serve(rest[0])
     if name == "watch":
-        from fairway_agent.batch.scheduled_events import watch_for_main
+        from fairway_agent.batch.attempt import watch_for_main
 
         return watch_for_main()
     print(f"fairway-node: unknown command {name}", file=sys.stderr)  # noqa: T201

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import filecmp
+import json
 import os
 import shutil
 import stat
@@ -17,12 +18,15 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent import record, run_files
-from fairway_agent.batch.folders import Folders, say
-from fairway_boot.faults import Fault
+from fairway_agent import job_facts, record
+from fairway_agent.allocators import batch
+from fairway_agent.batch.folders import Folders, fail, say
+from fairway_agent.fanout import sshd_mesh
+from fairway_agent.state_files import NO_START
+from fairway_boot.files import Fault
 
 if TYPE_CHECKING:
-    from fairway_agent.task_spec import TaskSpec
+    from fairway_agent.spec import TaskSpec
 
 
 def prepare() -> int:
@@ -50,7 +54,7 @@ def release() -> int:
     keeps."""
     folders = Folders()
     try:
-        return _run(folders, run_files.read_spec(folders.record / "release.jsonl"), "release")
+        return _run(folders, job_facts.read_spec(folders.record / "release.jsonl"), "release")
     except OSError as error:
         say(f"the release could not be started: {error}")
         return 126
@@ -123,7 +127,7 @@ def _run(folders: Folders, spec: TaskSpec, name: str) -> int:
         stderr=subprocess.STDOUT,
     )
     if process.stdout is not None:
-        from fairway_agent.masking import Pump
+        from fairway_agent.task_logs import Pump
 
         pump = Pump(process.stdout, os.fdopen(os.dup(1), "wb"), secrets.values())
         process.wait()
@@ -132,3 +136,36 @@ def _run(folders: Folders, spec: TaskSpec, name: str) -> int:
     if code:
         say(f"the {name} failed with exit code {code}")
     return 128 - code if code < 0 else code
+
+
+def coordinate() -> int:
+    """Makes the directories, starts the server and what watches for events; returns at once."""
+    os.dup2(1, 2)
+    folders = Folders()
+    code = folders.setup_code()
+    if code:
+        return fail(f"the setup failed here with exit code {code}", code)
+    folders.make_directories(folders.spec())
+    sessions = folders.base / "sessions"
+    sessions.mkdir(exist_ok=True)
+    (folders.base / "event").unlink(missing_ok=True)
+    context = folders.base / "context.json"
+    facts = {"environment": dict(os.environ), "code": str(folders.code), "base": str(folders.base)}
+    context.write_text(json.dumps(facts), encoding="utf-8")
+    try:
+        sshd_mesh.install_keys(folders.meeting)
+        address = batch.own_address(batch.given())
+        sshd_mesh.start_server(folders.meeting, address, context)
+    except (OSError, subprocess.CalledProcessError) as error:
+        return fail(f"this node cannot be reached by the others: {error}", NO_START)
+    if os.environ.get("AZ_BATCH_IS_CURRENT_NODE_MASTER") != "true":
+        with (folders.base / "events.log").open("ab") as log:
+            subprocess.Popen(
+                [str(folders.programs / "fairway-node"), "watch"],
+                env={**os.environ, sshd_mesh.SERVICE: "1"},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+    return 0

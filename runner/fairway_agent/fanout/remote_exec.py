@@ -23,7 +23,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent import bundle, processes, scratch, wakeups
+from fairway_agent import bundle, processes, staging
 from fairway_agent.fanout import channel
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def _connection(host: str) -> list[str]:
 
 def wait(command: RemoteCommand) -> int:
     """Until the command has ended, with beats; signals that arrive are passed on."""
-    wakeup, _ = wakeups.signal_wakeups(*wakeups.TASK_SIGNALS, signal.SIGCHLD)
+    wakeup, _ = processes.signal_wakeups(*processes.TASK_SIGNALS, signal.SIGCHLD)
     with selectors.DefaultSelector() as selector:
         selector.register(wakeup, selectors.EVENT_READ)
         while (code := command.process.poll()) is None:
@@ -97,7 +97,7 @@ def wait(command: RemoteCommand) -> int:
                 command.beat()
                 continue
             for number in wakeup.recv(1024):
-                if number in wakeups.TASK_SIGNALS:
+                if number in processes.TASK_SIGNALS:
                     command.pass_on(number)
     return 128 - code if code < 0 else code
 
@@ -188,7 +188,7 @@ def _as_rsh(host: str, words: list[str]) -> int:
         lose(host)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         time.sleep(_PATIENCE)
-        mark = f"{scratch.LEASE}={os.environ.get(scratch.LEASE)}"
+        mark = f"{staging.LEASE}={os.environ.get(staging.LEASE)}"
         processes.kill(processes.sessions_with(mark.__eq__) | {os.getsid(0)})
     elif reached:
         reached.unlink(missing_ok=True)

@@ -15,7 +15,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from fairway_agent import processes, wakeups
+from fairway_agent import processes
 from fairway_agent.fanout import channel
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Served:
 def serve(served: Served, part: bytes) -> int:
     """Until the command has ended, or the other side is gone; its exit code. `part` is what has
     come behind the command."""
-    wakeup, _ = wakeups.signal_wakeups(signal.SIGCHLD)
+    wakeup, _ = processes.signal_wakeups(signal.SIGCHLD)
     heard, part = time.monotonic(), _obeyed(served, part)
     with selectors.DefaultSelector() as selector:
         selector.register(wakeup, selectors.EVENT_READ)
@@ -116,7 +116,7 @@ def run(adapt: Callable[[channel.Command], channel.Command] = lambda each: each)
     # Those for the command come through the channel: this one says that the machine shuts down.
     stops: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: stops.append(number))
-    wakeups.outlive(signal.SIGINT, signal.SIGHUP)
+    processes.outlive(signal.SIGINT, signal.SIGHUP)
     line, rest = _first_line()
     command = adapt(channel.Command.parse(line))
     try:

@@ -11,15 +11,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from fairway_agent.fields import Fields, Unfit
 from fairway_agent.figures.sampler import SLOWER
 from fairway_agent.limits import written
+from fairway_agent.records import Fields, Unfit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from fairway_agent.plan import IdleGpu
+    from fairway_agent.spec import IdleGpu
 
 _MOST = 1 << 20  # bytes of samples that are read at once; one of sixteen GPUs has 2,000
 _SOONEST = 1.0  # seconds between two looks

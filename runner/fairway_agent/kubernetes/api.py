@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
-from fairway_boot.faults import NO_ANSWER, Fault
+from fairway_boot.files import NO_ANSWER, Fault
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -8,12 +8,12 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from fairway_agent import control, record
-from fairway_agent.fields import Damaged
-from fairway_agent.kubernetes import names, owner
+from fairway_agent import control, job_facts, record
+from fairway_agent.kubernetes import names, submit
 from fairway_agent.kubernetes.api import BATCH, CORE, Api
 from fairway_agent.kubernetes.objects import JOB, index_of, is_over
-from fairway_agent.shared import plans, submissions
+from fairway_agent.records import Damaged
+from fairway_agent.shared import receive
 from fairway_agent.shared.reports import CancelRequest, Done
 
 if TYPE_CHECKING:
@@ -43,8 +43,8 @@ def _cancel(api: Api, folder: Path, request: CancelRequest) -> None:
         spared = _teller(folder)
         delete(api, folder, spared)
     if request.kill:
-        for pod in api.list(CORE, "pods", owner.selector(folder.name)):
-            if not owner.owns(folder, pod):
+        for pod in api.list(CORE, "pods", submit.selector(folder.name)):
+            if not submit.owns(folder, pod):
                 continue
             if not spared or pod["metadata"]["labels"].get(names.PART) != names.CONTROLLER:
                 api.delete(CORE, "pods", pod["metadata"]["name"], at_once=True)
@@ -53,7 +53,7 @@ def _cancel(api: Api, folder: Path, request: CancelRequest) -> None:
 def delete(api: Api, folder: Path, spared: str = "") -> None:
     """Deletes all Jobs of a run but the one that is `spared`; their pods are told first and have
     their grace."""
-    for job in owner.jobs(api, folder):
+    for job in submit.jobs(api, folder):
         if job["metadata"]["name"] != spared:
             api.delete(BATCH, "jobs", job["metadata"]["name"])
 
@@ -62,10 +62,10 @@ def _teller(folder: Path) -> str:
     """The controller of a run of whose end somebody wants to hear: it ends once it has told that.
     "" where nobody does, or where it would wait for ever."""
     try:
-        known = submissions.read(folder)
+        known = receive.read(folder)
         if known is None or not known.complete:
             return ""
-        wants = plans.read(folder, retry=known.submission > 0).notify is not None
+        wants = job_facts.read_shared_plan(folder, retry=known.submission > 0).notify is not None
     except Damaged:
         return ""
     return names.job(folder.name, known.submission, names.CONTROLLER) if wants else ""
@@ -75,7 +75,7 @@ def _cancel_task(api: Api, folder: Path, request: CancelRequest) -> None:
     """Notes it, by which nothing of the task begins any more, and deletes what there is of it."""
     with record.alone(folder / control.SUBMIT_LOCK):
         control.cancel(folder, request.submission, request.task)
-        known = submissions.read(folder)
+        known = receive.read(folder)
     for part in known.parts if known is not None else ():
         tasks = [part.task_folder(folder, index).name for index in part.indices]
         if part.job and request.task in tasks:
@@ -85,10 +85,10 @@ def _cancel_task(api: Api, folder: Path, request: CancelRequest) -> None:
 def _end(api: Api, folder: Path, part: Part, position: int) -> None:
     """The whole Job of a task that has one; else the pod of its index, which is not made again."""
     if len(part.indices) == 1:
-        for job in owner.jobs(api, folder):
+        for job in submit.jobs(api, folder):
             if job["metadata"]["name"] == part.job:
                 api.delete(BATCH, "jobs", part.job)
         return
     for pod in api.list(CORE, "pods", {"labelSelector": f"{JOB}={part.job}"}):
-        if index_of(pod) == position and not is_over(pod) and owner.owns(folder, pod):
+        if index_of(pod) == position and not is_over(pod) and submit.owns(folder, pod):
             api.delete(CORE, "pods", pod["metadata"]["name"])

@@ -13,27 +13,26 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent import control, predecessors, record, state_files
-from fairway_agent.fields import Damaged
+from fairway_agent import control, job_facts, predecessors, record, state_files
 from fairway_agent.kubernetes import names
 from fairway_agent.kubernetes.api import BATCH, Api
 from fairway_agent.kubernetes.objects import condition, look
 from fairway_agent.kubernetes.reconcile import reconcile
-from fairway_agent.kubernetes.stuck_pods import StuckPods
 from fairway_agent.kubernetes.submit import create
-from fairway_agent.shared import notifications, plans, submissions
-from fairway_agent.state_files import goes_on
+from fairway_agent.kubernetes.task_state import StuckPods
+from fairway_agent.records import Damaged
+from fairway_agent.shared import receive, watch
+from fairway_agent.state_files import TERMINATED, goes_on
 from fairway_agent.task.scheduled import read_secrets
-from fairway_agent.task_state import TERMINATED
-from fairway_boot.faults import Fault
+from fairway_boot.files import Fault
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from fairway_agent.control import Part
     from fairway_agent.kubernetes.objects import Objects
-    from fairway_agent.plan import RunPlan
-    from fairway_agent.shared.submissions import Submission
+    from fairway_agent.shared.receive import Submission
+    from fairway_agent.spec import RunPlan
 
 # Seconds between two looks: where others wait for what it does, and else.
 _PAUSE, _LONG_PAUSE = 1.0, 10.0
@@ -44,7 +43,7 @@ def main() -> None:
     # The first process of a pod is ended by no signal that it does not handle.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
     folder, number = Path(sys.argv[1]), int(sys.argv[2])
-    plan = plans.read(folder, retry=number > 0)
+    plan = job_facts.read_shared_plan(folder, retry=number > 0)
     if plan.notify is not None and plan.notify.secrets:
         read_secrets(folder, plan)
     controller = Controller(Api(), folder, number, plan)
@@ -62,7 +61,7 @@ class Controller:
     @property
     def is_awaited(self) -> bool:
         """Whether others wait for what it does: to be started, or to hear of the run."""
-        known = submissions.read(self.folder)
+        known = receive.read(self.folder)
         is_whole = known is not None and all(part.job for part in known.parts)
         return self.plan.notify is not None or not is_whole
 
@@ -73,8 +72,8 @@ class Controller:
             state = state_files.read_run(self.folder)
             if state is None or state.submission > self.number:
                 return False
-            if notifications.should_notify(self.folder, self.plan, state):
-                notifications.send(self.folder, self.plan, state, waits=True)
+            if watch.should_notify(self.folder, self.plan, state):
+                watch.send(self.folder, self.plan, state, waits=True)
             if state.is_final:
                 return False
             with record.alone(self.folder / control.SUBMIT_LOCK):
@@ -102,7 +101,7 @@ class Controller:
                 self.api.delete(BATCH, "jobs", part.job)
 
     def _submission(self) -> Submission | None:
-        known = submissions.read(self.folder)
+        known = receive.read(self.folder)
         is_mine = known is not None and known.complete and known.submission == self.number
         return known if is_mine else None
 

@@ -11,13 +11,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from fairway_agent import bundle, control, fields, processes, record, scratch, wakeups
+from fairway_agent import bundle, control, processes, record, records, staging
 from fairway_agent.allocators.hosts import Host
-from fairway_agent.fanout.sshd import forced_command, server
-from fairway_agent.fanout.sshd.server import Meeting
-from fairway_agent.json_record import JsonRecord
-from fairway_agent.task_state import TERMINATED
-from fairway_boot.faults import Fault
+from fairway_agent.fanout import sshd_mesh
+from fairway_agent.fanout.sshd_mesh import Meeting
+from fairway_agent.records import JsonRecord
+from fairway_agent.state_files import TERMINATED
+from fairway_boot.files import Fault
 
 if TYPE_CHECKING:
     import socket
@@ -86,8 +86,8 @@ class Gang:
         context.chmod(0o600)
         mine = Member.here()
         try:
-            server.install_keys(self.meeting)
-            server.start_server(self.meeting, mine.address, context)
+            sshd_mesh.install_keys(self.meeting)
+            sshd_mesh.start_server(self.meeting, mine.address, context)
         except (OSError, subprocess.CalledProcessError) as error:
             hint = "its image needs openssh-server and openssh-client: see docs/kubernetes.md"
             raise Fault(
@@ -101,7 +101,7 @@ class Gang:
         return [self._member(rank) for rank in range(self.size)]
 
     def _member(self, rank: int) -> Member | None:
-        found = fields.read(self.folder / f"{rank}.json", Member.from_json)
+        found = records.read(self.folder / f"{rank}.json", Member.from_json)
         return None if found is not None and self._told(rank) == found.uid else found
 
     def _told(self, rank: int) -> str:
@@ -130,7 +130,7 @@ class Gang:
         where one cannot be reached."""
         found = [member for member in self.members() if member is not None]
         hosts = [Host(member.node, member.address) for member in found]
-        config = server.connect(self.meeting, [host.address for host in hosts])
+        config = sshd_mesh.connect(self.meeting, [host.address for host in hosts])
         self.met = found
         return hosts, config
 
@@ -179,7 +179,7 @@ class Gang:
 
 def base() -> Path:
     """This pod's own folder, of the same path in each."""
-    folder = scratch.root() / "pods" / os.environ["_FAIRWAY_POD"]
+    folder = staging.root() / "pods" / os.environ["_FAIRWAY_POD"]
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     return folder
 
@@ -209,7 +209,7 @@ def serve(
 
 def _wait(wakeup: socket.socket, deadline: float | None) -> None:
     """Also collects what its server leaves behind, which is its pod's first process to do."""
-    wakeups.wait(wakeup, deadline)
+    processes.wait(wakeup, deadline)
     while _reap():
         pass
 
@@ -217,7 +217,7 @@ def _wait(wakeup: socket.socket, deadline: float | None) -> None:
 def _served() -> set[int]:
     """The processes here that other pods of the task have started."""
     own = base()
-    return processes.members(forced_command.sessions(own) | forced_command.served(own))
+    return processes.members(sshd_mesh.sessions(own) | sshd_mesh.served(own))
 
 
 def _reap() -> bool:

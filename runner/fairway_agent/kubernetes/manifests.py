@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from fairway_agent.control import Part
     from fairway_agent.kubernetes.settings import Settings
-    from fairway_agent.plan import RunPlan
-    from fairway_agent.share import Wanted
+    from fairway_agent.resources import Wanted
+    from fairway_agent.spec import RunPlan
 
 Manifest = dict[str, Any]
 

@@ -16,14 +16,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from fairway_agent import state_files, wakeups
+from fairway_agent import job_facts, processes, state_files
 from fairway_agent.allocators.hosts import Host
-from fairway_agent.devices import device_files
 from fairway_agent.kubernetes import gang
 from fairway_agent.kubernetes.gang import Gang
 from fairway_agent.nodes.pods import PodNodes
-from fairway_agent.share import Share, own_cores, ports_beside
-from fairway_agent.shared import plans, submissions
+from fairway_agent.resources import Share, device_files, own_cores, ports_beside
+from fairway_agent.shared import receive
 from fairway_agent.shared.watch import Watch
 from fairway_agent.task.attempts import Attempts
 from fairway_agent.task.scheduled import (
@@ -34,11 +33,11 @@ from fairway_agent.task.scheduled import (
     run_attempts,
 )
 from fairway_agent.task.task import Task
-from fairway_boot.faults import Fault
+from fairway_boot.files import Fault
 
 if TYPE_CHECKING:
     from fairway_agent.control import Part
-    from fairway_agent.share import Wanted
+    from fairway_agent.resources import Wanted
 
 # Seconds between two looks whether all pods are there: most come together.
 _FIRST_LOOK, _LOOK = 0.05, 1.0
@@ -75,7 +74,7 @@ class Kubernetes(Scheduled):
             if found := group.gather():
                 task.hosts, self.nodes.config = found
                 return True
-            wakeups.wait(self.wakeup, time.monotonic() + pause)
+            processes.wait(self.wakeup, time.monotonic() + pause)
             pause = min(_LOOK, 2 * pause)
         return not self.asked
 
@@ -95,15 +94,15 @@ class Kubernetes(Scheduled):
 def main() -> None:
     """The program; see the module's docstring for its arguments."""
     run, stage, submission, part_number = Path(sys.argv[1]), *sys.argv[2:5]
-    (wakeup, _), received = wakeups.signal_wakeups(signal.SIGCHLD), list[int]()
+    (wakeup, _), received = processes.signal_wakeups(signal.SIGCHLD), list[int]()
     # The first process of a pod is ended by no signal that it does not handle.
     signal.signal(signal.SIGTERM, lambda number, _: received.append(number))
     try:
-        plan = plans.read(run, retry=int(submission) > 0)
+        plan = job_facts.read_shared_plan(run, retry=int(submission) > 0)
         part = _part(run, int(submission), int(part_number))
         position = int(os.environ.get("JOB_COMPLETION_INDEX", "0"))
         index = part.indices[0 if part.nodes > 1 else position]
-        spec = submissions.spec_of(run, stage, index)
+        spec = receive.spec_of(run, stage, index)
         group = None
         if part.nodes > 1:
             group = Gang.of(run, spec.name, int(submission), part.nodes)
@@ -147,7 +146,7 @@ def _is_over(folder: Path, submission: int) -> bool:
 
 def _part(run: Path, submission: int, number: int) -> Part:
     """The part of the submission that this pod was started for."""
-    known = submissions.read(run)
+    known = receive.read(run)
     found = [each for each in known.parts if each.number == number] if known else []
     if known is None or known.submission != submission or not found:
         sys.exit("fairway: the run was started again, or removed")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fairway_agent.kubernetes import names, owner
+from fairway_agent.kubernetes import names, submit
 from fairway_agent.kubernetes.api import CORE, Api
+from fairway_agent.kubernetes.nodes import PodReport, PodsReport, PodsRequest
 from fairway_agent.kubernetes.objects import index_of
-from fairway_agent.kubernetes.reports import PodReport, PodsReport, PodsRequest
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,11 +18,11 @@ REQUEST = PodsRequest
 def answer(shared: Path, request: PodsRequest, _: object) -> PodsReport:
     """Those of its tasks that run."""
     folder = shared / "runs" / request.run
-    query = {**owner.selector(folder.name), "fieldSelector": "status.phase=Running"}
+    query = {**submit.selector(folder.name), "fieldSelector": "status.phase=Running"}
     found = []
     for pod in Api().list(CORE, "pods", query):
         facts = pod["metadata"]
-        if owner.owns(folder, pod) and index_of(pod) >= 0 and "deletionTimestamp" not in facts:
+        if submit.owns(folder, pod) and index_of(pod) >= 0 and "deletionTimestamp" not in facts:
             part = facts["labels"].get(names.PART, "")
             found.append(PodReport(facts["name"], part, index_of(pod)))
     return PodsReport(tuple(found))

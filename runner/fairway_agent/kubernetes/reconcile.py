@@ -8,19 +8,17 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from fairway_agent import control, predecessors
-from fairway_agent.fields import Damaged
+from fairway_agent import control, job_facts, predecessors
 from fairway_agent.kubernetes import names
 from fairway_agent.kubernetes.api import BATCH, Api
 from fairway_agent.kubernetes.objects import condition, look, moment
-from fairway_agent.kubernetes.stuck_pods import PATIENCE, stuck
-from fairway_agent.kubernetes.task_state import is_pending, view_of, why_pending
+from fairway_agent.kubernetes.task_state import PATIENCE, is_pending, stuck, view_of, why_pending
 from fairway_agent.reconcile import JobView, Reconciliation
-from fairway_agent.shared import plans, states, submissions
+from fairway_agent.records import Damaged
+from fairway_agent.shared import receive, states
 from fairway_agent.shared.reports import StatesReport, StatesRequest
 from fairway_agent.shared.watch import Watch
-from fairway_agent.state_files import goes_on
-from fairway_agent.task_state import CANCELLED
+from fairway_agent.state_files import CANCELLED, goes_on
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,9 +26,9 @@ if TYPE_CHECKING:
 
     from fairway_agent.control import Part
     from fairway_agent.kubernetes.objects import Object, Objects
-    from fairway_agent.plan import RunPlan
-    from fairway_agent.shared.submissions import Submission
-    from fairway_agent.task_state import TaskState
+    from fairway_agent.shared.receive import Submission
+    from fairway_agent.spec import RunPlan
+    from fairway_agent.state_files import TaskState
 
 _GONE = JobView("lost", "its Job is gone from Kubernetes")
 
@@ -56,7 +54,7 @@ def reconcile(api: Api, folders: Sequence[Path], objects: Objects) -> dict[str, 
     for folder in folders:
         try:
             with control.locked(folder):
-                known = submissions.read(folder)
+                known = receive.read(folder)
                 if known is not None and known.complete and goes_on(folder):
                     _Reconciliation(folder, known, api, objects).run()
         except Damaged as fault:
@@ -111,7 +109,7 @@ class _Reconciliation(Reconciliation):
     def blocked(self) -> list[str]:
         """What became of the runs that it comes after and that have ended otherwise than it
         wants."""
-        plan = plans.read(self.folder, retry=self.known.submission > 0)
+        plan = job_facts.read_shared_plan(self.folder, retry=self.known.submission > 0)
         number = self.known.submission
         return predecessors.decide(self.folder, plan, number) or [] if plan.after else []
 

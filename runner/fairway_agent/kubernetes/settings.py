@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from fairway_agent import fields, job_facts
-from fairway_agent.fields import Fields
-from fairway_agent.json_record import JsonRecord
+from fairway_agent import job_facts, records
+from fairway_agent.records import Fields, JsonRecord
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,7 +38,7 @@ class PodFacts(JsonRecord):
 def pods_of(run: Path) -> PodFacts | None:
     """What the target of the run in a folder has for pods; None where it is no such target, or
     nothing is known of it. Fault where the file is damaged."""
-    return fields.read(run / "target.json", _pods)
+    return records.read(run / "target.json", _pods)
 
 
 def _pods(facts: object) -> PodFacts | None:
@@ -106,3 +107,22 @@ def _quantity(size: str) -> str:
     ('8Gi', '')
     """
     return f"{size[:-1]}{size[-1].upper() if size[-1] != 'k' else 'K'}i" if size else ""
+
+
+_FACTORS = {
+    "": Fraction(1),
+    "n": Fraction(1, 10**9),
+    "u": Fraction(1, 10**6),
+    "m": Fraction(1, 1000),
+    **{letter: Fraction(1000**power) for power, letter in enumerate("kMGTPE", 1)},
+    **{f"{letter}i": Fraction(1024**power) for power, letter in enumerate("KMGTPE", 1)},
+}
+_FORM = re.compile(r"^([+-]?\d*\.?\d+)([eE][+-]?\d+)?([numkMGTPE]i?|Ki)?$")
+
+
+def parse(text: object) -> Fraction:
+    """The amount; ValueError for what is none."""
+    match = _FORM.match(str(text).strip())
+    if match is None or (match[3] or "") not in _FACTORS:
+        raise ValueError(f"{text!r} is not a quantity")
+    return Fraction(match[1] + (match[2] or "")) * _FACTORS[match[3] or ""]

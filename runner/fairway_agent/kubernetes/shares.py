@@ -6,12 +6,12 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from fairway_agent.kubernetes.quantities import parse
+from fairway_agent.kubernetes.settings import parse
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from fairway_agent.share import Wanted
+    from fairway_agent.resources import Wanted
 
 _CPU = "cpu"
 # Divided as the node is: all else belongs to whole nodes, as their adapters do.
@@ -33,7 +33,7 @@ def counts(resources: Mapping[str, str]) -> tuple[int, int]:
 def of(resources: Mapping[str, str], wanted: Wanted | None) -> dict[str, str]:
     """What a task asks for: all, or as large a part of the memory as of what it has most of.
 
-    >>> from fairway_agent.share import Wanted
+    >>> from fairway_agent.resources import Wanted
     >>> of({"cpu": "86", "memory": "1710Gi", "nvidia.com/gpu": "8", "rdma/ib": "8"}, Wanted(gpus=1))
     {'cpu': '10', 'memory': '218880Mi', 'nvidia.com/gpu': '1'}
     """

@@ -7,35 +7,193 @@ makes no second one.
 from __future__ import annotations
 
 import shutil
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent import bundle, control, record
-from fairway_agent.kubernetes import manifests, names, owner, quota, settings, shares
-from fairway_agent.kubernetes.api import BATCH, RIGHTS, Api, Refused
+from fairway_agent import bundle, control, job_facts, record
+from fairway_agent.kubernetes import manifests, names, settings, shares
+from fairway_agent.kubernetes.api import BATCH, FORBIDDEN, RIGHTS, Api, Refused
+from fairway_agent.kubernetes.manifests import QUEUE
+from fairway_agent.kubernetes.nodes import SubmitRequest
 from fairway_agent.kubernetes.reconcile import reconcile_all
-from fairway_agent.kubernetes.reports import SubmitRequest
-from fairway_agent.shared import plans, preparing, submissions
+from fairway_agent.kubernetes.settings import parse, pods_of
+from fairway_agent.shared import receive
 from fairway_agent.shared.reports import SubmitReport
-from fairway_boot.faults import Fault
+from fairway_boot.files import Fault
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+    from fractions import Fraction
 
     from fairway_agent.control import Part
     from fairway_agent.kubernetes.objects import Object
     from fairway_agent.kubernetes.settings import Settings
-    from fairway_agent.plan import RunPlan
-    from fairway_agent.shared.submissions import Submission
+    from fairway_agent.shared.receive import Submission
+    from fairway_agent.spec import RunPlan
+
+
+# Seconds for which a Job's end is waited for, and between two looks.
+PATIENCE = 60.0
+_PAUSE = 0.5
+
+
+class Taken(Fault):
+    """A run of another shared folder has the names of this one."""
+
+    def __init__(self, folder: Path) -> None:
+        run = folder.name
+        text = f"this namespace has Jobs of a run {run} with another shared folder"
+        label = f"{names.RUN}={names.label(run)}"
+        hint = f"choose another --run-id; what has this one: kubectl get jobs -l {label}"
+        super().__init__("taken-id", text, hint, 2)
+
+
+def selector(run: str) -> dict[str, str]:
+    """What lists the objects with a run's name."""
+    return {"labelSelector": f"{names.RUN}={names.label(run)}"}
+
+
+def jobs(api: Api, folder: Path) -> Sequence[Object]:
+    """Those of the run in this folder."""
+    return [each for each in api.list(BATCH, "jobs", selector(folder.name)) if owns(folder, each)]
+
+
+def owns(folder: Path, found: Object) -> bool:
+    """Whether a Job or a pod is of the run in this folder: its programs look for it there, on the
+    same claims. What of a run that is gone cannot be known is not."""
+    spec = found["spec"].get("template", found)["spec"]
+    words = [word for each in spec.get("containers") or () for word in each.get("command") or ()]
+    if str(folder) not in words:
+        return False
+    pods = pods_of(folder)
+    if pods is None:
+        return False
+    volumes = spec.get("volumes") or ()
+    claims = {each.get("persistentVolumeClaim", {}).get("claimName") for each in volumes}
+    return set(pods.volumes.values()) == claims - {None}
+
+
+def require(api: Api, folder: Path) -> Sequence[Object]:
+    """The Jobs of the run; Taken where a run of another folder has some that are called so."""
+    found = api.list(BATCH, "jobs", selector(folder.name))
+    if not all(owns(folder, each) for each in found):
+        raise Taken(folder)
+    return found
+
+
+def make(api: Api, folder: Path, manifest: dict[str, Any]) -> None:
+    """Makes a Job of the run, unless it is there; the end of one that is being deleted is waited
+    for. Fault where that lasts, and Taken where it is somebody else's."""
+    end, name = time.monotonic() + PATIENCE, manifest["metadata"]["name"]
+    while not api.create(BATCH, "jobs", manifest):
+        there = api.get(BATCH, "jobs", name)
+        if there is not None and not owns(folder, there):
+            raise Taken(folder)
+        if there is not None and "deletionTimestamp" not in there["metadata"]:
+            return
+        if time.monotonic() >= end:
+            raise _lasting(folder, name, there)
+        time.sleep(_PAUSE)
+
+
+def _lasting(folder: Path, name: str, there: Object | None) -> Fault:
+    if there is None:
+        # As where somebody else changes the same quota again and again.
+        text = (
+            f"the API server of Kubernetes could not create the Job {name}, because of a "
+            "conflict with another"
+        )
+        return Fault("ending-job", text, "try again; if it persists: kubectl describe quota")
+    label = f"{names.RUN}={names.label(folder.name)}"
+    text = f"the deleted Job {name} still exists: its pods have their grace period"
+    return Fault("ending-job", text, f"try again when they are gone: kubectl get pods -l {label}")
+
+
+TOO_MUCH = "more than the queue"
+NO_CLASS = "no WorkloadPriorityClass"
+_UNFIT = 422
+
+
+def require_quota(found: Object | None, job: Mapping[str, Any]) -> None:
+    """Refused where a Job asks for more than its queue has when nothing else runs: it would wait
+    there for ever. `found` is where that has its quota."""
+    if found is None:
+        return
+    queue, spec = job["metadata"]["labels"][QUEUE], job["spec"]
+    count = min(spec["parallelism"], spec["completions"])
+    [container] = spec["template"]["spec"]["containers"]
+    wanted: dict[str, str] = (container.get("resources") or {}).get("requests") or {}
+    for name, text in wanted.items():
+        most = _most(found, name)
+        if most is not None and count * parse(text) > most:
+            pods = "1 pod asks" if count == 1 else f"{count} pods that start together ask"
+            message = (
+                f"{pods} for {TOO_MUCH} {queue} ever has: {text} {name} each, of {_text(most)}"
+            )
+            raise Refused(_UNFIT, message)
+
+
+def require_class(api: Api, name: str) -> None:
+    """Refused where there is no such class of priority: Kueue would look for it for ever."""
+    try:
+        found = api.get(api.kueue, "workloadpriorityclasses", name, everywhere=True)
+    except Refused as refused:
+        if refused.status != FORBIDDEN:
+            raise
+        return  # a head that was prepared without that right
+    if found is None:
+        raise Refused(_UNFIT, f"the cluster has {NO_CLASS} {name}")
+
+
+def cluster_queue(api: Api, queue: str) -> Object | None:
+    """Where the quota of a queue is; None where that cannot be known."""
+    local = api.get(api.kueue, "localqueues", queue) if api.kueue else None
+    if local is None:
+        raise Refused(_UNFIT, f"the cluster has no queue {queue}, and nothing else starts the job")
+    try:
+        name = local["spec"]["clusterQueue"]
+        found: Object | None = api.get(api.kueue, "clusterqueues", name, everywhere=True)
+    except Refused as refused:
+        if refused.status != FORBIDDEN:
+            raise
+        return None  # a head that was prepared without that right
+    return found
+
+
+def _most(queue: Object, resource: str) -> Fraction | None:
+    """As much of a resource as one flavor has, with what may be borrowed; None for no limit, and
+    for what the queue does not count."""
+    spec = queue["spec"]
+    in_cohort = bool(spec.get("cohortName") or spec.get("cohort"))
+    amounts = []
+    for group in spec.get("resourceGroups") or ():
+        for flavor in group["flavors"]:
+            for quota in flavor["resources"]:
+                if quota["name"] != resource:
+                    continue
+                more = quota.get("borrowingLimit") if in_cohort else "0"
+                if more is None:
+                    return None
+                amounts.append(parse(quota["nominalQuota"]) + parse(more))
+    return max(amounts, default=None)
+
+
+def _text(amount: Fraction) -> str:
+    for unit in ("Ti", "Gi", "Mi"):
+        if amount >= parse(f"1{unit}") and amount % parse(f"1{unit}") == 0:
+            return f"{amount / parse(f'1{unit}')}{unit}"
+    return f"{float(amount):g}"
+
 
 OBJECTS = "objects"  # in a run's folder: the manifests of its Jobs, each by its name
 KEY = "fairway_key"  # by which the pods of a task reach each other
 
 _REFUSED = {
-    quota.TOO_MUCH: "ask for fewer nodes, or for fewer tasks at a time with `max_parallel`: "
+    TOO_MUCH: "ask for fewer nodes, or for fewer tasks at a time with `max_parallel`: "
     "kubectl get clusterqueues",
-    quota.NO_CLASS: "see: kubectl get workloadpriorityclasses; or change `priorities:`",
+    NO_CLASS: "see: kubectl get workloadpriorityclasses; or change `priorities:`",
     "no queue": "see: kubectl get localqueues; or leave `queue:` out of the target",
     "exceeded quota": "ask who runs the cluster for a larger quota: kubectl describe quota",
     "forbidden": RIGHTS,
@@ -52,13 +210,13 @@ def answer(shared: Path, request: SubmitRequest, _: object) -> SubmitReport:
     folder, number = shared / "runs" / request.run, request.submission
     api = Api()
     with record.alone(folder / control.SUBMIT_LOCK):
-        known = submissions.read(folder)
+        known = receive.read(folder)
         if known is None or known.submission < number:
-            parts = preparing.prepare(shared, folder, number, request.code, alone=True)
+            parts = receive.prepare(shared, folder, number, request.code, alone=True)
             parts = [
                 replace(part, part=shares.part_of(request.resources, part.wanted)) for part in parts
             ]
-            known = submissions.Submission(number, parts, complete=False)
+            known = receive.Submission(number, parts, complete=False)
             _write_objects(folder, known, request)
             _require_names(api, folder, known)
             known.write(folder)
@@ -69,10 +227,10 @@ def answer(shared: Path, request: SubmitRequest, _: object) -> SubmitReport:
 
 def _write_objects(folder: Path, wanted: Submission, request: SubmitRequest) -> None:
     """Writes down what is to be made, for the program that does so when it is due."""
-    plan = plans.read(folder, retry=wanted.submission > 0)
+    plan = job_facts.read_shared_plan(folder, retry=wanted.submission > 0)
     found = settings.of_run(folder, request.resources)
     if request.key:
-        preparing.write_secret(folder / KEY, request.key)
+        receive.write_secret(folder / KEY, request.key)
     objects = folder / OBJECTS
     objects.mkdir(exist_ok=True)
     for part in wanted.parts:
@@ -96,7 +254,7 @@ def _program(module: str, *words: str) -> list[str]:
 
 
 def _submit(api: Api, folder: Path, wanted: Submission) -> Submission:
-    plan = plans.read(folder, retry=wanted.submission > 0)
+    plan = job_facts.read_shared_plan(folder, retry=wanted.submission > 0)
     if not wanted.submission:  # a retry that begins nothing ends by itself, and says why
         _require_predecessors(api, plan)
     # What waits for others is made by the controller; it makes all where the order matters.
@@ -111,7 +269,7 @@ def _submit(api: Api, folder: Path, wanted: Submission) -> Submission:
     except Refused as refused:
         _withdraw(api, folder, wanted)
         raise _refusal(refused) from None
-    except owner.Taken:
+    except Taken:
         _withdraw(api, folder, wanted)
         raise
     done = replace(wanted, complete=True)
@@ -130,7 +288,7 @@ def create(api: Api, folder: Path, wanted: Submission, part: Part) -> None:
 
 
 def _post(api: Api, folder: Path, name: str) -> None:
-    owner.make(api, folder, _manifest(folder, name))
+    make(api, folder, _manifest(folder, name))
 
 
 def _manifest(folder: Path, name: str) -> manifests.Manifest:
@@ -142,15 +300,15 @@ def _require_predecessors(api: Api, plan: RunPlan) -> None:
     """Fault where a run that this one comes after has ended otherwise than it wants, or is gone."""
     folders = [Path(each) for each in plan.after]
     reconcile_all(api, folders)
-    preparing.require_predecessors(folders, plan.conditions)
+    receive.require_predecessors(folders, plan.conditions)
 
 
 def _require_names(api: Api, folder: Path, wanted: Submission) -> None:
     """Taken where a run of another folder has the names, and then nothing is left of this one.
     Jobs of this folder are of a run that was removed by hand: they go."""
     try:
-        remains = owner.require(api, folder)
-    except owner.Taken:
+        remains = require(api, folder)
+    except Taken:
         _forget(folder, wanted)
         raise
     _delete(api, remains, wanted)
@@ -163,15 +321,15 @@ def _require_quota(api: Api, folder: Path, wanted: Submission) -> None:
         job = _manifest(folder, names.job(folder.name, wanted.submission, part.number))
         if queue := job["metadata"]["labels"].get(manifests.QUEUE):
             if queue not in queues:
-                queues[queue] = quota.cluster_queue(api, queue)
+                queues[queue] = cluster_queue(api, queue)
                 if name := job["metadata"]["labels"].get(manifests.PRIORITY):
-                    quota.require_class(api, name)
-            quota.require(queues[queue], job)
+                    require_class(api, name)
+            require_quota(queues[queue], job)
 
 
 def _withdraw(api: Api, folder: Path, wanted: Submission) -> None:
     """Takes back what was made of a run of which another part was refused."""
-    _delete(api, owner.jobs(api, folder), wanted)
+    _delete(api, jobs(api, folder), wanted)
     _forget(folder, wanted)
 
 
@@ -183,7 +341,7 @@ def _delete(api: Api, jobs: Sequence[Object], wanted: Submission) -> None:
 
 
 def _forget(folder: Path, wanted: Submission) -> None:
-    submissions.forget(folder, wanted.submission)
+    receive.forget(folder, wanted.submission)
     if wanted.submission == 0:
         shutil.rmtree(folder)
 

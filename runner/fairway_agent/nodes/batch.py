@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from fairway_agent import outputs
 from fairway_agent.batch.folders import Folders, say
-from fairway_agent.batch.tracking import Track, is_tracked, write_ending
-from fairway_agent.fanout import launchers
-from fairway_agent.fanout.sshd import forced_command, server
-from fairway_agent.figures.sampling import Sampling, sampler
-from fairway_agent.log_marks import print_line
+from fairway_agent.batch.notifications import Track, is_tracked, write_ending
+from fairway_agent.fanout import launchers, sshd_mesh
+from fairway_agent.figures.sampler import Sampling, sampler
+from fairway_agent.state_files import NODE, PREEMPTION
 from fairway_agent.task.task import Nodes
-from fairway_agent.task_state import NODE, PREEMPTION
+from fairway_agent.task_logs import print_line
 
 if TYPE_CHECKING:
     import signal
@@ -28,10 +27,9 @@ if TYPE_CHECKING:
 
     from fairway_agent.figures.idle import IdleWatch
     from fairway_agent.limits import Over
-    from fairway_agent.plan import RunPlan
+    from fairway_agent.spec import RunPlan, TaskSpec
+    from fairway_agent.state_files import TaskState
     from fairway_agent.task.task import Task
-    from fairway_agent.task_spec import TaskSpec
-    from fairway_agent.task_state import TaskState
 
 
 class BatchNodes(Nodes):
@@ -64,14 +62,14 @@ class BatchNodes(Nodes):
 
     def sessions(self, task: Task) -> set[int]:
         """Those of what other nodes have started here."""
-        return forced_command.sessions(task.folder)
+        return sshd_mesh.sessions(task.folder)
 
     def signal(self, task: Task, number: signal.Signals) -> None:
         """Asks the job's own processes on every node to end; they have the job's grace."""
         if task.timed_out and not task.limit:
             say(task.failure_reason() or f"the task is over its {task.plan.timeout or 0:g} s")
         if self.config is not None:
-            server.order(self.config, _others(task), f"fairway-signal {task.plan.signal}")
+            sshd_mesh.order(self.config, _others(task), f"fairway-signal {task.plan.signal}")
         super().signal(task, number)
 
     def facts(self, task: Task) -> dict[str, Any]:
@@ -156,7 +154,7 @@ class BatchNodes(Nodes):
             shutil.move(folders.written, work / "outputs")
         if self.config is not None:
             for name in ("stdout", "stderr"):
-                printed = server.order(self.config, _others(task), f"fairway-output {name}.txt")
+                printed = sshd_mesh.order(self.config, _others(task), f"fairway-output {name}.txt")
                 for rank, text in enumerate(printed.values(), start=1):
                     if text:
                         (work / "logs" / f"{name}.node{rank}.txt").write_bytes(text)

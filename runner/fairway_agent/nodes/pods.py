@@ -10,15 +10,14 @@ from dataclasses import replace
 from signal import SIGKILL
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fairway_agent import bundle, processes, scratch
-from fairway_agent.fanout import launchers
+from fairway_agent import bundle, processes, staging
+from fairway_agent.fanout import launchers, sshd_mesh
 from fairway_agent.fanout.remote_exec import lost_nodes
-from fairway_agent.fanout.sshd import forced_command, server
-from fairway_agent.figures.sampling import sampler
+from fairway_agent.figures.sampler import sampler
 from fairway_agent.kubernetes.gang import Gang, base
 from fairway_agent.nodes.shared import SharedNodes, is_prepared, scratch_folder
+from fairway_agent.state_files import NODE, PREEMPTION
 from fairway_agent.task.task import Loss
-from fairway_agent.task_state import NODE, PREEMPTION
 
 if TYPE_CHECKING:
     import signal
@@ -68,13 +67,13 @@ class PodNodes(SharedNodes):
 
     def sessions(self, task: Task) -> set[int]:
         """Those of what other pods have started here."""
-        return forced_command.sessions(base())
+        return sshd_mesh.sessions(base())
 
     def signal(self, task: Task, number: signal.Signals) -> None:
         """In all pods at once: one that does not answer is no reason for others to wait."""
         if self.config is not None:
             order = (self.config, _others(task), f"fairway-signal {task.plan.signal}")
-            self.signalling = threading.Thread(target=server.order, args=order, daemon=True)
+            self.signalling = threading.Thread(target=sshd_mesh.order, args=order, daemon=True)
             self.signalling.start()
         super().signal(task, number)
 
@@ -84,8 +83,8 @@ class PodNodes(SharedNodes):
             self.signalling.join()
             self.signalling = None
         if self.config is not None and code:
-            server.order(self.config, _others(task), f"fairway-signal {SIGKILL.name[3:]}")
-        processes.kill(forced_command.sessions(base()))
+            sshd_mesh.order(self.config, _others(task), f"fairway-signal {SIGKILL.name[3:]}")
+        processes.kill(sshd_mesh.sessions(base()))
 
     def facts(self, task: Task) -> dict[str, Any]:
         """Also in which pod it runs."""
@@ -115,7 +114,7 @@ class PodNodes(SharedNodes):
         need it."""
         command = ["bash", str(script)]
         if is_prepared(task) and self.config is None:
-            scratch.make(scratch_folder(task), scratch.Others.KEPT)
+            staging.make(scratch_folder(task), staging.Others.KEPT)
             return command
         return [*bundle.program(_PREPARE), str(task.run_folder), "", *command]
 

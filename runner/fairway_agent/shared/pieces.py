@@ -7,7 +7,7 @@ import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fairway_agent.json_record import JsonRecord
+from fairway_agent.records import JsonRecord
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

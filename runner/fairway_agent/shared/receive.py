@@ -5,14 +5,25 @@ from __future__ import annotations
 import os
 import shutil
 import tarfile
+from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 
-from fairway_agent import clone, run_files
+from fairway_agent import control, job_facts, predecessors, staging, state_files
+from fairway_agent.control import Numbers, Part
+from fairway_agent.prepare import has_failed
+from fairway_agent.resources import Wanted
 from fairway_agent.shared.reports import ReceiveReport, ReceiveRequest
-from fairway_boot.faults import Fault
+from fairway_agent.state_files import RunState
+from fairway_boot.files import Fault
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
+
+    from fairway_agent.spec import RunPlan, TaskSpec
+
+    Shape = tuple[int, int, int | None, int | None]
+
 
 REQUEST = ReceiveRequest
 
@@ -59,7 +70,7 @@ def unpack(folder: Path, payload: IO[bytes]) -> None:
 
 def _renew_retry(draft: Path, folder: Path) -> None:
     """Takes over `retry.json`, unless that of a later retry is there."""
-    new, known = run_files.read_retry(draft), run_files.read_retry(folder)
+    new, known = job_facts.read_retry(draft), job_facts.read_retry(folder)
     if new is not None and new.submission > (known.submission if known else 0):
         (draft / "retry.json").replace(folder / "retry.json")
 
@@ -91,7 +102,7 @@ def copy_code(shared: Path, code: str, folder: Path) -> None:
     snapshot = adopt_code(shared, code, folder.name)
     draft = folder / ".code"
     shutil.rmtree(draft, ignore_errors=True)
-    shutil.copytree(snapshot, draft, symlinks=True, copy_function=clone.copy)
+    shutil.copytree(snapshot, draft, symlinks=True, copy_function=staging.copy)
     draft.rename(folder / "code")
 
 
@@ -110,3 +121,127 @@ def forget_code(shared: Path, code: str, run: str) -> None:
 
 def _users(shared: Path, code: str) -> Path:
     return shared / "code" / ".users" / code
+
+
+_INDEX = "tasks.offsets"
+
+
+@dataclass(frozen=True)
+class Submission:
+    """The last submission: its number, its parts, and whether the scheduler has them all."""
+
+    submission: int
+    parts: list[Part]
+    complete: bool
+
+    def write(self, folder: Path) -> None:
+        """Replaces what the run's control record says of it."""
+        parts = tuple(self.parts)
+        control.change(folder, self.submission, parts=parts, complete=self.complete)
+
+
+def read(folder: Path) -> Submission | None:
+    """The last submission of a run; None before the first. Fault where the file is damaged."""
+    known = control.read(folder)
+    return Submission(known.submission, [*known.parts], known.complete) if known.parts else None
+
+
+def forget(folder: Path, submission: int) -> None:
+    """The scheduler has nothing of it."""
+    control.change(folder, submission, parts=(), complete=False)
+
+
+def write_index(folder: Path) -> Sequence[Shape]:
+    """Lets a task be read without all of them; returns the shape of each."""
+    tasks = folder / "tasks.jsonl"
+    job_facts.write_index(tasks, folder / _INDEX)
+    return [shape_of(spec) for spec in job_facts.read_specs(tasks)]
+
+
+def shape_of(spec: TaskSpec) -> Shape:
+    """The shape of a task, by which tasks are elements of one array: its nodes, its processes on
+    each, and its GPUs and cores where it takes a part of one."""
+    wanted = spec.wanted or Wanted()
+    return spec.nodes, spec.processes_per_node, wanted.gpus, wanted.cores
+
+
+def spec_of(folder: Path, stage: str, index: int) -> TaskSpec:
+    """A task's own line of the plan."""
+    path = folder / f"{stage}.jsonl"
+    if stage == "tasks":
+        return job_facts.read_indexed(path, folder / _INDEX, index)
+    return job_facts.read_spec(path)
+
+
+def prepare(
+    shared: Path, folder: Path, number: int, code: str, *, alone: bool = False
+) -> list[Part]:
+    """Makes the run's folder ready for the submission of that number, with the snapshot `code`; its
+    parts. Tasks of one part have the same shape; with `alone` each task of several nodes is a part
+    of its own."""
+    if not (folder / "code").is_dir():
+        copy_code(shared, code, folder)
+    plan = job_facts.read_shared_plan(folder, retry=number > 0)
+    of_tasks = write_index(folder)
+    wanted = plan.retry.only if plan.retry else range(len(of_tasks))
+    shapes: dict[tuple[object, ...], list[int]] = {}
+    for index in wanted:
+        shape = of_tasks[index]
+        key = (shape, index if alone and shape[0] > 1 else -1)
+        shapes.setdefault(key, []).append(index)
+    parts = []
+    for position, indices in enumerate(shapes.values()):
+        nodes, width, gpus, cores = of_tasks[indices[0]]
+        part = Part("tasks", position, Numbers(indices), nodes, width, gpus=gpus, cores=cores)
+        parts.append(part)
+    if (folder / "finally.jsonl").exists():
+        _, _, gpus, cores = shape_of(job_facts.read_spec(folder / "finally.jsonl"))
+        last = Part("finally", len(parts), Numbers([len(of_tasks)]), 1, 1, gpus=gpus, cores=cores)
+        parts.append(last)
+    _queue(folder, parts, plan, number)
+    return parts
+
+
+def require_predecessors(
+    folders: Sequence[Path], conditions: Mapping[str, str | list[int]]
+) -> list[Path]:
+    """Of the runs that one comes after, those that go on; Fault where one has ended otherwise than
+    `conditions` say, or is there no more."""
+    going = []
+    for folder in folders:
+        found = state_files.read_run(folder)
+        is_going = found is not None and found.goes_on
+        if is_going and read(folder) is not None:
+            going.append(folder)
+            continue
+        unmet = predecessors.unmet([str(folder)], conditions)
+        if is_going and found is not None:
+            unmet = [f"{folder.name} {found.state}"]
+        if unmet:
+            hint = f"run it again first: fairway retry {folder.name}"
+            hint = hint if folder.name not in conditions else ""
+            raise Fault("failed-predecessor", f"`after`: {unmet[0]}", hint, 2)
+    return going
+
+
+def write_secret(path: Path, text: str) -> None:
+    """Writes a file that nobody else may read."""
+    path.unlink(missing_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="ascii") as file:
+        file.write(text)
+
+
+def _queue(folder: Path, parts: list[Part], plan: RunPlan, number: int) -> None:
+    """Says of the run, and of tasks that run again, that they are to come."""
+    if number:
+        for part in parts:
+            for index in part.indices:
+                task = part.task_folder(folder, index)
+                if status := state_files.read_task(task):
+                    state_files.write(task, status.again)
+        if has_failed(folder):
+            (folder / "setup" / "state.json").unlink()
+    counts = {state: count for state, count in plan.done.items() if count}
+    counts["queued"] = sum(len(part.indices) for part in parts)
+    state_files.write(folder, RunState(tasks=counts, submission=number))

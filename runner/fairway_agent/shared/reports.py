@@ -6,10 +6,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from fairway_agent.json_record import JsonRecord
-from fairway_agent.run_state import RunState
+from fairway_agent.records import JsonRecord
 from fairway_agent.shared.pieces import Piece
-from fairway_agent.task_state import TaskState
+from fairway_agent.state_files import RunState, TaskState
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,17 +7,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fairway_agent import figures, state_files
-from fairway_agent.fields import Damaged
+from fairway_agent.records import Damaged
 from fairway_agent.shared.pieces import MOST, pieces_of
 from fairway_agent.shared.reports import RunReport, RunRequest, StatesReport, StatesRequest
-from fairway_agent.task_spec import LAST
-from fairway_boot.faults import NO_ANSWER, Fault
+from fairway_agent.spec import LAST
+from fairway_boot.files import NO_ANSWER, Fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from fairway_agent.task_state import TaskState
+    from fairway_agent.state_files import TaskState
 
 REQUEST = StatesRequest
 

@@ -7,19 +7,34 @@ Standard library only.
 from __future__ import annotations
 
 import contextlib
+import os
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from fairway_agent import control, job_facts, limits
+from fairway_agent import control, job_facts, limits, state_files
 from fairway_agent.limits import Held
+from fairway_agent.notify import (
+    LOG,
+    PAID_PAUSES,
+    deliver,
+    event_of,
+    is_wanted,
+    notify,
+    orders,
+    tell_of,
+)
+from fairway_agent.shared import receive
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from fairway_agent.control import Control
     from fairway_agent.limits import Over
-    from fairway_agent.plan import RunPlan
+    from fairway_agent.spec import RunPlan
+    from fairway_agent.state_files import RunState
+
 
 _SOONEST = 10.0  # seconds between two looks at what the other tasks hold
 _LATEST = 3600.0
@@ -113,3 +128,40 @@ class Watch:
     def take_back(self) -> None:
         """Has the scheduler forget the jobs of the run that wait, where that can be told of it.
         What is about to begin sees by itself that it must not."""
+
+
+def should_notify(folder: Path, plan: RunPlan, state: RunState) -> bool:
+    """Whether it is to be told now; then the caller does so."""
+    waits = state.state == "queued" and bool(state.reason)
+    if not (state.is_final or waits) or not is_wanted(plan, state) or plan.notify is None:
+        return False
+    if not all(os.environ.get(name) for name in plan.notify.secrets):
+        return False  # only jobs have them
+    event = event_of(state.state)
+    with control.locked(folder):
+        events = control.read(folder).of(state.submission).notified
+        if event not in events:
+            control.change(folder, state.submission, notified=(*events, event))
+    return event not in events
+
+
+def send(folder: Path, plan: RunPlan, state: RunState, *, waits: bool) -> None:
+    """Tells it. What a job leaves behind ends with it: there it is waited for (`waits`)."""
+    if not waits:
+        notify(folder, plan, state)
+    elif whys := deliver(orders(plan, state), PAID_PAUSES):
+        with suppress(OSError), (folder / LOG).open("a", encoding="utf-8") as log:
+            log.write(tell_of(whys))
+
+
+def is_last(folder: Path, task: str, submission: int) -> bool:
+    """Whether all tasks of the submission have said that they ended, once this one has; one that
+    was killed never does."""
+    ended = folder / "ended" / str(submission)
+    known, status = receive.read(folder), state_files.read_task(folder / "tasks" / task)
+    if known is None or known.submission != submission or status is None or not status.is_final:
+        return False
+    ended.mkdir(parents=True, exist_ok=True)
+    (ended / task).touch()
+    count = sum(1 for _ in os.scandir(ended))
+    return count >= sum(len(part.indices) for part in known.parts)

@@ -8,11 +8,11 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from fairway_agent import control, record
-from fairway_agent.fields import Damaged
-from fairway_agent.shared import submissions, watch
+from fairway_agent.records import Damaged
+from fairway_agent.shared import receive, watch
 from fairway_agent.shared.reports import CancelRequest, Done
 from fairway_agent.slurm.jobs import WAITING, jobs_named
-from fairway_boot.faults import Fault
+from fairway_boot.files import Fault
 from fairway_boot.slurm import commands
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def _cancel(folder: Path, request: CancelRequest) -> None:
         jobs: list[str] = []
         with contextlib.suppress(Damaged):  # Slurm still names those that have not ended
             control.cancel(folder, request.submission)
-            known = submissions.read(folder)
+            known = receive.read(folder)
             jobs = [part.job for part in known.parts if part.job] if known else []
         mark = f"fairway {folder.name} "
         listed = jobs_named([folder.name])
@@ -87,7 +87,7 @@ def _end_element(job: Element) -> None:
 def _element_of(folder: Path, task: str) -> tuple[str, int] | None:
     """The job that has the task, and the element of an array that it is; None before there is
     one."""
-    known = submissions.read(folder)
+    known = receive.read(folder)
     for part in known.parts if known is not None else ():
         for index in part.indices if part.job else ():
             if part.task_folder(folder, index).name == task:
@@ -102,7 +102,7 @@ class Watch(watch.Watch):
     def take_back(self) -> None:
         """Has Slurm forget those that wait. Where it does not answer, what is about to begin sees
         by itself that it must not."""
-        known = submissions.read(self.folder)
+        known = receive.read(self.folder)
         for job in [part.job for part in known.parts if part.job] if known else ():
             with contextlib.suppress(commands.Refused, Fault):
                 commands.run(["scancel", "--state=PENDING", job])

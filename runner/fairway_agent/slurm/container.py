@@ -23,7 +23,7 @@ from fairway_agent.container import (
     require_memory,
 )
 from fairway_agent.container import entry as any_entry
-from fairway_boot.faults import Fault
+from fairway_boot.files import Fault
 from fairway_boot.slurm import commands
 
 if TYPE_CHECKING:

@@ -17,12 +17,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from fairway_agent import predecessors, record, state_files, wakeups
+from fairway_agent import job_facts, predecessors, processes, record, state_files
 from fairway_agent.allocators.hosts import Host
 from fairway_agent.nodes.srun import SlurmNodes, job_id
-from fairway_agent.share import Share, numbers_of, own_cores, ports_beside
-from fairway_agent.shared import plans, submissions
+from fairway_agent.resources import Share, numbers_of, own_cores, ports_beside
+from fairway_agent.shared import receive
 from fairway_agent.slurm.cancel import Watch
+from fairway_agent.state_files import PREEMPTION, TERMINATED
 from fairway_agent.task.attempts import Attempts
 from fairway_agent.task.scheduled import (
     ENDED,
@@ -36,12 +37,11 @@ from fairway_agent.task.scheduled import (
     run_attempts,
 )
 from fairway_agent.task.task import Task
-from fairway_agent.task_state import PREEMPTION, TERMINATED
-from fairway_boot.faults import Fault
+from fairway_boot.files import Fault
 from fairway_boot.slurm import commands
 
 if TYPE_CHECKING:
-    from fairway_agent.share import Wanted
+    from fairway_agent.resources import Wanted
 
 _PORTS = 256  # ranges, one of which a job has by its number
 # Seconds in which those that it comes after are known to have ended, once Slurm says so; what they
@@ -72,18 +72,18 @@ class Slurm(Scheduled):
         """Hears Slurm out: a task that SIGTERM has ended may be ended by Slurm."""
         end = time.monotonic() + _SIGNALLED_WITHIN
         while code == TERMINATED and not self.asked and time.monotonic() < end:
-            wakeups.wait(self.wakeup, end)
+            processes.wait(self.wakeup, end)
         return code
 
     def close(self, task: Task) -> None:
         """Has the run's end told by its last task: nobody else is there."""
         if task.plan.notify is None:
             return
-        from fairway_agent.shared import notifications
+        from fairway_agent.shared import watch
         from fairway_agent.slurm import reconcile
 
         with suppress(OSError, Fault, commands.Refused):  # the next look tells it
-            if notifications.is_last(task.run_folder, task.name, task.submission or 0):
+            if watch.is_last(task.run_folder, task.name, task.submission or 0):
                 reconcile.notify_end(task.run_folder)
 
     def may_begin(self, task: Task) -> bool:
@@ -92,7 +92,7 @@ class Slurm(Scheduled):
             return True
         submission = task.submission or 0
         # A retry of tasks that have begun waits for nothing any more.
-        plan = plans.read(task.run_folder, retry=submission > 0)
+        plan = job_facts.read_shared_plan(task.run_folder, retry=submission > 0)
         if not plan.after:
             return True
         from fairway_agent.slurm import reconcile  # few jobs ask
@@ -116,7 +116,7 @@ class Slurm(Scheduled):
         """Finds out which nodes the job has, or what of one."""
         hosts = _given()
         if task.spec.wanted is not None:
-            last = submissions.read(task.run_folder)
+            last = receive.read(task.run_folder)
             parts = last.parts if last is not None else []
             part = next((each.part for each in parts if each.number == self.part), None)
             hosts = [_with_share(hosts[0], task.spec.wanted, part)]
@@ -157,9 +157,9 @@ def main() -> None:
     """The program; see the module's docstring for its arguments."""
     run, stage, submission = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
     index = int(sys.argv[5] if len(sys.argv) > 5 else os.environ["SLURM_ARRAY_TASK_ID"])
-    wakeup, _ = wakeups.signal_wakeups(signal.SIGCHLD)
+    wakeup, _ = processes.signal_wakeups(signal.SIGCHLD)
     try:
-        plan, spec = plans.read(run), submissions.spec_of(run, stage, index)
+        plan, spec = job_facts.read_shared_plan(run), receive.spec_of(run, stage, index)
     except Fault as fault:
         sys.exit(str(fault))
     folder = run / "tasks" / spec.name

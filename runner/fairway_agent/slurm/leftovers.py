@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from fairway_agent import processes
 from fairway_agent.slurm.jobs import ENDED
-from fairway_boot.faults import Fault
+from fairway_boot.files import Fault
 from fairway_boot.slurm import commands
 
 if TYPE_CHECKING:

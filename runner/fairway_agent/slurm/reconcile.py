@@ -10,25 +10,23 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent import control, predecessors, state_files
-from fairway_agent.fields import Damaged
+from fairway_agent import control, job_facts, predecessors, state_files
 from fairway_agent.reconcile import JobView, Reconciliation
-from fairway_agent.shared import notifications, plans, states, submissions
+from fairway_agent.records import Damaged
+from fairway_agent.shared import receive, states, watch
 from fairway_agent.shared.reports import StatesReport, StatesRequest
 from fairway_agent.slurm.cancel import Watch
-from fairway_agent.slurm.jobs import jobs_named, look_up
-from fairway_agent.slurm.task_state import view_of
-from fairway_agent.state_files import goes_on
-from fairway_agent.task_state import CANCELLED, TaskState
+from fairway_agent.slurm.jobs import jobs_named, look_up, view_of
+from fairway_agent.state_files import CANCELLED, TaskState, goes_on
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from fairway_agent.control import Part
-    from fairway_agent.plan import RunPlan
-    from fairway_agent.run_state import RunState
-    from fairway_agent.shared.submissions import Submission
+    from fairway_agent.shared.receive import Submission
     from fairway_agent.slurm.jobs import Element
+    from fairway_agent.spec import RunPlan
+    from fairway_agent.state_files import RunState
 
 
 REQUEST = StatesRequest
@@ -52,13 +50,13 @@ def reconcile_all(folders: Sequence[Path]) -> dict[str, str]:
         news = None
         try:
             with control.locked(folder):
-                known = submissions.read(folder)
+                known = receive.read(folder)
                 if known is not None and known.complete and goes_on(folder):
                     news = _Reconciliation(folder, known, jobs).news()
         except Damaged as fault:
             damaged[folder.name] = str(fault)
         if news is not None:
-            notifications.send(folder, *news, waits=_in_job())
+            watch.send(folder, *news, waits=_in_job())
     return damaged
 
 
@@ -67,13 +65,13 @@ def notify_end(folder: Path) -> None:
     somebody without its secrets has seen it before."""
     reconcile_all([folder])
     with control.locked(folder):
-        known, state = submissions.read(folder), state_files.read_run(folder)
+        known, state = receive.read(folder), state_files.read_run(folder)
         if known is None or state is None or not state.is_final:
             return
-        plan = plans.read(folder, retry=known.submission > 0)
-        if not notifications.should_notify(folder, plan, state):
+        plan = job_facts.read_shared_plan(folder, retry=known.submission > 0)
+        if not watch.should_notify(folder, plan, state):
             return
-    notifications.send(folder, plan, state, waits=_in_job())
+    watch.send(folder, plan, state, waits=_in_job())
 
 
 def _in_job() -> bool:
@@ -92,7 +90,7 @@ class _Reconciliation(Reconciliation):
     def news(self) -> tuple[RunPlan, RunState] | None:
         """The plan and the run's state, where somebody is to be told of it."""
         plan, state = self.run()
-        return (plan, state) if notifications.should_notify(self.folder, plan, state) else None
+        return (plan, state) if watch.should_notify(self.folder, plan, state) else None
 
     def look(self, part: Part, index: int, status: TaskState) -> JobView | None:
         """By what squeue says of its element, or sacct; without a job it was not to begin."""
@@ -122,7 +120,7 @@ class _Reconciliation(Reconciliation):
     def unmet(self) -> list[str]:
         """What became of the runs that it comes after and that have ended otherwise than it
         wants."""
-        plan = plans.read(self.folder, retry=self.known.submission > 0)
+        plan = job_facts.read_shared_plan(self.folder, retry=self.known.submission > 0)
         if not plan.after:
             return []
         reconcile_all([Path(each) for each in plan.after])

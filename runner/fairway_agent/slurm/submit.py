@@ -6,33 +6,241 @@ the mark in its comment, or by the trace that it leaves in the run's folder when
 
 from __future__ import annotations
 
+import math
 import re
+import shlex
 import shutil
+import sys
 import time
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent import control, predecessors, record, run_files
-from fairway_agent.setup import has_setup
-from fairway_agent.shared import plans, preparing, submissions
+from fairway_agent import bundle, control, job_facts, predecessors, record
+from fairway_agent.prepare import has_setup
+from fairway_agent.resources import Wanted
+from fairway_agent.shared import receive
 from fairway_agent.shared.reports import SubmitReport
-from fairway_agent.slurm import partition, sbatch
 from fairway_agent.slurm.jobs import ENDED, jobs_named
+from fairway_agent.slurm.nodes import SubmitRequest
 from fairway_agent.slurm.reconcile import reconcile_all
-from fairway_agent.slurm.reports import SubmitRequest
-from fairway_boot.faults import Fault
+from fairway_boot.files import Fault
 from fairway_boot.slurm import commands
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from fairway_agent.control import Part
-    from fairway_agent.plan import RunPlan
-    from fairway_agent.shared.submissions import Submission
+    from fairway_agent.shared.receive import Submission
     from fairway_agent.slurm.jobs import Element
-    from fairway_agent.slurm.sbatch import Resources
+    from fairway_agent.spec import RunPlan
+
+
+# Seconds beyond a task's own time: what is left of the limit when Slurm tells it (which may be
+# a minute early), and what its preparation takes at most where it has something to prepare.
+_NOTICE = 60
+_SLACK = 300
+_PREPARATION = 3600
+
+# What sbatch takes: 65,535 seconds before the limit (its manual, --signal), and a limit in
+# seconds that an int holds. The task itself keeps the times that it was given.
+_EARLIEST_NOTICE = 65_535
+_LONGEST_LIMIT = 10 * 365 * 24 * 60  # minutes
+
+_SCRIPT = """\
+#!/bin/bash
+python={python}
+[[ -x $python ]] || python=python3
+exec "$python" -s {bundle} fairway_agent.slurm.job {words}
+"""
+
+
+@dataclass(frozen=True)
+class Node:
+    """A kind of node: its features, how many GPUs Slurm knows of, its CPUs, and its memory in
+    MiB."""
+
+    features: tuple[str, ...] = ()
+    gpus: int = 0
+    cpus: int = 1
+    memory: int = 0
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What the partition of a run offers, and the run wants: one of `features` of every node
+    (or ""), the number of GPUs of each (0 where Slurm knows of none), its niceness, and the account
+    and the quality of service that it names (or ""). `node` is the largest kind of node, of which
+    some tasks may want a part."""
+
+    partition: str
+    feature: str
+    gpus: int
+    cpus: int
+    nice: int
+    account: str = ""
+    qos: str = ""
+    node: Node = Node()
+
+    def cpus_of(self, wanted: Wanted) -> int:
+        """How many CPUs of a node a task gets, one at least: Slurm gives no job less."""
+        return max(1, wanted.cores_of(self.node.cpus, self.node.gpus))
+
+    def part_of(self, wanted: Wanted | None) -> float | None:
+        """How large a part of a node it wants, by what it has most of; None for whole nodes."""
+        if wanted is None:
+            return None
+        gpus = (wanted.gpus or 0) / max(1, self.node.gpus)
+        return round(min(1.0, max(gpus, self.cpus_of(wanted) / self.node.cpus)), 6)
+
+
+def batch_script(folder: Path, part: Part, submission: int) -> str:
+    """The batch script: all that it does is in Fairway's own files on the shared folder."""
+    words = [str(folder), part.stage, str(submission), str(part.number)]
+    if not part.is_array:
+        words.append(str(part.indices[0]))
+    return _SCRIPT.format(
+        python=shlex.quote(sys.executable or "python3"),
+        bundle=shlex.quote(str(bundle.here())),
+        words=shlex.join(words),
+    )
+
+
+def arguments(
+    folder: Path,
+    part: Part,
+    submission: int,
+    plan: RunPlan,
+    resources: Resources,
+    dependency: str,
+    *,
+    has_setup: bool = False,
+) -> list[str]:
+    """The words of the command line."""
+    words = [
+        "sbatch",
+        "--parsable",
+        f"--job-name={plan.run}",
+        f"--comment={part.comment(plan.run, submission)}",
+        f"--partition={resources.partition}",
+        f"--nodes={part.nodes}",
+        # A task that has a part of a node is one of Slurm's, whose CPUs are told exactly.
+        f"--ntasks-per-node={1 if part.wanted else part.width}",
+        *_of_node(part, resources),
+        # All nodes are there before the script starts; one that is lost costs an attempt.
+        *("--wait-all-nodes=1", "--requeue"),
+        f"--signal=B:USR1@{min(math.ceil(plan.grace) + _NOTICE, _EARLIEST_NOTICE)}",
+        f"--nice={resources.nice}",
+        f"--chdir={folder}",
+        f"--output={folder}/slurm.txt",
+        "--open-mode=append",
+    ]
+    if part.width > resources.cpus and not part.wanted:
+        words.append("--overcommit")
+    if part.is_array:
+        limit = f"%{plan.max_parallel}" if plan.max_parallel else ""
+        words.append(f"--array={','.join(_ranges(part.indices))}{limit}")
+    if times := _times(plan, prepared=has_setup or bool(plan.staged)):
+        words.append(f"--time={min(times)}")
+    if resources.feature:
+        words.append(f"--constraint={resources.feature}")
+    if resources.gpus and not part.wanted:
+        words.append(f"--gres=gpu:{resources.gpus}")
+    if resources.account:
+        words.append(f"--account={resources.account}")
+    if resources.qos:
+        words.append(f"--qos={resources.qos}")
+    if dependency:
+        words += [f"--dependency={dependency}", "--kill-on-invalid-dep=yes"]
+    return words
+
+
+def _times(plan: RunPlan, *, prepared: bool) -> list[int]:
+    """For how many minutes Slurm has to let a job go on, by each limit: enough for all that the
+    job itself may want, which keeps its own time."""
+    spans = []
+    if plan.timeout is not None:
+        attempts = (plan.retries + 1) * (plan.timeout + plan.grace)
+        spans.append(attempts + _PREPARATION * prepared)
+    if plan.max_duration is not None:
+        spans.append(plan.max_duration + plan.grace)
+    minutes = (math.ceil((each + _NOTICE + _SLACK) / 60) for each in spans)
+    return [min(each, _LONGEST_LIMIT) for each in minutes]
+
+
+def _of_node(part: Part, resources: Resources) -> list[str]:
+    """What each task takes of its nodes: all, or as much memory as of the CPUs."""
+    wanted = part.wanted
+    if wanted is None:
+        return ["--exclusive", "--mem=0"]
+    if (wanted.gpus or 0) > resources.node.gpus:
+        has = Wanted(resources.node.gpus)
+        message = f"a task needs {wanted}, and Slurm knows of {has} a node in the partition "
+        message += f"`{resources.partition}`"
+        hint = "see `sinfo -o %G`; GPUs are named in Slurm's gres.conf"
+        raise Fault("no-share", message, hint, 2)
+    cpus = resources.cpus_of(wanted)
+    memory = max(1, resources.node.memory * cpus // resources.node.cpus)
+    words = [f"--cpus-per-task={cpus}", f"--mem={memory}M"]
+    return [*words, f"--gres=gpu:{wanted.gpus}"] if wanted.gpus else words
+
+
+def _ranges(numbers: Sequence[int]) -> Iterator[str]:
+    """Ascending numbers as Slurm writes them.
+
+    >>> list(_ranges([0, 1, 2, 5, 7, 8]))
+    ['0-2', '5', '7-8']
+    """
+    first = last = numbers[0]
+    for number in [*numbers[1:], None]:
+        if number == last + 1:
+            last += 1
+            continue
+        yield str(first) if first == last else f"{first}-{last}"
+        if number is not None:
+            first = last = number
+
+
+def partition_resources(request: SubmitRequest) -> Resources:
+    """What a run asks of its partition; Fault where there is none of that name.
+
+    What the target says of a node is asked for where the partition's nodes have such a feature,
+    and GPUs that Slurm knows of.
+    """
+    nodes = _nodes(request.partition)
+    # As Fairway's own clusters call it: nd96isr_h100_v5 for Standard_ND96isr_H100_v5.
+    size = request.vm_size.lower().removeprefix("standard_")
+    has_feature = size and any(size in node.features for node in nodes)
+    largest = max(nodes, key=lambda node: (node.gpus, node.cpus))  # has what the others have
+    gpus = largest.gpus
+    return Resources(
+        partition=request.partition,
+        feature=size if has_feature else "",
+        gpus=min(request.gpus, gpus),
+        cpus=max(node.cpus for node in nodes),
+        node=largest,
+        nice=request.nice,
+        account=request.account,
+        qos=request.qos,
+    )
+
+
+def _nodes(name: str) -> list[Node]:
+    """Each kind of node."""
+    listed = commands.run(["sinfo", "-h", "-p", name, "-o", "%f|%G|%c|%m"]).split()
+    if not listed:
+        known = commands.run(["sinfo", "-h", "-o", "%R"]).split()
+        hint = f"it has: {', '.join(sorted(set(known)))}" if known else ""
+        raise Fault("no-partition", f"Slurm has no partition `{name}`", hint, 2)
+    found = []
+    for line in listed:
+        features, gres, cpus, memory = line.split("|")
+        gpus = sum(int(count) for count in re.findall(r"gpu(?::[^:,(]+)?:(\d+)", gres))
+        size = int(cpus.rstrip("+")), int(memory.rstrip("+"))
+        found.append(Node(tuple(features.split(",")), gpus, *size))
+    return found
+
 
 # Seconds in which a job that is cancelled has to have ended: Slurm kills what does not end itself
 # after its KillWait, which is 30 by default. And those between two looks.
@@ -61,12 +269,12 @@ def answer(shared: Path, request: SubmitRequest, _: object) -> SubmitReport:
     """
     folder, number = shared / "runs" / request.run, request.submission
     with record.alone(folder / control.SUBMIT_LOCK):
-        known = submissions.read(folder)
+        known = receive.read(folder)
         if known is None or known.submission < number:
             known = _prepare(shared, folder, request)
         if known.submission == number and not known.complete:
             known = _submit(folder, known, request)
-    if run_files.read_plan(folder).notify is not None:
+    if job_facts.read_plan(folder).notify is not None:
         # It may have to wait, or have ended already. Slurm has it: where it does not answer now,
         # the next look tells it.
         with suppress(commands.Refused, Fault, OSError):
@@ -76,15 +284,15 @@ def answer(shared: Path, request: SubmitRequest, _: object) -> SubmitReport:
 
 def _prepare(shared: Path, folder: Path, request: SubmitRequest) -> Submission:
     """Makes the run's folder ready for this submission, and notes what is to be submitted."""
-    parts = preparing.prepare(shared, folder, request.submission, request.code)
-    new = submissions.Submission(request.submission, parts, complete=False)
+    parts = receive.prepare(shared, folder, request.submission, request.code)
+    new = receive.Submission(request.submission, parts, complete=False)
     new.write(folder)
     return new
 
 
 def _submit(folder: Path, wanted: Submission, request: SubmitRequest) -> Submission:
-    plan = plans.read(folder, retry=wanted.submission > 0)
-    resources = partition.resources(request)
+    plan = job_facts.read_shared_plan(folder, retry=wanted.submission > 0)
+    resources = partition_resources(request)
     try:
         before = _dependency_on_runs(folder.parent, plan)
     except Fault:
@@ -109,14 +317,14 @@ def _hand_over(
         if part.job:
             continue
         dependency = _dependency(wanted, part, plan, before)
-        words = sbatch.arguments(
+        words = arguments(
             *(folder, part, wanted.submission, plan, resources, dependency),
             has_setup=has_setup(folder),
         )
         job = _found(folder, part, wanted.submission, resources.partition, listed)
         if not job:
             script = folder / f"batch-{part.number}.sh"
-            script.write_text(sbatch.script(folder, part, wanted.submission))
+            script.write_text(batch_script(folder, part, wanted.submission))
             job = commands.run([*words, str(script)]).strip().partition(";")[0]
         wanted.parts[position] = replace(part, job=job, part=resources.part_of(part.wanted))
         wanted.write(folder)
@@ -162,7 +370,7 @@ def _withdraw(folder: Path, wanted: Submission) -> None:
     if jobs:
         commands.run(["scancel", *jobs])
         _await_end(folder.name, jobs)
-    submissions.forget(folder, wanted.submission)
+    receive.forget(folder, wanted.submission)
     if wanted.submission == 0:
         shutil.rmtree(folder)
 
@@ -176,8 +384,8 @@ def _dependency_on_runs(runs: Path, plan: RunPlan) -> str:
     folders = [runs / Path(each).name for each in plan.after]
     reconcile_all(folders)
     jobs: dict[str, list[str]] = {"afterok": [], "afterany": []}
-    for folder in preparing.require_predecessors(folders, plan.conditions):
-        if (known := submissions.read(folder)) is not None:
+    for folder in receive.require_predecessors(folders, plan.conditions):
+        if (known := receive.read(folder)) is not None:
             kind = "afterany" if folder.name in plan.conditions else "afterok"
             jobs[kind] += [part.job for part in known.parts if part.job]
     return ",".join(f"{kind}:{':'.join(found)}" for kind, found in jobs.items() if found)

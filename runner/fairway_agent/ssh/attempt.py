@@ -11,13 +11,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from fairway_agent import bundle, container, wakeups
+from fairway_agent import bundle, container, job_facts, processes
 from fairway_agent.fanout import channel, each_node, remote_exec
-from fairway_agent.figures.sampling import Sampling, sampler
-from fairway_agent.ports import free_port
-from fairway_agent.setup import has_setup, set_up
-from fairway_agent.share import CORES, numbers_of, pin, ports_of
-from fairway_agent.shared import plans
+from fairway_agent.fanout.launchers import free_port
+from fairway_agent.figures.sampler import Sampling, sampler
+from fairway_agent.prepare import has_setup, set_up
+from fairway_agent.resources import CORES, numbers_of, pin, ports_of
 
 _PREPARE = "fairway_agent.prepare"
 
@@ -45,7 +44,7 @@ def main() -> None:
 
 def _sampling(run: Path) -> Sampling:
     """What samples the task's nodes. Where that loses a node, the task has not."""
-    plan = plans.read(run)
+    plan = job_facts.read_shared_plan(run)
     hidden = {"FAIRWAY_TASK_FOLDER", *plan.secrets}
     program = bundle.program(each_node.__name__, waits=True)
     return Sampling(
@@ -57,7 +56,7 @@ def _sampling(run: Path) -> Sampling:
 
 def _run(command: list[str], folder: Path, sampling: Sampling) -> int:
     """The exit code of the task's script; not 0 where a node was lost, whatever a launcher says."""
-    wakeups.outlive(*wakeups.TASK_SIGNALS)  # for the script's programs, which get them too
+    processes.outlive(*processes.TASK_SIGNALS)  # for the script's programs, which get them too
     code = sampling.wait_for(subprocess.Popen(command))
     for host in remote_exec.lost_silently(folder):
         remote_exec.lose(host)

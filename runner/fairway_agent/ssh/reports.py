@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fairway_agent.json_record import JsonRecord
+from fairway_agent.records import JsonRecord
 
 
 @dataclass(frozen=True, slots=True)

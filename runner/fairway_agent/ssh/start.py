@@ -16,7 +16,7 @@ from fairway_agent import bundle, record, state_files
 from fairway_agent.shared.receive import copy_code
 from fairway_agent.shared.reports import Done
 from fairway_agent.ssh.reports import StartRequest
-from fairway_boot.faults import Fault
+from fairway_boot.files import Fault
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

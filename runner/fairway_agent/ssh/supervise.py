@@ -10,24 +10,22 @@ import os
 import sys
 from pathlib import Path
 
-from fairway_agent import job_facts, job_secrets
-from fairway_agent.allocators.cluster_nodes import Nodes
-from fairway_agent.allocators.queue import Queue
-from fairway_agent.nodes.ssh import SshNodes
-from fairway_agent.shared import plans
+from fairway_agent import job_facts, prepare
+from fairway_agent.allocators.cluster_nodes import Nodes, Queue
+from fairway_agent.nodes.shared import SshNodes
 from fairway_agent.supervisor import supervise
-from fairway_boot.faults import Fault
+from fairway_boot.files import Fault
 
 
 def main() -> None:
     """The program; see the module's docstring for its arguments."""
     folder, lock, ready = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     try:
-        plan = plans.read(folder, retry="retry" in sys.argv[4:])
+        plan = job_facts.read_shared_plan(folder, retry="retry" in sys.argv[4:])
         if plan.secrets:
             # Into this process's memory, and from there into that of the tasks.
-            os.environ.update(job_secrets.secrets_of(folder))
-        queue = Queue(plans.queue(folder), job_facts.of_target(folder).name, folder.name)
+            os.environ.update(prepare.secrets_of(folder))
+        queue = Queue(job_facts.queue(folder), job_facts.of_target(folder).name, folder.name)
         supervise(folder, lock, ready, plan, allocator=Nodes(queue), nodes=SshNodes())
     except Fault as fault:
         sys.exit(fault.said)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from fairway_agent import processes, record
-from fairway_agent.task_state import CANCELLATION, CANCELLED, IO_ERROR, MACHINE, TERMINATED
+from fairway_agent.state_files import CANCELLATION, CANCELLED, IO_ERROR, MACHINE, TERMINATED
 
 if TYPE_CHECKING:
     from fairway_agent.task.task import Task

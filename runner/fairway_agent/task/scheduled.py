@@ -9,18 +9,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from fairway_agent import control, record, wakeups
-from fairway_agent.setup import has_failed
+from fairway_agent import control, processes, record
+from fairway_agent.prepare import has_failed
+from fairway_agent.state_files import CANCELLED, IO_ERROR, NODE, PREEMPTION, SERVICE, TERMINATED
 from fairway_agent.task.attempts import Attempts, Backend
-from fairway_agent.task_state import (
-    CANCELLED,
-    IO_ERROR,
-    NODE,
-    PREEMPTION,
-    SERVICE,
-    TERMINATED,
-)
-from fairway_boot.faults import Fault
+from fairway_boot.files import Fault
 
 if TYPE_CHECKING:
     import socket
@@ -28,8 +21,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from fairway_agent import state_files
-    from fairway_agent.plan import RunPlan
     from fairway_agent.shared.watch import Watch
+    from fairway_agent.spec import RunPlan
     from fairway_agent.task.task import Task
 
 _ROOM_WAIT = 600.0  # seconds in which a disk may have room again; the nodes are paid for meanwhile
@@ -184,7 +177,7 @@ def _run(attempts: Attempts, scheduler: Scheduled) -> None:
                 is_last = bool(scheduler.asked) or not scheduler.RETRIES_HERE
                 attempts.decide(code, is_last=is_last)
         if attempts.state == "queued" and attempts.patience.hindrance:
-            wakeups.wait(scheduler.wakeup, time.monotonic() + _START_PAUSE)
+            processes.wait(scheduler.wakeup, time.monotonic() + _START_PAUSE)
             if scheduler.asked:
                 attempts.decide(CANCELLED, is_last=True)
 
@@ -195,7 +188,7 @@ def _wait(attempts: Attempts, scheduler: Scheduled) -> None:
     if scheduler.states.late:
         pause = time.monotonic() + record.ROOM_PAUSE
         due = pause if due is None else min(due, pause)
-    wakeups.wait(scheduler.wakeup, due)
+    processes.wait(scheduler.wakeup, due)
     scheduler.states.write_late()
 
 
@@ -208,9 +201,9 @@ def keep_before(file: Path, why: str) -> None:
 def read_secrets(run: Path, plan: RunPlan) -> None:
     """Brings the job's secrets into this process's memory, and from there into the task's."""
     if plan.secrets:
-        from fairway_agent import job_secrets  # its imports take longer than the rest
+        from fairway_agent import prepare  # its imports take longer than the rest
 
-        os.environ.update(job_secrets.secrets_of(run))
+        os.environ.update(prepare.secrets_of(run))
 
 
 def once_there_is_room(action: Callable[[], object]) -> None:

@@ -12,20 +12,19 @@ import signal
 import subprocess
 import time
 from collections import Counter
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fairway_agent import container, log_marks, missing, outputs, processes, proxy, state_files
+from fairway_agent import container, outputs, processes, proxy, state_files, task_logs
 from fairway_agent.fanout import launchers
-from fairway_agent.masking import Pump
-from fairway_agent.plan import CANCEL
-from fairway_agent.ports import free_port
-from fairway_agent.share import ports_of
-from fairway_agent.task import inputs
-from fairway_agent.task_spec import LAST
-from fairway_agent.task_state import CANCELLATION, ERROR, IO_ERROR, MACHINE, TIMED_OUT, TaskState
+from fairway_agent.fanout.launchers import free_port
+from fairway_agent.resources import ports_of
+from fairway_agent.spec import CANCEL, LAST
+from fairway_agent.state_files import CANCELLATION, ERROR, IO_ERROR, MACHINE, TIMED_OUT, TaskState
+from fairway_agent.task_logs import Pump
+from fairway_boot.files import Fault
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,10 +32,52 @@ if TYPE_CHECKING:
 
     from fairway_agent.allocators.hosts import Host
     from fairway_agent.figures.idle import IdleWatch
-    from fairway_agent.figures.sampling import Sampling
-    from fairway_agent.plan import RunPlan
-    from fairway_agent.share import Share
-    from fairway_agent.task_spec import TaskSpec
+    from fairway_agent.figures.sampler import Sampling
+    from fairway_agent.resources import Share
+    from fairway_agent.spec import RunPlan, TaskSpec
+    from fairway_agent.state_files import BestTasks
+
+
+def best_tasks(run: Path, plan: RunPlan, *, decides: bool = False) -> BestTasks:
+    """Which tasks of other runs are the best ones whose outputs are inputs of this run, as far as
+    that is known, or is to be decided now."""
+    if any(each.best for each in plan.chained):
+        from fairway_agent import outputs  # few runs have such an input
+
+        return outputs.decide(run, plan) if decides else outputs.read(run)
+    return {}
+
+
+def variables(run: Path, plan: RunPlan) -> dict[str, str]:
+    """The variables of the inputs that another run has kept."""
+    base, known = run.parents[1], best_tasks(run, plan, decides=True)
+    return {
+        f"FAIRWAY_INPUT_{each.name.upper()}": str(base / each.path_for(known))
+        for each in plan.chained
+    }
+
+
+def missing_input(run: Path, plan: RunPlan) -> str:
+    """Which input is not there that another run was to keep; "" where all are."""
+    try:
+        known = best_tasks(run, plan, decides=True)
+    except (Fault, OSError) as error:
+        return str(error)
+    for each in plan.chained:
+        path = each.path_for(known)
+        folder = run.parents[1] / path
+        for parent in (folder.parents[1], folder.parent):
+            # A node that shares the folder believes for a while that what it did not find there
+            # before is not there, until it lists it.
+            with suppress(OSError):
+                list(parent.iterdir())
+        if not folder.is_dir():
+            _, other, _, task, _, output = (*path.split("/"), *[""] * 5)[:6]
+            if not output:
+                return f"the input `{each.name}` no longer exists: {folder}"
+            return f"task {task} of {other} has kept no file in `{output}`"
+    return ""
+
 
 # Of the last task of its own run alone: one that such a task submits has it not.
 _OTHERS = "FAIRWAY_TASKS_DIR"
@@ -155,7 +196,7 @@ class Nodes:
 
     def append_log_line(self, task: Task, line: str) -> None:
         """Adds a line of Fairway's own to the log."""
-        log_marks.append(self.log_file(task), line)
+        task_logs.append(self.log_file(task), line)
 
     def written(self, task: Task) -> Path:
         """The folder in which its outputs are, each in a folder of its own, as it writes them."""
@@ -209,7 +250,7 @@ class Task:
     kill_at: float | None = None
     timed_out: bool = False
     stopped_for: str = ""
-    before: str = log_marks.RETRIED
+    before: str = task_logs.RETRIED
     states: state_files.States | None = None
     session_folder: Path | None = None
     refusal: str = ""
@@ -264,7 +305,7 @@ class Task:
         script.write_text(self.spec.script, encoding="utf-8")
         if self.attempt > 0 and self.before:
             checkpoint = environment["FAIRWAY_CHECKPOINT_DIR"]
-            line = log_marks.attempt_line(self.attempt, self.before, checkpoint)
+            line = task_logs.attempt_line(self.attempt, self.before, checkpoint)
             self.nodes.append_log_line(self, line)
             self.before = ""  # said once, though it may not start yet
         self.kill_at, self.timed_out, self.stopped_for = None, False, ""
@@ -394,11 +435,11 @@ class Task:
     def _look_for_launcher(self, code: int) -> None:
         """Says so where it has ended because its launcher's program is not there."""
         self.lacks = ""
-        if code != missing.NOT_FOUND or not self.plan.needs:
+        if code != task_logs.NOT_FOUND or not self.plan.needs:
             return
-        if program := missing.missing_program(self.plan.needs, self.nodes.log_file(self)):
+        if program := task_logs.missing_program(self.plan.needs, self.nodes.log_file(self)):
             contained = self.name != "setup" and container.is_wanted(self.run_folder)
-            self.lacks = missing.on_nodes(program, contained=contained)
+            self.lacks = task_logs.on_nodes(program, contained=contained)
             self.nodes.append_log_line(self, f"fairway: {self.lacks}")
 
     def _look_for_outputs(self) -> int:
@@ -420,7 +461,7 @@ class Task:
 
     # Its attempts.
 
-    def resume_count(self, begun_again: str = log_marks.RETRIED) -> None:
+    def resume_count(self, begun_again: str = task_logs.RETRIED) -> None:
         """Counts on from the attempts of an earlier process; `begun_again` is why the last of them
         ended, if this goes on with the same submission."""
         last = state_files.read_task(self.folder) or TaskState()
@@ -497,7 +538,7 @@ class Task:
         started, held = self.started or None, round(self.held, 3)
         ends, facts = dict(self.failures_by_cause) or None, self.nodes.facts(self)
         known = TaskState(state, self.attempt, started, held=held, ends=ends, **facts)
-        if chosen := inputs.best_tasks(self.run_folder, self.plan):
+        if chosen := best_tasks(self.run_folder, self.plan):
             known = replace(known, best=chosen)
         if self.share is None or state == "queued":
             return known
@@ -509,7 +550,7 @@ class Task:
 
     def missing_input(self) -> str:
         """Which input is not there that another run was to keep; "" where all are."""
-        return inputs.missing_input(self.run_folder, self.plan)
+        return missing_input(self.run_folder, self.plan)
 
     # Its contract.
 
@@ -540,7 +581,7 @@ class Task:
             "FAIRWAY_HOSTFILE": str(hostfile),
             "FAIRWAY_MAIN_HOST": hosts[0],
             **{name: str(directory) for name, directory in directories.items()},
-            **inputs.variables(self.run_folder, self.plan),
+            **variables(self.run_folder, self.plan),
             **self._others(),
             self.nodes.MARK: self.nodes.mark(self),
             **(self.share.environment() if self.share is not None else {}),

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from fairway_boot.http import Failure
-from fairway_boot.slurm import commands, holds
+from fairway_boot.slurm import commands, node_registry
 from fairway_boot.slurm.node_registry import locked, opened
 from fairway_boot.slurm.scale_set import ScaleSetClient
 
@@ -89,7 +89,7 @@ class Capacity:
         with opened(self._settings, self._name) as registry:
             hold = registry.hold
         commands.update_nodes(self._settings, names, "power_down_force", hold.reason)
-        holds.apply(self._settings, self._name, hold)
+        node_registry.apply(self._settings, self._name, hold)
 
     def put_back(self, names: list[str]) -> None:
         """Says to Slurm that nodes are cloud again, at once or when the partition's hold is over.
@@ -100,16 +100,16 @@ class Capacity:
             hold = registry.hold
         if hold.active:
             commands.update_nodes(self._settings, names, "down", hold.reason)
-            holds.apply(self._settings, self._name, hold)
+            node_registry.apply(self._settings, self._name, hold)
         else:
             commands.update_nodes(self._settings, names, "resume")
 
     def keep_out(self, names: list[str]) -> None:
         """Of nodes that are being deleted, those out of use stay so for their next instance."""
-        drained = holds.keep_drained(self._settings, names)
+        drained = node_registry.keep_drained(self._settings, names)
         with opened(self._settings, self._name) as registry:
             hold = registry.hold
-        holds.apply(self._settings, self._name, hold, set(names) - set(drained))
+        node_registry.apply(self._settings, self._name, hold, set(names) - set(drained))
 
     def delete(self, instances: list[str]) -> None:
         """Deletes instances by number and waits for it; those that are gone are gone."""
@@ -164,7 +164,7 @@ class Capacity:
                 self._settle(there)
         _log.warning("%s: no instance for %s: %s", self._name, " ".join(given_up), reason)
         commands.update_nodes(self._settings, given_up, "power_down_force", hold.reason)
-        holds.apply(self._settings, self._name, hold)
+        node_registry.apply(self._settings, self._name, hold)
         return given_up
 
     def _ask_for_more(self, names: list[str]) -> Answer | None:

@@ -8,7 +8,7 @@ import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fairway_boot.faults import NO_ANSWER, Fault
+from fairway_boot.files import NO_ANSWER, Fault
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairway_boot.http import Failure
-from fairway_boot.keyvault import KeyVault
+from fairway_boot.identity import KeyVault
 from fairway_boot.slurm.settings import begin
 
 if TYPE_CHECKING:

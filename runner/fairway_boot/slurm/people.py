@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
 from fairway_boot.http import Failure
-from fairway_boot.keyvault import KeyVault
+from fairway_boot.identity import KeyVault
 from fairway_boot.slurm.settings import begin
 
 if TYPE_CHECKING:

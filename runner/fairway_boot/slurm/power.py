@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from fairway_boot.http import Failure
-from fairway_boot.slurm import commands, holds
+from fairway_boot.slurm import commands, node_registry
 from fairway_boot.slurm.capacity import Capacity, lost, nameless
 from fairway_boot.slurm.node_registry import locked, opened
 from fairway_boot.slurm.settings import begin
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from fairway_boot.imds import Metadata
-    from fairway_boot.slurm.holds import Hold
-    from fairway_boot.slurm.node_registry import NodeRegistry
+    from fairway_boot.slurm.node_registry import Hold, NodeRegistry
     from fairway_boot.slurm.scale_set import Instance
     from fairway_boot.slurm.settings import Settings
 
@@ -143,7 +142,7 @@ def reconcile(settings: Settings, capacity: Capacity, name: str) -> None:
     states = {each: node.state for each, node in nodes.items()}
     _remember_bad_hosts(settings, name, nodes)
     hold = _look_after_hold(settings, name, states)
-    commands.update_nodes(settings, holds.releasable(settings, name, hold), "resume")
+    commands.update_nodes(settings, node_registry.releasable(settings, name, hold), "resume")
     kept = [f"{name}-{number}" for number in range(settings.scale_sets[name].kept)]
     commands.update_nodes(settings, _asleep(states, kept), "power_up")
 
@@ -166,7 +165,7 @@ def _look_after_hold(settings: Settings, name: str, states: Mapping[str, frozens
             if not claim.joined and states.get(node, _NOT_THERE).isdisjoint(_NOT_THERE):
                 claim.joined = True
                 registry.hold.joined()
-        if holds.reopened(settings, name, registry.hold):
+        if node_registry.reopened(settings, name, registry.hold):
             _log.info("%s: the partition was opened again", name)
             registry.hold.open()
         return registry.hold

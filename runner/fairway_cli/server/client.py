@@ -14,7 +14,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
-from fairway_boot.faults import NO_ANSWER
+from fairway_boot.files import NO_ANSWER
 from fairway_cli.server.address import Address, token_for
 from fairway_core.findings import Finding, Location, Severity, UserError
 from fairway_core.overrides import COMMAND_LINE

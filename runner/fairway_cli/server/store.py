@@ -30,7 +30,7 @@ from fairway_runner.runs.view import RunView
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fairway_agent.run_state import RunState
+    from fairway_agent.state_files import RunState
     from fairway_core.findings import Finding
     from fairway_runner.engines.engine import Engine, Progress
     from fairway_runner.runs.folder import RunFolder

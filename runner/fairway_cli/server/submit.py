@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from fairway_boot.faults import NO_ANSWER
+from fairway_boot.files import NO_ANSWER
 from fairway_cli.server.client import Sent, found_beside, found_in
 from fairway_cli.ui.progress import print_valid
 from fairway_core.findings import Finding, UserError, format_finding, printable

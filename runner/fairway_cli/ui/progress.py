@@ -19,7 +19,7 @@ from fairway_runner.runs.view import STARTED, run_facts, shown, started_facts
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from fairway_agent.task_state import TaskState
+    from fairway_agent.state_files import TaskState
     from fairway_cli.ui.follow import Remarks
     from fairway_runner.runs.records import RunRecord
     from fairway_runner.runs.results import TaskResult

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent import record
-from fairway_agent.fields import Fields, Unfit
+from fairway_agent.records import Fields, Unfit
 from fairway_core.findings import UserError
 from fairway_runner.engines.remote.connection import UNPACK
 from fairway_runner.runs.records import read_json

@@ -20,7 +20,7 @@ from fairway_runner.engines import outage
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from fairway_agent.plan import Chained, Staged
+    from fairway_agent.spec import Chained, Staged
     from fairway_core.machine import Machine
     from fairway_core.target import Target
     from fairway_runner.jobs.job import Job

@@ -81,7 +81,7 @@ _WORDS = {"gpus": "GPU", "cores": "core"}
 def _node_of(target: Target) -> dict[str, int] | None:
     """How many GPUs and cores a node has; None where that is seen when a task starts."""
     if runs_here(target.engine):
-        from fairway_agent.devices import look
+        from fairway_agent.resources import look
 
         found = look()
         return {"gpus": len(found.gpus), "cores": len(found.cores)}

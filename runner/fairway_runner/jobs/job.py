@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator
 
-from fairway_agent.share import Wanted
+from fairway_agent.resources import Wanted
 from fairway_core.documents import FieldError, Model, written_as
 from fairway_core.durations import Span
 from fairway_core.image_names import is_image

@@ -15,7 +15,7 @@ from fairway_runner.jobs.project_sandbox import require_lasting
 if TYPE_CHECKING:
     from pathlib import PurePath
 
-    from fairway_agent.plan import Staged
+    from fairway_agent.spec import Staged
     from fairway_core.target import Target
     from fairway_core.yaml_text import DataPath
     from fairway_runner.jobs.job import Job
@@ -53,7 +53,7 @@ def staged_inputs(job_file: JobFile, job: Job, target: Target) -> list[Staged]:
     for name, source in job.inputs.items():
         if isinstance(source, str | KeptInput | BestInput):
             continue
-        from fairway_agent.plan import Staged
+        from fairway_agent.spec import Staged
 
         container, path = blobs_of(job_file, name, source.from_, target)
         to = None

@@ -26,9 +26,9 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent.fields import shown
-from fairway_agent.run_state import RunState, exit_code_of
-from fairway_agent.task_spec import LAST
+from fairway_agent.records import shown
+from fairway_agent.spec import LAST
+from fairway_agent.state_files import RunState, exit_code_of
 from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.runs import steps
@@ -45,7 +45,7 @@ from fairway_runner.runs.records import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from fairway_agent.task_state import TaskState
+    from fairway_agent.state_files import TaskState
     from fairway_runner.runs.labels import Labels
 
     Content = str | Iterable[bytes]
@@ -143,9 +143,9 @@ class RunFolder:
         """How the folder of the task of `finally:` is called; None where the job has none."""
         if not self.has_last:
             return None
-        from fairway_agent.run_files import last_name
-        from fairway_agent.task_spec import LAST
-        from fairway_boot.faults import Fault
+        from fairway_agent.job_facts import last_name
+        from fairway_agent.spec import LAST
+        from fairway_boot.files import Fault
 
         try:
             return last_name(self.folder)
@@ -251,7 +251,7 @@ class RunFolder:
         try:
             status = read_task(folder / "state.json")
         except FileNotFoundError:
-            from fairway_agent.task_state import TaskState
+            from fairway_agent.state_files import TaskState
 
             return TaskState(settled("queued", run_state))
         state = settled(status.state, run_state)

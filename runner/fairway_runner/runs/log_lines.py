@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from fairway_agent import cpu_limit
-from fairway_agent.log_marks import begun, split_label
+from fairway_agent import metric_logs
 from fairway_agent.record import FINAL_STATES
-from fairway_agent.task_spec import LAST
+from fairway_agent.spec import LAST
+from fairway_agent.task_logs import begun, split_label
 from fairway_core.findings import UserError
 from fairway_runner.jobs.ranks import labels_ranks, ranks_of_node
 from fairway_runner.runs.folder import chosen_task
@@ -205,11 +205,11 @@ def _matching(lines: Iterable[Line], expression: re.Pattern[str]) -> Iterator[Li
     rest = iter(lines)
     while batch := list(islice(rest, _BATCH)):
         try:
-            with cpu_limit.cpu_limit():
+            with metric_logs.cpu_limit():
                 found = [each for each in batch if expression.search(each.text)]
-        except cpu_limit.OverLimit:
+        except metric_logs.OverLimit:
             message = (
-                f"--grep was stopped after {cpu_limit.CPU_LIMIT:g} s of processor time: "
+                f"--grep was stopped after {metric_logs.CPU_LIMIT:g} s of processor time: "
                 f"{expression.pattern}"
             )
             hint = "avoid nested repetition: write (a+) for ((?:a+)+)"

@@ -14,7 +14,7 @@ from fairway_runner.runs.view import run_facts
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
-    from fairway_agent.run_state import RunState
+    from fairway_agent.state_files import RunState
     from fairway_core.findings import Finding
     from fairway_runner.runs.labels import Labels
     from fairway_runner.runs.records import RunRecord

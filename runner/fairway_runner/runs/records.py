@@ -7,11 +7,10 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent.fields import Unfit
-from fairway_agent.json_record import JsonRecord, Moment, Plain
 from fairway_agent.record import FINAL_STATES
-from fairway_agent.run_state import RunState
-from fairway_agent.task_spec import TaskSpec
+from fairway_agent.records import JsonRecord, Moment, Plain, Unfit
+from fairway_agent.spec import TaskSpec
+from fairway_agent.state_files import RunState
 from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import HERE
 
@@ -20,9 +19,9 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import TypeVar
 
-    from fairway_agent.fields import Fields
-    from fairway_agent.plan import Retry, RunPlan
-    from fairway_agent.task_state import TaskState
+    from fairway_agent.records import Fields
+    from fairway_agent.spec import Retry, RunPlan
+    from fairway_agent.state_files import TaskState
 
     T = TypeVar("T")
 
@@ -154,7 +153,7 @@ def read_state(path: Path) -> RunState:
 
 def read_task(path: Path) -> TaskState:
     """The state of a task, or of a setup, in the same way."""
-    from fairway_agent.task_state import TaskState  # a list of runs needs none
+    from fairway_agent.state_files import TaskState  # a list of runs needs none
 
     return read_as(path, TaskState.from_json)
 
@@ -166,7 +165,7 @@ def known_state(folder: Path) -> RunState | None:
 
 def known_task(folder: Path) -> TaskState | None:
     """The same of the task, or the setup, of a folder."""
-    from fairway_agent.task_state import TaskState  # a list of runs needs none
+    from fairway_agent.state_files import TaskState  # a list of runs needs none
 
     return known_as(folder / "state.json", TaskState.from_json)
 
@@ -193,14 +192,14 @@ def damaged(path: Path, why: str) -> UserError:
 
 def read_plan(folder: Path) -> RunPlan:
     """The plan of the run in a folder; UserError where it is damaged, or of a newer release."""
-    from fairway_agent.plan import RunPlan
+    from fairway_agent.spec import RunPlan
 
     return _kept(folder / "plan.json", RunPlan.from_json)
 
 
 def read_retry(folder: Path) -> Retry:
     """Which of its tasks run again; UserError where that is damaged, or nothing says so."""
-    from fairway_agent.plan import Retry
+    from fairway_agent.spec import Retry
 
     return _kept(folder / "retry.json", Retry.from_json)
 

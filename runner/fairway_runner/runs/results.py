@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from fairway_agent.metric_logs import best_of
 from fairway_agent.outputs import said_empty
-from fairway_agent.task_spec import LAST
+from fairway_agent.spec import LAST
 from fairway_core.findings import UserError
 from fairway_core.suggestions import did_you_mean
 from fairway_runner.runs.metrics import (
@@ -22,7 +22,7 @@ from fairway_runner.runs.records import damaged, read_last, read_specs
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from fairway_agent.task_spec import TaskSpec
+    from fairway_agent.spec import TaskSpec
     from fairway_runner.jobs.job_fields import ParamValue
     from fairway_runner.runs.folder import RunFolder
 

@@ -12,7 +12,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from fairway_agent.fields import Fields, Unfit
+from fairway_agent.records import Fields, Unfit
 from fairway_core.findings import UserError
 from fairway_runner.runs.records import damaged, is_run_id, known_task, read_json
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent.fields import Fields, Unfit
 from fairway_agent.record import UNSUCCESSFUL_STATES
+from fairway_agent.records import Fields, Unfit
 from fairway_core.findings import UserError
 from fairway_runner.dev import TEMPLATE
 from fairway_runner.quantities import duration
@@ -21,8 +21,7 @@ from fairway_runner.runs.steps import has_steps, to_begin
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from fairway_agent.run_state import RunState
-    from fairway_agent.task_state import BestTasks
+    from fairway_agent.state_files import BestTasks, RunState
     from fairway_core.cost.prices import Prices
     from fairway_runner.jobs.job_fields import ParamValue
     from fairway_runner.runs.results import TaskResult
@@ -137,7 +136,7 @@ def _over_limit(run: Run, status: RunState) -> str | None:
     if status.state != "failed" or run.record.tasks > 1:
         return None
     with suppress(UserError, OSError):
-        from fairway_agent.task_state import TIMED_OUT
+        from fairway_agent.state_files import TIMED_OUT
 
         task = run.task_status(0)
         if task.timed_out or task.exit_code == TIMED_OUT:
@@ -157,7 +156,7 @@ def _over_limit(run: Run, status: RunState) -> str | None:
 
 def task_facts(tasks: Iterable[TaskResult]) -> list[dict[str, Any]]:
     """Tasks: parameters, state, exit code, times, last metrics, and where the log is."""
-    from fairway_agent.task_spec import LAST  # a list of runs needs none
+    from fairway_agent.spec import LAST  # a list of runs needs none
 
     return [
         {

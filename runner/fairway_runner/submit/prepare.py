@@ -10,9 +10,8 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import fairway_core
-from fairway_agent import cpu_limit
-from fairway_agent.plan import Chained, IdleGpu, RunPlan, Staged
-from fairway_agent.task_spec import LAST
+from fairway_agent import metric_logs
+from fairway_agent.spec import LAST, Chained, IdleGpu, RunPlan, Staged
 from fairway_core.checks import check_job
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.engines.capabilities import capabilities, ineffective, require, runs_here
@@ -262,7 +261,7 @@ def _task_lines(
 ) -> TaskLines:
     """All tasks, rendered; the first of them is that of the `job`."""
     lines, use = TaskLines(), ParamUse(job_file)
-    with cpu_limit.prepared():
+    with metric_logs.prepared():
         for index, task in enumerate(tasks):
             own = task.resolve(target) if index else job
             use.require(task, launchers.of(task, own))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import fairway_core
 from fairway_agent import record
-from fairway_agent.plan import Retry
+from fairway_agent.spec import Retry
 from fairway_core.documents import Document
 from fairway_core.findings import Finding, UserError
 from fairway_core.yaml_text import parse_yaml

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent.plan import Best, Chained
+from fairway_agent.spec import Best, Chained
 from fairway_core.findings import Finding, UserError
 from fairway_core.suggestions import did_you_mean
 from fairway_runner.jobs.job import Metric
@@ -21,8 +21,7 @@ from fairway_runner.runs.view import BEST
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from fairway_agent.plan import Staged
-    from fairway_agent.task_spec import Output
+    from fairway_agent.spec import Output, Staged
     from fairway_runner.engines.engine import Engine
     from fairway_runner.jobs.job import Job
     from fairway_runner.jobs.job_fields import Best as BestSource

@@ -6,8 +6,7 @@ import zlib
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from fairway_agent.plan import Budget, Mail, Receiver
-from fairway_agent.task_spec import Output, TaskSpec
+from fairway_agent.spec import Budget, Mail, Output, Receiver, TaskSpec
 from fairway_core.findings import Finding, UserError
 from fairway_runner.engines.capabilities import runs_here
 

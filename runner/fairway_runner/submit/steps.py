@@ -8,8 +8,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent.plan import RunPlan
-from fairway_agent.task_spec import TaskSpec
+from fairway_agent.spec import RunPlan, TaskSpec
 from fairway_core.findings import Finding, UserError
 from fairway_core.target import Target
 from fairway_runner.engines.capabilities import capabilities

@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent.fanout.sshd import server
+from fairway_agent.fanout import sshd_mesh
 from fairway_simulator.batch import BatchSimulator, orders
 from fairway_simulator.batch.agent import users
 from fairway_simulator.batch.agent.supervisor_client import namespaces
@@ -128,7 +128,7 @@ def _key(state: Path) -> str:
 
 def _say_ready(service: BatchSimulator) -> None:
     sys.stderr.write(f"ready: {service.endpoint}, pool {DEFAULT_POOL}\n")
-    if server.program() is None:
+    if sshd_mesh.program() is None:
         sys.stderr.write(
             "note: no sshd, so that jobs of several nodes do not start; on Debian: "
             "sudo apt-get install --no-install-recommends openssh-server\n"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent.kubernetes.quantities import parse
+from fairway_agent.kubernetes.settings import parse
 from fairway_simulator.certificate import serve_as_localhost
 from fairway_simulator.kubernetes import kubeconfig
 from fairway_simulator.kubernetes.api.resources import (

@@ -13,7 +13,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from fairway_agent.ports import free_port
+from fairway_agent.fanout.launchers import free_port
 from fairway_core import slurm
 from fairway_core.slurm import install
 from fairway_simulator.slurm.daemon import Daemon

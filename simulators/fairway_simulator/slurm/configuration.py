@@ -8,7 +8,7 @@ import os
 import stat
 from typing import TYPE_CHECKING
 
-from fairway_agent.ports import free_port
+from fairway_agent.fanout.launchers import free_port
 from fairway_core import slurm
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fairway_agent.ports import free_port
+from fairway_agent.fanout.launchers import free_port
 from fairway_simulator.slurm.daemon import Daemon
 from fairway_simulator.slurm.programs import SEARCH_PATH, find
 

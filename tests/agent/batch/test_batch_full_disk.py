@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent import run_files
-from fairway_agent.plan import RunPlan
-from fairway_agent.task_spec import Output, TaskSpec
+from fairway_agent import job_facts
+from fairway_agent.spec import Output, RunPlan, TaskSpec
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,7 +62,7 @@ def _run(node: Path, script: str, *parts: str, **variables: str) -> tuple[int, s
     tasks = node / "prep/record/tasks.jsonl"
     for file in (tasks, tasks.with_name("finally.jsonl")):
         file.write_text(spec.line())
-    run_files.write_index(tasks, node / "prep/tasks.index")
+    job_facts.write_index(tasks, node / "prep/tasks.index")
     environment: dict[str, Any] = {
         **os.environ,
         "AZ_BATCH_JOB_PREP_WORKING_DIR": str(node / "prep"),

@@ -15,22 +15,20 @@ import pytest
 from serving import Handler, serving
 
 from fairway_agent import state_files
-from fairway_agent.allocators import batch, ledger
+from fairway_agent.allocators import batch, machine
 from fairway_agent.allocators.hosts import Host
-from fairway_agent.batch import attempt, preparation, tracking
+from fairway_agent.batch import attempt, notifications, preparation
 from fairway_agent.batch.attempt import Batch
 from fairway_agent.batch.folders import Folders
-from fairway_agent.devices import Devices, Gpu
 from fairway_agent.job_facts import JobFacts, TargetFacts
 from fairway_agent.nodes.batch import BatchNodes
-from fairway_agent.plan import RunPlan
-from fairway_agent.share import SHARE_FILE, Lent, Wanted
+from fairway_agent.resources import SHARE_FILE, Devices, Gpu, Lent, Wanted
+from fairway_agent.spec import RunPlan, TaskSpec
+from fairway_agent.state_files import CANCELLATION, CANCELLED, NO_START, PREEMPTION
 from fairway_agent.task.attempts import Attempts, Patience
 from fairway_agent.task.scheduled import run_attempts
 from fairway_agent.task.task import Task
-from fairway_agent.task_spec import TaskSpec
-from fairway_agent.task_state import CANCELLATION, CANCELLED, NO_START, PREEMPTION
-from fairway_boot.faults import Fault
+from fairway_boot.files import Fault
 from fairway_boot.imds import Metadata
 
 if TYPE_CHECKING:
@@ -273,7 +271,7 @@ class TestShares:
         task = Task(plan, spec, work, work, 1, nodes=nodes, hosts=hosts, submission=0)
         events: Any = None
         here: Any = None
-        watch = tracking.watch_of(nodes.folders, plan, 0)
+        watch = notifications.watch_of(nodes.folders, plan, 0)
         states = state_files.States()
         scheduler = Batch(states, here, watch, nodes=nodes, events=events, number=2, first=2)
         return Attempts(task, scheduler, Patience(0.0))
@@ -300,7 +298,7 @@ class TestShares:
 
         def sleep(_: float) -> None:
             assert not (work / "logs" / SHARE_FILE).exists()
-            ledger.give_back(other)
+            machine.give_back(other)
 
         monkeypatch.setattr(attempt.time, "sleep", sleep)
         assert self.run(work, 2) == 2
@@ -323,7 +321,7 @@ class TestShares:
         monkeypatch.setattr(attempt.time, "sleep", sleep)
         assert run_attempts(mine, mine.backend) == CANCELLED
         assert mine.task.stopped_for == (PREEMPTION if notice else CANCELLATION)
-        ledger.give_back(other)
+        machine.give_back(other)
 
     def test_a_node_that_is_too_small(self, work: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert self.run(work, 3) == NO_START

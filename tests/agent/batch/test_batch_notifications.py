@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_agent.batch import notifications
-from fairway_agent.batch.ending import FILE, Ending
 from fairway_agent.batch.folders import Folders
-from fairway_agent.fields import Unfit
-from fairway_agent.plan import Receiver as Hears
-from fairway_agent.plan import RunPlan
-from fairway_agent.task_state import TaskState
+from fairway_agent.batch.notifications import FILE, Ending
+from fairway_agent.records import Unfit
+from fairway_agent.spec import Receiver as Hears
+from fairway_agent.spec import RunPlan
+from fairway_agent.state_files import TaskState
 
 if TYPE_CHECKING:
     from pathlib import Path

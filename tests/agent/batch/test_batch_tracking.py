@@ -11,20 +11,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_agent import limits, state_files
-from fairway_agent.batch import attempt, tracking
+from fairway_agent.batch import attempt, notifications
 from fairway_agent.batch.attempt import Batch
-from fairway_agent.batch.ending import FILE
 from fairway_agent.batch.folders import Folders
+from fairway_agent.batch.notifications import FILE
 from fairway_agent.limits import Over
 from fairway_agent.nodes.batch import BatchNodes
-from fairway_agent.plan import CANCEL, Budget, IdleGpu, RunPlan
 from fairway_agent.shared import watch
+from fairway_agent.spec import CANCEL, Budget, IdleGpu, RunPlan, TaskSpec
+from fairway_agent.state_files import TaskState
 from fairway_agent.task import task as task_module
 from fairway_agent.task.attempts import Attempts
 from fairway_agent.task.scheduled import prepare
 from fairway_agent.task.task import Task
-from fairway_agent.task_spec import TaskSpec
-from fairway_agent.task_state import TaskState
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,7 +37,7 @@ LOST = RunPlan("job-a", "/x", retry_limits={"node": 1, "preemption": 0})
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Any:
     now = SimpleNamespace(now=1e9)
-    for module in (watch, tracking, task_module, attempt):
+    for module in (watch, notifications, task_module, attempt):
         told = SimpleNamespace(time=lambda: now.now, monotonic=lambda: now.now)
         monkeypatch.setattr(module, "time", told)
     return now
@@ -74,7 +73,7 @@ class Mine:
         spec = TaskSpec(number, nodes=2)
         self.task = Task(plan, spec, folders.shared, folders.base, nodes=self.nodes)
         self.task.submission = folders.submission
-        self.watch = tracking.watch_of(folders, plan, folders.submission)
+        self.watch = notifications.watch_of(folders, plan, folders.submission)
         here: Any = None
         events: Any = None
         states: Any = SimpleNamespace(late={}, await_room=lambda *_: None)
@@ -273,7 +272,7 @@ def test_a_run_without_limits_leaves_no_word(folders: Folders, clock: Any) -> No
 
 def test_what_it_says_of_its_end(folders: Folders, clock: Any, tmp_path: Path) -> None:
     status = TaskState("failed", exit_code=124, ended=1e9)
-    tracking.write_ending(folders, status, Over("max_cost", "why"))
+    notifications.write_ending(folders, status, Over("max_cost", "why"))
     facts = json.loads((tmp_path / "work" / "logs" / FILE).read_text())
     assert facts == {
         "job": "job-a",
@@ -291,5 +290,5 @@ def test_signs_of_life_of_others_are_read_with_care(tmp_path: Path) -> None:
     state_files.write(tmp_path / "tasks" / "0", TaskState("running", started=100.0, held=5.0))
     for text in ("", "x", "1" * 400):
         (tmp_path / "tasks" / "0" / "alive").write_text(text)
-        found = limits.held(tmp_path, {"0": 1}, 1000.0, tracking._seen)
+        found = limits.held(tmp_path, {"0": 1}, 1000.0, notifications._seen)
         assert found.seconds in (5.0, 905.0)

@@ -10,7 +10,7 @@ import pytest
 
 from fairway_agent.kubernetes import api
 from fairway_agent.kubernetes.api import BATCH, CORE, Api, Refused
-from fairway_boot.faults import NO_ANSWER, Fault
+from fairway_boot.files import NO_ANSWER, Fault
 
 if TYPE_CHECKING:
     from pathlib import Path

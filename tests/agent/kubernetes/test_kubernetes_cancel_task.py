@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent import control, state_files
+from fairway_agent import control, job_facts, state_files
 from fairway_agent.kubernetes import cancel as cancelling
 from fairway_agent.kubernetes import controller, submit
 from fairway_agent.kubernetes.controller import Controller
 from fairway_agent.kubernetes.objects import INDEX, JOB
 from fairway_agent.kubernetes.reconcile import reconcile_all
-from fairway_agent.shared import plans, submissions
+from fairway_agent.shared import receive
 from fairway_agent.shared.reports import CancelRequest
-from fairway_agent.task_state import TaskState
+from fairway_agent.state_files import TaskState
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -62,9 +62,11 @@ def tasks(server: Server, folder: Path) -> dict[str, int]:
 
 
 def due(folder: Path) -> list[int]:
-    known = submissions.read(folder)
+    known = receive.read(folder)
     assert known is not None
-    return [part.number for part in controller.due(folder, known, plans.read(folder))]
+    return [
+        part.number for part in controller.due(folder, known, job_facts.read_shared_plan(folder))
+    ]
 
 
 @pytest.mark.parametrize("phase", ["Running", "Pending"])
@@ -98,7 +100,7 @@ def test_one_that_waits_has_ended_at_once_and_its_job_with_the_others(
     server.of("pods").clear()
     assert tasks(server, folder) == {"succeeded": 1, "cancelled": 1}
     assert "job-a-0-0" in server.of("jobs")  # a look changes nothing
-    Controller(server, folder, 0, plans.read(folder)).step()  # type: ignore[arg-type]
+    Controller(server, folder, 0, job_facts.read_shared_plan(folder)).step()  # type: ignore[arg-type]
     assert [*server.of("jobs")] == ["job-a-0-controller"]
     known = state_files.read_run(folder)
     assert known is not None
@@ -113,7 +115,7 @@ def test_its_job_stays_where_the_others_have_done_it(cluster: Cluster, server: S
     ended = [{"type": "Failed", "status": "True", "lastTransitionTime": "2026-11-23T19:00:00Z"}]
     server.of("jobs")["job-a-0-0"]["status"] = {"conditions": ended}
     wrote(folder, "1", "cancelled", exit_code=130, ended=2.0)
-    Controller(server, folder, 0, plans.read(folder)).step()  # type: ignore[arg-type]
+    Controller(server, folder, 0, job_facts.read_shared_plan(folder)).step()  # type: ignore[arg-type]
     assert tasks(server, folder) == {"succeeded": 1, "cancelled": 1}
     assert [*server.of("jobs")] == ["job-a-0-0", "job-a-0-controller"]
 
@@ -143,11 +145,16 @@ def test_a_retry_runs_it_again(cluster: Cluster, server: Server) -> None:
     """What was ended was that of the submission before."""
     folder = submitted(cluster, [2, 2], last=True, max_parallel=1)
     cancel(cluster, "0")
-    known = submissions.read(folder)
+    known = receive.read(folder)
     assert known is not None
-    parts = [part.number for part in controller.due(folder, known, plans.read(folder))]
-    later = submissions.Submission(1, known.parts, complete=True)
-    assert (parts, [part.number for part in controller.due(folder, later, plans.read(folder))]) == (
+    parts = [
+        part.number for part in controller.due(folder, known, job_facts.read_shared_plan(folder))
+    ]
+    later = receive.Submission(1, known.parts, complete=True)
+    assert (
+        parts,
+        [part.number for part in controller.due(folder, later, job_facts.read_shared_plan(folder))],
+    ) == (
         [1],
         [0],
     )

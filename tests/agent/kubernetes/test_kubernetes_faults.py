@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent import state_files
-from fairway_agent.kubernetes import api, cancel, clean, nodes, owner, submit
+from fairway_agent import job_facts, state_files
+from fairway_agent.kubernetes import api, cancel, clean, nodes, submit
 from fairway_agent.kubernetes import reconcile as looking
 from fairway_agent.kubernetes.api import CORE, Api, Refused
 from fairway_agent.kubernetes.controller import Controller
-from fairway_agent.kubernetes.reports import NodesRequest
-from fairway_agent.shared import plans, submissions
+from fairway_agent.kubernetes.nodes import NodesRequest
+from fairway_agent.shared import receive
 from fairway_agent.shared.reports import CancelRequest, RunRequest, RunsRequest, StatesRequest
-from fairway_agent.task_state import TaskState
+from fairway_agent.state_files import TaskState
 from fairway_core.kubernetes import documents, head
 from fairway_core.target import Target
 from fairway_simulator.kubernetes import Fault, KubernetesCluster, missing
@@ -79,7 +79,7 @@ def head_api(cluster_api: KubernetesCluster, monkeypatch: pytest.MonkeyPatch) ->
 
 def jobs(head_api: Api, folder: Path) -> dict[str, str]:
     """The ids of the run's Jobs by their names: another Job has another id."""
-    found = owner.jobs(head_api, folder)
+    found = submit.jobs(head_api, folder)
     return {each["metadata"]["name"]: each["metadata"]["uid"] for each in found}
 
 
@@ -94,7 +94,7 @@ def live(head_api: Api, cluster: Cluster, run: str) -> None:
         (folder / "tasks" / str(task)).mkdir(parents=True)
         ended = TaskState("succeeded", exit_code=0, started=1.0, ended=2.0)
         state_files.write(folder / "tasks" / str(task), ended)
-    assert Controller(head_api, folder, 0, plans.read(folder)).step()
+    assert Controller(head_api, folder, 0, job_facts.read_shared_plan(folder)).step()
     after = jobs(head_api, folder)
     assert sorted(after) == [f"{run}-0-{part}" for part in (0, 1, 2, "controller")]
     assert after.items() >= before.items()
@@ -106,7 +106,7 @@ def live(head_api: Api, cluster: Cluster, run: str) -> None:
     cancel.answer(cluster.shared, CancelRequest(run, 0), io.BytesIO())
     clean.answer(cluster.shared, RunsRequest(remove=run), io.BytesIO())
     # The API server forgets a Job once its pods are gone.
-    while head_api.list(api.BATCH, "jobs", owner.selector(run)):
+    while head_api.list(api.BATCH, "jobs", submit.selector(run)):
         time.sleep(0.01)
 
 
@@ -161,13 +161,13 @@ def test_kill_9_of_who_submits_at_each_of_twenty_points(
                 time.sleep(0.005)
             process.kill()
         cluster_api.faults.clear()
-        known, before = submissions.read(folder), jobs(head_api, folder)
+        known, before = receive.read(folder), jobs(head_api, folder)
         assert known is None or not known.complete
         submit.answer(cluster.shared, cluster.request("job-a"), io.BytesIO())
         after = jobs(head_api, folder)
         assert sorted(after) == names, (skip, applied)
         assert after.items() >= before.items(), (skip, applied)
-        known = submissions.read(folder)
+        known = receive.read(folder)
         assert known is not None
         assert known.complete
         cancel.answer(cluster.shared, CancelRequest("job-a", 0), io.BytesIO())

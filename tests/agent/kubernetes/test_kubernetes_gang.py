@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent import control, processes, record, scratch
-from fairway_agent.fanout.sshd import forced_command, server
+from fairway_agent import control, processes, record, staging
+from fairway_agent.fanout import sshd_mesh
 from fairway_agent.kubernetes import gang
 from fairway_agent.kubernetes.gang import Gang, Member
-from fairway_agent.task_state import TERMINATED
-from fairway_boot.faults import Fault
+from fairway_agent.state_files import TERMINATED
+from fairway_boot.files import Fault
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,7 +30,7 @@ def pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, value in told.items():
         monkeypatch.setenv(f"_FAIRWAY_{name}", value)
     monkeypatch.setenv("FAIRWAY_NODE_ADDRESS", "10.0.0.2")
-    monkeypatch.setattr(scratch, "root", lambda: tmp_path / "scratch")
+    monkeypatch.setattr(staging, "root", lambda: tmp_path / "scratch")
     run = tmp_path / "job-a"
     run.mkdir()
     return run
@@ -52,7 +52,7 @@ def test_it_is_whole_once_all_have_come(pod: Path, monkeypatch: pytest.MonkeyPat
     assert not group.is_whole()
     arrive(group, 1)
     assert group.is_whole()
-    monkeypatch.setattr(server, "connect", lambda _, hosts: ",".join(hosts))
+    monkeypatch.setattr(sshd_mesh, "connect", lambda _, hosts: ",".join(hosts))
     hosts, config = group.meet()
     assert [host.name for host in hosts] == ["nd-0", "nd-1", "nd-2"]
     assert config == "10.0.0.1,10.0.0.2,10.0.0.3"
@@ -107,7 +107,7 @@ def test_one_that_is_gone_is_waited_for_until_another_takes_its_place(
             raise OSError(f"the node {lost.pop()} cannot be reached: no route")
         return ",".join(hosts)
 
-    monkeypatch.setattr(server, "connect", connect)
+    monkeypatch.setattr(sshd_mesh, "connect", connect)
     now = SimpleNamespace(now=100.0)
     monkeypatch.setattr(gang, "time", SimpleNamespace(monotonic=lambda: now.now))
     group = Gang.of(pod, "3", 0, 2)
@@ -134,7 +134,7 @@ def test_what_keeps_another_from_its_place_ends_the_wait(
     def connect(*_: object) -> str:
         raise OSError("the node 10.0.0.2 cannot be reached: no route")
 
-    monkeypatch.setattr(server, "connect", connect)
+    monkeypatch.setattr(sshd_mesh, "connect", connect)
     group = Gang.of(pod, "3", 0, 2)
     arrive(group, 0)
     arrive(group, 1)
@@ -151,7 +151,7 @@ def test_a_pod_that_was_told_to_end_is_no_lost_one(
     pod: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of an attempt: what the one before in its place was told is over."""
-    monkeypatch.setattr(server, "connect", lambda *_: pod)
+    monkeypatch.setattr(sshd_mesh, "connect", lambda *_: pod)
     group = Gang.of(pod, "3", 0, 2)
     arrive(group, 0)
     arrive(group, 1)
@@ -225,7 +225,7 @@ def test_ranks_of_a_daemon_that_has_left_its_session_are_found(pod: Path) -> Non
     ) as process:
         assert process.stdout is not None
         rank = int(process.stdout.readline())
-        assert forced_command.sessions(gang.base()) == {process.pid, rank}
+        assert sshd_mesh.sessions(gang.base()) == {process.pid, rank}
         assert gang._served() == {process.pid, rank}
         processes.kill({process.pid, rank})
     assert gang._served() == set()
@@ -235,8 +235,8 @@ def test_an_image_without_a_server_is_named(pod: Path, monkeypatch: pytest.Monke
     def fail(*_: Any) -> None:
         raise OSError("sshd is not on this node, or not in this image: install openssh-server")
 
-    monkeypatch.setattr(server, "install_keys", lambda _: None)
-    monkeypatch.setattr(server, "start_server", fail)
+    monkeypatch.setattr(sshd_mesh, "install_keys", lambda _: None)
+    monkeypatch.setattr(sshd_mesh, "start_server", fail)
     group = Gang.of(pod, "3", 0, 2)
     with pytest.raises(Fault, match="a pod cannot be reached by the others: sshd is not") as raised:
         group.join(1, pod)
@@ -248,8 +248,8 @@ def test_an_image_without_a_server_is_named(pod: Path, monkeypatch: pytest.Monke
 def test_each_says_where_it_is_when_it_can_be_reached(
     pod: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "install_keys", lambda _: None)
-    monkeypatch.setattr(server, "start_server", lambda *_: 20_000)
+    monkeypatch.setattr(sshd_mesh, "install_keys", lambda _: None)
+    monkeypatch.setattr(sshd_mesh, "start_server", lambda *_: 20_000)
     group = Gang.of(pod, "3", 0, 2)
     group.join(1, pod)
     assert group.members() == [None, Member("u-1", "job-a-0-0-1-abcde", "nd-1", "10.0.0.2")]

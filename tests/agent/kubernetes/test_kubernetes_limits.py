@@ -12,26 +12,25 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent import reconcile, state_files
+from fairway_agent import job_facts, reconcile, state_files
 from fairway_agent.kubernetes import pod, submit
 from fairway_agent.kubernetes.controller import Controller
 from fairway_agent.kubernetes.objects import INDEX, JOB
 from fairway_agent.nodes.pods import PodNodes
-from fairway_agent.plan import RunPlan
-from fairway_agent.shared import plans, watch
+from fairway_agent.shared import watch
 from fairway_agent.shared.watch import Watch
+from fairway_agent.spec import RunPlan, TaskSpec
+from fairway_agent.state_files import TaskState
 from fairway_agent.task.attempts import Attempts
 from fairway_agent.task.scheduled import run_attempts
 from fairway_agent.task.task import Task
-from fairway_agent.task_spec import TaskSpec
-from fairway_agent.task_state import TaskState
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from conftest import Cluster, Server
 
-    from fairway_agent.run_state import RunState
+    from fairway_agent.state_files import RunState
 
 AT = 1e9
 # 200 dollars at 12.50 an hour are 57,600 node-seconds.
@@ -116,7 +115,7 @@ def test_a_task_whose_pod_is_gone_begins_again_as_often_as_the_job_says(
 
 def state(server: Server, folder: Path) -> RunState:
     """As the run's controller leaves it."""
-    Controller(server, folder, 0, plans.read(folder)).step()  # type: ignore[arg-type]
+    Controller(server, folder, 0, job_facts.read_shared_plan(folder)).step()  # type: ignore[arg-type]
     found = state_files.read_run(folder)
     assert found is not None
     return found

@@ -14,9 +14,9 @@ from kubernetes_validate import ValidationError, validate
 from fairway_agent.control import Part
 from fairway_agent.kubernetes import manifests, shares, submit
 from fairway_agent.kubernetes.settings import Settings, Volume, of_run
-from fairway_agent.plan import RunPlan
-from fairway_agent.share import Wanted
-from fairway_agent.shared import submissions
+from fairway_agent.resources import Wanted
+from fairway_agent.shared import receive
+from fairway_agent.spec import RunPlan
 from fairway_simulator.kubernetes.api.schemas import newest
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def test_all_that_a_run_writes_down_is_accepted(
     (folder / "job.json").write_text(json.dumps({"container": container}))
     submit.answer(cluster.shared, cluster.request("job-a", key="-----BEGIN"), io.BytesIO())
     written = [json.loads(each.read_text()) for each in (folder / "objects").iterdir()]
-    known = submissions.read(folder)
+    known = receive.read(folder)
     assert known is not None
     assert len(written) == len(known.parts) + 1
     for version in VERSIONS:

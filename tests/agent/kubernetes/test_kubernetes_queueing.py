@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_agent.kubernetes.api import Refused
-from fairway_agent.kubernetes.queueing import held_by_queue, scaling
+from fairway_agent.kubernetes.objects import held_by_queue, scaling
 
 if TYPE_CHECKING:
     from conftest import Server

@@ -10,7 +10,7 @@ import pytest
 
 from fairway_agent.kubernetes import submit
 from fairway_agent.kubernetes.api import FORBIDDEN, Refused
-from fairway_boot.faults import Fault
+from fairway_boot.files import Fault
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,21 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent import control, reconcile, record, state_files
+from fairway_agent import control, job_facts, reconcile, record, state_files
 from fairway_agent.kubernetes import controller, submit
 from fairway_agent.kubernetes import reconcile as looking
 from fairway_agent.kubernetes.api import DOWN
 from fairway_agent.kubernetes.controller import Controller
 from fairway_agent.kubernetes.objects import INDEX, moment
 from fairway_agent.kubernetes.reconcile import reconcile_all
-from fairway_agent.kubernetes.stuck_pods import PATIENCE
+from fairway_agent.kubernetes.task_state import PATIENCE
 from fairway_agent.limits import Over
-from fairway_agent.plan import Retry
-from fairway_agent.run_state import RunState
-from fairway_agent.shared import plans, submissions
+from fairway_agent.shared import receive
 from fairway_agent.shared.reports import RunRequest, StatesRequest
-from fairway_agent.task_state import TaskState
-from fairway_boot.faults import NO_ANSWER, Fault
+from fairway_agent.spec import Retry
+from fairway_agent.state_files import RunState, TaskState
+from fairway_boot.files import NO_ANSWER, Fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -111,7 +110,7 @@ def test_what_waits_is_taken_back_where_the_run_is_over_its_limit(
     }
     control.change(folder, 0, limit=Over("max_cost", "more than 1 USD"))
     assert state(server, folder).tasks == {"running": 1, "queued": 1}
-    mine = Controller(server, folder, 0, plans.read(folder))  # type: ignore[arg-type]
+    mine = Controller(server, folder, 0, job_facts.read_shared_plan(folder))  # type: ignore[arg-type]
     assert mine.step()
     assert [*server.of("jobs")] == JOBS  # it has its grace
     wrote(folder, "0", TaskState("failed", exit_code=124, ended=2.0))
@@ -142,7 +141,7 @@ class TestStuck:
 
         def step(folder: Path) -> RunState:
             if not found:
-                found.append(Controller(server, folder, 0, plans.read(folder)))  # type: ignore[arg-type]
+                found.append(Controller(server, folder, 0, job_facts.read_shared_plan(folder)))  # type: ignore[arg-type]
             found[0].step()
             known = state_files.read_run(folder)
             assert known is not None
@@ -324,7 +323,7 @@ def test_a_run_whose_predecessor_failed_says_so(cluster: Cluster, server: Server
 def test_a_run_whose_predecessor_was_to_fail_begins_then(cluster: Cluster, server: Server) -> None:
     first = submitted(cluster, [1], run="first")
     folder = submitted(cluster, [1], after=["first"], conditions={"first": "failed"})
-    plan, known = plans.read(folder), submissions.read(folder)
+    plan, known = job_facts.read_shared_plan(folder), receive.read(folder)
     assert known is not None
     assert [*controller.due(folder, known, plan)] == []
     state_files.write(first, RunState("failed", ended=1.0))

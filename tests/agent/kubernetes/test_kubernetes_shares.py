@@ -11,10 +11,9 @@ import pytest
 from fairway_agent.allocators.hosts import Host
 from fairway_agent.kubernetes.pod import with_share
 from fairway_agent.nodes.pods import PodNodes
-from fairway_agent.plan import IdleGpu, RunPlan
-from fairway_agent.share import Wanted
+from fairway_agent.resources import Wanted
+from fairway_agent.spec import IdleGpu, RunPlan, TaskSpec
 from fairway_agent.task.task import Task
-from fairway_agent.task_spec import TaskSpec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent import control, state_files
-from fairway_agent.fields import Damaged
-from fairway_agent.kubernetes import cancel, clean, controller, owner, submit
+from fairway_agent import control, job_facts, state_files
+from fairway_agent.kubernetes import cancel, clean, controller, submit
 from fairway_agent.kubernetes.controller import Controller
-from fairway_agent.run_state import RunState
-from fairway_agent.shared import notifications, plans, submissions
+from fairway_agent.records import Damaged
+from fairway_agent.shared import receive, watch
 from fairway_agent.shared.reports import CancelRequest, RunsRequest
-from fairway_agent.task_state import TaskState
-from fairway_boot.faults import Fault
+from fairway_agent.state_files import RunState, TaskState
+from fairway_boot.files import Fault
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -87,7 +86,7 @@ def test_whoever_goes_on_makes_none_twice(
     with pytest.raises(Killed):
         ask(cluster, "job-a")
     monkeypatch.setattr(server, "create", create)
-    assert not submissions.read(cluster.shared / "runs/job-a").complete  # type: ignore[union-attr]
+    assert not receive.read(cluster.shared / "runs/job-a").complete  # type: ignore[union-attr]
     assert ask(cluster, "job-a") == ["job-a-0-0", "job-a-0-1", "job-a-0-2"]
     assert sorted(server.created) == ["job-a-0-0", "job-a-0-1", "job-a-0-2", "job-a-0-controller"]
     again = ask(cluster, "job-a")
@@ -113,7 +112,7 @@ def test_a_retry_has_names_of_its_own(cluster: Cluster, server: Server) -> None:
     retry = {"only": [2], "done": {"succeeded": 2}, "is_set_up": False, "submission": 1}
     (folder / "retry.json").write_text(json.dumps(retry))
     assert ask(cluster, "job-a", submission=1) == ["job-a-1-0"]
-    [part] = submissions.read(folder).parts  # type: ignore[union-attr]
+    [part] = receive.read(folder).parts  # type: ignore[union-attr]
     assert part.indices == (2,)
     assert server.of("jobs")["job-a-1-0"]["spec"]["completions"] == 1
 
@@ -140,7 +139,7 @@ class TestNames:
             for moment in [each for each in now.after if each <= now.now]:
                 now.after.pop(moment)()
 
-        monkeypatch.setattr(owner, "time", SimpleNamespace(monotonic=lambda: now.now, sleep=sleep))
+        monkeypatch.setattr(submit, "time", SimpleNamespace(monotonic=lambda: now.now, sleep=sleep))
         return now
 
     def leave(self, cluster: Cluster, server: Server, run: str = "job-a") -> dict[str, Any]:
@@ -186,7 +185,7 @@ class TestNames:
         clock: SimpleNamespace,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        end = clock.now + owner.PATIENCE
+        end = clock.now + submit.PATIENCE
         self.leave(cluster, server)
         self.being_deleted(server, monkeypatch)
         folder = cluster.bring("job-a", [1])
@@ -271,9 +270,12 @@ class TestWhatWaits:
     """The controller's part of what is submitted."""
 
     def due(self, folder: Path) -> list[int]:
-        known = submissions.read(folder)
+        known = receive.read(folder)
         assert known is not None
-        return [part.number for part in controller.due(folder, known, plans.read(folder))]
+        return [
+            part.number
+            for part in controller.due(folder, known, job_facts.read_shared_plan(folder))
+        ]
 
     def test_the_last_task_waits_for_all_others(self, cluster: Cluster, server: Server) -> None:
         folder = cluster.bring("job-a", [1, 1], last=True)
@@ -288,9 +290,9 @@ class TestWhatWaits:
         folder = cluster.bring("job-a", [2, 2, 2, 2], max_parallel=2)
         ask(cluster, "job-a")
         assert self.due(folder) == [0, 1]
-        known = submissions.read(folder)
+        known = receive.read(folder)
         assert known is not None
-        Controller(server, folder, 0, plans.read(folder)).start()  # type: ignore[arg-type]
+        Controller(server, folder, 0, job_facts.read_shared_plan(folder)).start()  # type: ignore[arg-type]
         assert sorted(server.created) == ["job-a-0-0", "job-a-0-1", "job-a-0-controller"]
         assert self.due(folder) == []
         ended(folder, "0")
@@ -332,8 +334,8 @@ class TestWhatWaits:
         assert "job-a-0-controller-abcde" in server.of("pods")
         server.of("pods").clear()
         told: list[str] = []
-        monkeypatch.setattr(notifications, "send", lambda *facts, **_: told.append(facts[2].state))
-        plan = plans.read(folder)
+        monkeypatch.setattr(watch, "send", lambda *facts, **_: told.append(facts[2].state))
+        plan = job_facts.read_shared_plan(folder)
         assert not Controller(server, folder, 0, plan).step()  # type: ignore[arg-type]
         assert told == ["cancelled"]
 
@@ -342,7 +344,7 @@ class TestWhatWaits:
     ) -> None:
         folder = cluster.bring("job-a", [1], notify=RECEIVER)
         ask(cluster, "job-a")
-        known = submissions.read(folder)
+        known = receive.read(folder)
         assert known is not None
         replace(known, complete=False).write(folder)
         cancel.answer(cluster.shared, CancelRequest("job-a", 0), io.BytesIO())
@@ -354,9 +356,9 @@ class TestWhatWaits:
         ended(folder, "0", "cancelled")
         cancel.answer(cluster.shared, CancelRequest("job-a", 0), io.BytesIO())
         assert server.of("jobs") == {}
-        known = submissions.read(folder)
+        known = receive.read(folder)
         assert known is not None
-        Controller(server, folder, 0, plans.read(folder)).start()  # type: ignore[arg-type]
+        Controller(server, folder, 0, job_facts.read_shared_plan(folder)).start()  # type: ignore[arg-type]
         assert server.of("jobs") == {}
 
     def test_what_is_refused_to_the_controller_is_tried_again_and_said(
@@ -366,7 +368,7 @@ class TestWhatWaits:
         ask(cluster, "job-a")
         ended(folder, "0")
         server.refuse = lambda _: "exceeded quota: team"
-        plan = plans.read(folder)
+        plan = job_facts.read_shared_plan(folder)
         assert Controller(server, folder, 0, plan).step()  # type: ignore[arg-type]
         why = control.read(folder).blocked.get("controller", "")
         assert why == "exceeded quota: team"
@@ -380,7 +382,7 @@ class TestWhatWaits:
     ) -> None:
         folder = cluster.bring("job-a", [1], last=True)
         ask(cluster, "job-a")
-        plan = plans.read(folder)
+        plan = job_facts.read_shared_plan(folder)
         (folder / "control.json").write_text("{")
         with pytest.raises(Damaged, match=r"control\.json: damaged"):
             Controller(server, folder, 0, plan).step()  # type: ignore[arg-type]

@@ -8,22 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent import control, record, state_files
+from fairway_agent import control, job_facts, record, state_files
 from fairway_agent.control import Numbers, Part
 from fairway_agent.nodes.srun import SlurmNodes
-from fairway_agent.plan import Retry, RunPlan
-from fairway_agent.run_state import RunState
-from fairway_agent.shared import plans, submissions
+from fairway_agent.shared import receive
 from fairway_agent.slurm import job, submit
 from fairway_agent.slurm.cancel import Watch
 from fairway_agent.slurm.job import Slurm
+from fairway_agent.slurm.nodes import SubmitRequest
 from fairway_agent.slurm.reconcile import reconcile_all
-from fairway_agent.slurm.reports import SubmitRequest
+from fairway_agent.spec import Retry, RunPlan, TaskSpec
+from fairway_agent.state_files import RunState
 from fairway_agent.task.attempts import Attempts
 from fairway_agent.task.scheduled import run_attempts
 from fairway_agent.task.task import Task
-from fairway_agent.task_spec import TaskSpec
-from fairway_boot.faults import Fault
+from fairway_boot.files import Fault
 from fairway_boot.slurm import commands
 
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ def shared(tmp_path: Path) -> Path:
     for number, name in enumerate(("well", *WANTED)):
         made(tmp_path, RunPlan(name, "code"))
         part = Part("tasks", 0, Numbers([0]), 1, 1, job=str(70 + number))
-        submissions.Submission(0, [part], complete=False).write(tmp_path / "runs" / name)
+        receive.Submission(0, [part], complete=False).write(tmp_path / "runs" / name)
         state_files.write(tmp_path / "runs" / name, RunState("running"))
     made(tmp_path, RunPlan("own", "code", after=("well", *WANTED), conditions=WANTED))
     return tmp_path
@@ -75,7 +74,7 @@ def own_job(shared: Path, submission: int = 0) -> tuple[Slurm, Task]:
     run = shared / "runs" / "own"
     folder = run / "tasks" / "0"
     folder.mkdir(parents=True)
-    plan, states = plans.read(run), state_files.States()
+    plan, states = job_facts.read_shared_plan(run), state_files.States()
     spec = TaskSpec(0, nodes=1)
     task = Task(plan, spec, run, folder, nodes=SlurmNodes(), submission=submission, states=states)
     return Slurm(states, None, Watch(run, plan, submission)), task  # type: ignore[arg-type]

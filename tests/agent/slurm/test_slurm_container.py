@@ -9,7 +9,7 @@ import pytest
 
 from fairway_agent.container import Runtime
 from fairway_agent.slurm import container
-from fairway_boot.faults import Fault
+from fairway_boot.files import Fault
 from fairway_boot.slurm import commands
 
 if TYPE_CHECKING:

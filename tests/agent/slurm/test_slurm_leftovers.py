@@ -14,10 +14,9 @@ from waiting import PATIENCE
 from fairway_agent.allocators.hosts import Host
 from fairway_agent.nodes import srun
 from fairway_agent.nodes.srun import SlurmNodes
-from fairway_agent.plan import RunPlan
 from fairway_agent.slurm import leftovers
+from fairway_agent.spec import RunPlan, TaskSpec
 from fairway_agent.task.task import Task
-from fairway_agent.task_spec import TaskSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -12,23 +12,21 @@ import pytest
 from fairway_agent import control, state_files
 from fairway_agent import reconcile as shared_reconcile
 from fairway_agent.control import Numbers, Part
-from fairway_agent.fields import Unfit
 from fairway_agent.limits import Over
-from fairway_agent.plan import Budget, RunPlan
-from fairway_agent.run_state import RunState
+from fairway_agent.records import Unfit
 from fairway_agent.shared import watch
-from fairway_agent.shared.submissions import Submission
-from fairway_agent.slurm import reconcile, sbatch
+from fairway_agent.shared.receive import Submission
+from fairway_agent.slurm import reconcile, submit
 from fairway_agent.slurm.cancel import Watch
 from fairway_agent.slurm.jobs import Element
-from fairway_agent.task_spec import TaskSpec
-from fairway_agent.task_state import TaskState
+from fairway_agent.spec import Budget, RunPlan, TaskSpec
+from fairway_agent.state_files import RunState, TaskState
 from fairway_boot.slurm import commands
 
 TIME = RunPlan("job-a", "/x", tasks=3, max_duration=3600.0)
 # 200 dollars at 12.50 an hour are 57,600 node-seconds.
 COST = RunPlan("job-a", "/x", tasks=3, max_cost=Budget(200.0, "USD", 12.5))
-RESOURCES = sbatch.Resources("nd", "", gpus=0, cpus=4, nice=0)
+RESOURCES = submit.Resources("nd", "", gpus=0, cpus=4, nice=0)
 
 
 @pytest.fixture
@@ -207,7 +205,7 @@ def test_a_run_that_is_over_while_none_of_it_runs_is_ended_by_who_asks(
 )
 def test_slurm_lets_it_go_on_for_as_long_as_it_may(plan: RunPlan, minutes: str | None) -> None:
     part = Part("tasks", 0, Numbers([0]), 1, 1)
-    words = sbatch.arguments(Path("/run"), part, 0, plan, RESOURCES, "")
+    words = submit.arguments(Path("/run"), part, 0, plan, RESOURCES, "")
     assert next((word for word in words if word.startswith("--time")), None) == minutes
 
 

@@ -11,15 +11,14 @@ import pytest
 
 from fairway_agent import control, state_files
 from fairway_agent.control import Numbers, Part
-from fairway_agent.plan import Receiver as Told
-from fairway_agent.plan import RunPlan
-from fairway_agent.run_state import RunState
-from fairway_agent.shared import notifications, submissions
+from fairway_agent.shared import receive, watch
 from fairway_agent.shared.reports import SubmitReport
 from fairway_agent.slurm import reconcile, submit
 from fairway_agent.slurm.jobs import Element
-from fairway_agent.slurm.reports import SubmitRequest
-from fairway_agent.task_state import TaskState
+from fairway_agent.slurm.nodes import SubmitRequest
+from fairway_agent.spec import Receiver as Told
+from fairway_agent.spec import RunPlan
+from fairway_agent.state_files import RunState, TaskState
 from fairway_boot.slurm import commands
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ def run(tmp_path: Path, receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> 
     started to tell."""
     listed = [Element("7", index, "RUNNING", "None", "n1", "", "") for index in range(2)]
     monkeypatch.setattr(reconcile, "jobs_named", lambda _: listed)
-    monkeypatch.setattr(notifications, "PAID_PAUSES", (0.0, 0.0))
+    monkeypatch.setattr(watch, "PAID_PAUSES", (0.0, 0.0))
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
 
     def make(on: tuple[str, ...] = ("failed", "succeeded"), secret: str | None = None) -> Path:
@@ -47,7 +46,7 @@ def run(tmp_path: Path, receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> 
         (folder / "plan.json").write_text(plan.text())
         (folder / "target.json").write_text("{}")
         part = Part("tasks", 0, Numbers([0, 1]), 1, 1, "7")
-        submissions.Submission(0, [part], complete=True).write(folder)
+        receive.Submission(0, [part], complete=True).write(folder)
         state_files.write(folder, RunState(tasks={"queued": 2}))
         return folder
 
@@ -69,9 +68,9 @@ def test_the_last_job_tells_the_end_and_nobody_else(
     receiver.answers += [500]
     monkeypatch.setenv("SLURM_JOB_ID", "8")
     end(folder, 0)
-    assert not notifications.is_last(folder, "0", 0)
+    assert not watch.is_last(folder, "0", 0)
     end(folder, 1, "failed")
-    assert notifications.is_last(folder, "1", 0)
+    assert watch.is_last(folder, "1", 0)
     for _ in range(2):
         reconcile.notify_end(folder)
     said = receiver.next()
@@ -83,18 +82,18 @@ def test_the_last_job_tells_the_end_and_nobody_else(
 def test_a_task_that_is_to_begin_again_is_not_the_last(run: Callable[..., Path]) -> None:
     folder = run()
     end(folder, 0)
-    assert not notifications.is_last(folder, "0", 0)
+    assert not watch.is_last(folder, "0", 0)
     end(folder, 1, "queued")
-    assert not notifications.is_last(folder, "1", 0)
-    assert not notifications.is_last(folder, "0", 1)  # of another submission
-    assert not notifications.is_last(folder.with_name("job-2"), "0", 0)
+    assert not watch.is_last(folder, "1", 0)
+    assert not watch.is_last(folder, "0", 1)  # of another submission
+    assert not watch.is_last(folder.with_name("job-2"), "0", 0)
 
 
 def test_whoever_looks_tells_the_end_where_a_job_was_killed(
     run: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, told = run(), []
-    monkeypatch.setattr(notifications, "notify", lambda *what: told.append(what[2].state))
+    monkeypatch.setattr(watch, "notify", lambda *what: told.append(what[2].state))
     end(folder, 0)
     end(folder, 1)
     for _ in range(2):
@@ -128,17 +127,15 @@ def test_that_it_waits_is_told_once_and_again_when_it_is_retried(
     folder, told = run(on=("waiting",)), []
     waits = [Element("7", index, "PENDING", "Resources", "", "", "") for index in range(2)]
     monkeypatch.setattr(reconcile, "jobs_named", lambda _: waits)
-    monkeypatch.setattr(notifications, "notify", lambda *what: told.append(what[2].reason))
+    monkeypatch.setattr(watch, "notify", lambda *what: told.append(what[2].reason))
     for _ in range(2):
         reconcile.reconcile_all([folder])
     assert told == ["waiting for nodes"]
     plan = RunPlan.from_json(json.loads((folder / "plan.json").read_text()))
     again = RunState("queued", "held", submission=1)
-    assert notifications.should_notify(folder, plan, again)
-    assert not notifications.should_notify(folder, plan, again)
-    assert not notifications.should_notify(
-        folder, plan, RunState("queued", submission=2)
-    )  # it just begins
+    assert watch.should_notify(folder, plan, again)
+    assert not watch.should_notify(folder, plan, again)
+    assert not watch.should_notify(folder, plan, RunState("queued", submission=2))  # it just begins
 
 
 def test_what_slurm_has_is_submitted_also_where_it_does_not_answer_then(

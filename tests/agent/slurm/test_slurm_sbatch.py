@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from fairway_agent.control import Part
-from fairway_agent.plan import RunPlan, Staged
-from fairway_agent.slurm import sbatch
-from fairway_agent.slurm.sbatch import Node, Resources
-from fairway_boot.faults import Fault
+from fairway_agent.slurm import submit
+from fairway_agent.slurm.submit import Node, Resources
+from fairway_agent.spec import RunPlan, Staged
+from fairway_boot.files import Fault
 
 FOLDER = Path("/data/fairway/runs/job-abc")
 PLAN = RunPlan("job-abc", str(FOLDER / "code"), grace=25.0)
@@ -24,7 +24,7 @@ def words(part: Part, plan: dict[str, Any] | None = None, **more: Any) -> list[s
     resources = more.pop("resources", PLAIN)
     dependency = more.pop("dependency", "")
     made = replace(PLAN, **(plan or {}))
-    return sbatch.arguments(FOLDER, part, 2, made, resources, dependency, **more)
+    return submit.arguments(FOLDER, part, 2, made, resources, dependency, **more)
 
 
 def test_a_task_is_a_job_of_whole_nodes() -> None:
@@ -121,7 +121,7 @@ def test_more_ranks_than_cores_are_asked_for_as_such() -> None:
 def test_the_script_is_bash_whatever_the_folder_is_called(tmp_path: Path) -> None:
     folder = tmp_path / "it's $(touch owned) here"
     folder.mkdir()
-    text = sbatch.script(folder, Part("tasks", 0, [4], 1, 1), 0)
+    text = submit.batch_script(folder, Part("tasks", 0, [4], 1, 1), 0)
     script = tmp_path / "script.sh"
     # What it would start says what it was given.
     script.write_text(text.replace('exec "$python" -s', "printf '%s\\n'"))

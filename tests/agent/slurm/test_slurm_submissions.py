@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fairway_agent.control import Numbers, Part
-from fairway_agent.shared import submissions
-from fairway_agent.shared.submissions import Submission
-from fairway_agent.task_spec import TaskSpec
+from fairway_agent.shared import receive
+from fairway_agent.shared.receive import Submission
+from fairway_agent.spec import TaskSpec
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,7 +21,7 @@ def test_all_of_a_submission_is_known_to_the_next_command(tmp_path: Path) -> Non
     parts.append(Part("finally", 1, Numbers([2]), 1, 1))
     written = Submission(3, parts, complete=False)
     written.write(tmp_path)
-    assert submissions.read(tmp_path) == written
+    assert receive.read(tmp_path) == written
 
 
 @pytest.mark.parametrize(("index", "name"), [("finally", "finally"), (2, "2")])

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent.plan import RunPlan
 from fairway_agent.shared.reports import SubmitReport
 from fairway_agent.slurm import jobs, submit
-from fairway_agent.slurm.reports import SubmitRequest
-from fairway_agent.task_spec import TaskSpec
-from fairway_boot.faults import Fault
+from fairway_agent.slurm.nodes import SubmitRequest
+from fairway_agent.spec import RunPlan, TaskSpec
+from fairway_boot.files import Fault
 from fairway_boot.slurm import commands
 
 if TYPE_CHECKING:

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from fairway_agent.reconcile import JobView, resolve
-from fairway_agent.slurm.jobs import HELD, Element, jobs_named
-from fairway_agent.slurm.task_state import explain, seconds, view_of
-from fairway_agent.task_state import TaskState
+from fairway_agent.slurm.jobs import HELD, Element, explain, jobs_named, seconds, view_of
+from fairway_agent.state_files import TaskState
 from fairway_boot.slurm import commands
 
 NOW = 1_700_000_000.0

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent.ports import free_port
+from fairway_agent.fanout.launchers import free_port
 from fairway_boot.slurm.node_registry import opened
 from fairway_boot.slurm.settings import load
 from fairway_constructs.slurm.configuration import slurm_cluster

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ruamel.yaml import YAML
 
-from fairway_agent.kubernetes import quota
+from fairway_agent.kubernetes import submit
 from fairway_agent.kubernetes.api import Refused
 from fairway_agent.kubernetes.manifests import QUEUE, TAINTS
 from fairway_core.environment import Kubernetes
@@ -313,9 +313,9 @@ class TestQueues:
     @pytest.mark.parametrize("target", [pool(), plain()], ids=["fast", "plain"])
     def test_all_nodes_are_what_a_job_may_have_and_not_one_more(self, target: Target) -> None:
         found = one(read(manifests([target], [DATA], Content())), "ClusterQueue")
-        quota.require(found, self.job(target, 8))
-        with pytest.raises(Refused, match=quota.TOO_MUCH):
-            quota.require(found, self.job(target, 9))
+        submit.require_quota(found, self.job(target, 8))
+        with pytest.raises(Refused, match=submit.TOO_MUCH):
+            submit.require_quota(found, self.job(target, 9))
 
     def test_a_flavor_is_the_nodes_of_its_pool(self) -> None:
         spec = one(read(manifests([pool(spot=True)], [DATA], Content())), "ResourceFlavor")["spec"]

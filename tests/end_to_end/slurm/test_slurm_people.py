@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 from waiting import PATIENCE
 
-from fairway_boot.keyvault import KeyVault, Secret
+from fairway_boot.identity import KeyVault, Secret
 from fairway_boot.slurm.people import secret_server
 from fairway_constructs.cloud_init.people import Accounts
 from fairway_core.environment import Person

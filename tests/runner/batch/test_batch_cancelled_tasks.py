@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent.plan import RunPlan
+from fairway_agent.spec import RunPlan
 from fairway_runner.engines.batch import cancelling
 from fairway_runner.engines.batch.cancelling import CancelledTasks
 from fairway_runner.engines.batch.poller import Poller

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent.plan import RunPlan, Staged
+from fairway_agent.spec import RunPlan, Staged
 from fairway_core.target import Target
 from fairway_runner.engines.batch import outputs
 from fairway_runner.engines.batch.schedules import BatchSchedules

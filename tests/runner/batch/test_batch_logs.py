@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fairway_agent.task_spec import TaskSpec
-from fairway_agent.task_state import TaskState
+from fairway_agent.spec import TaskSpec
+from fairway_agent.state_files import TaskState
 from fairway_core.findings import Finding
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.batch import task_files

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent.fanout.sshd import server
+from fairway_agent.fanout import sshd_mesh
 from fairway_core.findings import Finding, UserError
 from fairway_core.target import Target
 from fairway_runner.engines.azure.calls import ServiceError
@@ -172,7 +172,7 @@ def test_the_doctor_says_why_a_pool_does_not_grow() -> None:
 def test_the_doctor_of_a_stand_in_looks_for_sshd_on_this_machine(
     monkeypatch: pytest.MonkeyPatch, is_here: bool, sshd: str | None, ids: list[str]
 ) -> None:
-    monkeypatch.setattr(server, "program", lambda: sshd)
+    monkeypatch.setattr(sshd_mesh, "program", lambda: sshd)
     there = account(**HELD)
     there.calls.is_here = is_here
     found = list(health._of_account(there))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pytest
 
-from fairway_agent.task_state import TaskState
+from fairway_agent.state_files import TaskState
 from fairway_runner.engines.batch.health import _of_pool
 from fairway_runner.engines.batch.outputs import collect, note_empty
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent.task_state import TaskState
+from fairway_agent.state_files import TaskState
 from fairway_runner.engines.batch import poller
 
 if TYPE_CHECKING:

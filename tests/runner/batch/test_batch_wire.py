@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from fairway_agent.plan import WARN, Budget, IdleGpu, Receiver, RunPlan, Staged
-from fairway_agent.share import Wanted
-from fairway_agent.task_spec import Output, TaskSpec
+from fairway_agent.resources import Wanted
+from fairway_agent.spec import WARN, Budget, IdleGpu, Output, Receiver, RunPlan, Staged, TaskSpec
 from fairway_core.target import Target
 from fairway_runner.engines.azure.storage import Storage
 from fairway_runner.engines.batch.request_builder import Blobs, RequestBuilder, is_ending

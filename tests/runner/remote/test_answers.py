@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_agent.main import MARK
-from fairway_agent.plan import RunPlan
-from fairway_agent.task_spec import TaskSpec
+from fairway_agent.spec import RunPlan, TaskSpec
 from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.engines.engine import engine_for

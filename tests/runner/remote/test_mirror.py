@@ -20,7 +20,7 @@ from fairway_agent.shared.reports import (
     StatesReport,
     StatesRequest,
 )
-from fairway_boot.faults import Fault
+from fairway_boot.files import Fault
 from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.engines.remote import mirror as mirrors

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fairway_agent.control import Numbers, Part
-from fairway_agent.plan import RunPlan
-from fairway_agent.run_state import RunState
+from fairway_agent.shared.receive import Submission
 from fairway_agent.shared.reports import CancelRequest, RunRequest, StatesRequest
-from fairway_agent.shared.submissions import Submission
 from fairway_agent.slurm import cancel, reconcile
 from fairway_agent.slurm.jobs import Element
-from fairway_boot.faults import NO_ANSWER, Fault
+from fairway_agent.spec import RunPlan
+from fairway_agent.state_files import RunState
+from fairway_boot.files import NO_ANSWER, Fault
 from fairway_boot.slurm import commands
 from fairway_core.findings import UserError
 from fairway_core.target import Target

@@ -33,7 +33,7 @@ import pytest
 import trustme
 
 from fairway_agent.azure.web_secrets import files_of, write
-from fairway_boot.keyvault import KeyVault, Secret
+from fairway_boot.identity import KeyVault, Secret
 from fairway_constructs.cloud_init.web import CALLBACK, WebPage
 from fairway_core.environment.homes import Homes
 from fairway_simulator.certificate import serve_as_localhost

@@ -20,7 +20,7 @@ from azure.batch import BatchClient
 from azure.core.credentials import AzureNamedKeyCredential
 from azure.storage.blob import BlobServiceClient
 
-from fairway_agent.fanout.sshd import server
+from fairway_agent.fanout import sshd_mesh
 from fairway_core.documents import read
 from fairway_core.project import Project
 from fairway_simulator.batch import __main__ as command
@@ -224,7 +224,7 @@ def test_without_azurite_it_says_what_to_type(tmp_path: Path) -> None:
 def test_it_says_at_its_start_that_jobs_of_several_nodes_lack_sshd(
     monkeypatch: pytest.MonkeyPatch, capsys: Any, sshd: str | None, notes: int
 ) -> None:
-    monkeypatch.setattr(server, "program", lambda: sshd)
+    monkeypatch.setattr(sshd_mesh, "program", lambda: sshd)
     service: Any = SimpleNamespace(endpoint="http://127.0.0.1:1", nodes_share_network=True)
     command._say_ready(service)
     assert capsys.readouterr().err.count("openssh-server") == notes

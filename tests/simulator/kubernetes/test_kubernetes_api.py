@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent.kubernetes.quantities import parse
+from fairway_agent.kubernetes.settings import parse
 from fairway_simulator.kubernetes import Fault, KubernetesCluster
 from fairway_simulator.kubernetes.api import patches
 from fairway_simulator.kubernetes.api.resources import CONFIG_MAPS, PODS

@@ -27,7 +27,7 @@ from azure.core.exceptions import (
     ServiceResponseError,
 )
 
-from fairway_boot.faults import NO_ANSWER
+from fairway_boot.files import NO_ANSWER
 from fairway_core.findings import Finding, UserError
 from fairway_runner.engines import outage as command_line
 from fairway_runner.engines.azure.sdk import how_to_sign_in, sign_in_again, why_not_signed_in

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 from fairway_agent import state_files
-from fairway_agent.run_state import RunState
+from fairway_agent.state_files import RunState
 from fairway_core.findings import UserError
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.azure.storage import Storage
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from fairway_agent.plan import Staged
+    from fairway_agent.spec import Staged
     from fairway_core.findings import Finding
     from fairway_runner.engines.engine import Node, Progress
     from fairway_runner.jobs.job import Job

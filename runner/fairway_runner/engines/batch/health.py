@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent.fanout.sshd import server
-from fairway_agent.plan import CANCEL
+from fairway_agent.fanout import sshd_mesh
+from fairway_agent.spec import CANCEL
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.azure.storage import CODE, OUTPUTS
@@ -51,7 +51,7 @@ def _of_account(account: Account) -> Iterator[Finding]:
         message = "inter-node communication is off: each job has one node"
         hint = "for jobs of several nodes: `mpi: true` in the environment, and deploy again"
         yield Finding("no-mpi", message, hint, severity=Severity.WARNING)
-    elif account.calls.is_here and server.program() is None:
+    elif account.calls.is_here and sshd_mesh.program() is None:
         message = (
             "jobs of several nodes need sshd, and this machine, whose nodes these are, has none"
         )

@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent.plan import Staged
 from fairway_agent.record import read_json, write_json
+from fairway_agent.spec import Staged
 from fairway_core.findings import UserError
 from fairway_runner.engines.azure.storage import CODE, OUTPUTS
 from fairway_runner.engines.batch import names
@@ -23,7 +23,7 @@ from fairway_runner.targets.lookup import submitted_to
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fairway_agent.task_state import TaskState
+    from fairway_agent.state_files import TaskState
     from fairway_core.target import Target
     from fairway_runner.engines.azure.storage import Storage
     from fairway_runner.engines.engine import Progress

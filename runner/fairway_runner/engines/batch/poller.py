@@ -10,8 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent import state_files
-from fairway_agent.run_state import RunState
-from fairway_agent.task_state import TIMED_OUT, TaskState
+from fairway_agent.state_files import TIMED_OUT, RunState, TaskState
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.batch import pools, states
 from fairway_runner.engines.batch.cancelling import CancelledTasks

@@ -13,10 +13,9 @@ from functools import cached_property
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent.batch.ending import FILE as ENDING
 from fairway_agent.batch.notifications import BROUGHT as BROUGHT_ENDINGS
-from fairway_agent.batch.notifications import DONE
-from fairway_agent.batch.tracking import is_tracked
+from fairway_agent.batch.notifications import DONE, is_tracked
+from fairway_agent.batch.notifications import FILE as ENDING
 from fairway_agent.outputs import BROUGHT
 from fairway_core.catalog import vm_size
 from fairway_runner.engines.azure.storage import CODE, OUTPUTS
@@ -25,9 +24,8 @@ from fairway_runner.engines.batch import names
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from fairway_agent.plan import RunPlan
-    from fairway_agent.share import Wanted
-    from fairway_agent.task_spec import Output, TaskSpec
+    from fairway_agent.resources import Wanted
+    from fairway_agent.spec import Output, RunPlan, TaskSpec
     from fairway_core.target import Target
     from fairway_runner.engines.azure.storage import Storage
     from fairway_runner.jobs.job import Container, Job

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from fairway_agent.json_record import JsonRecord
+from fairway_agent.records import JsonRecord
 
 if TYPE_CHECKING:
     from fairway_runner.engines.batch.client import Account

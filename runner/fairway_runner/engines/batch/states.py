@@ -7,10 +7,10 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent import task_state
+from fairway_agent import state_files
 from fairway_agent.reconcile import JobView, resolve
 from fairway_agent.record import end_state
-from fairway_agent.task_state import TIMED_OUT, TaskState
+from fairway_agent.state_files import TIMED_OUT, TaskState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -135,7 +135,7 @@ def _view(
 def is_ended_early(info: Mapping[str, Any]) -> bool:
     """Whether a task has ended as one does that somebody ends."""
     code = str((info.get("failureInfo") or {}).get("code") or "")
-    return code.lower() in _ENDED_BY_REQUEST or info.get("exitCode") == task_state.CANCELLED
+    return code.lower() in _ENDED_BY_REQUEST or info.get("exitCode") == state_files.CANCELLED
 
 
 def count_up(status: TaskState, attempt: int) -> TaskState:

@@ -15,10 +15,9 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from fairway_agent.fields import Fields
 from fairway_agent.figures import FOLDER
-from fairway_agent.json_record import JsonRecord
 from fairway_agent.record import alone, write_json
+from fairway_agent.records import Fields, JsonRecord
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.azure.storage import OUTPUTS
 from fairway_runner.engines.batch import names
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from fairway_agent.task_state import TaskState
+    from fairway_agent.state_files import TaskState
     from fairway_runner.engines.azure.storage import Storage
     from fairway_runner.engines.batch.client import Account
     from fairway_runner.runs.folder import RunFolder

@@ -11,13 +11,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from fairway_agent.batch.ending import FILE, Ending
-from fairway_agent.fields import Unfit
+from fairway_agent.batch.notifications import FILE, Ending
 from fairway_agent.limits import Over
-from fairway_agent.plan import WARN
 from fairway_agent.record import read_json
-from fairway_agent.share import SHARE_FILE, Lent, ranges
-from fairway_agent.task_state import IO_ERROR
+from fairway_agent.records import Unfit
+from fairway_agent.resources import SHARE_FILE, Lent, ranges
+from fairway_agent.spec import WARN
+from fairway_agent.state_files import IO_ERROR
 from fairway_runner.engines.batch import names
 from fairway_runner.engines.batch.client import CONCURRENCY
 from fairway_runner.engines.batch.request_builder import reports_endings
@@ -26,7 +26,7 @@ from fairway_runner.runs.records import known_state, read_plan
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from fairway_agent.task_state import TaskState
+    from fairway_agent.state_files import TaskState
     from fairway_runner.engines.batch.task_files import TaskFiles
 
     Report = TypeVar("Report")

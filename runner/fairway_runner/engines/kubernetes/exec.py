@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_boot.faults import NO_CONNECTION
+from fairway_boot.files import NO_CONNECTION
 from fairway_core.findings import UserError
 from fairway_core.kubernetes.credentials import credentials_of
 from fairway_runner.engines.outage import LEAST, Silence, TargetUnavailable

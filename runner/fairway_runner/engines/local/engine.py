@@ -24,8 +24,8 @@ from fairway_runner.engines.outage import gone_input
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from fairway_agent.plan import Chained
-    from fairway_agent.run_state import RunState
+    from fairway_agent.spec import Chained
+    from fairway_agent.state_files import RunState
     from fairway_core.target import Target
     from fairway_runner.jobs.job import Job
     from fairway_runner.runs.folder import RunFolder
@@ -77,7 +77,7 @@ class LocalEngine(Engine):
         path = search_path()
         for tool in needs:
             if shutil.which(tool, path=path) is None:
-                from fairway_agent.missing import how_to_get
+                from fairway_agent.task_logs import how_to_get
 
                 where = f"into an environment that is activated, or Fairway's: {sys.prefix}"
                 hint = f"{how_to_get(tool)}, {where}\nor give the job a `container:` that has it"
@@ -129,7 +129,7 @@ class LocalEngine(Engine):
     def input_from(self, name: str, kept: KeptOutput) -> Chained:
         """Its folder here, into which other engines bring what their tasks have kept."""
         kept.bring()
-        from fairway_agent.plan import Chained
+        from fairway_agent.spec import Chained
 
         return Chained(name, kept.path)
 
@@ -157,7 +157,7 @@ class LocalEngine(Engine):
         if retry and run.state_at_end == "lost":
             _end_all(run)
         elif not retry:
-            from fairway_agent.clone import copy
+            from fairway_agent.staging import copy
 
             try:
                 # A copy of its own, in which the setup may build and tasks may write.

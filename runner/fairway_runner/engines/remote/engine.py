@@ -8,10 +8,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, NoReturn, TypeVar
 
-from fairway_agent.plan import Chained
 from fairway_agent.shared.inputs import FOLDER
 from fairway_agent.shared.reports import CancelRequest, Done, RunsReport, RunsRequest, SubmitReport
-from fairway_boot.faults import NO_ANSWER
+from fairway_agent.spec import Chained
+from fairway_boot.files import NO_ANSWER
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_core.suggestions import did_you_mean
 from fairway_runner.dev import TEMPLATE
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from fairway_agent.json_record import JsonRecord
+    from fairway_agent.records import JsonRecord
     from fairway_core.target import SlurmAccess, SshAccess, Target
     from fairway_runner.engines.engine import Progress
     from fairway_runner.jobs.job import Job

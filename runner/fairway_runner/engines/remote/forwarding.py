@@ -16,7 +16,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_boot.faults import NO_CONNECTION
+from fairway_boot.files import NO_CONNECTION
 from fairway_core.findings import UserError
 from fairway_runner.engines.outage import TargetUnavailable
 from fairway_runner.engines.remote.ssh import private_folder_prefix, shared

@@ -16,10 +16,8 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent import record, state_files
-from fairway_agent.fields import HINT, Fields, Unfit, shown
 from fairway_agent.figures import FOLDER
-from fairway_agent.plan import RunPlan
-from fairway_agent.run_state import RunState
+from fairway_agent.records import HINT, Fields, Unfit, shown
 from fairway_agent.shared import runs
 from fairway_agent.shared.pieces import MOST
 from fairway_agent.shared.reports import (
@@ -31,7 +29,8 @@ from fairway_agent.shared.reports import (
     StatesReport,
     StatesRequest,
 )
-from fairway_agent.task_spec import TaskSpec
+from fairway_agent.spec import RunPlan, TaskSpec
+from fairway_agent.state_files import RunState
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.engines.remote import submission_state
 from fairway_runner.engines.remote.connection import STRANGE

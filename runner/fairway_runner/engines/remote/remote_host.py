@@ -10,9 +10,9 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from fairway_agent.fields import Unfit
 from fairway_agent.main import MARK, OLD_PYTHON, OLDEST
-from fairway_boot.faults import NO_ANSWER
+from fairway_agent.records import Unfit
+from fairway_boot.files import NO_ANSWER
 from fairway_core import archives
 from fairway_core.findings import UserError
 from fairway_runner.engines.outage import USUAL, TargetUnavailable
@@ -22,7 +22,7 @@ from fairway_runner.engines.remote.connection import COMMAND_TIMEOUT, STRANGE, H
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fairway_agent.json_record import JsonRecord
+    from fairway_agent.records import JsonRecord
     from fairway_core.reach import Reach
     from fairway_runner.engines.remote.connection import Connection, Ended
 

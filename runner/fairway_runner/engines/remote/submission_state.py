@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fairway_agent import record, state_files
-from fairway_agent.json_record import JsonRecord
-from fairway_agent.run_state import RunState
+from fairway_agent.records import JsonRecord
 from fairway_agent.shared.reports import InputsReport, InputsRequest
+from fairway_agent.state_files import RunState
 from fairway_runner.engines.outage import gone_input
 from fairway_runner.runs.records import known_as, known_state, known_task, read_plan, read_retry
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from fairway_agent.plan import Chained
+    from fairway_agent.spec import Chained
     from fairway_runner.engines.remote.remote_host import RemoteHost
     from fairway_runner.runs.folder import RunFolder
 

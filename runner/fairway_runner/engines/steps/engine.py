@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from fairway_agent import record, state_files
-from fairway_agent.run_state import RunState
-from fairway_agent.task_state import TaskState
+from fairway_agent.state_files import RunState, TaskState
 from fairway_runner.engines.engine import Engine
 from fairway_runner.engines.outage import Refused
 from fairway_runner.engines.steps.workflow import WorkflowState

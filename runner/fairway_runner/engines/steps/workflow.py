@@ -11,9 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from fairway_agent import record, state_files
-from fairway_agent.run_state import RunState
-from fairway_agent.task_state import TaskState
-from fairway_boot.faults import NO_ANSWER, NO_CONNECTION
+from fairway_agent.state_files import RunState, TaskState
+from fairway_boot.files import NO_ANSWER, NO_CONNECTION
 from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.engines.outage import FAILED_PREDECESSOR, Refused, TargetUnavailable

@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent.kubernetes.quantities import parse
+from fairway_agent.kubernetes.settings import parse
 from fairway_simulator.kubernetes.api.errors import ApiError
 from fairway_simulator.kubernetes.api.resources import BUILT_IN, QUOTAS, Resource
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent.kubernetes.quantities import parse
+from fairway_agent.kubernetes.settings import parse
 from fairway_simulator.kubernetes.api.resources import CLAIMS, VOLUMES
 from fairway_simulator.kubernetes.events import Recorder
 from fairway_simulator.kubernetes.times import now

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent.kubernetes.quantities import parse
+from fairway_agent.kubernetes.settings import parse
 from fairway_simulator.kubernetes.api.pods import bind
 from fairway_simulator.kubernetes.api.resources import CLAIMS, NODES, PODS
 from fairway_simulator.kubernetes.api.selectors import by_spec

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from fairway_agent.kubernetes.quantities import parse
+from fairway_agent.kubernetes.settings import parse
 from fairway_simulator.kubernetes.client import Refused
 from fairway_simulator.kubernetes.kubelet.environment import field_of
 

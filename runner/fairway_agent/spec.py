@@ -14,13 +14,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from fairway_agent.fields import Fields
-from fairway_agent.json_record import JsonRecord
+from fairway_agent.records import Fields, JsonRecord
+from fairway_agent.resources import Wanted
 
 if TYPE_CHECKING:
-    from fairway_agent.task_state import BestTasks
+    from fairway_agent.state_files import BestTasks
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,3 +257,69 @@ class RunPlan(JsonRecord):
     def text(self) -> str:
         """The text of `plan.json`."""
         return json.dumps(self.to_json(), indent=1)
+
+
+LAST = "finally"
+"""The name of the task that comes after all others. Earlier releases gave it a number."""
+_NAMES = ("setup", "release", LAST)
+
+
+@dataclass(frozen=True, slots=True)
+class Output(JsonRecord):
+    """Files that a task keeps: those below its output folder that match the `pattern`, or one of
+    those in `also`, `when` it ended with success, with failure, or always. `exclude` are shell
+    patterns of paths and names that are left out. One that is `required` must not be empty."""
+
+    CALLED = "an output"
+
+    pattern: str
+    when: str
+    also: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    required: bool = False
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """All that choose files."""
+        return (self.pattern, *self.also)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSpec(JsonRecord):
+    """One task: its number, or its name; the point of a sweep that it is; its size; what it keeps;
+    the directory of its checkpoints, where the job names one; variables of its own; its script.
+    `wanted` is what it takes of its node, where that is not the whole."""
+
+    CALLED = "a task"
+    SPARSE = True
+
+    index: int | str
+    nodes: int = 1
+    processes_per_node: int = 1
+    script: str = ""
+    params: Mapping[str, Any] = field(default_factory=dict)
+    outputs: Mapping[str, Output] = field(default_factory=dict)
+    checkpoint: str | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+    wanted: Wanted | None = None
+
+    @property
+    def name(self) -> str:
+        """The task's number, from 0, or `setup`, or `finally`."""
+        return str(self.index)
+
+    @property
+    def is_last(self) -> bool:
+        """Whether it comes after all others, and sees what they have kept."""
+        return self.index == LAST
+
+    def check(self, found: Fields) -> None:
+        """Unfit for another name, and for what can never run."""
+        if isinstance(self.index, str) and self.index not in _NAMES:
+            raise found.unfit("index")
+        if self.wanted is not None and self.wanted.cores == 0:
+            raise found.unfit("wanted")
+
+    def line(self) -> str:
+        """As `tasks.jsonl` has it."""
+        return json.dumps(self.to_json()) + "\n"
