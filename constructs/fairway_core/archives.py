@@ -31,20 +31,20 @@ _DIGITS = 16  # of a digest
 _AGENT = Path(fairway_agent.__file__).parent
 _BOOT = Path(fairway_boot.__file__).parent
 
-LOGIN = ("faults", "http", "imds", "keyvault", "slurm/commands", "slurm/munge", "slurm/settings")
+LOGIN = ("files", "http", "identity", "imds", "slurm/commands", "slurm/munge", "slurm/settings")
 """The modules that a login node boots with."""
 
 SCHEDULER = (
-    *(*LOGIN, "files"),
-    *(f"slurm/{name}" for name in ("capacity", "claim_service", "holds", "node_registry")),
-    *("slurm/power", "slurm/scale_set"),
+    *LOGIN,
+    *(f"slurm/{name}" for name in ("capacity", "claim_service", "node_registry", "power")),
+    "slurm/scale_set",
 )
 """The modules that a scheduler boots with."""
 
 NODE = (*LOGIN, "slurm/eviction", "slurm/node", "slurm/people")
 """The modules that a node boots with."""
 
-IDLE = ("cluster", "faults", "files", "gpus", "http", "identity", "idle_stop", "imds")
+IDLE = ("cluster", "files", "gpus", "http", "identity", "idle_stop", "imds")
 """The modules that a machine boots with that stops itself."""
 
 

@@ -187,7 +187,7 @@ def test_a_start_that_fails_for_what_may_pass_is_tried_again_for_a_while(
     def wait(_: object, until: float) -> None:
         clock.now = until
 
-    monkeypatch.setattr(scheduled.wakeups, "wait", wait)
+    monkeypatch.setattr(scheduled.processes, "wait", wait)
     run = tmp_path / "runs" / "job-a"
     run.mkdir(parents=True)
     plan = RunPlan("job-a", str(tmp_path))

@@ -215,7 +215,7 @@ def test_ranks_of_a_daemon_that_has_left_its_session_are_found(pod: Path) -> Non
     context = pod / "context.json"
     facts = {"environment": dict(os.environ), "code": str(pod), "base": str(gang.base())}
     context.write_text(json.dumps(facts))
-    serve = f"from fairway_agent.fanout.sshd import forced_command as f; f.serve({str(context)!r})"
+    serve = f"from fairway_agent.fanout import sshd_mesh as f; f.serve({str(context)!r})"
     daemon = "setsid sh -c 'echo $$; exec sleep 600' & wait"
     with subprocess.Popen(
         [sys.executable, "-c", serve],

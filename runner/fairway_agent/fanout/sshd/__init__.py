@@ -1,1 +1,0 @@
-"""Nodes of a pool, by servers of the task's own."""
