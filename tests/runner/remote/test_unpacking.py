@@ -14,7 +14,7 @@ import pytest
 from fairway_core.findings import UserError
 from fairway_runner.engines.remote import connection, remote_host
 from fairway_runner.engines.remote.connection import Connection, Ended, Here, run_program
-from fairway_runner.engines.remote.ssh import Ssh
+from fairway_runner.engines.remote.ssh import Program, Ssh
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -177,7 +177,7 @@ class NoisyHost(Ssh):
 
     def run_with_retry(
         self,
-        program: connection.Program,
+        program: Program,
         data: bytes,
         *,
         timeout: float = 60.0,

@@ -23,7 +23,12 @@ from fairway_core.kubernetes.resources import of_node
 from fairway_runner.engines.capabilities import capabilities
 from fairway_runner.engines.engine import Node, inside_words, unsupported
 from fairway_runner.engines.kubernetes.exec import Exec
-from fairway_runner.engines.remote.engine import ScheduledEngine, of_clock, of_shared_folder
+from fairway_runner.engines.remote.engine import (
+    ScheduledEngine,
+    job_of,
+    of_clock,
+    of_shared_folder,
+)
 from fairway_runner.engines.remote.remote_host import RemoteHost
 
 if TYPE_CHECKING:
@@ -163,10 +168,8 @@ class KubernetesEngine(ScheduledEngine):
     def request(self, run: RunFolder, submission: Submission, code: str) -> SubmitRequest:
         """With what a pod takes of its node, and the key pair of a job on several."""
         from fairway_runner.engines.keys import new_key
-        from fairway_runner.jobs.job import Job
-        from fairway_runner.runs.records import read_json
 
-        job = Job.model_validate({**read_json(run.folder / "job.json"), "sweep": None})
+        job = job_of(run)
         key = new_key(run.id)[0].decode("ascii") if job.nodes > 1 else ""
         return SubmitRequest(run.id, submission.submission, code, of_node(self.target), key)
 

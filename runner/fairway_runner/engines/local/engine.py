@@ -72,7 +72,10 @@ class LocalEngine(Engine):
             hint = f"`local` runs at most {_MOST_RANKS:,} ranks: nodes × processes_per_node"
             raise UserError.of("too-many-ranks", message, hint)
         if job.container is not None:
-            _require_runtime()
+            from fairway_agent import container
+
+            if container.find_runtime() is None:
+                raise UserError.of("no-containers", *container.missing("this machine"), exit_code=4)
             return  # all else is in the image
         path = search_path()
         for tool in needs:
@@ -230,14 +233,6 @@ class LocalEngine(Engine):
 
 
 ENGINE = LocalEngine
-
-
-def _require_runtime() -> None:
-    """UserError, with exit code 4, where this machine runs no containers."""
-    from fairway_agent import container
-
-    if container.find_runtime() is None:
-        raise UserError.of("no-containers", *container.missing("this machine"), exit_code=4)
 
 
 def _tell(run: RunFolder, number: signal.Signals) -> RunState:

@@ -19,13 +19,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent.staging import copy
+from fairway_agent.clone import copy
+
 from fairway_core.findings import Finding, Severity, UserError, printable
 from fairway_runner.engines.die_with_parent import die_with_parent
 
 if TYPE_CHECKING:
     from typing import BinaryIO
-
 
 STRANGE = "nothing was taken from its answer; is it still the same host?"
 """The hint where a cluster has sent something of another shape."""
@@ -219,13 +219,7 @@ def _renew(source: Path, target: Path) -> None:
     copy(source, target, follow_symlinks=False)
 
 
-Program = Callable[[], list[str]]
-"""The command line of a program; made anew for each try, since its connection may be another."""
-
-# rsync: the connection's start failed, errors in the stream, time-outs; and those of ssh.
-RSYNC_BROKEN = (255, 5, 10, 12, 30, 35)
 GARBLED = 2  # what came is not rsync's own: it is of another version, or a shell has printed
-NOT_FOUND = 127  # there is no rsync on the host
 _PIECE = 1 << 16
 COPY_TIMEOUT = (
     86_400.0  # seconds: a copy may take long, and one that stands still ends by keepalives

@@ -22,7 +22,7 @@ from fairway_runner.engines.remote.connection import COMMAND_TIMEOUT
 from fairway_runner.engines.remote.mirror import SHARED, Mirror
 from fairway_runner.engines.remote.remote_host import RemoteHost
 from fairway_runner.engines.remote.submission_state import Submission
-from fairway_runner.runs.records import read_plan
+from fairway_runner.runs.records import read_json, read_plan
 from fairway_runner.targets.lookup import submitted_to
 
 if TYPE_CHECKING:
@@ -237,6 +237,13 @@ def _access(target: Target) -> SshAccess | SlurmAccess:
     access = target.access
     assert access is not None, "a target with such an engine has its section"
     return access
+
+
+def job_of(run: RunFolder) -> Job:
+    """The job of a run, as it was submitted."""
+    from fairway_runner.jobs.job import Job
+
+    return Job.model_validate({**read_json(run.folder / "job.json"), "sweep": None})
 
 
 # Seconds beyond a job's grace after which a cancelled one is ended by the scheduler.

@@ -37,7 +37,7 @@ bundle=$1/fairway/$2
 exec python3 -s "$bundle" call "$3" "$1" """
 
 # The files appear as a whole, and a second writer leaves them as they are. They are not given
-# to the user who packed them, as root's tar would: see `copying.UNPACK`.
+# to the user who packed them, as root's tar would: see `connection.UNPACK`.
 SHIP = """case $1 in "~"/*) set -- "$HOME/${1#??}" "$2" ;; esac
 set -e
 mkdir -p "$1/fairway"

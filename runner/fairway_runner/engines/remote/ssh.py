@@ -19,12 +19,14 @@ import subprocess
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_boot.files import NO_CONNECTION
+from fairway_boot.faults import NO_CONNECTION
+
 from fairway_core.findings import UserError
 from fairway_runner.engines.outage import LEAST, Silence, TargetUnavailable
 from fairway_runner.engines.remote import bastion
@@ -32,8 +34,6 @@ from fairway_runner.engines.remote.connection import (
     COMMAND_TIMEOUT,
     COPY_TIMEOUT,
     GARBLED,
-    NOT_FOUND,
-    RSYNC_BROKEN,
     Connection,
     Ended,
     of_shell,
@@ -46,9 +46,15 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fairway_core.reach import Reach
-    from fairway_runner.engines.remote.connection import Into, Program
+    from fairway_runner.engines.remote.connection import Into
+
+Program = Callable[[], list[str]]
+"""The command line of a program; made anew for each try, since its connection may be another."""
 
 BROKEN = 255  # what OpenSSH exits with where the connection failed
+# rsync: the connection's start failed, errors in the stream, time-outs; and those of ssh.
+_RSYNC_BROKEN = (BROKEN, 5, 10, 12, 30, 35)
+_NOT_FOUND = 127  # there is no rsync on the host
 
 _OPTIONS = {
     # A connection whose other side is gone is given up after 45 s.
@@ -170,7 +176,7 @@ class Ssh(Connection):
         """Runs a program that uses the connection, and again where it ends with a code that
         says that the connection is `broken`."""
         with self.silence.watch(self.name, deadline) as watched:
-            if self._is_slow:
+            if self._has_bastion:
                 watched.answered()
             while True:
                 tried = self.host
@@ -192,7 +198,7 @@ class Ssh(Connection):
     def upload(self, folder: Path, to: str, *, deadline: float) -> None:
         """See `Connection.upload`; a copy that was cut off goes on where it was."""
         words = lambda: ["--", f"{folder}/", f"{self.name}:{to}/"]  # noqa: E731
-        if not _copied_by_rsync(self, words, b"", deadline):
+        if not self._copied_by_rsync(words, b"", deadline):
             super().upload(folder, to, deadline=deadline)
 
     def download(self, folder: str, names: Sequence[str], to: Path, *, deadline: float) -> None:
@@ -201,8 +207,31 @@ class Ssh(Connection):
         listed = b"".join(f"{name}\0".encode() for name in names)
         options = ["--recursive", "--files-from=-", "--from0", "--ignore-missing-args", "--"]
         words = lambda: [*options, f"{self.name}:{folder}/", f"{to}/"]  # noqa: E731
-        if not _copied_by_rsync(self, words, listed, deadline):
+        if not self._copied_by_rsync(words, listed, deadline):
             super().download(folder, names, to, deadline=deadline)
+
+    def _copied_by_rsync(self, words: Program, data: bytes, deadline: float) -> bool:
+        """Whether rsync has copied all, with `data` as its input; False where one of the two sides
+        has no rsync. `words` make its options and places."""
+        if not self.has_rsync or shutil.which("rsync") is None:
+            return False
+
+        def program() -> list[str]:
+            # Not the owners: they are those of the copying user. The shell sees no arguments (-s).
+            line = ["rsync", "-rlptz", "-s", "--partial", "-e", shlex.join(self.command("-T"))]
+            return [*line, *words()]
+
+        ended = self.run_with_retry(
+            program, data, deadline=deadline, timeout=COPY_TIMEOUT, broken=_RSYNC_BROKEN
+        )
+        self.has_rsync = ended.code != _NOT_FOUND
+        if ended.code == GARBLED:
+            for finding in of_shell(self, deadline):
+                _LOG.warning("%s; %s\n%s", finding.message, "files are copied whole", finding.hint)
+                self.has_rsync = False
+        if self.has_rsync:
+            require_success(self.name, ended)
+        return self.has_rsync
 
     def interactive(self, words: Sequence[str], *, forward: str = "") -> int:
         """See `Connection.interactive`."""
@@ -210,7 +239,7 @@ class Ssh(Connection):
             with suppress(UserError):  # the terminal says what is wrong
                 self.run(["true"], deadline=_CONNECT_TIMEOUT)
         command = ["ssh", *self._configuration(), *self._options()]
-        if self._is_ambiguous:
+        if self._has_bastion:
             # One that the user keeps to this address may lead to another environment's host.
             # A port has a connection of its own: over a shared one `ssh -N` ends at once.
             shared = None if forward else self.socket
@@ -269,7 +298,7 @@ class Ssh(Connection):
                 opening = self._connect(patience)
             said = ""
             try:
-                code = opening.wait(None if self._is_slow else patience + _SLACK)
+                code = opening.wait(None if self._has_bastion else patience + _SLACK)
             except subprocess.TimeoutExpired:
                 opening.kill()
                 code, said = opening.wait(), f"no answer within {patience:.0f} s"
@@ -323,7 +352,7 @@ class Ssh(Connection):
 
     def _has_masters_own(self) -> bool:
         """Whether the user's own configuration keeps a master connection that is up."""
-        if self.folder is not None or self._is_ambiguous:
+        if self.folder is not None or self._has_bastion:
             return False  # asked before, or not to be trusted
         query = ["ssh", *self._configuration(), *self._options(), "-O", "check", "--", self.name]
         return subprocess.run(query, capture_output=True, check=False).returncode == 0
@@ -354,13 +383,9 @@ class Ssh(Connection):
         return [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
 
     @property
-    def _is_slow(self) -> bool:
-        """Whether it takes a while to connect though all is well: az starts, and asks Azure."""
-        return self.reach is not None and self.reach.bastion is not None
-
-    @property
-    def _is_ambiguous(self) -> bool:
-        """Whether the address says which host is meant in its own network only."""
+    def _has_bastion(self) -> bool:
+        """Whether a Bastion leads there: it takes a while to connect though all is well, and the
+        address says which host is meant in its own network only."""
         return self.reach is not None and self.reach.bastion is not None
 
     def _is_permanent(self, said: str) -> bool:
@@ -411,27 +436,3 @@ def _remove_left_over() -> None:
         with suppress(OSError):  # another's, or removed meanwhile
             if not Path("/proc", pid).exists() and not (folder / "ssh").exists():
                 shutil.rmtree(folder)
-
-
-def _copied_by_rsync(ssh: Ssh, words: Program, data: bytes, deadline: float) -> bool:
-    """Whether rsync has copied all, with `data` as its input; False where one of the two sides has
-    no rsync. `words` make its options and places."""
-    if not ssh.has_rsync or shutil.which("rsync") is None:
-        return False
-
-    def program() -> list[str]:
-        # Not the owners: they are those of the copying user. The shell sees no arguments (-s).
-        line = ["rsync", "-rlptz", "-s", "--partial", "-e", shlex.join(ssh.command("-T"))]
-        return [*line, *words()]
-
-    ended = ssh.run_with_retry(
-        program, data, deadline=deadline, timeout=COPY_TIMEOUT, broken=RSYNC_BROKEN
-    )
-    ssh.has_rsync = ended.code != NOT_FOUND
-    if ended.code == GARBLED:
-        for finding in of_shell(ssh, deadline):
-            _LOG.warning("%s; %s\n%s", finding.message, "files are copied whole", finding.hint)
-            ssh.has_rsync = False
-    if ssh.has_rsync:
-        require_success(ssh.name, ended)
-    return ssh.has_rsync

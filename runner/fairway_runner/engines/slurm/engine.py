@@ -14,7 +14,12 @@ from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.engines.capabilities import capabilities
 from fairway_runner.engines.engine import Node, unsupported
 from fairway_runner.engines.remote import connection
-from fairway_runner.engines.remote.engine import ScheduledEngine, of_clock, of_shared_folder
+from fairway_runner.engines.remote.engine import (
+    ScheduledEngine,
+    job_of,
+    of_clock,
+    of_shared_folder,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -190,11 +195,9 @@ class SlurmEngine(ScheduledEngine):
     def request(self, run: RunFolder, submission: Submission, code: str) -> SubmitRequest:
         """What Slurm is asked for."""
         from fairway_core.catalog import vm_size
-        from fairway_runner.jobs.job import Job
-        from fairway_runner.runs.records import read_json
 
         size = vm_size(self.target.vm_size) if self.target.vm_size else None
-        job = Job.model_validate({**read_json(run.folder / "job.json"), "sweep": None})
+        job = job_of(run)
         return SubmitRequest(
             run.id,
             submission.submission,
