@@ -79,14 +79,10 @@ async def form_of(request: Request) -> dict[str, list[str]]:
 
 async def list_page(request: Request) -> Response:
     """The runs; with `fragment` only the part that changes while somebody looks."""
-    site, query = (
-        site_of(request),
-        QueryParams(
-            {name: value for name, value in request.query_params.items() if name != "fragment"}
-        ),
-    )
+    site, asked = site_of(request), request.query_params
     site.refresher.watch()
-    found = await reading(runs.page_of, site.runs, RunQuery.of(query))
+    query = {name: value for name, value in asked.items() if name != "fragment"}
+    found = await reading(runs.page_of, site.runs, RunQuery.of(QueryParams(query)))
     given = {name: value for name, value in query.items() if value}
     followed = site.follower.findings if site.follower is not None else ()
     facts: dict[str, Any] = {
@@ -97,7 +93,7 @@ async def list_page(request: Request) -> Response:
         "findings": [*site.refresher.findings, *followed, *found.findings],
         "here": "/?" + urlencode({**given, "fragment": "1"}),
     }
-    draw = fragment if request.query_params.get("fragment") else page
+    draw = fragment if asked.get("fragment") else page
     return draw("runs.html.j2", **facts)
 
 
