@@ -278,7 +278,7 @@ def test_submitters_steer_their_own_runs(
 
 
 def test_what_is_done_is_written_down(
-    sign_in: SignIn, make_run: MakeRun, audit: Path, here: RunFairway
+    sign_in: SignIn, make_run: MakeRun, audit: Path, fairway: RunFairway, store: RunStore
 ) -> None:
     run = submitted_by(make_run("job-a", state="failed"), BOB)
     client = sign_in("Operator")
@@ -301,7 +301,7 @@ def test_what_is_done_is_written_down(
     text = client.get("/runs/job-a").text
     assert " submit: bob@example.org</li>" in text
     assert " cancel: ann@example.org</li>" in text
-    code, out, _ = here("show", "job-a")
+    code, out, _ = fairway(store.base.parent, "show", "job-a")
     assert code == 0
     assert f"by      bob@example.org, {detail['actions'][0]['at']}: submit\n" in out
     assert ": cancel\n" in out
@@ -569,18 +569,20 @@ def test_alone_nobody_is_named(client: TestClient, make_run: MakeRun, audit: Pat
     "kept", ["", "{", "[]\n7\n", '{"action": 1}\n', '{"action":"x","by":"y","at":"z"}\n', "\xff"]
 )
 def test_a_damaged_record_of_actions_hides_no_run(
-    make_run: MakeRun, here: RunFairway, kept: str
+    make_run: MakeRun, fairway: RunFairway, store: RunStore, kept: str
 ) -> None:
     run = make_run("job-a")
     (run.folder / "actions.jsonl").write_bytes(kept.encode("latin-1"))
     (run.folder / "provenance.json").write_text('{"by": ["x"]}')
-    code, out, _ = here("show", "job-a", "--json")
+    code, out, _ = fairway(store.base.parent, "show", "job-a", "--json")
     assert (code, json.loads(out)["actions"]) == (0, [])
 
 
-def test_a_name_does_not_write_on_the_terminal(make_run: MakeRun, here: RunFairway) -> None:
+def test_a_name_does_not_write_on_the_terminal(
+    make_run: MakeRun, fairway: RunFairway, store: RunStore
+) -> None:
     run = make_run("job-a")
     note(run.folder, "cancel", {"name": "\x1b[2Jx", "id": "x"})
-    _, out, _ = here("show", "job-a")
+    _, out, _ = fairway(store.base.parent, "show", "job-a")
     assert "\x1b[2J" not in out
     assert ": cancel" in out

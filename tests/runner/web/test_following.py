@@ -63,12 +63,12 @@ def _with_a_step(run: Run) -> None:
     (run.folder / steps.FILE).write_text(steps.text([record]))
 
 
-def _submitted(store: RunStore, here: RunFairway, **changes: dict[str, Any]) -> Run:
+def _submitted(store: RunStore, fairway: RunFairway, **changes: dict[str, Any]) -> Run:
     """A run of these steps that no command follows, once the first has ended."""
     text = json.dumps({"name": "pipe", "template": "plain", "steps": {**_STEPS, **changes}})
     (store.base.parent / "fairway.yaml").write_text("{}\n")
     (store.base.parent / "pipe.yaml").write_text(text)
-    code, printed, said = here("submit", "pipe.yaml", "--run-id", "pipe-a")
+    code, printed, said = fairway(store.base.parent, "submit", "pipe.yaml", "--run-id", "pipe-a")
     assert code == 0, said
     assert "score, report, by: fairway wait pipe-a, or fairway serve\n" in printed
     store.find("pipe-a-train").wait()
