@@ -104,7 +104,7 @@ def test_forms(url: str, form: str) -> None:
     ["http://example.org/x", "https://", "secret:", "secret:a b", "ftp://x/y", "x", "https://[x"],
 )
 def test_an_address_that_is_none_is_refused(webhook: str) -> None:
-    with pytest.raises(ValueError, match="webhook"):
+    with pytest.raises(UserError, match="webhook"):
         Notify(webhook=webhook)
 
 
