@@ -10,9 +10,12 @@ if TYPE_CHECKING:
     from fairway_core.target import Target
 
 _GPUS = "nvidia.com/gpu"
-# Of a hundred parts of a node's processors and memory: the kubelet keeps some for itself, and
-# there are pods on every node.
+# Of a hundred parts of a node's processors and memory: the kubelet keeps some for itself, and there
+# are pods on every node. And of its memory, those that the guest sees.
 _PARTS = 90
+_SEEN = 97
+# GiB of the pods that every node has: AKS' own, those of drivers, and the agent of monitoring.
+_DAEMONS = 1.5
 
 
 def of_node(target: Target) -> dict[str, str]:
@@ -31,10 +34,27 @@ def of_node(target: Target) -> dict[str, str]:
     size = vm_size(target.vm_size)
     found = {
         "cpu": str(max(1, size.vcpus * _PARTS // 100)),
-        "memory": f"{size.memory_gib * _PARTS // 100}Gi",
+        "memory": f"{_memory(size.memory_gib)}Gi",
     }
     if size.gpu:
         found[_GPUS] = str(size.gpu.count)
     if access.rdma and size.infiniband:
         found[access.rdma] = str(size.infiniband.adapters)
     return found
+
+
+def _memory(gib: float) -> int:
+    """Of so many GiB, what a pod can have that is alone on its node but for those of every node.
+
+    The lesser of two: large nodes keep a share, and on small ones what AKS keeps is more.
+    https://learn.microsoft.com/azure/aks/node-resource-reservations
+
+    >>> _memory(28)
+    23
+    """
+    from fairway_core.environment.kubernetes import MAX_PODS
+
+    kept = min(20 * MAX_PODS + 50, 256 * gib) / 1024  # MiB, at most a quarter
+    evicted = 100 / 1024  # where less is free
+    small = gib * _SEEN / 100 - kept - evicted - _DAEMONS
+    return max(1, int(min(gib * _PARTS / 100, small)))

@@ -11,6 +11,7 @@ from ruamel.yaml import YAML
 from fairway_agent.kubernetes import submit
 from fairway_agent.kubernetes.api import Refused
 from fairway_agent.kubernetes.manifests import QUEUE, TAINTS
+from fairway_core.catalog import vm_size
 from fairway_core.environment import Kubernetes
 from fairway_core.findings import UserError
 from fairway_core.kubernetes import documents, flux, head, queues
@@ -392,6 +393,15 @@ class TestDrivers:
         [offered] = config["resourceList"]
         name = f"{offered['resourcePrefix']}/{offered['resourceName']}"
         assert of_node(pool())[name] == "8"
+
+
+@pytest.mark.parametrize("name", ["Standard_NC4as_T4_v3", "Standard_D4s_v6", "Standard_D64s_v6"])
+def test_a_whole_node_of_any_size_has_what_a_task_asks_for(name: str) -> None:
+    """AKS keeps 20 MiB a pod and 50 MiB, and evicts below 100 MiB; the guest sees 3 % less."""
+    asked = of_node(pool("t4", name, kubernetes={"rdma": ""}))
+    allocatable = vm_size(name).memory_gib * 0.97 - (20 * 110 + 50 + 100) / 1024
+    assert int(asked["memory"].removesuffix("Gi")) <= allocatable - 1.5
+    assert int(asked["memory"].removesuffix("Gi")) >= allocatable * 0.7
 
 
 class TestText:
