@@ -83,6 +83,7 @@ class AksResources:
             egress_address=network.egress_address,
             placements=referred_to(environment.node_pools, "proximity_placement_group"),
             workspace_id=monitoring.workspace_id if monitoring else None,
+            spot=any(pool.spot for pool in environment.node_pools.values()),
         )
 
     def _trust_tasks(self) -> None:

@@ -76,7 +76,8 @@ def test_the_api_server_is_private_or_for_named_ranges(written: Written) -> None
 
 
 def test_updates_wait_for_their_hours_or_for_somebody(written: Written) -> None:
-    cluster = _one(written(PODS), "azurerm_kubernetes_cluster")
+    text = re.sub(r"\n +spot: \{.*\}", "", PODS.read_text())
+    cluster = _one(written(text), "azurerm_kubernetes_cluster")
     assert cluster["automatic_upgrade_channel"] == "patch"
     for window in ("maintenance_window_auto_upgrade", "maintenance_window_node_os"):
         assert cluster[window]["day_of_week"] == "Saturday"
@@ -85,6 +86,14 @@ def test_updates_wait_for_their_hours_or_for_somebody(written: Written) -> None:
     cluster = _one(written(text), "azurerm_kubernetes_cluster")
     assert cluster["node_os_upgrade_channel"] == "None"
     assert "automatic_upgrade_channel" not in cluster
+
+
+def test_with_a_spot_pool_azure_updates_nodes_alone(pods: Stacks) -> None:
+    """AKS cannot update Kubernetes in the control plane and in pools at once beside a Spot pool."""
+    cluster = _one(pods, "azurerm_kubernetes_cluster")
+    assert cluster["node_os_upgrade_channel"] == "NodeImage"
+    assert cluster["maintenance_window_node_os"]["day_of_week"] == "Saturday"
+    assert not {"automatic_upgrade_channel", "maintenance_window_auto_upgrade"} & cluster.keys()
 
 
 @pytest.fixture(scope="module")

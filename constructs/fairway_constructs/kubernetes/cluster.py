@@ -73,7 +73,8 @@ class KubernetesCluster(Component):
     proximity placement groups into which nodes are put, by the name of a pool. What AKS and Fairway
     run stands on the nodes of the pool `system`, jobs on those of each `KubernetesNodePool`. With
     `workspace_id` nodes have the agent that sends to a Log Analytics workspace what it is told to,
-    see `Monitoring.watch_kubernetes`.
+    see `Monitoring.watch_kubernetes`. With `spot`, where a pool is of Spot nodes, Azure updates
+    nodes by itself, and not Kubernetes.
 
     >>> cluster = KubernetesCluster(stack, spec=Kubernetes(), subnet=subnet,
     ...                             kubelet=foundation.kubelet)  # doctest: +SKIP
@@ -93,6 +94,7 @@ class KubernetesCluster(Component):
         egress_address: str = "",
         placements: Mapping[str, str] | None = None,
         workspace_id: str | None = None,
+        spot: bool = False,
     ) -> None:
         super().__init__(scope, id)
         place = self.place
@@ -142,7 +144,7 @@ class KubernetesCluster(Component):
             ),
             # File systems are mounted by their addresses, for which no driver is needed.
             storage_profile=StorageProfile(file_driver_enabled=False, blob_driver_enabled=False),
-            **_upgrades(spec.upgrades),
+            **_upgrades(spec.upgrades, spot=spot),
             timeouts=_LONG,
             lifecycle=_lifecycle(spec),
             # Without them AKS cannot make the first node.
@@ -281,8 +283,12 @@ def _system_pool(spec: Kubernetes, place: Placement, subnet_id: str) -> DefaultN
     )
 
 
-def _upgrades(window: UpgradeWindow | None) -> _Upgrades:
-    """Which updates Azure does by itself, and when: an update of a node ends what runs there."""
+def _upgrades(window: UpgradeWindow | None, *, spot: bool) -> _Upgrades:
+    """Which updates Azure does by itself, and when: an update of a node ends what runs there.
+
+    With a Spot pool AKS refuses to update Kubernetes in the control plane and in pools at once, as
+    its channel of patches does. https://learn.microsoft.com/azure/aks/spot-node-pool
+    """
     if window is None:
         return {"node_os_upgrade_channel": "None"}
     when: _Window = {
@@ -293,12 +299,14 @@ def _upgrades(window: UpgradeWindow | None) -> _Upgrades:
         "start_time": window.start,
         "utc_offset": "+00:00",
     }
-    return {
-        "automatic_upgrade_channel": "patch",
+    found: _Upgrades = {
         "node_os_upgrade_channel": "NodeImage",
-        "maintenance_window_auto_upgrade": MaintenanceWindowAutoUpgrade(**when),
         "maintenance_window_node_os": MaintenanceWindowNodeOs(**when),
     }
+    if not spot:
+        found["automatic_upgrade_channel"] = "patch"
+        found["maintenance_window_auto_upgrade"] = MaintenanceWindowAutoUpgrade(**when)
+    return found
 
 
 def _lifecycle(spec: Kubernetes) -> Lifecycle | None:

@@ -411,8 +411,8 @@ class Kubernetes(Model, defer_build=True):
     system: SystemPool = Field(default_factory=SystemPool)
     """The nodes for what AKS and Fairway run themselves."""
     upgrades: UpgradeWindow | None = None
-    """When Azure may update the cluster by itself. Without this section it does not: you update the
-    cluster when no job runs."""
+    """When Azure may update the cluster by itself: nodes, and without Spot pools also patches of
+    Kubernetes. Without this section it does not: you update the cluster when no job runs."""
     pod_range: Range = IPv4Network("10.244.0.0/16")
     """The address range of pods, 256 addresses per node; not visible outside the cluster."""
     service_range: Range = IPv4Network("10.245.0.0/16")
