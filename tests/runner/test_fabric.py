@@ -209,9 +209,14 @@ def rendered(tmp_path: Path, size: str, *, nodes: int = 2, **job: Any) -> str:
 
 
 def in_shell(
-    tmp_path: Path, script: str, *, nodes: int, **more: str
+    tmp_path: Path, script: str, *, nodes: int, has_topology: bool = True, **more: str
 ) -> subprocess.CompletedProcess[str]:
-    """Runs it on a node whose devices are below that folder."""
+    """Runs it on a node whose devices are below that folder, and with the HPC image's files."""
+    if has_topology:
+        for family in ("ncv4", "ndv2", "ndv4", "ndv5"):
+            folder = tmp_path / "opt/microsoft" / family
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "topo.xml").write_text("<system/>")
     return subprocess.run(
         ["bash", "-euo", "pipefail", "-c", script],
         env={
@@ -246,6 +251,23 @@ def test_a_node_finds_its_ports_and_its_partition(tmp_path: Path) -> None:
     assert found["UCX_NET_DEVICES"] == "mlx5_ib0:1,mlx5_ib1:1"
     assert "UCX_TLS" not in found
     assert found["NCCL_TOPO_FILE"] == "/opt/microsoft/ndv5/topo.xml"
+
+
+@pytest.mark.parametrize(
+    ("size", "level"), [("Standard_ND96isr_H100_v5", ["SYS"]), ("Standard_NC24ads_A100_v4", [])]
+)
+def test_a_topology_file_that_is_not_there_is_told_and_gpudirect_goes_on(
+    tmp_path: Path, size: str, level: list[str]
+) -> None:
+    """Pods have none, nor have images of one's own; NCCL alone would say nothing of it."""
+    port(tmp_path, "mlx5_ib0")
+    done = in_shell(tmp_path, rendered(tmp_path, size), nodes=2, has_topology=False)
+    assert done.returncode == 0
+    assert "has no topology file /opt/microsoft/n" in done.stderr
+    found = [line for line in done.stdout.splitlines() if line.startswith("NCCL_NET_GDR_LEVEL=")]
+    assert found == [f"NCCL_NET_GDR_LEVEL={each}" for each in level]
+    own = rendered(tmp_path, size, env={"NCCL_TOPO_FILE": ""})
+    assert in_shell(tmp_path, own, nodes=2, has_topology=False).stderr == ""
 
 
 @pytest.mark.parametrize("keys", [("0x7fff", "0x8abc"), ("0x8abc", "0x7fff"), ("0x8abc",)])

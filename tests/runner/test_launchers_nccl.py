@@ -47,6 +47,9 @@ class Cluster:
         (port / "pkeys").mkdir(parents=True)
         (port / "link_layer").write_text("InfiniBand\n")
         (port / "pkeys/0").write_text("0x8001\n")
+        topology = root / "opt/microsoft/ndv5/topo.xml"
+        topology.parent.mkdir(parents=True)
+        topology.write_text("<system/>")
 
     def measure(
         self, busbw: str = "475.38", *, wrong: str = "0 OK", code: int = 0, **job: Any

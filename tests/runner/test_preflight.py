@@ -97,6 +97,9 @@ class Nodes:
         (node / "sys/module/nvidia_peermem").mkdir(parents=True)
         (node / "proc/self").mkdir(parents=True)
         (node / "proc/self/mounts").write_text(f"10.0.0.9:/data {self.mount} nfs rw 0 0\n")
+        topology = node / "opt/microsoft/ndv5/topo.xml"
+        topology.parent.mkdir(parents=True)
+        topology.write_text("<system/>")
         (node / "scratch").mkdir()
         (node / "memlock").write_text("unlimited\n")
 

@@ -77,6 +77,15 @@ use_infiniband() {
     ulimit -l unlimited 2>/dev/null || ulimit -S -l "$(ulimit -H -l)"
 }
 
+# NCCL goes on without a word where it cannot read the topology file: this says so. Without the file
+# it takes GPUs and adapters for far from each other, and goes through the host's memory.
+require_topology() {
+    [[ ${NCCL_TOPO_FILE-} && ! -r ${FAIRWAY_SYSTEM_ROOT-}$NCCL_TOPO_FILE ]] || return 0
+    echo "warning: $(hostname) has no topology file $NCCL_TOPO_FILE: NCCL may be slow between" \
+        "nodes; mount it, or set \`env: {NCCL_TOPO_FILE: PATH}\`" >&2
+    export NCCL_NET_GDR_LEVEL="${NCCL_NET_GDR_LEVEL:-SYS}"
+}
+
 # What every rank runs with: the settings for Standard_ND96isr_H100_v5, and the job's own over them.
 environment() {
     export NCCL_SOCKET_IFNAME=${NCCL_SOCKET_IFNAME:-eth0}
@@ -100,6 +109,7 @@ environment() {
     export LEARNING_RATE=0.1
     export GREETING='it'"'"'s
 me'
+    require_topology
 }
 
 # One rank, on whichever node.
