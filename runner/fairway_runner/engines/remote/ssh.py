@@ -25,8 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_boot.faults import NO_CONNECTION
-
+from fairway_boot.files import NO_CONNECTION
 from fairway_core.findings import UserError
 from fairway_runner.engines.outage import LEAST, Silence, TargetUnavailable
 from fairway_runner.engines.remote import bastion
