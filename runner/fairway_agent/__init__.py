@@ -1,5 +1,6 @@
-"""What runs where jobs run: on this machine, on the hosts of a cluster, on the nodes of a pool.
+"""Programs that run where jobs run: on this machine, on the hosts of a cluster, on the nodes of a
+pool.
 
-Python's standard library from 3.10 on, and nothing else. Hosts and nodes get the package as a
-folder that Python can run (see `main`); on this machine it is installed.
+Uses only Python's standard library, from 3.10 on. Hosts and nodes get the package as a folder that
+Python can run (see `main`); on this machine it is installed.
 """

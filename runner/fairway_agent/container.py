@@ -65,7 +65,7 @@ class Runtime:
 
     @property
     def is_oci(self) -> bool:
-        """Whether it is Docker, or is called as Docker is."""
+        """True if the runtime is Docker, or takes the same command line."""
         return self.name in ("docker", "podman")
 
 
@@ -79,15 +79,15 @@ def find_runtime() -> Runtime | None:
 
 
 def entry(run: Path) -> list[str]:
-    """What is put before a command to run it in the container of the run's job; nothing where
-    that has none."""
+    """Returns the words to put before a command to run it in the container of the run's job; empty
+    if the job has none."""
     if not is_wanted(run):
         return []
     return [*bundle.program(_MODULE, waits=True), str(run)]
 
 
 def is_wanted(run: Path) -> bool:
-    """Whether the run's job has a container."""
+    """True if the run's job has a container."""
     return job_facts.of_job(run).container is not None
 
 
@@ -142,7 +142,7 @@ def require_memory(container: Container) -> None:
 
 
 def missing(where: str) -> tuple[str, str]:
-    """What is said where no container can run, and what to do."""
+    """Returns the message for a place that cannot run containers, and a hint."""
     message = f"{where} runs no containers: it has none of {', '.join(RUNTIMES)}"
     return message, "install one; a Docker daemon must accept this user"
 

@@ -88,7 +88,7 @@ class Part(JsonRecord):
 
     @property
     def wanted(self) -> Wanted | None:
-        """What each task takes of its node; None for whole nodes."""
+        """Resources that each task takes of its node; None for entire nodes."""
         wanted = Wanted(self.gpus, self.cores)
         return None if wanted == Wanted() else wanted
 
@@ -99,7 +99,7 @@ class Part(JsonRecord):
 
     @property
     def is_array(self) -> bool:
-        """Whether it has elements."""
+        """True if the part is an array."""
         return len(self.indices) > 1
 
     def element(self, index: int) -> tuple[str, int]:
@@ -148,7 +148,7 @@ class Control(JsonRecord):
         }
 
     def has_ended(self, task: str) -> bool:
-        """Whether a person has ended a task, with its run or by itself."""
+        """True if a person has cancelled a task, by itself or with its run."""
         return self.is_cancelled or task in self.cancelled_names
 
     def of(self, submission: int) -> Control:

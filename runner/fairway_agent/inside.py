@@ -41,7 +41,7 @@ class Process:
 
     @property
     def rank(self) -> int | None:
-        """Which rank it is, or belongs to; None where it says nothing of that."""
+        """Rank that the process is, or belongs to; None if its environment does not say."""
         for name in _RANKS:
             value = self.environment.get(name.encode(), b"")
             if value.isdigit():

@@ -1,5 +1,5 @@
-"""What is known of a run's job and of its target where tasks run, beside the plan: what `job.json`
-and `target.json` in the run's folder say. Standard library only."""
+"""Facts about a run's job and target for the programs that run its tasks, besides the plan: the
+contents of `job.json` and `target.json` in the run's folder. Standard library only."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def of_job(run: Path) -> JobFacts:
 
 
 def of_target(run: Path) -> TargetFacts:
-    """The same of its target."""
+    """Reads the facts about the run's target; defaults if there is no `target.json`."""
     return read(run / "target.json", TargetFacts.from_json) or TargetFacts()
 
 
@@ -130,7 +130,7 @@ def read_plan(folder: Path, *, retry: bool = False) -> RunPlan:
 
 
 def read_retry(folder: Path) -> Retry | None:
-    """Which tasks of a run run again; None where none was ever to."""
+    """Reads which tasks of a run run again; None if the run was never retried."""
     path = folder / "retry.json"
     return parse(path, path.read_bytes(), Retry.from_json) if path.exists() else None
 

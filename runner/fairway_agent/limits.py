@@ -23,8 +23,8 @@ _SILENT = 60.0  # seconds after which a task that says nothing is not there any 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What a run has held until now, in node-seconds, and how many `nodes` it has at the moment, of
-    which some may be parts."""
+    """Usage of a run until now, in node-seconds, and the number of `nodes` that it has at the
+    moment, of which some may be fractions."""
 
     seconds: float = 0.0
     nodes: float = 0
@@ -32,7 +32,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Over(JsonRecord):
-    """That a run is over one of its limits: the job's field, and what a person is told."""
+    """Limit that the run has exceeded: the job's field, and the message for people."""
 
     CALLED = "the limit"
 
@@ -77,8 +77,11 @@ def held(
     now: float,
     seen: Callable[[Path], float | None] | None = None,
 ) -> Held:
-    """What the tasks of the run in a folder have held, by what they wrote themselves. One that was
-    cut off says for ever that it runs: `seen`, of a task's folder, is when it was there last."""
+    """Computes the node-seconds of the tasks of the run in a folder, by their own state files.
+
+    A task that was cut off claims for ever that it runs: `seen`, called with a task's folder,
+    returns when it was last there.
+    """
     total, going = 0.0, 0.0
     for name, whole in nodes.items():
         state = state_files.read_task(folder / "tasks" / name)

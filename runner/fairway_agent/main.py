@@ -1,11 +1,11 @@
-"""What Python runs of the bundle: an answer to a request, or one of its modules as a program.
+"""Entry point of the bundle for Python: answers a request, or runs one of its modules as a program.
 
-python3 BUNDLE call MODULE SHARED    answers MODULE.REQUEST on standard input by `MODULE.answer`
-python3 BUNDLE MODULE ARGUMENT…      is `python3 -m MODULE ARGUMENT…`
+ python3 BUNDLE call MODULE SHARED answers MODULE.REQUEST on standard input by `MODULE.answer`
+python3 BUNDLE MODULE ARGUMENT… is `python3 -m MODULE ARGUMENT…`
 
-A request is one line of JSON, and what follows it the payload. The answer is the last line,
-after a mark: a login shell may print more. Standard library only; this file is parsed by
-Pythons that are too old for the others.
+A request is one line of JSON, and everything after it the payload. The answer is the last line,
+after a mark: a login shell may print more. Standard library only; Pythons that are too old for the
+other modules must be able to parse this file.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ def find(name: str, pattern: re.Pattern[str], texts: Sequence[str]) -> Found:
 
 
 def too_slow(name: str, pattern: re.Pattern[str]) -> tuple[str, str]:
-    """What is said of a pattern that takes without end, and what to do."""
+    """Returns the message for a pattern that takes forever, and a hint."""
     message = (
         f"the pattern of the metric `{name}` was stopped after "
         f"{CPU_LIMIT:g} s of processor time: {pattern.pattern}"

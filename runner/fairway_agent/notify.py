@@ -63,12 +63,12 @@ def notify(folder: Path, plan: RunPlan, status: RunState) -> int | None:
 
 
 def is_wanted(plan: RunPlan, status: RunState) -> bool:
-    """Whether somebody wants word of that state."""
+    """True if that state is to be notified."""
     return plan.notify is not None and event_of(status.state) in plan.notify.on
 
 
 def orders(plan: RunPlan, status: RunState) -> list[dict[str, Any]]:
-    """What is to be delivered, and to whom; see `delivery`."""
+    """Returns the notifications to deliver, each with its recipient; see `delivery`."""
     wanted = plan.notify
     if wanted is None or not is_wanted(plan, status):
         return []
@@ -82,7 +82,7 @@ def orders(plan: RunPlan, status: RunState) -> list[dict[str, Any]]:
 
 
 def facts(plan: RunPlan, status: RunState, secrets: Sequence[str] = ()) -> dict[str, Any]:
-    """What is said of the run; no secret is in it."""
+    """Returns the facts of a notification about the run; without any secret."""
     mask = Mask(secrets)
     reason = (status.reason or "").encode()
     why = (mask.feed(reason) + mask.flush()).decode(errors="replace") or None
@@ -179,7 +179,7 @@ def deliver(
 
 
 def tell_of(whys: Sequence[str]) -> str:
-    """What is written of those that were not taken."""
+    """Formats log lines for the notifications that were not delivered."""
     return "".join(f"fairway: a notification was not delivered: {why}\n" for why in whys)
 
 
@@ -210,7 +210,8 @@ def _post(order: Mapping[str, Any]) -> tuple[str, bool]:
 
 
 def _mail(order: Mapping[str, Any]) -> tuple[str, bool]:
-    """The same of a mail. A password goes to no server that offers no encryption."""
+    """Sends a mail; returns why it was not accepted, and whether another try would be pointless.
+    Never sends a password to a server that offers no encryption."""
     import smtplib
     import ssl
     from email.message import EmailMessage

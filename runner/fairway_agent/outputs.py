@@ -118,7 +118,7 @@ def _below(path: str, name: str) -> str:
 
 
 def read(folder: Path) -> BestTasks:
-    """What was decided for a run; nothing before."""
+    """Reads the best tasks chosen for a run; empty before they are chosen."""
     return control.read(folder).best
 
 

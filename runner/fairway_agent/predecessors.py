@@ -23,7 +23,7 @@ SUCCEEDED = "succeeded"
 
 
 def is_met(wanted: str | list[int], state: str, exit_code: int | None) -> bool:
-    """Whether a run that has ended has done so as another wants that comes after it."""
+    """True if a run has ended as a downstream run requires."""
     if isinstance(wanted, list):
         return exit_code in wanted
     states = {"succeeded": ("succeeded",), "failed": ("failed", "lost")}
@@ -67,8 +67,12 @@ def decide(folder: Path, plan: RunPlan, submission: int) -> list[str] | None:
 def unmet(
     folders: Sequence[str], conditions: Mapping[str, str | list[int]], *, going: str | None = None
 ) -> list[str]:
-    """What became of those that have ended otherwise than `conditions` say by their IDs, as
-    `run-id failed`. One that goes on has not; with `going` it was lost, and that is said of it."""
+    """Lists the runs that have ended otherwise than `conditions` require, by ID, as `run-id
+    failed`.
+
+    A run that is still active does not count; with `going`, it counts as lost, and is reported with
+    that text.
+    """
     found = []
     for folder in map(Path, folders):
         try:
@@ -97,7 +101,7 @@ def _unmet(folder: Path, wanted: str | list[int], going: str | None) -> str:
 
 
 def _exit_code(folder: Path, known: RunState) -> int | None:
-    """That of a run that has ended; None of one that never began."""
+    """Returns the exit code of a run that has ended; None if it never began."""
     if known.state == "cancelled" and not any(each.attempts for each in _tasks(folder)):
         return None
     setup = state_files.read_task(folder / "setup")

@@ -1,10 +1,10 @@
-"""What a node needs before a task starts on it: a folder, staged inputs, the job's setup.
+"""Prepares a node for a task: a folder, staged inputs, the job's setup.
 
-Started as `prepare RUN_FOLDER` on each node of a task. What is there already is left as it is:
-inputs that are the same, and a setup that has succeeded here for this run. As `prepare RUN_FOLDER
-OPTION COMMAND…` on the task's main host it has every node prepared, and becomes the task's command;
-OPTION is what FAIRWAY_EACH_NODE takes to be outside of the job's container, or empty. What the
-setup prints goes to the setup's log then. Standard library only.
+Started as `prepare RUN_FOLDER` on each node of a task. Anything that is there already is left as it
+is: inputs that have not changed, and a setup that has succeeded here for this run. As `prepare
+RUN_FOLDER OPTION COMMAND…` on the task's main host it has every node prepared, and then becomes the
+task's command; OPTION is the option that makes FAIRWAY_EACH_NODE run outside of the job's
+container, or empty. The setup's output then goes to the setup's log. Standard library only.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ SETUP_FAILED = "setup-failed"  # in a task's folder: written by the node on whic
 
 
 def has_setup(run: Path) -> bool:
-    """Whether the job of the run in a folder has one."""
+    """True if the job of the run in a folder has a setup."""
     return (run / "setup.jsonl").exists()
 
 
 def has_failed(run: Path) -> bool:
-    """Whether the setup of the run in a folder has failed."""
+    """True if the setup of the run in a folder has failed."""
     known = state_files.read_task(run / "setup")
     return known is not None and known.state == "failed"
 
@@ -113,7 +113,7 @@ def values(sources: Mapping[str, str], address: str, metadata: Identity = OWN) -
 
 
 def _has_service() -> bool:
-    """Whether another reads secrets for this account."""
+    """True if a service reads secrets for this account."""
     return os.getuid() >= PEOPLE_FROM and _SERVICE.is_socket()
 
 

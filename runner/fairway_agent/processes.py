@@ -71,8 +71,8 @@ def _may_be_ended(pid: int) -> bool:
 
 
 def _is_told_first(pid: int, number: signal.Signals) -> bool:
-    """Whether the process does the job's work, and is no launcher that waits for one that does;
-    a shell does if it has a trap for the signal."""
+    """True if the process does the job's work, and is not a launcher that waits for one that does;
+    a shell counts if it has a trap for the signal."""
     process = Path("/proc", str(pid))
     try:
         # Not the name that the kernel shows: a script has its own there, and not its shell's.
@@ -130,7 +130,8 @@ def sessions_of_all(pids: Iterable[int]) -> set[int]:
 
 
 def environments() -> Iterator[tuple[int, list[str]]]:
-    """What each process was started with, as `NAME=value`; not those of other users."""
+    """Yields the environment of each process, as `NAME=value`; not those of other users'
+    processes."""
     for name in _all():
         try:
             text = Path("/proc", name, "environ").read_bytes().decode(errors="replace")

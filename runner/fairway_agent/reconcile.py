@@ -118,7 +118,7 @@ class Reconciliation(ABC):
         self.ends: list[float] = []
 
     def is_cancelled(self, part: Part, index: int) -> bool:
-        """Whether a person has ended a task, with its run or by itself."""
+        """True if a person has cancelled a task, by itself or with its run."""
         if self.cancelled or not self.control.cancelled_tasks:
             return self.cancelled
         return part.task_folder(self.folder, index).name in self.control.cancelled_names
@@ -214,7 +214,7 @@ class Reconciliation(ABC):
         return plan, new
 
     def _reason(self, name: str, setup: TaskState, plan: RunPlan) -> str:
-        """What a person is told of the run beyond its state."""
+        """Returns the reason to report with the run's state."""
         if self.over is not None:
             return self.over.reason
         if setup.state == "failed":

@@ -1,6 +1,6 @@
-"""What is written of runs and tasks: their states, and files that are replaced as a whole.
+"""Files of runs and tasks: their states, and atomic replacement of files.
 
-Standard library only; the runner reads and writes by it too.
+Standard library only; the runner uses it to read and write them too.
 """
 
 from __future__ import annotations

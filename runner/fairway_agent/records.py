@@ -35,7 +35,7 @@ _LAST_SECOND = 253_402_300_800.0  # the year 10000, which no calendar of Python'
 
 
 class Unfit(Exception):
-    """What was read is not what should be there; the text says why."""
+    """Error for data that is not as expected; the text says why."""
 
 
 class OtherVersion(Unfit):
@@ -64,7 +64,7 @@ class Fields:
         self.what = what
 
     def unfit(self, name: str) -> Unfit:
-        """What is said of a field that is missing, or of another kind."""
+        """Returns the error for a field that is missing or of the wrong type."""
         called = f"`{shown(name)}` of {self.what}"
         if name not in self.facts:
             return Unfit(f"{called} is missing")
@@ -187,7 +187,8 @@ class Fields:
 
 
 def parse(path: Path, text: bytes, make: Callable[[Any], T]) -> T:
-    """What `make` makes of the JSON that was read from a file; Damaged where that fails."""
+    """Parses JSON that was read from a file, and converts it with `make`; raises Damaged if that
+    fails."""
     try:
         return make(json.loads(text))
     except RecursionError:
@@ -201,7 +202,7 @@ def parse(path: Path, text: bytes, make: Callable[[Any], T]) -> T:
 
 
 def read(path: Path, make: Callable[[Any], T]) -> T | None:
-    """The same of the file itself; None where there is none."""
+    """Reads and parses a file as `parse` does; None if there is none."""
     try:
         text = path.read_bytes()
     except FileNotFoundError:

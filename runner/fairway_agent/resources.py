@@ -71,10 +71,13 @@ class Wanted(JsonRecord):
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What a task has of a node: the numbers of its GPUs and cores, how large a part of the node
-    that is, by what it has most of, and the first and last port of a range that no other share of
-    the node has. Cores are left out where others see to it that a task stays on its own. `lock` is
-    the descriptor that holds it, where this process has it."""
+    """Share of a node allocated to a task.
+
+    It has the numbers of its GPUs and cores, the fraction of the node that this is (of the resource
+    of which it has most), and the first and last port of a range that no other share of the node
+    has. Cores are left out if another program keeps the task on its own. `lock` is the descriptor
+    that holds the share, if this process has it.
+    """
 
     gpus: tuple[int, ...]
     cores: tuple[int, ...]
@@ -88,7 +91,8 @@ class Share:
         return (*self.cores, *(FIRST_GPU + gpu for gpu in self.gpus))
 
     def environment(self) -> dict[str, str]:
-        """What tells programs of it. Numbers of GPUs are nvidia-smi's with this order."""
+        """Returns the variables that describe the share to programs. GPU numbers are nvidia-smi's
+        with this order."""
         gpus, (first, last) = ",".join(map(str, self.gpus)), self.ports
         return {
             **_UNBOUND,
@@ -102,7 +106,7 @@ class Share:
 
     @contextmanager
     def pinned(self) -> Iterator[None]:
-        """What is started meanwhile, by this thread, runs on its cores."""
+        """Pins programs that this thread starts in the meantime to the share's cores."""
         before = os.sched_getaffinity(0)
         pin(self.cores)
         try:
@@ -113,7 +117,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Lent(JsonRecord):
-    """What an attempt of a task says that it has of its node: see `Share`."""
+    """Allocation on a node, as recorded by an attempt of a task: see `Share`."""
 
     CALLED = "what a task has of its node"
 
@@ -241,8 +245,10 @@ class Devices:
 
 
 def look(root: Path = Path("/")) -> Devices:
-    """Those of this node. Where this process may see some GPUs only, by CUDA_VISIBLE_DEVICES, these
-    are all; `root` may be a folder that holds another sys/ and dev/ to read."""
+    """Detects the devices of this node; `root` may be a folder with another sys/ and dev/ to read.
+
+    If CUDA_VISIBLE_DEVICES restricts this process to some GPUs, only those count.
+    """
     gpus = tuple(_nvidia(root)) or tuple(_amd(root))
     with suppress(ValueError):  # names of GPUs, which no number is taken from
         visible = os.environ.get("CUDA_VISIBLE_DEVICES")

@@ -1,12 +1,11 @@
-"""What a run is to do, as the files of its folder say it. The runner writes and reads them by
-these types, and so does whatever runs where its tasks run. Standard library only.
+"""Plan of a run, as the files of its folder record it. The runner writes and reads them by these
+types, and so do the programs that run where its tasks run. Standard library only.
 
-plan.json       what holds for all tasks: `RunPlan`
-setup.jsonl     one line, where the job has a setup: a `task_spec.TaskSpec`
-release.jsonl   the same of what nodes of the setup run when the run has ended
-tasks.jsonl     a line a task: its script and what differs from task to task
-finally.jsonl   one line, where the job has a last task, which is called `finally`
-retry.json      what holds when tasks of an ended run are run again: `Retry`
+ plan.json settings of all tasks: `RunPlan` setup.jsonl one line, if the job has a setup: a
+`task_spec.TaskSpec` release.jsonl likewise, for what nodes of the setup run when the run has ended
+tasks.jsonl a line per task: its script and what differs from task to task finally.jsonl one line,
+if the job has a last task, which is called `finally` retry.json settings for running tasks of an
+ended run again: `Retry`
 """
 
 from __future__ import annotations
@@ -44,8 +43,8 @@ class Staged(JsonRecord):
 
 @dataclass(frozen=True, slots=True)
 class Best(JsonRecord):
-    """Which task of a run is the best: that whose last value of a metric, which its pattern finds
-    in what tasks print, is the lowest, or the highest."""
+    """Choice of a run's best task: the one whose last value of a metric, which its pattern finds in
+    the tasks' output, is the lowest, or the highest."""
 
     CALLED = "`best`"
 
@@ -77,8 +76,9 @@ class Chained(JsonRecord):
 
 @dataclass(frozen=True, slots=True)
 class Mail(JsonRecord):
-    """Who hears of the run by mail: through which server (`HOST` or `HOST:PORT`), and from whom. A
-    server that wants a `user` gets the password that the job's secret of this name holds."""
+    """Mail recipients of a run's notifications, with the server (`HOST` or `HOST:PORT`) and the
+    sender. For a server that requires a `user`, the job's secret of this name holds the password.
+    """
 
     CALLED = "`notify.mail`"
 
@@ -91,8 +91,9 @@ class Mail(JsonRecord):
 
 @dataclass(frozen=True, slots=True)
 class Receiver(JsonRecord):
-    """Who hears of the run: at which address ("" for none), `on` which events, in which form, and
-    who by mail. `secret` names the job's secret that holds the address."""
+    """Recipients of a run's notifications: the address of a webhook ("" for none), the events
+    (`on`) to report, the form, and the mail recipients. `secret` names the job's secret that holds
+    the address."""
 
     CALLED = "`notify`"
 
@@ -111,8 +112,7 @@ class Receiver(JsonRecord):
 
 @dataclass(frozen=True, slots=True)
 class Budget(JsonRecord):
-    """What a run may cost at most, in a `currency`, and what a node cost an hour when it was
-    submitted."""
+    """Cost limit of a run, in a `currency`, and the hourly price of a node at submission."""
 
     CALLED = "`max_cost`"
 
@@ -227,12 +227,12 @@ class RunPlan(JsonRecord):
 
     @property
     def is_set_up(self) -> bool:
-        """Whether the setup is left out."""
+        """True if the setup is skipped."""
         return self.retry is not None and self.retry.is_set_up
 
     def awaits(self, entry: Chained) -> bool:
-        """Whether an input is what one of the runs keeps that this one comes after: it is there
-        once these have ended, and of the best task it is known then which that is."""
+        """True if an input is an output of one of this run's upstream runs: it is there once these
+        have ended, and only then is the best task known."""
         if entry.best is not None:
             return True
         runs = {each.rpartition("/")[2] for each in self.after}
@@ -240,7 +240,7 @@ class RunPlan(JsonRecord):
 
     @property
     def submission(self) -> int:
-        """Which time the run is started, from 0."""
+        """Number of the run's submission, from 0."""
         return self.retry.submission if self.retry else 0
 
     def again(self, retry: Retry) -> RunPlan:
@@ -280,7 +280,7 @@ class Output(JsonRecord):
 
     @property
     def patterns(self) -> tuple[str, ...]:
-        """All that choose files."""
+        """All patterns that select files."""
         return (self.pattern, *self.also)
 
 
@@ -310,7 +310,7 @@ class TaskSpec(JsonRecord):
 
     @property
     def is_last(self) -> bool:
-        """Whether it comes after all others, and sees what they have kept."""
+        """True if it comes after all others, and sees their outputs."""
         return self.index == LAST
 
     def check(self, found: Fields) -> None:

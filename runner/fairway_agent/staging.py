@@ -47,8 +47,8 @@ def root() -> Path:
 
 
 def lease(run: Path, task: str, attempt: int, nodes: Sequence[Host]) -> str:
-    """Which attempt it is, its nodes' names, as the main host may start what runs elsewhere, and
-    before them what it has of a node that it shares."""
+    """Returns the lease of an attempt: its number, the names of its nodes, since the main host may
+    start programs elsewhere, and before them its share of a node, if it has only a share."""
     share = nodes[0].share if nodes else None
     own = f"#{_SHARE}{ranges(share.numbers)}" if share is not None else ""
     return f"{run}#{task}#{attempt}{own}#{','.join(host.name for host in nodes)}"
@@ -80,8 +80,8 @@ def prepare(environment: Mapping[str, str]) -> None:
 
 
 class Others(Enum):
-    """Which folders of other tasks may be in use: none, where a task has the whole node; those of
-    which a process lives; or any."""
+    """Folders of other tasks that may be in use: none, if a task has an entire node; those of tasks
+    with a live process; or any."""
 
     GONE = "gone"
     ALIVE = "alive"
@@ -300,7 +300,8 @@ def copy(source: str | Path, target: str | Path, *, follow_symlinks: bool = True
 
 
 def _cloned(source: str | Path, target: str | Path) -> bool:
-    """Whether the target has the bytes of the source now; where not, it may be empty."""
+    """Clones the source into the target; returns True if that worked. Otherwise the target may be
+    left empty."""
     if sys.platform != "linux" or not stat.S_ISREG(os.stat(source).st_mode):  # noqa: PTH116
         return False
     try:

@@ -100,13 +100,13 @@ class TaskState(JsonRecord):
     empty_outputs: tuple[str, ...] | None = None
 
     def with_share(self, share: Share) -> TaskState:
-        """The same of a task that has a share of its node."""
+        """Returns the state with the share of a node that the task has."""
         gpus, cores = ranges(share.gpus), ranges(share.cores)
         return replace(self, gpus=gpus, cores=cores, part=round(share.part, 6))
 
     @property
     def is_final(self) -> bool:
-        """Whether nothing follows."""
+        """True if the state is final."""
         return self.state in FINAL_STATES
 
     @property
@@ -151,12 +151,12 @@ class RunState(JsonRecord):
 
     @property
     def goes_on(self) -> bool:
-        """Whether something of it is still to come."""
+        """True if the run has not ended yet."""
         return self.state in GOING_STATES
 
     @property
     def is_final(self) -> bool:
-        """Whether nothing follows."""
+        """True if the state is final."""
         return self.state in FINAL_STATES
 
 
@@ -223,12 +223,12 @@ def read_run(folder: Path) -> RunState | None:
 
 
 def read_task(folder: Path) -> TaskState | None:
-    """The same of the task, or the setup, of a folder."""
+    """Reads the state of the task, or the setup, in a folder; None if there is none."""
     return read(folder / FILE, TaskState.from_json)
 
 
 def goes_on(folder: Path) -> bool:
-    """Whether a run has an end to come; one with a damaged file has none."""
+    """True if a run has yet to end; False for one with a damaged file."""
     try:
         known = read_run(folder)
     except Damaged:

@@ -249,12 +249,12 @@ class Supervisor:
         return [self.guard.pid, self.notified, self.sampling.pid if self.sampling else 0]
 
     def _is_ending(self) -> bool:
-        """Whether no task is to be started any more."""
+        """True if no more tasks are to be started."""
         setup_failed = self.allocator.lends_nodes and self.setup_failed
         return bool(self.ending) or self.limit is not None or setup_failed
 
     def _allot(self, task: Task) -> bool:
-        """Whether the task may start now; it then knows its nodes."""
+        """Returns True if the task may start now, with its nodes set."""
         limit = self.plan.max_parallel
         if self.running and limit is not None and len(self.running) >= limit:
             return False
@@ -351,7 +351,7 @@ class Supervisor:
                 self.states.write(folder / state_files.FILE, status)
 
     def _held(self) -> limits.Held:
-        """What of nodes the run has held."""
+        """Returns the run's use of nodes."""
         now = time.time()
         nodes = [(task.held_nodes, max(0.0, now - task.started)) for task in self._running_tasks()]
         going = sum(count * seconds for count, seconds in nodes)

@@ -56,7 +56,7 @@ class Mask:
         return _masked(data[:end], spans)
 
     def flush(self) -> bytes:
-        """What was held back, when nothing more is coming."""
+        """Returns the data that was held back, once no more is coming."""
         data, self._held = self._held, b""
         return _masked(data, self._spans(data))
 
@@ -167,14 +167,12 @@ def attempt_line(attempt: int, why: str, checkpoint: str) -> str:
 
 
 def begun(line: bytes) -> int | None:
-    """Which attempt, from 1, begins with a line of a log.
+    """Returns the number of the attempt, from 1, that begins with a line of a log; None for other
+    lines.
 
-    >>> begun(b"fairway: attempt 2: exit code 3"), begun(b"attempt 2")
-    (2, None)
-    >>> begun(b"fairway: attempt 2 lost its node, and the last lines that it printed")
-    3
-    >>> begun(b"fairway: attempt 1 left no more lines")
-    2
+     >>> begun(b"fairway: attempt 2: exit code 3"), begun(b"attempt 2") (2, None) >>>
+    begun(b"fairway: attempt 2 lost its node, and the last lines that it printed") 3 >>>
+    begun(b"fairway: attempt 1 left no more lines") 2
     """
     found = _LINE.match(line)
     return int(found[1]) + (found[2] != b": ") if found else None
@@ -224,13 +222,14 @@ _PACKAGES = {
 
 
 def how_to_get(program: str) -> str:
-    """What installs a program."""
+    """Returns how to install a program."""
     package = _PACKAGES.get(program)
     return f"pip install {package}" if package else f"install what has {program}"
 
 
 def missing_program(needs: Collection[str], log: Path) -> str:
-    """Which of the programs a shell has not found, as it says at the end of a log; "" for none."""
+    """Returns which of the programs a shell did not find, according to the end of a log; "" for
+    none."""
     try:
         with log.open("rb") as file:
             size = file.seek(0, os.SEEK_END)
@@ -244,8 +243,8 @@ def missing_program(needs: Collection[str], log: Path) -> str:
 
 
 def on_nodes(program: str, *, contained: bool) -> str:
-    """What is said of a program that a node, or the container there, does not have, and what to
-    do."""
+    """Returns the message and advice for a program that a node, or the container there, does not
+    have."""
     if contained:
         return f"`{program}` is not on the PATH of the job's container: use an image that has it"
     return (

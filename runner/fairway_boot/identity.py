@@ -124,7 +124,7 @@ _CHOSEN = Path("/etc/fairway/identity")
 
 
 def _own() -> dict[str, str]:
-    """Which of the machine's identities is the jobs', where it has several."""
+    """Selects the jobs' identity on a machine that has several."""
     with suppress(OSError):
         return {"msi_res_id": _CHOSEN.read_text(encoding="ascii").strip()}
     return {}

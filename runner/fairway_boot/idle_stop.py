@@ -142,7 +142,7 @@ class Watch:
 
 
 def _logged_in() -> str:
-    """Who is logged in, with a terminal or without."""
+    """Names a person who is logged in, with a terminal or without; "" if there is none."""
     if shutil.which("loginctl") is None:
         names = [line.split()[0] for line in _said("who", check=True).splitlines() if line.strip()]
         return f"{names[0]} is logged in" if names else ""

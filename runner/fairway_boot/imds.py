@@ -97,7 +97,7 @@ class Metadata:
         return {"Authorization": f"Bearer {self.token(resource)}"}
 
     def machine(self) -> Machine:
-        """Which VM this is."""
+        """Identifies this VM."""
         body = self._ask("instance/compute", {"api-version": _INSTANCE_API, "format": "json"})
         name, vm, resource = (str(body.get(key, "")) for key in ("name", "vmId", "resourceId"))
         return Machine(name, vm.lower(), resource)

@@ -81,7 +81,8 @@ def _end_unread(error: BaseException) -> NoReturn:
 
 
 def _is_usage(error: BaseException) -> bool:
-    """Whether it is Typer's for a mistake on the command line; Typer itself may not be there."""
+    """True if the error is Typer's for a mistake on the command line; Typer itself may not be
+    importable."""
     return any(each.__name__ == "UsageError" for each in type(error).__mro__)
 
 
@@ -121,7 +122,8 @@ def _end(code: int, *lines: str) -> NoReturn:
 
 
 def _discard(stream: TextIO) -> None:
-    """What is left in it would be tried once more at the end, and fail again."""
+    """Points the stream at /dev/null: its unwritten rest would be tried again at exit, and fail
+    again."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())
     os.close(nowhere)

@@ -67,7 +67,8 @@ def take_plainly(command: Any) -> None:
 
 
 def _has_adapter(option: Any) -> bool:
-    """Whether Typer would build one; not where a function of the option's own reads its value."""
+    """True if Typer would build an adapter; False if a function of the option's own reads its
+    value."""
     given = "get_runtime_param" in vars(option)
     kind = getattr(option, "type_descriptor", None)
     return not given and kind is not None and kind.parameter_info.parser is None
@@ -210,7 +211,7 @@ def _typed(argument: Any, ctx: Any) -> list[str]:  # noqa: ARG001 - it stands in
 
 
 def _nothing(ctx: Any) -> None:
-    """What stands behind a flag."""
+    """Returns nothing to show after a flag."""
 
 
 def group_with_default(default: str) -> type[TyperGroup]:

@@ -1,7 +1,7 @@
-"""What `fairway review` does, and how it is asked for in the plain way.
+"""Command `fairway review`, and its fast path for plain arguments.
 
-A review of thousands of resources takes hardly longer than Typer does to be imported: where each
-word is an option of its own or a file, Typer is left out.
+A review of thousands of resources takes hardly longer than importing Typer: if each word is an
+option of its own or a file, Typer is not imported.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _REFUSED, _DATA_LOST = 2, 3
 
 
 class Asked(TypedDict):
-    """What a review is made of, as `fairway review` takes it."""
+    """Arguments of a review, as `fairway review` takes them."""
 
     plans: list[str]
     base: list[str]
@@ -72,7 +72,7 @@ def environment_in(words: Sequence[str]) -> str | None:
 
 
 def _holds_plans(word: str) -> bool:
-    """Whether there is a file of a plan, or a folder of them, that is named so."""
+    """True if a plan file of that name exists, or a folder of plans."""
     is_there = Path(word).exists() or Path(word.partition("=")[2] or word).exists()
     return is_there and not _is_yaml(word)
 
@@ -87,9 +87,9 @@ def allowed(given: Sequence[str] | None) -> list[str]:
 
 
 def asked_plainly(words: Sequence[str]) -> Asked | None:
-    """What these arguments of `fairway review` ask for.
+    """Parses these arguments of `fairway review`.
 
-    None where a word is left to Typer: any other option, a short one, one with its value in
+    Returns None if a word is left to Typer: any other option, a short one, one with its value in
     the same word, a value that looks like an option, and every mistake.
     """
     asked = Asked(plans=[], base=[], markdown=False, json_=False, allow=[], prices=None)

@@ -1,4 +1,4 @@
-"""What the commands do, for Python programs."""
+"""Python API with the functions of the commands."""
 
 from __future__ import annotations
 

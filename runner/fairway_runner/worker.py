@@ -1,8 +1,8 @@
-"""What people bring, in processes of its own where there are threads: patterns, templates, jobs. In
-a thread nothing can stop these, and the memory that they take is everybody's.
+"""Worker processes for people's own input where there are threads: patterns, templates, jobs. In a
+thread nothing can stop these, and they use up everybody's memory.
 
-`main` does what it is asked, call by call, until its input ends: however the program that started
-it ends, and amid a call too. A call that takes too long ends the process.
+`main` carries out calls one by one until its input ends: however the program that started it ends,
+and even during a call. A call that takes too long ends the process.
 """
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ def call(function: Callable[..., T], *arguments: object) -> T:
 
 
 def look_at_job(function: Callable[..., T], *arguments: object) -> T:
-    """The same of what looks at a job; UserError where it takes more than it may."""
+    """Calls a function that checks a job in another process; raises UserError if it takes more
+    resources than allowed."""
     try:
         return call(function, *arguments)
     except metric_logs.OverLimit:
@@ -118,12 +119,12 @@ class _Process:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it can be asked."""
+        """True if the process can take calls."""
         return self._process.poll() is None
 
     def ask(self, order: bytes) -> tuple[bytes, bool]:
-        """What a call answers, and whether the process is as small as it was; OverLimit where it
-        ends without an answer."""
+        """Makes a call and returns its answer, and True if the process is still as small as it was;
+        raises OverLimit if it ends without an answer."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:

@@ -70,7 +70,7 @@ class SignIn(Protocol):
         """True where a page of ours sent it, or a program that is no browser."""
 
     async def person(self, headers: Headers, path: str) -> Person:
-        """Who asks; Refused where that is not known."""
+        """Identifies the person who makes the request; raises Refused if unknown."""
 
 
 class ByToken:
@@ -293,7 +293,8 @@ class Verifier:
     audience: str
 
     def person(self, token: str) -> Person:
-        """Who has it, with the highest of the roles; Refused for a token that is not good here."""
+        """Returns the owner of the token, with the highest of their roles; raises Refused for a
+        token that is not valid here."""
         claims = self._claims(token)
         # The id of the directory, or of this application, which a person keeps under any name.
         known = claims.get("oid", claims["sub"])

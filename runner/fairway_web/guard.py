@@ -1,4 +1,4 @@
-"""Who gets access: by one token, or by a sign-in in front of the server."""
+"""Access control: by one token, or by a sign-in in front of the server."""
 
 from __future__ import annotations
 
@@ -66,7 +66,8 @@ class Guard:
             self._open[context.person.id] -= 1
 
     async def _context(self, scope: Scope) -> RequestContext:
-        """Who asks; Refused where nothing is told them."""
+        """Returns the person behind the request and their audit file; raises Refused if the request
+        must not be answered."""
         headers, path, sign_in = Headers(scope=scope), scope["path"], self._sign_in
         if not sign_in.is_here(headers.get("host", ""), path):
             raise Refused(421, "wrong-host", "this server has another name")

@@ -190,7 +190,8 @@ def role_table() -> list[str]:
 
 
 def by() -> dict[str, str] | None:
-    """Who asks, for a record; None for the one user of this machine."""
+    """Returns the person who makes the request, for a record; None for the only user of this
+    machine."""
     person = request_context().person
     return {"name": person.name, "id": person.id} if person.is_named else None
 

@@ -1,1 +1,1 @@
-"""Who may start now, and on which nodes."""
+"""Allocators: decide which task may start now, and on which nodes."""

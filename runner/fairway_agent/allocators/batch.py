@@ -30,10 +30,11 @@ def given() -> list[Host]:
 
 
 def share_of(devices: Devices, wanted: Wanted) -> Share | None:
-    """What a task has of its node; None while one before it still has too much. NeverFits where the
-    node is too small, and OSError where another user of the node lends its devices.
+    """Allocates a task its share of the node; returns None while an earlier task still holds too
+    much.
 
-    All tasks of a pool are one user, in containers too, which see this folder.
+    Raises NeverFits if the node is too small, and OSError if another user of the node allocates its
+    devices. All tasks of a pool run as one user, also in containers, which see this folder.
     """
     folder = Path(os.environ["AZ_BATCH_NODE_SHARED_DIR"], "fairway-devices")
     return Ledger(owned(folder) / "node").take(devices, wanted)

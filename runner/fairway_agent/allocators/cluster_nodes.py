@@ -133,7 +133,7 @@ class Queue:
         return self.folder / "queue" / f"{self.began:020d}-{self.run}"
 
     def used_by(self, hosts: list[Host]) -> str:
-        """Which other runs use these nodes, each with their number, where that is known."""
+        """Names the other runs that use these nodes, each with its number of nodes, where known."""
         found = Counter(
             run
             for host in hosts
@@ -215,7 +215,7 @@ class Nodes:
 
     @property
     def reason(self) -> str | None:
-        """What the next task waits for."""
+        """Reason why the next task has to wait."""
         return self.queue.reason
 
     def take(self, nodes: int, ranks: int, wanted: Wanted | None = None) -> list[Host] | None:
@@ -299,7 +299,7 @@ class Nodes:
             self.queue.give_back([host])
 
     def rest(self) -> None:
-        """Those behind it in the queue may go on."""
+        """Lets the runs behind this one in the queue go ahead."""
         self.queue.rest()
 
 

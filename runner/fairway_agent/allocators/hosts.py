@@ -64,7 +64,7 @@ def queue_of(named: str, shared: Path, cluster: str) -> Path:
 
 
 def _is_the_machines(found: os.stat_result) -> bool:
-    """Whether a folder is no other person's."""
+    """True if the folder does not belong to another person."""
     return stat.S_ISDIR(found.st_mode) and not os.getuid() != found.st_uid >= _PEOPLE_FROM
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Allocator(Protocol):
-    """What the tasks of one run are allotted."""
+    """Allocator of nodes and resources for the tasks of one run."""
 
     lends_nodes: bool
     """Whether tasks get nodes of their own, for which the run may have to wait, and on which the
@@ -218,7 +218,7 @@ class Machine:
         return [Host("localhost", "localhost", share=share)]
 
     def give_back(self, hosts: list[Host], ranks: int, lost: Collection[str] = ()) -> None:
-        """What it had is free."""
+        """Frees the cores and devices that the task had."""
         if not hosts:
             self.cores.give_back(hosts, ranks)
         for host in hosts:

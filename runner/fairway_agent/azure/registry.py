@@ -57,8 +57,8 @@ def _token(server: str) -> str:
 
 
 def exchanged(address: str, server: str, token: str) -> str:
-    """What a registry at an address gives for a token of the identity; Failure where it gives
-    none."""
+    """Exchanges a token of the identity for the registry's own at an address; raises Failure if the
+    registry gives none."""
     form = {"grant_type": "access_token", "service": server, "access_token": token}
     body = send("POST", f"{address}/oauth2/exchange", form=form).body
     found = body.get("refresh_token") if isinstance(body, dict) else None

@@ -1,7 +1,7 @@
-"""What the proxy of an environment's page must keep to itself, out of a vault and into memory.
+"""Loads the secrets of the proxy of an environment's page from a vault into memory.
 
-Started as a program with its settings and a folder that root alone can read. Whenever something
-has changed, as where a certificate was renewed, it has the proxy started anew.
+Started as a program with its settings and a folder that only root can read. Whenever something has
+changed, such as a renewed certificate, it has the proxy restarted.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ class Folders:
 
     @property
     def setup_is_admin(self) -> bool:
-        """Whether the job's setup, and all of its preparation with it, has root's rights."""
+        """True if the job's setup, and all of its preparation with it, runs as root."""
         return self.job_facts.setup_is_admin
 
     @property
@@ -84,7 +84,7 @@ class Folders:
 
     @property
     def submission(self) -> int:
-        """Which time the run runs, from 0, where its job has to know."""
+        """Number of the run's submission, from 0, where its job has to know it."""
         return int(os.environ.get("FAIRWAY_SUBMISSION", "0"))
 
     @property

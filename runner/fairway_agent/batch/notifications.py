@@ -86,7 +86,7 @@ def endings_in(folder: Path, job: str) -> list[Ending]:
 
 
 def last(endings: Sequence[Ending]) -> Ending:
-    """That of the task that ended last."""
+    """Returns the ending of the task that ended last."""
     return max(endings, key=lambda each: (each.state.ended or 0.0, each.task))
 
 
@@ -117,7 +117,7 @@ _PAUSE = 10.0  # seconds between two signs of life
 
 
 def is_tracked(plan: RunPlan) -> bool:
-    """Whether a task of the run leaves word of itself."""
+    """True if the run's tasks record their state in the shared folder."""
     limited = plan.max_duration is not None or plan.max_cost is not None
     return limited or plan.idle_gpu is not None or bool(plan.retry_limits)
 
@@ -151,7 +151,7 @@ class PoolWatch(watch.Watch):
 
 
 def watch_of(folders: Folders, plan: RunPlan, submission: int) -> PoolWatch:
-    """What looks whether the run is over a limit."""
+    """Returns the watch that checks the run against its limits."""
     if is_tracked(plan):
         with suppress(OSError):
             folders.shared.mkdir(parents=True, exist_ok=True)

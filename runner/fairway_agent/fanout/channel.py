@@ -1,9 +1,9 @@
-"""What two hosts of a cluster say to each other about a command: lines on its standard input.
+"""Protocol by which one host of a cluster runs a command on another: lines on its standard input.
 
-The first line is JSON: the command's `argv`, `cwd` and `environment`. Then come `beat`, each
-few seconds, and `signal NAME`; the end of the stream, or a silence, ends the command. So
-whatever becomes of the host that started it, nothing is left behind. Nothing of this stands
-in a command line, where others could read it. Standard library only.
+The first line is JSON: the command's `argv`, `cwd` and `environment`. Then come `beat`, every few
+seconds, and `signal NAME`; the end of the stream, or silence, ends the command. So nothing is left
+running, whatever happens to the host that started it. None of this is in a command line, where
+others could read it. Standard library only.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NOT_LOST = 254
 
 @dataclass(frozen=True)
 class Command:
-    """What is to run, where, and with which environment."""
+    """Command to run, with its folder and environment."""
 
     argv: list[str]
     cwd: str

@@ -1,15 +1,13 @@
-"""What a task's launcher is told: how it reaches its nodes, and where Open MPI keeps its session.
+"""Environment of a task's launcher: how it reaches its nodes, and where Open MPI keeps its session.
 
-It reaches them in one of four ways with one interface, which are named here alone:
+It reaches them in one of four ways with one interface; only this module names them:
 
-local   every node is this machine
-ssh     the hosts of a cluster trust one another by OpenSSH
-srun    the nodes are an allocation of Slurm's
-sshd    the nodes of a Batch pool have servers of the task's own
+ local every node is this machine ssh the hosts of a cluster trust one another by OpenSSH srun the
+nodes are a Slurm allocation sshd the nodes of a Batch pool have servers of the task's own
 
-A way is a folder of programs, which comes last on PATH: `fairway-each-node` runs a command once on
-every node, with FAIRWAY_NODE_RANK, and fails with the first that fails, which ends the others; and
-MPI's launchers call another in place of ssh. Standard library only.
+Each way is a folder of programs, which comes last on PATH: `fairway-each-node` runs a command once
+on every node, with FAIRWAY_NODE_RANK, and fails as soon as one of them fails, which ends the
+others; and MPI's launchers call another program in place of ssh. Standard library only.
 """
 
 from __future__ import annotations
@@ -84,19 +82,21 @@ def _launchers(way: _Way, agent: str) -> dict[str, str]:
 
 
 def of_root() -> dict[str, str]:
-    """What Open MPI wants to hear before it runs as root, as it does in many containers; nothing
-    where this user is another."""
+    """Returns the variables that let Open MPI run as root, as it does in many containers; none for
+    other users."""
     names = ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM")
     return dict.fromkeys(names, "1") if os.geteuid() == 0 else {}
 
 
 def session(folder: Path, environment: Mapping[str, str]) -> dict[str, str]:
-    """What tells Open MPI to keep what it knows of its processes in a folder, which it makes on
-    each node. What the `environment` says of that stays, unless it was said so of the task that
-    submitted this run.
+    """Returns the variables that make Open MPI keep its session files in a folder, which it creates
+    on each node.
 
-    Left to itself it takes a folder in /tmp that is named for its process. One that was killed
-    leaves it there, and a later one of the same number cannot start.
+    Settings for this in `environment` stay, unless they were made for the task that submitted this
+    run.
+
+    By default Open MPI takes a folder in /tmp that is named after its process. A killed process
+    leaves it there, and a later one with the same number cannot start.
     """
     own = str(folder)
     outer = environment.get(_OURS, own)

@@ -80,7 +80,7 @@ class RemoteCommand:
 
 
 def _connection(host: str) -> list[str]:
-    """What opens a connection to a node that serves one command."""
+    """Returns the command that opens a connection to a node for serving one command."""
     if config := os.environ.get("FAIRWAY_SSH_CONFIG"):
         # The task's own server there starts what serves, whatever program is named.
         return ["ssh", "-T", "-F", config, "--", host, "fairway-run"]
@@ -128,15 +128,15 @@ def lost_silently(folder: Path) -> list[str]:
 
 
 def unreachable(hosts: Iterable[str]) -> list[str]:
-    """Those of the hosts that take no connection now; each is asked, all at once."""
+    """Returns the hosts that accept no connection now; probes all of them at once."""
     words = (*_SSH, "--")
     probes = [(host, subprocess.Popen([*words, host, "true"], **_SILENT)) for host in hosts]
     return [host for host, probe in probes if probe.wait() == channel.LOST]
 
 
 def printed(hosts: Sequence[str], argv: Sequence[str]) -> dict[str, str]:
-    """What a program prints on each of the hosts, all at once; nothing where it fails, or takes no
-    connection."""
+    """Runs a program on all hosts at once; returns its output by host, empty if it fails or the
+    host accepts no connection."""
     words = (*_SSH, "--")
     # A file, and no pipe, which would be full while another is read.
     started = []

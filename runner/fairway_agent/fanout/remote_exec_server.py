@@ -91,7 +91,7 @@ def serve(served: Served, part: bytes) -> int:
 
 
 def _obeyed(served: Served, text: bytes) -> bytes:
-    """What is left of the text, a line without its end, when its lines have been obeyed."""
+    """Executes the complete lines of the text; returns the rest, a line without its end."""
     *lines, part = text.split(b"\n")
     for line in lines:
         served.obey(line)

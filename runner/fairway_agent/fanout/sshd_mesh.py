@@ -257,8 +257,8 @@ def sessions(base: Path) -> set[int]:
 
 
 def served(base: Path) -> set[int]:
-    """Those in which a command of another node is served to its end: what that starts has sessions
-    of its own, and is told by its channel."""
+    """Returns the sessions that serve a command of another node to its end: the programs that it
+    starts have sessions of their own, and are signalled over its channel."""
     found = (base / "sessions").glob(f"{_SERVED}[0-9]*")
     return {int(entry.name.removeprefix(_SERVED)) for entry in found}
 

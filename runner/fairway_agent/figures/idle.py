@@ -1,7 +1,7 @@
-"""Whether the GPUs of a task do nothing, by the samples of its nodes.
+"""Detects idle GPUs of a task from the samples of its nodes.
 
-All times are those of the samples themselves: where none come any more, nothing is known, and a
-task is not called idle for it. Standard library only.
+All times are those of the samples themselves: once no more samples come, nothing is known, and the
+task is not considered idle. Standard library only.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class _Lines:
             self.at = self.file.stat().st_size
 
     def new(self) -> Iterator[bytes]:
-        """What has come."""
+        """Yields the new complete lines."""
         with suppress(OSError), self.file.open("rb") as file:
             file.seek(self.at)
             while data := file.read(_MOST):
@@ -114,11 +114,11 @@ class IdleWatch:
 
     @property
     def reason(self) -> str:
-        """What a person is told of a task whose GPUs are idle."""
+        """Reason to report for a task whose GPUs are idle."""
         return f"its GPUs were below {self.limit.below:g} % for {written(self.limit.seconds)}"
 
     def look(self, now: float) -> bool:
-        """Whether they are idle, `now` being the time on the monotonic clock."""
+        """Returns True if the GPUs are idle; `now` is the time on the monotonic clock."""
         for name, lines in self._lines.items():
             for line in lines.new():
                 self._take(name, line)

@@ -137,7 +137,7 @@ class Machine:
         }
 
     def _port_speeds(self) -> Iterator[float]:
-        """What each port could carry, in bytes a second."""
+        """Yields each port's maximum rate in bytes per second."""
         for port in self._ports():
             with suppress(OSError, ValueError, IndexError):
                 # As `400 Gb/sec (4X NDR)`.
@@ -174,11 +174,11 @@ def sampler(run: Path | None, seconds: float, parent: int | None = None) -> list
 
 @dataclass
 class Sampling:
-    """What samples the nodes, once the first seconds are over.
+    """Sampler process of a task's nodes, started after the first seconds.
 
-    A sample is taken every `seconds`, none where they are None. `words` makes the command line that
-    runs a sampler on each node, and is asked when it starts; `environment` is that of the command,
-    without secrets. What it prints is added to the file `printed`, if there is one.
+    A sample is taken every `seconds`; none if that is None. `words` makes the command line that
+    runs a sampler on each node, and is called when it starts; `environment` is that of the command,
+    without secrets. Its output is appended to the file `printed`, if there is one.
     """
 
     seconds: float | None
@@ -299,7 +299,7 @@ def _line(sample: dict[str, Any]) -> str:
 
 
 def node_name() -> str:
-    """What this node is called, as its engine or its kernel names it."""
+    """Returns this node's name, as its engine or else its kernel gives it."""
     told = ("_FAIRWAY_NODE", "SLURMD_NODENAME", "AZ_BATCH_NODE_ID")
     names = (os.environ.get(name) for name in told)
     return next(filter(None, names), os.uname().nodename)

@@ -1,1 +1,1 @@
-"""What runs in a Kubernetes cluster: in its head pod, and in the pods of tasks."""
+"""Programs that run in a Kubernetes cluster: in its head pod, and in the pods of tasks."""

@@ -39,8 +39,8 @@ _KUEUE = "/apis/kueue.x-k8s.io"
 
 
 class Refused(Fault):
-    """What the server does not do; `status` is HTTP's, the text its own. Who asked for something
-    that may be refused says what that was."""
+    """Request that the API server refuses: `status` is HTTP's, the text the server's own. A caller
+    whose request may be refused adds what it asked for."""
 
     def __init__(self, status: int, message: str) -> None:
         has_rights = status not in (UNKNOWN, FORBIDDEN)
@@ -143,7 +143,8 @@ class Api:
         return self.call("PATCH", path, change)
 
     def call(self, method: str, path: str, body: object = None) -> Any:
-        """What the server answers; Refused for what it does not do, and Fault where it is away."""
+        """Calls the API server and returns its answer; raises Refused if it refuses, and Fault if
+        it is down."""
         end, pause = time.monotonic() + _PATIENCE, _FIRST_PAUSE
         while True:
             why, wait = self._try(method, path, body)

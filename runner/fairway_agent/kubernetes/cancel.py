@@ -36,7 +36,7 @@ def answer(shared: Path, request: CancelRequest, _: object) -> Done:
 
 
 def _cancel(api: Api, folder: Path, request: CancelRequest) -> None:
-    """What was being submitted by somebody else is taken back too."""
+    """Cancels the run's submission, also one that another process is still making."""
     with record.alone(folder / control.SUBMIT_LOCK):
         with suppress(Damaged):
             control.cancel(folder, request.submission)

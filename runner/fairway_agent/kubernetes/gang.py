@@ -65,7 +65,7 @@ class Gang:
 
     @classmethod
     def of(cls, run: Path, task: str, submission: int, size: int) -> Gang:
-        """That of a task in one start of its run."""
+        """Makes the gang of a task in one submission of its run."""
         own = base()
         meeting = Meeting(
             name=f"{run.name}/{task}",
@@ -97,7 +97,8 @@ class Gang:
         record.write_json(self.folder / f"{rank}.json", mine.to_json())
 
     def members(self) -> list[Member | None]:
-        """Those that are there, by their numbers; not those that were told to end."""
+        """Returns the members that are there, by rank; those that were asked to end count as
+        missing."""
         return [self._member(rank) for rank in range(self.size)]
 
     def _member(self, rank: int) -> Member | None:
@@ -112,7 +113,7 @@ class Gang:
             return ""
 
     def is_whole(self) -> bool:
-        """Whether all are there; Fault where they were waited for long enough."""
+        """True if all pods are there; raises Fault once they were waited for long enough."""
         found = self.members()
         lacking = sum(member is None for member in found)
         why = self._blocked() if lacking else ""
@@ -135,8 +136,9 @@ class Gang:
         return hosts, config
 
     def gather(self) -> tuple[list[Host], Path] | None:
-        """The same once all are there; None where one is not, or was and is to be replaced. Fault
-        or OSError where that was waited for long enough."""
+        """Connects to all pods, as `meet` does, once they are there; returns None if one is
+        missing, or is gone and is to be replaced. Raises Fault or OSError once that was waited for
+        long enough."""
         if not self.is_whole():
             return None
         try:
@@ -159,7 +161,7 @@ class Gang:
         return Fault("no-nodes", message, "once that is repaired: `fairway retry RUN`")
 
     def is_late(self) -> bool:
-        """Whether they were waited for long enough."""
+        """True if the pods were waited for long enough."""
         return time.monotonic() > self.began + PATIENCE
 
     def leave(self, rank: int) -> None:
@@ -168,11 +170,12 @@ class Gang:
         record.write_bytes(self.folder / f"{rank}.told", told)
 
     def was_told(self) -> bool:
-        """Whether a pod of the attempt was told to end: others are lost without a word."""
+        """True if Kubernetes asked a pod of the attempt to end; pods that are lost otherwise leave
+        no note."""
         return any(self._told(rank) == each.uid for rank, each in enumerate(self.met))
 
     def has_changed(self) -> bool:
-        """Whether a pod of the attempt was replaced by another, or is about to be."""
+        """True if a pod of the attempt was replaced by another, or is about to be."""
         known = [member and member.uid for member in self.members()]
         return bool(self.met) and known != [member.uid for member in self.met]
 

@@ -74,9 +74,11 @@ class NodeReport(JsonRecord):
 
 @dataclass(frozen=True, slots=True)
 class Health(JsonRecord):
-    """What is wrong with each claim, and with the queue, "" where nothing is; of the head pod its
-    `time`, the bytes that are `free` in the shared folder, what is wrong there (`fault`), and of
-    the rights that were asked for those that its account does not have (`lacks`)."""
+    """Health of the cluster: the problem of each claim, and of the queue, "" if there is none.
+
+    About the head pod: its `time`, the bytes that are `free` in the shared folder, any problem
+    there (`fault`), and, of the rights that were asked for, those that its account `lacks`.
+    """
 
     CALLED = "the health of the cluster"
 
@@ -120,7 +122,7 @@ class PodReport(JsonRecord):
 
 @dataclass(frozen=True, slots=True)
 class PodsReport(JsonRecord):
-    """Those of a run."""
+    """Running pods of a run's tasks."""
 
     CALLED = "the list of pods"
 
@@ -230,7 +232,7 @@ def _health(api: Api, shared: Path, request: NodesRequest) -> Health:
 
 
 def _may(api: Api, right: str, everywhere: bool) -> bool:
-    """Whether this account has a right."""
+    """True if this account has a right."""
     verb, _, name = right.partition(" ")
     resource, _, group = name.partition(".")
     asked = {"verb": verb, "resource": resource, "group": group}
@@ -246,7 +248,7 @@ def _may(api: Api, right: str, everywhere: bool) -> bool:
 
 
 def _claim(api: Api, name: str) -> str:
-    """What is wrong with a claim; "" where nothing is."""
+    """Returns the problem with a claim; "" if there is none."""
     found = api.get(CORE, "persistentvolumeclaims", name)
     if found is None:
         return "there is none of that name"
@@ -260,7 +262,7 @@ def _claim(api: Api, name: str) -> str:
 
 
 def _queue(api: Api, name: str) -> str:
-    """What is wrong with a queue of Kueue's; "" where nothing is."""
+    """Returns the problem with a Kueue queue; "" if there is none."""
     if not api.kueue:
         return "the cluster has no Kueue"
     found = api.get(api.kueue, "localqueues", name)

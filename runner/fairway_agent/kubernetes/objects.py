@@ -1,4 +1,4 @@
-"""What the API server says of the Jobs and pods of runs. Standard library only."""
+"""Jobs and pods of runs as the API server reports them. Standard library only."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def held_by_queue(api: Api) -> dict[str, str]:
 
 
 def scaling(api: Api) -> dict[str, str]:
-    """What the cluster's autoscaler said last of pods without a node, by their uids; nothing where
-    the head may not see it, or there is none."""
+    """Returns the autoscaler's last statement about each pod without a node, by the pods' uids;
+    empty if the head may not see its events, or there is no autoscaler."""
     latest: dict[str, tuple[str, str]] = {}
     try:
         for reason in (_STARTS, _STARTS_NONE):
@@ -98,7 +98,7 @@ def _is_active(workload: Object) -> bool:
 
 
 def _order(workload: Object) -> tuple[int, str, str]:
-    """Those of a higher priority first, and of the same the older ones."""
+    """Returns the sort key of a workload: higher priority first, then older ones."""
     about = workload["metadata"]
     return -(workload["spec"].get("priority") or 0), about["creationTimestamp"], about["name"]
 
@@ -120,13 +120,13 @@ class Objects:
     scaling: dict[str, str] = field(default_factory=dict)
 
     def pods_of(self, job: str, index: int) -> list[Object]:
-        """Those of one index, the newest first."""
+        """Returns the Job's pods of one index, newest first."""
         found = [each for each in self.pods.get(job, ()) if index_of(each) == index]
         return sorted(found, key=lambda each: each["metadata"]["creationTimestamp"], reverse=True)
 
 
 def look(api: Api, runs: Sequence[str]) -> Objects:
-    """What there is of the runs, in few requests, whatever they have."""
+    """Lists the Jobs and pods of the runs in few requests, however many there are."""
     found = Objects()
     for start in range(0, len(runs), _MOST_NAMES):
         some = ",".join(names.label(run) for run in runs[start : start + _MOST_NAMES])
@@ -145,7 +145,7 @@ def look(api: Api, runs: Sequence[str]) -> Objects:
 
 
 def unscheduled(pod: Object) -> Object | None:
-    """What the scheduler says of a pod that has no node; None of others."""
+    """Returns the scheduler's condition of a pod that has no node; None for other pods."""
     for each in (pod.get("status") or {}).get("conditions") or ():
         if each["type"] == "PodScheduled" and each["status"] == "False":
             return dict(each)
@@ -153,7 +153,7 @@ def unscheduled(pod: Object) -> Object | None:
 
 
 def index_of(pod: Object) -> int:
-    """Which of its Job's pods it is; −1 for one without a number."""
+    """Returns the pod's index in its Job; −1 if it has none."""
     facts = pod["metadata"]
     text = (facts.get("annotations") or {}).get(INDEX) or (facts.get("labels") or {}).get(INDEX)
     return int(text) if text and text.isdecimal() else -1
@@ -168,15 +168,14 @@ def condition(found: Object, kind: str) -> Object | None:
 
 
 def is_over(pod: Object) -> bool:
-    """Whether its containers have ended, and do not begin again."""
+    """True if the pod's containers have ended and do not start again."""
     return pod["status"].get("phase") in ("Succeeded", "Failed")
 
 
 def holds(intervals: str | None, number: int) -> bool:
-    """Whether a number is among those that a Job's status lists.
+    """True if a number is among those that a Job's status lists.
 
-    >>> holds("0,1,3-5", 4), holds("0,1,3-5", 2), holds(None, 0)
-    (True, False, False)
+    >>> holds("0,1,3-5", 4), holds("0,1,3-5", 2), holds(None, 0) (True, False, False)
     """
     for each in filter(None, (intervals or "").split(",")):
         first, _, last = each.partition("-")

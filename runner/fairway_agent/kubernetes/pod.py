@@ -1,8 +1,8 @@
-"""What runs in a pod: one task of a run, in as many attempts as it has, or a node of one.
+"""Program of a pod: runs one task of a run, in all of its attempts, or a node of one.
 
 Started as `pod RUN_FOLDER STAGE SUBMISSION PART`; the pod's index in its Job says which task of the
-part it is, or which node of the part's only one. SIGTERM says that the pod is to end: it is
-cancelled, evicted, or its node goes. Standard library only.
+part it is, or which node of the part's only one. SIGTERM means that the pod is to end: it is
+cancelled, evicted, or its node is going away. Standard library only.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def with_share(
 
 
 def _is_over(folder: Path, submission: int) -> bool:
-    """Whether a task has ended in this start of its run."""
+    """True if a task has ended in this submission of its run."""
     known = state_files.read_task(folder)
     return known is not None and known.is_final and known.submission == submission
 

@@ -16,7 +16,7 @@ REQUEST = PodsRequest
 
 
 def answer(shared: Path, request: PodsRequest, _: object) -> PodsReport:
-    """Those of its tasks that run."""
+    """Lists the pods in which the run's tasks are running."""
     folder = shared / "runs" / request.run
     query = {**submit.selector(folder.name), "fieldSelector": "status.phase=Running"}
     found = []

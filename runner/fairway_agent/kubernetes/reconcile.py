@@ -107,8 +107,8 @@ class _Reconciliation(Reconciliation):
 
     @cached_property
     def blocked(self) -> list[str]:
-        """What became of the runs that it comes after and that have ended otherwise than it
-        wants."""
+        """Lists the upstream runs that have ended otherwise than this run requires, each with its
+        outcome."""
         plan = job_facts.read_shared_plan(self.folder, retry=self.known.submission > 0)
         number = self.known.submission
         return predecessors.decide(self.folder, plan, number) or [] if plan.after else []
@@ -135,7 +135,7 @@ class _Reconciliation(Reconciliation):
         return f"{said}; {last}" if last else said
 
     def _to_come(self, part: Part) -> str:
-        """What a part waits for; "" where nothing is there to start it any more."""
+        """Returns the reason why a part is pending; "" if nothing is left that would start it."""
         name = self._controller
         controller = self.objects.jobs.get(name) or self._made_since(name)
         if controller is None or condition(controller, "Complete"):

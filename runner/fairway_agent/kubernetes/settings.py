@@ -1,4 +1,4 @@
-"""What a target says of its pods, and the job of its container. Standard library only."""
+"""Pod settings of a target, and of the job's container. Standard library only."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class PodFacts(JsonRecord):
 
 
 def pods_of(run: Path) -> PodFacts | None:
-    """What the target of the run in a folder has for pods; None where it is no such target, or
-    nothing is known of it. Fault where the file is damaged."""
+    """Reads the pod settings of the run in a folder; None if its target is not Kubernetes, or not
+    known. Raises Fault if the file is damaged."""
     return records.read(run / "target.json", _pods)
 
 

@@ -1,5 +1,5 @@
-"""What a task takes of its node beside others, by the resources of a whole one. Standard library
-only."""
+"""Computes a task's share of a node that it uses beside other tasks, from the resources of an
+entire node. Standard library only."""
 
 from __future__ import annotations
 
@@ -84,5 +84,6 @@ def _cpu(resources: Mapping[str, str], wanted: Wanted) -> str:
 
 
 def _gpu(resources: Mapping[str, str]) -> str:
-    """What GPUs are called there: `nvidia.com/gpu`, `amd.com/gpu`."""
+    """Returns the name of the GPU resource: `nvidia.com/gpu`, `amd.com/gpu`; "" if there is
+    none."""
     return next((name for name in resources if name.endswith("/gpu")), "")

@@ -51,18 +51,18 @@ class Taken(Fault):
 
 
 def selector(run: str) -> dict[str, str]:
-    """What lists the objects with a run's name."""
+    """Returns the query that lists the objects with a run's name."""
     return {"labelSelector": f"{names.RUN}={names.label(run)}"}
 
 
 def jobs(api: Api, folder: Path) -> Sequence[Object]:
-    """Those of the run in this folder."""
+    """Lists the Jobs that belong to the run in this folder."""
     return [each for each in api.list(BATCH, "jobs", selector(folder.name)) if owns(folder, each)]
 
 
 def owns(folder: Path, found: Object) -> bool:
-    """Whether a Job or a pod is of the run in this folder: its programs look for it there, on the
-    same claims. What of a run that is gone cannot be known is not."""
+    """True if a Job or a pod belongs to the run in this folder: its programs look for the run
+    there, on the same claims. False if the run's files are gone, so that this cannot be known."""
     spec = found["spec"].get("template", found)["spec"]
     words = [word for each in spec.get("containers") or () for word in each.get("command") or ()]
     if str(folder) not in words:

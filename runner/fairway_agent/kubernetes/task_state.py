@@ -85,7 +85,7 @@ def why_stuck(pod: Object) -> str:
 
 
 def is_pending(pod: Object) -> bool:
-    """Whether it has yet to begin."""
+    """True if the pod has yet to begin."""
     return pod["status"].get("phase") == "Pending" and "deletionTimestamp" not in pod["metadata"]
 
 
@@ -140,7 +140,7 @@ def _end_reason(status: Object, terminated: Object) -> tuple[int, str]:
 
 
 def _lacking(found: Objects, part: Part) -> str:
-    """What a task waits for whose first pod runs and others do not."""
+    """Returns the reason why a task waits whose first pod runs and others do not."""
     if part.nodes == 1:
         return ""
     others = [each for each in found.pods.get(part.job, ()) if not is_over(each)]
@@ -153,7 +153,7 @@ def _lacking(found: Objects, part: Part) -> str:
 
 
 def _short(text: str) -> str:
-    """What somebody else says, in one line."""
+    """Shortens text from another program to one line."""
     line = " ".join("".join(c if c.isprintable() else " " for c in text).split()).rstrip(". ")
     return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
 

@@ -117,7 +117,7 @@ class BatchNodes(Nodes):
         print_line(line)
 
     def open_log(self, task: Task) -> BinaryIO:
-        """What Batch keeps of this program's own output."""
+        """Returns this program's own standard output, which Batch keeps."""
         return os.fdopen(os.dup(1), "wb")
 
     def log_file(self, task: Task) -> Path:

@@ -50,7 +50,7 @@ class PodNodes(SharedNodes):
         self.is_broken, self.look_at = False, time.monotonic() + _LOOK
 
     def loss(self, task: Task) -> Loss | None:
-        """Whether a pod of it was lost, or taken away."""
+        """Classifies the failure: a pod was lost, or taken away, or the task itself failed."""
         lost, gang = lost_nodes(task.folder), self.gang
         if gang is None or not (self.is_broken or lost or gang.has_changed()):
             return None

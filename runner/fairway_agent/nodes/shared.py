@@ -76,7 +76,7 @@ class SharedNodes(Nodes):
         raise NotImplementedError
 
     def environment_outside(self, task: Task) -> dict[str, str]:
-        """What programs are started with that are none of the job's."""
+        """Returns the environment of programs that are not the job's own."""
         return dict(os.environ)
 
     def session_folder(self, task: Task) -> Path:

@@ -72,7 +72,7 @@ class SlurmNodes(SharedNodes):
         return [*step, *sampler(task.run_folder, seconds)]
 
     def environment_outside(self, task: Task) -> dict[str, str]:
-        """What a step of Slurm's is started with."""
+        """Returns the environment of a Slurm step."""
         return _for_step()
 
     def clean(self, task: Task, code: int) -> None:
@@ -150,7 +150,8 @@ def job_id() -> str:
 
 
 def _on_others(task: Task) -> list[str]:
-    """What runs a program once on each node but the main one; nothing where there is none."""
+    """Returns the command that runs a program once on each node but the main one; empty if there is
+    no other."""
     names = [host.name for host in task.hosts[1:]]
     return [*STEP, f"--nodes={len(names)}", f"--nodelist={','.join(names)}"] if names else []
 

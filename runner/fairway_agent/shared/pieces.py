@@ -18,7 +18,8 @@ MOST = 4 << 20  # bytes in one answer
 
 @dataclass(frozen=True, slots=True)
 class Piece(JsonRecord):
-    """What a file has from the byte `offset` on, packed as text; `more` says that there is more."""
+    """Content of a file from the byte `offset` on, packed as text; `more` means that there is
+    more."""
 
     CALLED = "a piece"
 
@@ -44,8 +45,8 @@ def pieces_of(
 
 
 def piece_of(file: Path, offset: int, budget: list[int]) -> Piece | None:
-    """What the file has from the offset on, as far as the budget of bytes goes, which it takes
-    from. None where there is nothing."""
+    """Reads a file from the offset on, within the budget of bytes, which it reduces. Returns None
+    if there is nothing."""
     try:
         with file.open("rb") as opened:
             opened.seek(offset)

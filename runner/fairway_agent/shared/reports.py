@@ -1,5 +1,5 @@
-"""What is asked of the host about runs whose files lie in the shared folder, and what it tells.
-Both ends of the connection use these types. Standard library only."""
+"""Requests to the host about runs whose files are in the shared folder, and its answers. Both ends
+of the connection use these types. Standard library only."""
 
 from __future__ import annotations
 
@@ -129,8 +129,8 @@ class RunsReport(JsonRecord):
 
 @dataclass(frozen=True, slots=True)
 class InputsRequest(JsonRecord):
-    """Which of these folders, that a run reads and others have kept, are missing; with `adopt` they
-    have been put there for it."""
+    """Asks which of these folders, which other runs have kept and this run reads, are missing;
+    `adopt` means that they have been put there for it."""
 
     CALLED = "the request"
 
@@ -150,6 +150,6 @@ class InputsReport(JsonRecord):
 
 @dataclass(frozen=True, slots=True)
 class Done(JsonRecord):
-    """What was asked for is done; there is nothing to tell."""
+    """Answer to a request that was carried out and has no result."""
 
     CALLED = "the answer"

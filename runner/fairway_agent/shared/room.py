@@ -1,4 +1,4 @@
-"""Whether the shared folder can be used, as its targets' health says. Standard library only."""
+"""Checks that the shared folder can be used, for its targets' health. Standard library only."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ REQUEST = StatesRequest
 
 
 def answer(shared: Path, request: StatesRequest, _: object) -> StatesReport:
-    """What is told of the runs."""
+    """Answers with the states of the runs."""
     return StatesReport(reports(shared, request.runs))
 
 
@@ -32,10 +32,11 @@ def reconciled(
     request: StatesRequest,
     reconcile_all: Callable[[list[Path]], dict[str, str]],
 ) -> StatesReport:
-    """The same, once a scheduler was asked, which says what is wrong with damaged runs.
+    """Answers with the states of the runs, after asking the scheduler, which also reports damaged
+    runs.
 
-    Where that does not answer, the states are those that it gave
-    before and that tasks have written themselves, and `silent` says so.
+    If the scheduler does not answer, the states are those that it gave before and that tasks have
+    written themselves, and `silent` says so.
     """
     silent, damaged = "", {}
     try:
@@ -50,7 +51,7 @@ def reconciled(
 
 
 def reports(shared: Path, runs: Mapping[str, RunRequest]) -> dict[str, RunReport | None]:
-    """What is told of each run that is asked about; None for one that has no folder."""
+    """Reports on each requested run; None for one that has no folder."""
     budget = [MOST]
     return {run: _look(shared / "runs" / run, asked, budget) for run, asked in runs.items()}
 

@@ -1,7 +1,7 @@
-"""Whether a run is over a limit of its own, as its tasks see it: nothing else is always there.
+"""Watches a run's limits from its tasks: no other program is always running.
 
-Each task that runs looks, and ends itself; the first that sees it takes the run's other jobs back.
-Standard library only.
+Each running task checks the limits, and ends itself; the first that finds one exceeded cancels the
+run's other jobs. Standard library only.
 """
 
 from __future__ import annotations
@@ -64,11 +64,11 @@ class Watch:
         self.due = self.started
 
     def is_over(self) -> bool:
-        """Whether the run is over a limit, looked at when that is due."""
+        """Returns True if the run is over a limit; checks that when it is due."""
         return self.due is not None and time.time() >= self.due and self._look()
 
     def look_back(self) -> bool:
-        """The same, asked where no task runs that could see it; a run that has not begun is over
+        """Checks the limits when no running task could do so; a run that has not started is over
         none."""
         self.started = self._control.started if self._is_limited else None
         return self.started is not None and self._look()
@@ -84,7 +84,7 @@ class Watch:
         return self.folder
 
     def held(self, now: float) -> Held:
-        """What its tasks have held until now."""
+        """Returns the node-seconds that its tasks have used until now."""
         return limits.held(self.folder, self.nodes, now)
 
     @property
@@ -155,8 +155,8 @@ def send(folder: Path, plan: RunPlan, state: RunState, *, waits: bool) -> None:
 
 
 def is_last(folder: Path, task: str, submission: int) -> bool:
-    """Whether all tasks of the submission have said that they ended, once this one has; one that
-    was killed never does."""
+    """Records that the task has ended; returns True if all tasks of the submission have then
+    recorded their end, which a killed one never does."""
     ended = folder / "ended" / str(submission)
     known, status = receive.read(folder), state_files.read_task(folder / "tasks" / task)
     if known is None or known.submission != submission or status is None or not status.is_final:

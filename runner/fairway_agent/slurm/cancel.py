@@ -35,7 +35,7 @@ def answer(shared: Path, request: CancelRequest, _: object) -> Done:
 
 
 def _cancel(folder: Path, request: CancelRequest) -> None:
-    """What was being submitted by somebody else is taken back too."""
+    """Cancels the run's submission, also one that another process is still making."""
     with record.alone(folder / control.SUBMIT_LOCK):
         jobs: list[str] = []
         with contextlib.suppress(Damaged):  # Slurm still names those that have not ended

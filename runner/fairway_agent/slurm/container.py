@@ -86,7 +86,7 @@ def entry_of(run: Path, directory: str, folders: Sequence[str]) -> Entry | None:
 
 @cache
 def _has_pyxis() -> bool:
-    """Whether srun knows containers: the plugin adds the option to its help."""
+    """True if srun supports containers: the plugin adds the option to its help."""
     try:
         return "--container-image" in commands.run(["srun", "--help"])
     except commands.Refused:

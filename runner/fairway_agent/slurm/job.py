@@ -1,9 +1,9 @@
-"""What a job of Slurm's runs on its first node: one task of a run, in as many attempts as it has.
+"""Program of a Slurm job on its first node: runs one task of a run, in all of its attempts.
 
-Started by the batch script as `job RUN_FOLDER STAGE SUBMISSION PART [TASK]`; an element of
-an array is the task of its own number. Slurm's signals say how it is to end: USR1 that its
-time is up, USR2 that its nodes are about to go and the task is to start again elsewhere, TERM
-that Slurm ends or requeues it. Standard library only.
+Started by the batch script as `job RUN_FOLDER STAGE SUBMISSION PART [TASK]`; an element of an array
+is the task with its own number. Slurm's signals say how it is to end: USR1 that its time is up,
+USR2 that its nodes are about to go away and the task is to start again elsewhere, TERM that Slurm
+ends or requeues it. Standard library only.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What a job of Slurm's that was killed has left on a node, where Slurm tracks processes by their
-parents: a daemon that has left its session outlives its job, and stays on the GPUs.
+"""Ends the processes that a killed Slurm job has left on a node where Slurm tracks processes by
+their parents: a daemon that has left its session outlives its job, and keeps using the GPUs.
 
 Started as `leftovers SHARED` on each node of a task before its script; SHARED is the folder of all
-runs. Slurm ends all of a job itself where a job has a cgroup. Standard library only.
+runs. If a job has a cgroup, Slurm itself ends all of its processes. Standard library only.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _RUN, _JOB, _TIMES = "FAIRWAY_SHARED_DIR", "SLURM_JOB_ID", "SLURM_RESTART_COUNT"
 
 
 def are_contained(environment: Mapping[str, str], root: Path = Path("/")) -> bool:
-    """Whether Slurm has a cgroup for the job, of which it ends every process."""
+    """True if Slurm has a cgroup for the job, in which it ends every process."""
     try:
         lines = (root / "proc/self/cgroup").read_text(encoding="utf-8").splitlines()
     except OSError:

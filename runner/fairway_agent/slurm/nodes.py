@@ -82,9 +82,9 @@ class HeldJob(JsonRecord):
 
 @dataclass(frozen=True, slots=True)
 class Health(JsonRecord):
-    """Whether the partition is up (`available`), the jobs that Slurm holds, its `version`; of the
-    login host its `time`, the bytes that are `free` in the shared folder, and what is wrong there
-    (`fault`)."""
+    """Health of the partition and the login host: the partition's state (`available`), the jobs
+    that Slurm holds, its `version`; and the login host's `time`, the bytes that are `free` in the
+    shared folder, and any problem there (`fault`)."""
 
     CALLED = "the health of the login host"
 
@@ -142,7 +142,7 @@ def _nodes(partition: str) -> list[NodeReport]:
 
 
 def _comments() -> dict[str, str]:
-    """What the scheduler has noted of nodes, which sinfo does not list."""
+    """Reads the scheduler's comments on nodes, which sinfo does not list."""
     listed = commands.run(["scontrol", "-o", "show", "node"])
     return dict(_COMMENT.findall(listed))
 

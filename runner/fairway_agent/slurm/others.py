@@ -1,8 +1,8 @@
-"""What a task's main node has done on its other nodes: programs told, and nothing left there.
+"""Signals and cleans up a task's processes on its other nodes, for its main node.
 
 Started as `others signal RUN TASK SIGNAL` or `others leave RUN TASK GRACE FOLDER` on each of them;
-FOLDER is the task's own on the local disk. Slurm ends what is in its steps; a daemon that has left
-its session is in none where Slurm tracks processes by their parents. Standard library only.
+FOLDER is the task's own on the local disk. Slurm ends the processes in its steps; a daemon that has
+left its session is in no step where Slurm tracks processes by their parents. Standard library only.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ def signal_task(run: str, task: str, number: signal.Signals) -> None:
 
 
 def processes_of(run: str, task: str) -> set[int]:
-    """What carries the task's names in its environment: on other nodes too, whatever launcher
-    has started it, and in whichever session."""
+    """Finds the processes with the task's names in their environment: on other nodes too, whichever
+    launcher started them, and in whichever session."""
     wanted = {f"FAIRWAY_RUN={run}", f"FAIRWAY_TASK={task}"}
     return {pid for pid, variables in processes.environments() if wanted <= set(variables)}
 

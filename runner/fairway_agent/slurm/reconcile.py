@@ -118,8 +118,8 @@ class _Reconciliation(Reconciliation):
 
     @cached_property
     def unmet(self) -> list[str]:
-        """What became of the runs that it comes after and that have ended otherwise than it
-        wants."""
+        """Lists the upstream runs that have ended otherwise than this run requires, each with its
+        outcome."""
         plan = job_facts.read_shared_plan(self.folder, retry=self.known.submission > 0)
         if not plan.after:
             return []

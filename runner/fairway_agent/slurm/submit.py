@@ -69,10 +69,10 @@ class Node:
 
 @dataclass(frozen=True)
 class Resources:
-    """What the partition of a run offers, and the run wants: one of `features` of every node
-    (or ""), the number of GPUs of each (0 where Slurm knows of none), its niceness, and the account
-    and the quality of service that it names (or ""). `node` is the largest kind of node, of which
-    some tasks may want a part."""
+    """Resources of a partition that a run asks for: one of the `features` of every node (or ""),
+    the number of GPUs of each (0 if Slurm knows of none), its niceness, and the account and the
+    quality of service that it names (or ""). `node` is the largest kind of node, of which some
+    tasks may request a part."""
 
     partition: str
     feature: str
@@ -170,7 +170,8 @@ def _times(plan: RunPlan, *, prepared: bool) -> list[int]:
 
 
 def _of_node(part: Part, resources: Resources) -> list[str]:
-    """What each task takes of its nodes: all, or as much memory as of the CPUs."""
+    """Returns sbatch's options for each task's share of its nodes: all, or the same fraction of
+    memory as of CPUs."""
     wanted = part.wanted
     if wanted is None:
         return ["--exclusive", "--mem=0"]
@@ -203,10 +204,11 @@ def _ranges(numbers: Sequence[int]) -> Iterator[str]:
 
 
 def partition_resources(request: SubmitRequest) -> Resources:
-    """What a run asks of its partition; Fault where there is none of that name.
+    """Returns the resources that a run asks for in its partition; raises Fault if it does not
+    exist.
 
-    What the target says of a node is asked for where the partition's nodes have such a feature,
-    and GPUs that Slurm knows of.
+    The target's settings of a node are asked for only if the partition's nodes have such a feature,
+    and GPUs only as far as Slurm knows of them.
     """
     nodes = _nodes(request.partition)
     # As Fairway's own clusters call it: nd96isr_h100_v5 for Standard_ND96isr_H100_v5.
@@ -376,10 +378,10 @@ def _withdraw(folder: Path, wanted: Submission) -> None:
 
 
 def _dependency_on_runs(runs: Path, plan: RunPlan) -> str:
-    """That the jobs of the runs that it comes after must succeed, or end where something else is
-    wanted of them, which its own job looks at; "" where all of them have.
+    """Returns the dependency on the upstream runs' jobs: they must succeed, or just end if another
+    condition is set, which this run's own job checks; "" if all have ended.
 
-    Fault where one has ended otherwise than is wanted, or is there no more.
+    Raises Fault if one has ended otherwise than required, or no longer exists.
     """
     folders = [runs / Path(each).name for each in plan.after]
     reconcile_all(folders)

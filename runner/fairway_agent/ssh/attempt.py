@@ -43,7 +43,8 @@ def main() -> None:
 
 
 def _sampling(run: Path) -> Sampling:
-    """What samples the task's nodes. Where that loses a node, the task has not."""
+    """Returns the sampler of the task's nodes. If the sampler loses a node, the task has not lost
+    it."""
     plan = job_facts.read_shared_plan(run)
     hidden = {"FAIRWAY_TASK_FOLDER", *plan.secrets}
     program = bundle.program(each_node.__name__, waits=True)

@@ -1,5 +1,5 @@
-"""What is asked of the main host of a plain cluster, and what it tells. Both ends of the connection
-use these types. Standard library only."""
+"""Requests to the main host of a plain cluster, and its answers. Both ends of the connection use
+these types. Standard library only."""
 
 from __future__ import annotations
 

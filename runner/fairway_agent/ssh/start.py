@@ -49,7 +49,7 @@ def answer(shared: Path, request: StartRequest, _: object) -> Done:
 
 
 def is_watched(folder: Path) -> bool:
-    """Whether somebody holds the run's lock."""
+    """True if another process holds the run's lock."""
     with free_lock(folder) as lock:
         return lock is None
 

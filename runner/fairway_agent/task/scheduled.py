@@ -91,7 +91,7 @@ class Scheduled(Backend):
         return time.monotonic() + self.watch.due - time.time()
 
     def is_cancelled(self, task: Task) -> bool:
-        """Whether a person has ended the run, or this task of it."""
+        """True if a person has cancelled the run, or this task of it."""
         known = control.read(task.run_folder).of(task.submission or 0)
         return known.has_ended(task.name)
 

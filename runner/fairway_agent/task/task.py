@@ -58,7 +58,7 @@ def variables(run: Path, plan: RunPlan) -> dict[str, str]:
 
 
 def missing_input(run: Path, plan: RunPlan) -> str:
-    """Which input is not there that another run was to keep; "" where all are."""
+    """Names an input that should come from another run and is missing; "" if all are there."""
     try:
         known = best_tasks(run, plan, decides=True)
     except (Fault, OSError) as error:
@@ -109,8 +109,8 @@ class Nodes:
     LOSSES_ARE_FAILURES: ClassVar = True
 
     def mark(self, task: Task) -> str:
-        """What all its processes have in their environment: the value of `MARK`, which begins
-        with the run's folder."""
+        """Returns the value of `MARK` in the environment of all its processes; it begins with the
+        run's folder."""
         return f"{task.run_folder}#{task.name}"
 
     def prepare(self, task: Task) -> None:
@@ -271,7 +271,7 @@ class Task:
 
     @property
     def share(self) -> Share | None:
-        """What it has of its node; None where it has whole nodes, or what it finds."""
+        """Share of its node; None if it has entire nodes, or shares this machine without limits."""
         return self.hosts[0].share if self.hosts else None
 
     @property
@@ -316,7 +316,8 @@ class Task:
         self.record(replace(self.status("running"), session=self.session))
 
     def idle_watch(self) -> IdleWatch | None:
-        """What looks whether its GPUs do nothing; None where nobody wants to know, or can."""
+        """Returns the watch for idle GPUs; None if the job has no such limit, or nothing is
+        sampled."""
         limit, seconds = self.plan.idle_gpu, self.plan.sample_every
         if limit is None or seconds is None or self.name in ("setup", LAST):
             return None
@@ -454,7 +455,7 @@ class Task:
         return outputs.empty(self.nodes.written(self), self.spec.outputs)
 
     def _ending(self, code: int) -> str:
-        """What an attempt ended with, where nothing more is known."""
+        """Describes how an attempt ended if nothing more is known."""
         if self.timed_out and self.plan.timeout is not None:
             return f"the one before was over its timeout of {self.plan.timeout:g} s"
         return f"the one before ended with exit code {code}"
@@ -549,7 +550,7 @@ class Task:
         self.nodes.record(self, status)
 
     def missing_input(self) -> str:
-        """Which input is not there that another run was to keep; "" where all are."""
+        """Names an input that should come from another run and is missing; "" if all are there."""
         return missing_input(self.run_folder, self.plan)
 
     # Its contract.

@@ -97,7 +97,8 @@ def claim(settings: Settings, credential: str, address: str) -> str | None:
 
 
 def _tell_slurm(settings: Settings, name: str, comment: str) -> None:
-    """Which machine the node is, for those who report it to Azure: `fairway nodes report`."""
+    """Sets the node's comment in Slurm to its machine, for reports to Azure: `fairway nodes
+    report`."""
     try:
         tell(settings, "scontrol", "update", f"nodename={name}", f"comment={comment}")
     except CommandFailed as error:

@@ -65,7 +65,7 @@ def main() -> int:
 
 
 def missing(settings: Settings, *programs: str) -> str:
-    """Which of the programs is not installed, for a person; empty where all are."""
+    """Names the programs that are not installed, in a message for people; empty if all are."""
     path = settings.bin or f"{os.environ.get('PATH', '')}:{_SYSTEM}"
     gone = [program for program in programs if shutil.which(program, path=path) is None]
     return f"{', '.join(gone)} not installed: see {_INSTALLED_BY}" if gone else ""

@@ -1,4 +1,5 @@
-"""Which instance is which node: a file for each scale set, on the disk that survives the VM."""
+"""Registry of the instances behind nodes: a file for each scale set, on the disk that survives the
+VM."""
 
 from __future__ import annotations
 

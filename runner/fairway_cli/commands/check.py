@@ -81,8 +81,8 @@ def command(
 
 @dataclass
 class _Checked:
-    """What is wrong with an environment, what Azure offers for it, and what it asks for on the
-    internet; `failed` is the exit code where Azure could not be asked."""
+    """Result of checking an environment: the findings, Azure's offers for it, and the names that it
+    needs on the internet; `failed` is the exit code if Azure could not be asked."""
 
     findings: list[Finding]
     offers: list[Offer] = field(default_factory=list)
@@ -112,7 +112,7 @@ def _checked(file: Path, ignore: Sequence[str], *, live: bool) -> _Checked:
 
 
 def _facts(checked: _Checked, *, live: bool) -> object:
-    """What `--json` prints."""
+    """Returns the facts that `--json` prints."""
     from fairway_cli.ui.catalogue import offer_facts
     from fairway_core.findings import finding_facts
 
@@ -127,9 +127,9 @@ def _facts(checked: _Checked, *, live: bool) -> object:
 
 
 def _ask(loaded: LoadedEnvironment) -> tuple[list[Finding], list[Offer], int]:
-    """What Azure says against the environment, each at its line, what it offers, and 0.
+    """Returns Azure's findings about the environment, each at its line, its offers, and 0.
 
-    Where Azure cannot be asked: why, and the exit code of that.
+    If Azure cannot be asked: the reason as findings, and its exit code.
     """
     from fairway_core.findings import UserError
     from fairway_runner.doctor.checks import open_subscription

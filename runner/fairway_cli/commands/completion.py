@@ -1,4 +1,4 @@
-"""What the shell completes, such as run ids and targets. It is quick, and never fails."""
+"""Shell completions, such as run ids and targets. They are quick, and never fail."""
 
 from __future__ import annotations
 
@@ -79,7 +79,8 @@ def metrics(ctx: object, incomplete: str) -> list[str]:
 
 
 def settings(ctx: object, incomplete: str) -> list[str]:
-    """What `-s` can set: the fields of a job, and what stands in the one that is named."""
+    """Completes the fields that `-s` can set: those of a job, and those present in the named job
+    file or run."""
     try:
         from fairway_core.documents import read
         from fairway_runner.jobs.job import Job
@@ -96,9 +97,9 @@ def settings(ctx: object, incomplete: str) -> list[str]:
 
 
 def _argument(ctx: Any, name: str) -> str | None:
-    """What stands for that argument, or option, on the command line.
+    """Returns the value of an argument or option on the command line.
 
-    While an option has no value yet, the arguments before it have not found their places.
+    While an option has no value yet, the arguments before it have not been assigned.
     """
     if given := ctx.params.get(name):
         return str(given)

@@ -39,7 +39,7 @@ def command(environment: EnvironmentArgument = None, json_: JsonOption = False) 
 
 
 def _print(stacks: Iterable[WrittenStack], *, json_: bool) -> None:
-    """What was written, and where."""
+    """Prints the stacks that were written, and their folders."""
     if json_:
         facts = [
             {"stack": stack.name, "resources": stack.resources, "folder": str(stack.folder)}
@@ -52,7 +52,7 @@ def _print(stacks: Iterable[WrittenStack], *, json_: bool) -> None:
 
 
 def _state_asked_for() -> bool:
-    """Whether FAIRWAY_STACKS asks for the stack that holds the others' state."""
+    """True if FAIRWAY_STACKS asks for the stack that holds the others' state."""
     import os
 
     from fairway_core.findings import UserError

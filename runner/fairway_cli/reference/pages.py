@@ -194,7 +194,8 @@ def _section(
 
 
 def _kind(fields: Mapping[str, Any]) -> str:
-    """What tells one kind of a cluster or file system from the others."""
+    """Describes the field that distinguishes one kind of a cluster or file system from the
+    others."""
     for field, value in fields.items():
         if "const" in value:
             default = " or without it" if "default" in value else ""

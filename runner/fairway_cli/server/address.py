@@ -1,4 +1,4 @@
-"""Which server is asked, and the token for it, which never stands on a command line."""
+"""Address of the server to ask, and the token for it, which is never on a command line."""
 
 from __future__ import annotations
 

@@ -190,7 +190,7 @@ def print_list(listed: list[dict[str, str]]) -> None:
 
 
 def print_explanation(facts: dict[str, Any]) -> None:
-    """What a template does, needs and takes, and a job file that uses it."""
+    """Prints what a template does, needs and takes, and a job file that uses it."""
     print(facts["description"])
     print(f"\nfile     {facts['file']}")
     if facts["needs"]:

@@ -28,9 +28,9 @@ _BOLD = "1"
 
 
 def has_colours(out: TextIO | None = None) -> bool:
-    """Whether a stream is a terminal that shows colours, and nobody asked for none.
+    """True if a stream is a terminal that shows colours, and colours are not turned off.
 
-    By default it is standard output.
+    The default is standard output.
     """
     wanted = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     return wanted and (out or sys.stdout).isatty()

@@ -84,10 +84,10 @@ def cost_facts(
 def print_costs(
     facts: dict[str, Any], *, asked: bool, elsewhere: tuple[str, int] | None = None
 ) -> None:
-    """What each part costs, the sums, Spot, where the prices are from, and what is unknown.
+    """Prints the cost of each part, the sums, Spot, the sources of the prices, and unknown prices.
 
-    `asked` says that the price service was. `elsewhere` is a region in which the price of more
-    parts is known, and of how many.
+    `asked` means that the price service was asked. `elsewhere` is a region in which the prices of
+    more parts are known, and of how many.
     """
     currency, least = facts["currency"], "" if facts["complete"] else "at least "
     missing = _missing(facts)
@@ -153,7 +153,7 @@ def _print_schedules(facts: dict[str, Any]) -> None:
 def _print_unknown(
     facts: dict[str, Any], *, asked: bool, elsewhere: tuple[str, int] | None
 ) -> None:
-    """Which prices are missing, by region, and how to come by them."""
+    """Prints the missing prices by region, and how to get them."""
     missing: dict[str, dict[str, None]] = {}
     for line in facts["resources"]:
         if line["unit_price"] is None and line["meter"] is not None:
@@ -211,7 +211,7 @@ def _rounded(amount: float | None) -> float | None:
 
 
 def _sources(estimate: Estimate) -> list[dict[str, str]]:
-    """Who said the prices, and of which days."""
+    """Lists the sources of the prices, each with its dates."""
     dates: dict[str, list[str]] = {}
     for line in estimate.lines:
         if line.price is not None:
@@ -226,8 +226,8 @@ _CSV = ("key", "runs", "node_hours", "cost", "unpriced", "sizes")
 
 
 def budget_facts(budget: Budget, month: Group, currency: str) -> dict[str, Any]:
-    """What of an environment's budget the runs of a month have cost; `share` is null where it is
-    in another currency than the prices, or no price is known."""
+    """Returns how much of an environment's budget the runs of a month have spent; `share` is null
+    if the budget is in another currency than the prices, or no price is known."""
     spent = month.facts["cost"]
     known = spent is not None and currency == budget.currency
     return {
@@ -287,8 +287,7 @@ def write_run_costs(facts: dict[str, Any]) -> None:
 
 
 def cost_line(use: Mapping[str, Any]) -> str:
-    """What one run has held and cost, by its facts, in a sentence; "" where nothing of that is
-    known."""
+    """Describes one run's usage and cost in a sentence, from its facts; "" if nothing is known."""
     from fairway_runner.quantities import number
 
     if not use["node_hours"] or not (use["vm_size"] or use["hourly"] is not None):

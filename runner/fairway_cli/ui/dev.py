@@ -1,4 +1,4 @@
-"""What is said of a session while this program stays with it, and what it does meanwhile."""
+"""Output and work of a session's client while it stays connected."""
 
 from __future__ import annotations
 
@@ -102,7 +102,8 @@ def _print_ways(run: Run, access: SessionAccess, program: Sequence[str]) -> None
 
 
 def _sync_of(beside: Beside, there: str) -> Sync | None:
-    """What copies the changes; None where they are not to be copied from here, which is said."""
+    """Returns the sync of the session's code; None if it is not to be synced from here, which is
+    printed."""
     run = beside.run
     known = Known.read(run)
     if known is None or not known.folder.is_dir():
@@ -184,7 +185,7 @@ def _tunnel(beside: Beside, access: SessionAccess) -> Iterator[None]:
 
 
 def _free_port(wanted: int) -> int:
-    """That port of this machine where it is free, or else another."""
+    """Returns the port if it is free on this machine, or else another one."""
     for port in (wanted, 0):
         with socket.socket() as probe:
             try:

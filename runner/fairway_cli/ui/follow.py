@@ -92,7 +92,8 @@ def tail_offset(path: Path, lines: int) -> int:
 
 @dataclass
 class Remarks:
-    """What a run that is followed waits for, and that its task begins again: each said once."""
+    """Messages about a run that is followed: the reason why it waits, and restarts of its task,
+    each printed once."""
 
     run: Run
     reason: str = ""

@@ -136,7 +136,8 @@ def print_prepared(record: RunRecord, others: Sequence[str] = (), *, json_: bool
 
 
 def print_valid(name: str, targets: Sequence[str], tasks: int, kind: str, *, json_: bool) -> None:
-    """The same of a job by that name, with its number of tasks, or of steps by the word `kind`."""
+    """Prints that a job is valid, with its targets and its number of tasks, or of steps by the word
+    `kind`."""
     if json_:
         facts = {"target": targets[0], "tasks": tasks, "dry_run": True}
         print(json.dumps({**facts, **({"next_targets": [*targets[1:]]} if targets[1:] else {})}))

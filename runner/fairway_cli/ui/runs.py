@@ -123,7 +123,7 @@ def print_table(table: Table) -> None:
 
 
 def _title(column: str) -> str:
-    """That of a column: a metric and a parameter are called as they are, a fact in capitals."""
+    """Returns a column's title: metrics and parameters keep their names, facts are in capitals."""
     _, colon, name = column.partition(":")
     return name if colon else column.upper()
 
@@ -187,7 +187,7 @@ def _remarks(facts: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _origin(kept: Mapping[str, Any]) -> str:
-    """Which output of which run an input is, and of the best task by which metric."""
+    """Describes the origin of an input: the output of a run, and for the best task the metric."""
     task, by = "the best task" if kept["task"] == BEST else f"task {kept['task']}", ""
     if metric := kept.get("metric"):
         by = f" (by {metric})" if kept["value"] is None else f" ({metric}={kept['value']:g})"

@@ -87,7 +87,7 @@ class Entry:
 
 
 def entries(at: BlobPath, storage: Storage, *, recursive: bool) -> list[Entry]:
-    """What lies at a path, in the order of the names; without `recursive` a folder is one entry."""
+    """Lists the entries at a path, sorted by name; without `recursive` a folder is one entry."""
     path = at.path
     below = path if not path or path.endswith("/") else f"{path}/"
     found: dict[str, Entry] = {}

@@ -41,7 +41,8 @@ Report = Callable[[int], None]
 
 @dataclass(frozen=True)
 class Transferred:
-    """Which files were copied, their size in bytes, and how many were there already."""
+    """Result of a transfer: the files that were copied, their size in bytes, and the number of
+    files that were there already."""
 
     files: tuple[str, ...]
     size: int
@@ -355,7 +356,7 @@ class Download:
 
 
 class _Journal:
-    """Which blocks of one version of a blob have arrived."""
+    """Journal of the blocks of one version of a blob that have arrived."""
 
     def __init__(self, file: Path, version: str) -> None:
         self._file, self._version, self._lock = file, version, Lock()
@@ -368,7 +369,7 @@ class _Journal:
             file.unlink(missing_ok=True)
 
     def has(self, first: int) -> bool:
-        """Whether the block that begins there is among them."""
+        """True if the block that begins there has arrived."""
         return first in self._done
 
     def add(self, first: int, *, keep: bool) -> None:

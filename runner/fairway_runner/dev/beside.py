@@ -29,9 +29,9 @@ class Beside:
     program: Sequence[str]
 
     def ask(self, words: Sequence[str], data: bytes = b"") -> str:
-        """What a command in the session prints, with `data` as its input.
+        """Runs a command in the session with `data` as its input, and returns its output.
 
-        UserError with the last line that it says where it fails.
+        Raises UserError with the last line of its error output if it fails.
         """
         done = self.run_here(self.command(words), data)
         if done.returncode:

@@ -115,7 +115,7 @@ def begin(wanted: Wanted, target: Target, store: RunStore) -> tuple[Run, Sequenc
 
 
 def is_session(run: Run) -> bool:
-    """Whether a run is a session."""
+    """True if a run is a session."""
     try:
         return read_json(run.folder / "job.json").get("template") == TEMPLATE
     except (UserError, OSError):
@@ -123,7 +123,7 @@ def is_session(run: Run) -> bool:
 
 
 def has_jupyter(run: Run) -> bool:
-    """Whether JupyterLab runs in the session."""
+    """True if JupyterLab runs in the session."""
     return read_json(run.folder / "job.json").get("options", {}).get("jupyter") is True
 
 

@@ -104,17 +104,17 @@ class Host:
 
     @property
     def vscode(self) -> str:
-        """What opens the folder in VS Code, as an address."""
+        """URL that opens the folder in VS Code."""
         return f"vscode://vscode-remote/ssh-remote+{self.name}{quote(self.folder)}"
 
     @property
     def code_command(self) -> str:
-        """The same as a command."""
+        """Command that opens the folder in VS Code."""
         return shlex.join(["code", "--remote", f"ssh-remote+{self.name}", self.folder])
 
 
 def server_command(run: Run) -> list[str]:
-    """What runs in the session for one connection."""
+    """Returns the command that runs in the session for one connection."""
     return ["sh", "-c", _SERVER, "sh", _public_key(run)]
 
 

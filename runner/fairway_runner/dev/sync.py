@@ -44,8 +44,8 @@ Stamp = tuple[int, int, bool]
 
 @dataclass(frozen=True)
 class Changes:
-    """What differs between the folder here and what was sent: paths of files that are new or
-    other, and of files that are gone."""
+    """Differences between the local folder and the files sent: paths of new or changed files, and
+    of removed ones."""
 
     written: Sequence[str] = ()
     removed: Sequence[str] = ()
@@ -108,8 +108,8 @@ class Sync:
     """The seconds of the last look at the folder."""
 
     def look(self) -> tuple[Changes, dict[str, Stamp]]:
-        """What differs now, and the folder's files. UserError where it is more than code, or
-        cannot be read."""
+        """Returns the differences now, and the folder's files. Raises UserError if the folder holds
+        more than code, or cannot be read."""
         began, known = time.monotonic(), self.known
         try:
             now = _stamps(known.folder, known.exclude, gitignore=known.gitignore)

@@ -1,1 +1,2 @@
-"""What this machine and this subscription lack for an environment, and how to fix it."""
+"""Checks of this machine and this subscription for what an environment lacks, with advice on how to
+fix it."""

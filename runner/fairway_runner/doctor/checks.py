@@ -38,7 +38,7 @@ class Examined:
 
     @property
     def missing(self) -> bool:
-        """Whether nothing can be deployed as it is."""
+        """True if nothing can be deployed in the present state."""
         return any(each.severity is Severity.ERROR for each in self.findings)
 
 
@@ -56,7 +56,7 @@ def examine_programs() -> Iterator[Examined]:
 
 
 def version_of(command: Sequence[str]) -> str | None:
-    """What a program says of its version; None where it is not there or does not say."""
+    """Returns a program's version output; None if it is not installed or prints none."""
     if shutil.which(command[0]) is None:
         return None
     try:

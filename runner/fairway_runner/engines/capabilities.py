@@ -1,4 +1,4 @@
-"""What each engine can do, for those who ask before its own module is imported.
+"""Capabilities of each engine, available before its own module is imported.
 
 The same statements refuse a job at submission and make the table of docs/engines.md.
 """
@@ -24,7 +24,7 @@ def _row(title: str, default: Any) -> Any:
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What differs from engine to engine; a field a row of the table."""
+    """Capabilities that differ between engines; each field is a row of the table."""
 
     runs_here: bool = _row("Runs on this machine", False)
     """Its tasks are processes of this machine, and a run's folder here is where they work."""
@@ -147,12 +147,13 @@ _UNKNOWN = Capabilities(
 
 
 def capabilities(engine: str) -> Capabilities:
-    """What the engine of this name can do; an unknown one is elsewhere, and supports nothing."""
+    """Returns the capabilities of the engine of this name; an unknown one runs elsewhere, and
+    supports nothing."""
     return ENGINES.get(engine, _UNKNOWN)
 
 
 def runs_here(engine: str) -> bool:
-    """Whether its tasks are processes of this machine."""
+    """True if its tasks are processes of this machine."""
     return capabilities(engine).runs_here
 
 
@@ -274,7 +275,7 @@ def _about_idle_gpu(job: Job, target: Target, able: Capabilities) -> Iterator[Fi
 
 
 def engines_with(name: str) -> str:
-    """Those that can do what the field of that name says, for a hint."""
+    """Lists the engines that have the capability of that name, for a hint."""
     return " or ".join(f"`{engine}`" for engine, able in ENGINES.items() if getattr(able, name))
 
 

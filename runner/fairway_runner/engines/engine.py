@@ -1,8 +1,8 @@
-"""What every kind of target can do with runs; a module each implements it.
+"""Interface of an engine, which each kind of target implements in a module of its own.
 
-A run's folder under `.fairway/runs/` has the same files whatever its engine is. Where the
-run happens elsewhere the folder is a mirror, which `refresh` brings up to date: code
-that reads states, logs and outputs reads files, and need not know of engines.
+A run's folder under `.fairway/runs/` has the same files whatever its engine is. If the run happens
+elsewhere, the folder is a mirror, which `refresh` brings up to date: code that reads states, logs
+and outputs reads files, and need not know about engines.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Engine:
         raise unsupported(self, "wait for another run")
 
     def waits_for(self, other: Target) -> bool:
-        """Whether a run here begins by itself once one on the other target has ended."""
+        """True if a run here starts by itself once one on the other target has ended."""
         return False
 
     def input_from(self, name: str, kept: KeptOutput) -> Chained | Staged:
@@ -199,7 +199,7 @@ class Engine:
         raise NotImplementedError
 
     def doctor(self) -> list[Finding]:
-        """What is wrong with the target, each with its hint."""
+        """Returns the problems of the target, each with its hint."""
         return []
 
     def manifests(self) -> str:
@@ -221,7 +221,7 @@ def engine_for(target: Target, deadline: float | None = None) -> Engine:
 
 
 def engine_of_steps(deadline: float | None = None) -> Engine:
-    """What looks after a run of several steps, each of which has a target of its own."""
+    """Returns the engine for runs of several steps, each of which has a target of its own."""
     from fairway_core.target import Target
 
     return _made("steps", Target.local(), deadline)
@@ -234,7 +234,7 @@ def _made(name: str, target: Target, deadline: float | None) -> Engine:
 
 
 def unsupported(engine: Engine, what: str, hint: str = "") -> UserError:
-    """What is said where a kind of target has no such thing; `hint` is what to do without it."""
+    """Returns the error for a function that an engine lacks; `hint` says what to do instead."""
     target = engine.target
     message = f"`{target.name}` cannot {what}: its engine is `{target.engine}`"
     return UserError.of("not-supported", message, hint)
@@ -266,7 +266,7 @@ def account_address(target: Target) -> str:
 
 
 def is_addressed(target: Target) -> bool:
-    """Whether anything says where a target is."""
+    """True if the target's address is known."""
     return unready(target) is None and (target.batch is None or account_address(target) != "")
 
 

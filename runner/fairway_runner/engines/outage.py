@@ -22,7 +22,7 @@ LEAST = 5.0
 
 
 class _Choice:
-    """What `--deadline` says; a program has one command line."""
+    """Choice made with `--deadline`; a program has one command line."""
 
     seconds: float | None = None
     offered: bool = False
@@ -45,7 +45,7 @@ def chosen() -> float | None:
 
 
 def is_offered() -> bool:
-    """Whether the command has `--deadline`, and it is worth a hint."""
+    """True if the command has `--deadline`, and it is worth a hint."""
     return _Choice.offered
 
 
@@ -71,12 +71,12 @@ class TargetUnavailable(UserError):
 
 
 def is_away(error: UserError) -> bool:
-    """Whether the target did not answer, and may do so later."""
+    """True if the target did not answer, and may do so later."""
     return isinstance(error, TargetUnavailable)
 
 
 def gone_input(name: str, path: str) -> UserError:
-    """What is said of an input that another run has kept, and that is not there any more."""
+    """Returns the error for an input from another run that no longer exists."""
     message = f"the input `{name}` no longer exists: {path}"
     hint = "was its run removed? name another under `inputs`, or run that again"
     return Refused.of("no-input", message, hint)
@@ -170,7 +170,7 @@ class Watched:
         return self.until - time.monotonic()
 
     def answered(self) -> None:
-        """What it takes from now on, the service does."""
+        """Records that the service has answered: any further delay is its work."""
         self.since = None
 
     def failed(self, reason: str) -> None:

@@ -62,7 +62,7 @@ class Schedules(Protocol):
         """
 
     def all(self) -> Sequence[Schedule]:
-        """Those of the target, in the order of their names."""
+        """Lists the target's schedules, sorted by name."""
 
     def act(self, action: str, name: str) -> None:
         """`disable`, `enable` or `delete`; UserError where there is no such schedule."""

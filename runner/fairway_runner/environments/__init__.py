@@ -1,1 +1,1 @@
-"""What the runner asks of the program that synthesizes environments."""
+"""Requests from the runner to the program that synthesizes environments."""

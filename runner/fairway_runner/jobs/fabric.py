@@ -22,13 +22,13 @@ _FALLBACK = {"hpcx": "openmpi"}
 
 @dataclass(frozen=True)
 class FabricProfile:
-    """What a launcher's script sets for nodes of one VM size.
+    """Settings of a launcher's script for nodes of one VM size.
 
-    `environment` goes to every rank, and `interfaces` where neither node nor job has set it:
-    what each library takes for its sockets. `gpu_numa` gives the NUMA node of each local rank's GPU
-    and is empty where ranks and GPUs are not one to one. `mpirun` holds the arguments for
-    each kind of MPI. `infiniband` says that MPI and NCCL are to use it, `adapters` and
-    `gbps` (Gb/s, each adapter) what a node has of it.
+    `environment` goes to every rank, and `interfaces` if neither node nor job has set it: the
+    network interfaces for each library's sockets. `gpu_numa` gives the NUMA node of each local
+    rank's GPU and is empty if ranks and GPUs are not one to one. `mpirun` holds the arguments for
+    each kind of MPI. `infiniband` means that MPI and NCCL are to use it; `adapters` and `gbps`
+    (Gb/s per adapter) describe a node's InfiniBand.
     """
 
     size: VmSize
@@ -39,12 +39,12 @@ class FabricProfile:
 
     @property
     def infiniband(self) -> bool:
-        """Whether nodes talk over InfiniBand."""
+        """True if nodes communicate over InfiniBand."""
         return self.size.rdma
 
     @property
     def sharp(self) -> bool:
-        """Whether NCCL is to reduce in the switches."""
+        """True if NCCL is to reduce in the switches."""
         return "NCCL_COLLNET_ENABLE" in self.environment
 
     @property

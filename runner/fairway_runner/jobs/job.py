@@ -460,7 +460,7 @@ class Job(Model):
 
     @property
     def wanted(self) -> Wanted | None:
-        """What a task takes of its node; None for whole nodes."""
+        """Resources that a task takes of its node; None for entire nodes."""
         wanted = Wanted(self.gpus, self.cores)
         return None if wanted == Wanted() else wanted
 
@@ -478,7 +478,7 @@ class Job(Model):
 
     @property
     def setup_is_admin(self) -> bool:
-        """Whether that runs with administrator's rights."""
+        """True if the setup runs with administrator's rights."""
         return isinstance(self.setup, Setup) and self.setup.admin
 
     @property

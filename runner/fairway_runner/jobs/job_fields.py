@@ -34,7 +34,7 @@ ParamValue = Scalar | list[Scalar]
 
 
 def is_identifier(text: str) -> bool:
-    """Whether the text can name a parameter."""
+    """True if the text can name a parameter."""
     return re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,63}", text) is not None
 
 
@@ -211,8 +211,8 @@ class _Placed(Model):
 
 
 def where_of(document: Document) -> Where | None:
-    """What a job says of where it runs, None where it does not; UserError with the line of what is
-    wrong in it. Nothing else of the job is looked at."""
+    """Reads the job's `target`; None if it has none. Raises UserError with the line of an error in
+    it. Ignores everything else of the job."""
     data = document.data
     if not isinstance(data, dict) or "target" not in data:
         return None
@@ -311,7 +311,8 @@ class BestInput(Model):
 
 
 def _kind(value: Any) -> str | None:
-    """Which kind is meant; no name of a kind is a key, by which a fault's place would be lost."""
+    """Determines the kind of an input; no kind's name is a key, or the location of an error would
+    be lost."""
     if isinstance(value, str):
         return "a path"
     if isinstance(value, Mapping):

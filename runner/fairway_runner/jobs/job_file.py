@@ -176,13 +176,14 @@ class JobFile:
 
 @cache
 def _is_text(path: DataPath) -> bool:
-    """Whether a field of a job takes any text, or is unknown; looked up once for all tasks."""
+    """True if a field of a job takes any text, or is unknown; looked up once for all tasks."""
     annotations = annotations_at(Job, path)
     return str in annotations or not annotations
 
 
 def _variable_hint(location: Location) -> str:
-    """What to write for `${{ inputs.NAME }}`, as other programs' jobs name their inputs."""
+    """Returns the replacement for `${{ inputs.NAME }}`, the notation for inputs in other programs'
+    jobs."""
     expression = location.text[location.column - 1 :]
     named = re.match(r"\{\{-?\s*(input|output)s\.(\w+)", expression)
     if named is None:
@@ -192,7 +193,7 @@ def _variable_hint(location: Location) -> str:
 
 
 def has_steps(data: Any) -> bool:
-    """Whether a document is one of steps."""
+    """True if a document has steps."""
     return isinstance(data, dict) and "steps" in data
 
 
@@ -226,7 +227,7 @@ def load_job(file: str | Path, overrides: Sequence[str] = ()) -> JobFile:
 
 
 def job_of_text(text: str, file: str, folder: Path, overrides: Sequence[str] = ()) -> JobFile:
-    """The same of a text in place of the file's, which is called `file` and lies in `folder`."""
+    """Parses a job from a text that stands for the contents of `file`, in `folder`."""
     parsed = parse_yaml(text, file)
     return _with(Document(parsed, parsed.data), folder, overrides)
 

@@ -43,9 +43,9 @@ def input_directories(job_file: JobFile, job: Job, target: Target) -> dict[str, 
 
 
 def staged_inputs(job_file: JobFile, job: Job, target: Target) -> list[Staged]:
-    """What is copied from storage before the tasks.
+    """Returns the inputs to copy from storage before the tasks.
 
-    UserError at its line where the target has no such container; empty on `local`.
+    Raises UserError at its line if the target has no such container; empty on `local`.
     """
     staged: list[Staged] = []
     if runs_here(target.engine):

@@ -35,13 +35,13 @@ def confined(root: Path) -> Iterator[None]:
 
 
 def is_confined() -> bool:
-    """Whether a job of theirs is looked at."""
+    """True while a remote user's job is being checked."""
     return _root.get() is not None
 
 
 def is_code_of(root: Path, path: Path) -> bool:
-    """Whether it is the project's folder, or in it and none of what jobs never have: what runs have
-    kept was written elsewhere, and `.git` and `.fairway` have secrets."""
+    """True for the project's folder, and for paths in it that jobs may read: outputs of runs were
+    written elsewhere, and `.git` and `.fairway` have secrets."""
     root, path = root.resolve(), path.resolve()
     if not path.is_relative_to(root):
         return False
@@ -105,15 +105,16 @@ def sent(origin: Origin) -> Iterator[None]:
 
 
 def known_git() -> Mapping[str, Any] | None:
-    """What git said of the code, of sent code: git itself is not asked here, since a folder may be
-    a repository whose settings are programs."""
+    """Returns git's facts about sent code, from where it was sent: git is not run here, since a
+    folder may be a repository whose settings are programs."""
     origin = _origin.get()
     return None if origin is None else origin.git
 
 
 @contextmanager
 def sent_before(facts: Mapping[str, Any], snapshot: Path) -> Iterator[None]:
-    """The same for the snapshot of an earlier run, whose origin has these facts."""
+    """Sets the origin of sent code, for the snapshot of an earlier run whose provenance has these
+    facts."""
     if facts.get("sent") is not True:
         yield
         return
@@ -122,8 +123,8 @@ def sent_before(facts: Mapping[str, Any], snapshot: Path) -> Iterator[None]:
 
 
 def is_own(path: Path) -> bool:
-    """Whether templates may be taken from there: not from sent code, for those who run none on this
-    machine."""
+    """True if templates may be taken from there: not from sent code, for people who may not run
+    code on this machine."""
     origin = _origin.get()
     is_sent = origin is not None and path.resolve().is_relative_to(origin.root)
     return not (is_sent and is_confined())

@@ -1,4 +1,4 @@
-"""Whose ranks run on which node, and whether a script labels what they print."""
+"""Placement of ranks on nodes, and detection of scripts that label their output."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _LABELS = re.compile(r"^label_ranks(?:\(\) \{|=\()", re.MULTILINE)
 
 
 def labels_ranks(script: str) -> bool:
-    """Whether a launcher's script labels what its ranks print: a job's own command may well have
+    """True if a launcher's script labels its ranks' output: a job's own command may well contain
     these words."""
     return _LABELS.search(script) is not None
 

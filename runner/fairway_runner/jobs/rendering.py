@@ -77,14 +77,14 @@ class _Reading:
 
 
 def _is_params(node: nodes.Node) -> bool:
-    """Whether it is `params`, or the `job.params` that launchers see."""
+    """True for `params`, or the `job.params` that launchers see."""
     if isinstance(node, nodes.Getattr):
         return node.attr == "params" and isinstance(node.node, nodes.Name)
     return isinstance(node, nodes.Name) and node.name == "params"
 
 
 class ParamUse:
-    """What is declared and read of a job's parameters."""
+    """Parameters that a job declares, and those that it reads."""
 
     def __init__(self, job_file: JobFile) -> None:
         self._document = job_file.document
@@ -120,7 +120,7 @@ class ParamUse:
 
     @cached_property
     def _fields(self) -> _Reading:
-        """What the job's own fields read."""
+        """Finds the parameters that the job's own fields read."""
         found = _Reading()
         data = {k: v for k, v in self._document.data.items() if k not in LITERAL_FIELDS}
         for text in _texts(data):

@@ -134,7 +134,7 @@ class Whole(BaseModel):
 
 
 class Typed(Job):
-    """What `-s` may set in such a file, and of which kind it is."""
+    """Fields that `-s` may set in a file with steps, and their types."""
 
     steps: dict[str, Job] = Field(default_factory=dict)
 
@@ -267,7 +267,7 @@ def _document_of(document: Document, name: str, run: str, before: set[str]) -> D
 
 
 def _fields_of(data: Any, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What holds for all steps, and the fields of one."""
+    """Splits the fields into those of all steps, and those of one."""
     own = data["steps"].get(name) or {}  # `-s` may have made it
     common = {key: value for key, value in data.items() if key != "steps"}
     return common, {key: value for key, value in own.items() if key != "after"}

@@ -59,7 +59,7 @@ class Option(Model):
 
     @property
     def expected(self) -> str:
-        """What a value must be, in words."""
+        """Description of a valid value."""
         if self.type == "choice":
             return "one of " + ", ".join(f"`{choice}`" for choice in self.choices)
         return _NAMES[self.type]
@@ -238,7 +238,7 @@ def template_source(file: Path) -> str:
 
 
 class FrontMatter(Model):
-    """What a template says of itself."""
+    """Front matter of a template."""
 
     description: str
     needs: tuple[str, ...] = ()

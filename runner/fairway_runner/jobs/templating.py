@@ -42,9 +42,9 @@ _OWN_MARKS = "put text that has these marks itself between {% raw %} and {% endr
 
 
 class TemplateFault(Exception):
-    """What is wrong in a template, in words, the template's line (from 1), and what to do.
+    """Error in a template: the message, the template's line (from 1), and what to do.
 
-    `name` is the unknown name where that is what is wrong.
+    `name` is the unknown name, if that is the problem.
     """
 
     def __init__(

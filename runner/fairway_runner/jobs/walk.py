@@ -1,7 +1,7 @@
-"""All that is below a folder, for snapshots of code, uploads and patterns of files.
+"""Walk over everything below a folder, for snapshots of code, uploads and patterns of files.
 
-Links are followed, as on another machine they would lead to nothing. A link to nothing, a socket, a
-pipe and a folder that holds nothing are found too, so that nothing is left out without a word.
+Links are followed, since on another machine they would lead to nothing. Dangling links, sockets,
+pipes and empty folders are found too, so that nothing is left out silently.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ class Found:
 
     @property
     def is_file(self) -> bool:
-        """Whether it can be read like a file."""
+        """True if it can be read like a file."""
         return self.status is not None and stat.S_ISREG(self.status.st_mode)
 
     @property
     def is_folder(self) -> bool:
-        """Whether it is a folder in which nothing was found."""
+        """True if it is a folder in which nothing was found."""
         return self.path.endswith("/")
 
     @property
@@ -55,11 +55,11 @@ class Found:
 
 
 def walk(folder: Path, leaves_out: LeavesOut = lambda *_: False) -> Iterator[Found]:
-    """All that is in a folder and those below, but what `leaves_out` says, whose folders are not
-    looked into.
+    """Yields everything in a folder and below, except entries for which `leaves_out` is true, whose
+    folders are not entered.
 
-    OSError with its path for what cannot be read, as for a link that leads back to a folder that it
-    lies in; UserError for one that leads where a job of others may not read.
+    Raises OSError with its path for an unreadable entry, such as a link that leads back to a folder
+    that contains it; UserError for a link to a place that a remote user's job may not read.
     """
     yield from _below(folder, "", leaves_out, (folder.stat(),))
 
@@ -99,8 +99,8 @@ def _below(
 def _kept(
     folder: Path, prefix: str, leaves_out: LeavesOut
 ) -> Iterator[tuple[os.DirEntry[str], str, os.stat_result | None]]:
-    """What lies in one folder: its path below the first, and its status. What is gone since its
-    name was read is passed over."""
+    """Yields the entries of one folder: each with its path below the first folder, and its status.
+    Entries that have vanished since their names were read are skipped."""
     try:
         entries = list(os.scandir(folder))
     except FileNotFoundError:

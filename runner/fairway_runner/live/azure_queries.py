@@ -57,7 +57,7 @@ class _Asking:
 
     @contextmanager
     def _allowed(self, what: str) -> Iterator[None]:
-        """What is asked within is left out, with a warning, where the caller may not see it."""
+        """Skips the queries made within, with a warning, if the caller may not make them."""
         try:
             yield
         except NotAllowed as error:
@@ -113,7 +113,7 @@ class _Asking:
                     self.findings.append(rules.machine_is_stopped(f"clusters.{target}", machine))
 
     def roles(self) -> None:
-        """Those that people who submit have on what is there already."""
+        """Checks the roles of people who submit on resources that already exist."""
         environment = self.environment
         with self._allowed("which roles people have was"):
             own = environment.storage.existing
@@ -144,7 +144,7 @@ class _Asking:
         return self.roles_known[role]
 
     def _own(self, path: str, version: str) -> list[dict[str, Any]]:
-        """What the environment has made of a kind, once it was deployed."""
+        """Lists the environment's own resources of a kind, once it was deployed."""
         name = self.environment.name
         found = self.azure.list(path, version)
         return [each for each in found if (each.get("tags") or {}).get("environment") == name]
@@ -216,7 +216,7 @@ class _Asking:
                 self.findings += rules.image_is_kept(path, image, today, version)
 
     def offers(self) -> list[Offer]:
-        """What the subscription may have of each size; nothing where it may not be seen."""
+        """Returns the subscription's offers of each size; empty if they may not be seen."""
         if not self.skus:
             return []
         environment = self.environment
@@ -227,16 +227,16 @@ class _Asking:
 
 @dataclass(frozen=True)
 class Asked:
-    """What Azure's answers say against an environment, and what may be had of its sizes."""
+    """Findings from Azure's answers about an environment, and the offers of its sizes."""
 
     findings: list[Finding]
     offers: list[Offer]
 
 
 def ask_azure(environment: Environment, azure: Reader) -> Asked:
-    """What Azure says of an environment: errors and warnings, and its sizes.
+    """Asks Azure about an environment: errors and warnings, and offers of its sizes.
 
-    Raises UserError where nobody is signed in, or where the service failed.
+    Raises UserError if nobody is signed in, or if the service failed.
     """
     asking = _Asking(environment, azure)
     asking.providers()
@@ -254,5 +254,5 @@ def ask_azure(environment: Environment, azure: Reader) -> Asked:
 
 
 def check_live(environment: Environment, azure: Reader) -> list[Finding]:
-    """What Azure's answers say against the environment; see `ask_azure`."""
+    """Returns the findings from Azure's answers about the environment; see `ask_azure`."""
     return ask_azure(environment, azure).findings

@@ -60,7 +60,7 @@ class Cloud:
 
     @property
     def scope(self) -> str:
-        """What a token must be good for."""
+        """Scope that a token must have."""
         return f"{self.manager}/.default"
 
 
@@ -143,7 +143,7 @@ class NotAllowed(Exception):
 
 
 class Refused(Exception):
-    """What was asked for is refused for good; `code` is the error's."""
+    """Permanent refusal of a request; `code` is the error's."""
 
     def __init__(self, code: str, message: str) -> None:
         self.code = code
@@ -151,7 +151,7 @@ class Refused(Exception):
 
 
 class Reader(Protocol):
-    """Who answers questions about one subscription."""
+    """Reader of one subscription."""
 
     def get(self, path: str, version: str, **query: str) -> Any:
         """The JSON at a path below the subscription, or at a whole id; None where nothing is.
@@ -167,7 +167,7 @@ class Reader(Protocol):
         """The object id of who is signed in; "" where the token does not say."""
 
     def pool_images(self, endpoint: str) -> Sequence[Mapping[str, Any]]:
-        """What the Batch account at that address lists as images of pools."""
+        """Lists the pool images of the Batch account at that address."""
 
 
 @dataclass
@@ -185,7 +185,7 @@ class Management:
     _silence: Silence = field(default_factory=Silence, repr=False)
 
     def get(self, path: str, version: str, **query: str) -> Any:
-        """What is at a path below the subscription, or at a whole id; see `Reader`."""
+        """Reads a path below the subscription, or a complete id; see `Reader`."""
         base = f"{self.cloud.manager}/subscriptions/{self.subscription}"
         url = f"{base}/{path}" if path else base
         if path.startswith("/subscriptions/"):
@@ -361,7 +361,7 @@ class Management:
 
 
 def _is_over(operation: Mapping[str, Any]) -> bool:
-    """Whether an operation ended well; Refused where it ended otherwise."""
+    """True if an operation has succeeded; raises Refused if it failed or was cancelled."""
     status = operation.get("status")
     if status in ("Failed", "Canceled"):
         error = operation.get("error") or {}

@@ -116,14 +116,14 @@ _UNREGISTERED = ("MissingSubscriptionRegistration", "SubscriptionNotRegistered")
 
 @dataclass(frozen=True)
 class HealthReport:
-    """What is wrong with the host of a machine; `category` is a short name of the catalogue."""
+    """Report of a problem with a machine's host; `category` is a short name of the catalogue."""
 
     machine: Machine
     category: str
     description: str
 
     def body(self) -> dict[str, Any]:
-        """What Azure is sent. UserError for an unknown category."""
+        """Returns the request body for Azure. Raises UserError for an unknown category."""
         facts = {"PhysicalHostName": self.machine.host, "VmUniqueId": self.machine.vm}
         return {
             "properties": {

@@ -1,4 +1,4 @@
-"""What an environment needs of a subscription: VMs, images and resource providers."""
+"""Requirements of an environment on a subscription: VMs, images and resource providers."""
 
 from __future__ import annotations
 
@@ -159,7 +159,8 @@ def extended_machines_of(environment: Environment) -> dict[str, str]:
 
 
 def existing_of(environment: Environment) -> list[Existing]:
-    """What the environment uses and does not make, but for its network, which Terraform reads."""
+    """Lists the resources that the environment uses and does not create, except its network, which
+    Terraform reads."""
     group, registry = environment.resource_group, environment.registry
     monitoring = environment.monitoring
     found = (
@@ -195,7 +196,7 @@ def _optional_providers(environment: Environment) -> Iterator[str]:
 
 
 def _has(environment: Environment, field: str) -> bool:
-    """Whether a cluster has that, which those of some engines never have."""
+    """True if a cluster has that field, which clusters of some engines never have."""
     return any(getattr(each, field, None) for each in environment.clusters.values())
 
 
@@ -209,7 +210,7 @@ def _path(resource: str) -> str:
 
 
 def _has_own_pools(environment: Environment) -> bool:
-    """Whether the subscription owns the nodes of pools, and not Batch itself."""
+    """True if the subscription owns the nodes of pools, and not Batch itself."""
     return environment.batch is not None and environment.batch.mode == "UserSubscription"
 
 
@@ -248,7 +249,7 @@ class Offer:
 
 @dataclass(frozen=True)
 class Subscription:
-    """What a subscription said of a region: its sizes, and how much of each quota is used."""
+    """Sizes that a subscription has in a region, and the use of each quota."""
 
     location: str
     zone: int | None
@@ -313,7 +314,7 @@ class Subscription:
 
 
 def _is_alike(size: VmSize, other: VmSize) -> bool:
-    """Whether a job for one size can run on the other at all."""
+    """True if a job for one size can run on the other at all."""
     gpus = [each.gpu.vendor if each.gpu else "" for each in (size, other)]
     return (
         other.name != size.name

@@ -47,8 +47,9 @@ class PromisedRole:
 def promised_roles(
     environment: Environment, own_id: Callable[[], str], *, storage: str, batch: str
 ) -> Iterator[PromisedRole]:
-    """Those on the containers of a storage account and on a Batch account, by their ids: "" for one
-    that is still to be made. `own_id` tells who is signed in."""
+    """Yields the roles on the containers of a storage account and on a Batch account, given by
+    their ids: "" for one that is still to be created. `own_id` returns the id of the signed-in
+    account."""
     containers = environment.storage.containers if storage else ()
     for person in researchers_of(environment.access.researchers):
         for each in data_roles(containers, pools=bool(batch)):
@@ -87,7 +88,7 @@ class StoppedMachine:
 
     @property
     def finding(self) -> Finding:
-        """What is wrong, and what starts it."""
+        """Returns the finding for the stopped VM, with the command that starts it."""
         message = (
             f"`{self.name}` is stopped, and Azure cannot change the extensions of a stopped VM"
         )
@@ -98,9 +99,10 @@ class StoppedMachine:
 
 
 def stopped_machines(plan: Mapping[str, Any]) -> list[StoppedMachine]:
-    """Those that a plan, as `terraform show -json` prints it, cannot change as they are.
+    """Lists the stopped machines that a plan, as `terraform show -json` prints it, cannot change
+    while they are stopped.
 
-    Empty where Azure cannot be asked: Terraform says then what is wrong.
+    Empty if Azure cannot be asked: Terraform then reports the problem.
     """
     machines = dict(_with_changed_extensions(plan))
     found = []
@@ -117,7 +119,7 @@ def stopped_machines(plan: Mapping[str, Any]) -> list[StoppedMachine]:
 
 
 def is_stopped(azure: Reader, machine: str) -> bool:
-    """Whether a VM is there and does not run; NotAllowed where the caller may not see it."""
+    """True if a VM exists and does not run; raises NotAllowed if the caller may not see it."""
     view = azure.get(f"{machine}/instanceView", _COMPUTE) or {}
     states = [str(each.get("code", "")) for each in view.get("statuses") or ()]
     power = [state for state in states if state.startswith("PowerState/")]
@@ -365,7 +367,7 @@ def kubernetes_offered(
 def existing_is_there(
     existing: Existing, location: str, found: Mapping[str, Any] | None
 ) -> Iterator[Finding]:
-    """What was to be there already, and is not, or is in another region."""
+    """Reports a resource that should already exist, and does not, or is in another region."""
     name = existing.id.rpartition("/")[2]
     if found is None:
         message = f"`{name}` does not exist"

@@ -1,7 +1,7 @@
-"""What runs have held, and what that costs: nodes by the hour, at the list price of their size.
+"""Usage of runs and its cost: nodes by the hour, at the list price of their size.
 
-A task holds its nodes, or its part of one, from the beginning of each attempt to its end. What
-nodes cost while no task has them is the environment's, and is in `fairway cost`.
+A task uses its nodes, or its part of one, from the beginning of each attempt to its end. The cost
+of nodes while no task has them belongs to the environment, and is in `fairway cost`.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ BY = ("name", "tag", "user", "target", "month")
 
 @dataclass(frozen=True)
 class Use:
-    """What one run has held so far: hours of nodes of a size, and what one of them costs an hour.
+    """Usage of one run so far: hours of nodes of a size, and the hourly price of one of them.
 
-    `hourly` is None where no price is known, and `size` is empty where nodes have no price, as
-    this machine has none.
+    `hourly` is None if no price is known, and `size` is empty if nodes have no price, as on this
+    machine.
     """
 
     run: Run
@@ -52,7 +52,7 @@ class Use:
 
     @property
     def is_priced(self) -> bool:
-        """Whether it should have a cost."""
+        """True if it should have a cost."""
         return bool(self.size) or self.hourly is not None
 
     def to_json(self, currency: str) -> dict[str, Any]:
@@ -71,10 +71,10 @@ class Use:
 def uses(
     runs: Iterable[Run], prices: Prices, region: str | None = None, now: float | None = None
 ) -> list[Use]:
-    """What each of the runs has held until `now`, at these prices.
+    """Returns the usage of each of the runs until `now`, at these prices.
 
-    The `region` is that of the run's target or of its environment, unless it is given. UserError
-    for a run that cannot be read.
+    The `region` is that of the run's target or of its environment, unless it is given. Raises
+    UserError for a run that cannot be read.
     """
     known, until = cache(_region), time.time() if now is None else now
     return [use_of(run, task_results(run), lambda: prices, region, known, until) for run in runs]
@@ -88,8 +88,8 @@ def use_of(
     region_of: Callable[[str], str] | None = None,
     now: float | None = None,
 ) -> Use:
-    """What one run, whose tasks have been read, has held so far; prices are asked for where its
-    nodes have one."""
+    """Returns the usage so far of one run, whose tasks have been read; prices are looked up only if
+    its nodes have one."""
     target = _target(run)
     size, spot, price = (
         str(target.get("vm_size") or ""),
@@ -167,7 +167,7 @@ class Group:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The same as plain data."""
+        """Facts of the group as plain data."""
         return {
             "key": self.key,
             "runs": self.runs,
@@ -217,7 +217,7 @@ def run_cost_facts(
 
 
 def this_month(found: Sequence[Use]) -> Group:
-    """Those of runs that were submitted in this month, together; the month is the key."""
+    """Sums up the usage of runs that were submitted in this month; the month is the key."""
     month = f"{datetime.fromtimestamp(time.time(), UTC):%Y-%m}"
     group = total([use for use in found if _month(use.run) == month])
     group.key = month

@@ -33,9 +33,9 @@ _DRAFT_AGE = 86_400.0  # seconds
 
 @dataclass(frozen=True)
 class Removed:
-    """What was removed; the size is that of the files in bytes.
+    """Result of a clean-up; the size is that of the removed files in bytes.
 
-    `kept` says of each run that could not be removed what is wrong with it.
+    `kept` has a finding for each run that could not be removed.
     """
 
     runs: tuple[str, ...]
@@ -76,7 +76,8 @@ def removable(
 
 
 def _unread(store: RunStore, chosen: Sequence[Run], *, is_named: bool) -> list[Run]:
-    """Those of which no run that goes on reads what they have kept; UserError for a named one."""
+    """Returns the runs whose outputs no active run reads; raises UserError for a named one that is
+    read."""
     readers = _readers(store) if chosen else {}
     for run in chosen:
         if is_named and run.id in readers:

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Fetched:
-    """What was copied to a folder: paths in it, their size in bytes, and how many were there.
-    `lacking` has the outputs of tasks that have succeeded of which there is no file: `run_id`,
-    `task`, `output`, and whether it `was_empty` when the task ended."""
+    """Result of a fetch: the paths copied to a folder, their size in bytes, and the number of files
+    that were there. `lacking` lists outputs of succeeded tasks that have no file: `run_id`, `task`,
+    `output`, and the flag `was_empty` for an output that was empty when the task ended."""
 
     folder: Path
     files: tuple[str, ...]
@@ -92,7 +92,7 @@ def _lacking(run: Run, tasks: Collection[int]) -> Iterator[Mapping[str, Any]]:
 def _fetch_steps(
     run: Run, folder: Path, task: str | int | None, *, force: bool, arrived: Progress
 ) -> Fetched:
-    """The same of the steps that have begun, each in a folder of its own."""
+    """Fetches the outputs of the steps that have begun, each into a folder of its own."""
     steps = read_steps(run.folder)
     wanted = steps if task is None else [steps[chosen_task(run, task)]]
     own = {each.name: type(run)(run.folder.with_name(each.run)) for each in wanted}
@@ -149,7 +149,7 @@ def _is_same(source: Path, target: Path) -> bool:
 
 
 def _is_link(source: Path) -> bool:
-    """Whether it stays a link: one to a file is fetched as the file."""
+    """True if it stays a link: a link to a file is fetched as the file."""
     return source.is_symlink() and not source.is_file()
 
 
@@ -177,7 +177,7 @@ def _bring_all(
 
 
 def _same_file(path: Path) -> tuple[int, int] | Path:
-    """What two names of one file have in common, those of links to it too."""
+    """Returns a key that all names of one file share, and links to it too."""
     try:
         status = path.stat()
     except OSError:  # a link that leads nowhere
@@ -203,8 +203,8 @@ def _bring(source: Path, target: Path, known: Path | None) -> int:
 
 
 def _linked(source: Path, target: Path) -> bool:
-    """Whether the two are one file now; not so on different file systems, or where one knows no
-    links."""
+    """Hard-links the target to the source; returns False if that fails, as on different file
+    systems, or on one without links."""
     try:
         target.hardlink_to(source)
     except OSError:

@@ -90,15 +90,14 @@ def last_samples(run: RunFolder) -> dict[str, Sample]:
 
 
 def is_node_name(name: str) -> bool:
-    """Whether a node may be called so: it comes from elsewhere, and names a file here."""
+    """True if a node may have this name: the name comes from elsewhere, and names a file here."""
     return _NODE.fullmatch(name) is not None
 
 
 def mean(values: Iterable[float | None]) -> float | None:
-    """That of the values that are known.
+    """Returns the mean of the values that are known; None if none are.
 
-    >>> mean([1.0, None, 3.0]), mean([None])
-    (2.0, None)
+    >>> mean([1.0, None, 3.0]), mean([None]) (2.0, None)
     """
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None

@@ -78,7 +78,7 @@ class RunFolder:
 
     @cached_property
     def record(self) -> RunRecord:
-        """What was submitted."""
+        """Record of the submission."""
         return read_record(self.folder / "run.json")
 
     @property
@@ -97,7 +97,8 @@ class RunFolder:
 
     @property
     def is_unsent(self) -> bool:
-        """Whether nothing of it was ever sent to its target elsewhere, which need not be asked."""
+        """True if nothing of it was ever sent to its remote target, so that the target need not be
+        asked."""
         here = runs_here(self.record.engine) or steps.has_steps(self.folder)
         return not here and not (self.folder / "engine.json").exists()
 
@@ -203,12 +204,12 @@ class RunFolder:
 
     @property
     def is_sweep(self) -> bool:
-        """Whether it has several tasks, not counting that of `finally:`."""
+        """True if it has several tasks, not counting the one of `finally:`."""
         return self.record.tasks - self.has_last > 1
 
     @property
     def has_last(self) -> bool:
-        """Whether its job has a `finally:`."""
+        """True if its job has a `finally:`."""
         return (self.folder / "finally.jsonl").exists()
 
     @property
@@ -240,7 +241,7 @@ class RunFolder:
         return write_labels(self.folder, self.record, add, remove, note)
 
     def log_text(self, index: int = 0) -> str:
-        """All that a task has printed so far."""
+        """Returns a task's log so far."""
         try:
             return self.log(index).read_text(encoding="utf-8", errors="replace")
         except FileNotFoundError:
@@ -315,7 +316,7 @@ class RunFolder:
 
 
 def running(run: RunFolder) -> UserError:
-    """What is said where a run would have to have ended."""
+    """Returns the error for a run that must have ended first."""
     hint = f"wait for it (fairway wait {run.id}) or end it (fairway cancel {run.id})"
     return UserError.of("running-run", f"{run.id} has not ended", hint)
 

@@ -1,4 +1,4 @@
-"""What a task has kept, as later runs read it."""
+"""Outputs of a task, as later runs read them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class KeptOutput:
         return self.run.folder.parents[1] / self.path
 
     def digest(self) -> str:
-        """What tells its files apart from others, by their paths and contents."""
+        """Returns a digest of its files' paths and contents."""
         digest = hashlib.sha256()
         for path in files_of(self.folder):
             name = path.relative_to(self.folder).as_posix()

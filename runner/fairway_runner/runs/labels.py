@@ -26,7 +26,7 @@ _FILE, _LOCK = "labels.json", "labels.lock"
 
 @dataclass(frozen=True)
 class Labels(JsonRecord):
-    """What people call a run: its tags in the order in which they were added, and its note."""
+    """Labels of a run: its tags in the order in which they were added, and its note."""
 
     CALLED = "the labels"
 
@@ -127,8 +127,8 @@ def submitter(folder: Path) -> dict[str, str] | None:
 
 
 def actions(folder: Path, submitted: float) -> list[dict[str, Any]]:
-    """What was done with a run, by whom and when, in order; nothing where people are not told
-    apart. A line that cannot be read is left out."""
+    """Lists the actions on a run with people and times, in order; empty if people are not
+    identified. Unreadable lines are left out."""
     found: list[dict[str, Any]] = []
     if by := submitter(folder):
         found.append({"action": "submit", "by": by["name"], "at": submitted})

@@ -46,7 +46,7 @@ class Line:
 
     @property
     def text(self) -> str:
-        """What was printed."""
+        """Printed text."""
         return self.rest.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8", "replace")
 
 
@@ -61,7 +61,7 @@ class LogFile:
     attempt: int = 1
 
     def has_grown(self) -> bool:
-        """Whether there is more than what was read."""
+        """True if the file has more than was read."""
         try:
             return self.path.stat().st_size > self.offset
         except FileNotFoundError:
@@ -172,7 +172,7 @@ def log_lines(
     grep: str | None = None,
     tail: int | None = None,
 ) -> list[LogLine]:
-    """What a run has printed, as it is known here; see `Run.logs`."""
+    """Returns a run's log lines, as known here; see `Run.logs`."""
     if tail is not None and tail < 0:
         raise UserError.of("bad-value", f"tail: {tail} is below 0", "0 leaves all lines out")
     expression, numbers = pattern(grep), task_numbers(run, task)
@@ -243,7 +243,7 @@ def ranks_wanted(
 
 
 def names_ranks(run: RunFolder) -> bool:
-    """Whether the run's job asked for labels, or its launcher sets them by itself."""
+    """True if the run's job asked for labels, or its launcher sets them by itself."""
     asked = _asked(run)
     if asked is not None:
         return asked
@@ -255,7 +255,7 @@ def names_ranks(run: RunFolder) -> bool:
 
 
 def _asked(run: RunFolder) -> bool | None:
-    """What the job says of labels; None where it says nothing."""
+    """Returns the job's setting of labels; None if it has none."""
     try:
         asked = read_json(run.folder / "job.json").get("options", {}).get("label_ranks")
     except (UserError, OSError):

@@ -81,7 +81,7 @@ def last_values(path: Path, patterns: Patterns) -> dict[str, float]:
 
 @dataclass
 class Values:
-    """What a log has said of a metric."""
+    """Summary of a metric's values in a log."""
 
     last: float
     lowest: float
@@ -116,7 +116,8 @@ def _take(values: Iterable[tuple[str, float]], found: dict[str, Values]) -> None
 
 
 def _read_kept(path: Path, patterns: Patterns) -> tuple[dict[str, Values], int]:
-    """What was kept of these metrics and up to which byte; nothing where it is not of this log."""
+    """Reads the stored values of these metrics, and the byte up to which the log was read; empty if
+    they are not of this log."""
     try:
         facts = json.loads(path.with_name(_KEPT).read_bytes())
         offset = int(facts["offset"])
@@ -135,7 +136,8 @@ def _texts(patterns: Patterns) -> dict[str, str]:
 
 
 def _before(path: Path, offset: int) -> list[int]:
-    """What tells whether a log is still the one that was read up to there."""
+    """Returns a check value that changes if the log is no longer the one that was read up to that
+    byte."""
     with path.open("rb") as file:
         file.seek(max(0, offset - _BEFORE))
         text = file.read(min(offset, _BEFORE))
@@ -206,11 +208,11 @@ class Series:
         return [(mark[axis], value) for mark, (_, value) in zip(marks, points, strict=True)]
 
     def points_over(self, axis: str | None) -> list[tuple[float, float]]:
-        """The same, where values that have no step count from 1."""
+        """Returns the points like `drawn`, numbering values without steps from 1."""
         return [(at + (axis is None), value) for at, value in self.drawn(axis)]
 
     def goes_by(self, axis: str) -> bool:
-        """Whether every value belongs to a step of that name, and the steps go on."""
+        """True if every value belongs to a step of that name, and the steps increase."""
         if not all(axis in mark for mark in [*self.marks, self.last_marks]):
             return False
         steps = [at for at, _ in self.drawn(axis)]
@@ -226,7 +228,7 @@ def axis_of(metric: str, found: Sequence[Series]) -> str | None:
 
 
 def axis_title(metric: str, axis: str | None, *, is_sampled: bool = False) -> str:
-    """What is written below the axis."""
+    """Returns the title of the axis."""
     if axis is None:
         return "value printed, about" if is_sampled else "value printed"
     return "step" if axis == metric else axis
@@ -239,8 +241,8 @@ def series(
     steps: Mapping[str, re.Pattern[str] | None] | None = None,
     budget: int | None = None,
 ) -> dict[str, Series]:
-    """All that a log says of each metric that it has; `steps` are the patterns of the metrics'
-    own steps, as far as the job gives them. Of a log with more bytes than `budget` that many are
+    """Reads the series of each metric from a log; `steps` are the patterns of the metrics' own
+    steps, as far as the job gives them. Of a log with more bytes than `budget` only that many are
     read, in pieces from its beginning to its end."""
     found = {name: Series(most) for name in patterns}
     own = {name: pattern for name, pattern in (steps or {}).items() if pattern is not None}
@@ -325,10 +327,10 @@ def _pattern(text: Any) -> re.Pattern[str] | None:
 
 
 def _lower_by_name(name: str) -> bool | None:
-    """Whether the lowest is the best of a metric with that name.
+    """Guesses from a metric's name if the lowest value is the best; None if the name does not say.
 
-    >>> [_lower_by_name(each) for each in ("val_loss", "images_per_second", "norm")]
-    [True, False, None]
+     >>> [_lower_by_name(each) for each in ("val_loss", "images_per_second", "norm")] [True, False,
+    None]
     """
     parts = name.lower().split("_")
     if "per" in parts or _HIGHER & set(parts):

@@ -60,19 +60,19 @@ class Column:
 
     @property
     def is_named(self) -> bool:
-        """Whether it is of a metric or a parameter, which only some runs have."""
+        """True if the column shows a metric or a parameter, which only some runs have."""
         return self.title not in FACTS
 
     @property
     def is_metric(self) -> bool:
-        """Whether it takes what the runs have printed."""
+        """True if the column needs the runs' logs."""
         return self.title.startswith("metric:")
 
     def value(self, run: Run, status: RunState) -> Any:
-        """What it shows of a run: a number, text, a list, or None.
+        """Returns the column's value for a run: a number, text, a list, or None.
 
-        A metric of several tasks is the list of its lowest and highest last value; a parameter
-        the list of its values, each once.
+        A metric of several tasks is the list of its lowest and highest last value; a parameter the
+        list of its values, each once.
         """
         if self.title in FACTS:
             return run_facts(run, status)[FACTS[self.title]]
@@ -123,11 +123,11 @@ def _key(value: Any) -> tuple[int, Any] | None:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What must hold for a run: all that is given here.
+    """Conditions for a run, all of which must hold.
 
-    `tags` are all to be there, `since` and `before` are in seconds since 1970, `text` is looked
-    for in the run's id, tags, note and job file, in upper and lower case alike. With `behind`
-    those of the very moment `before` are taken too whose ids come after it.
+    All `tags` are required, `since` and `before` are in seconds since 1970, `text` is searched for
+    in the run's id, tags, note and job file, ignoring case. With `behind`, runs of exactly the time
+    `before` are included too if their ids come after it.
     """
 
     states: Collection[str] = ()
@@ -140,7 +140,7 @@ class Wanted:
     behind: str | None = None
 
     def takes_record(self, record: RunRecord) -> bool:
-        """Whether what was submitted fits."""
+        """True if the run's record meets the conditions."""
         return (
             (self.name is None or record.name == self.name)
             and (self.target is None or record.target == self.target)
@@ -150,7 +150,7 @@ class Wanted:
         )
 
     def takes_words(self, run: Run, labels: Labels) -> bool:
-        """Whether its tags, and its words, fit."""
+        """True if the run's tags and texts meet the conditions."""
         if not set(self.tags) <= set(labels.tags):
             return False
         text = self.text.lower()

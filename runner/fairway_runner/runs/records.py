@@ -1,4 +1,4 @@
-"""What is written of a run in its folder: its record, its states, and how they are read."""
+"""Records in a run's folder: its record of the submission, its states, and how they are read."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class RunRecord(JsonRecord):
-    """What was submitted; `created` is in seconds since 1970."""
+    """Record of a submission; `created` is in seconds since 1970."""
 
     CALLED = "run.json"
 
@@ -79,10 +79,9 @@ LONGEST_ID = 63
 
 
 def is_run_id(text: str) -> bool:
-    """Whether a run can have that id, which is a folder's name too.
+    """True if a run can have that id, which is a folder's name too.
 
-    >>> is_run_id("digits-7k2m9p"), is_run_id("../digits")
-    (True, False)
+    >>> is_run_id("digits-7k2m9p"), is_run_id("../digits") (True, False)
     """
     return len(text) <= LONGEST_ID and re.fullmatch(r"[a-z][a-z0-9-]*", text) is not None
 
@@ -116,7 +115,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def read_kept(path: Path) -> dict[str, Any]:
-    """The same of a file that every run has, which is damaged where it is missing."""
+    """Reads a JSON file that every run has; raises UserError if it is missing or damaged."""
     try:
         return read_json(path)
     except FileNotFoundError:
@@ -124,8 +123,8 @@ def read_kept(path: Path) -> dict[str, Any]:
 
 
 def read_as(path: Path, make: Callable[[object], T]) -> T:
-    """What `make` makes of a file; UserError where that is damaged, FileNotFoundError where there
-    is none."""
+    """Reads a file and converts it with `make`; raises UserError if it is damaged,
+    FileNotFoundError if there is none."""
     try:
         return make(read_json(path))
     except Unfit as error:
@@ -133,7 +132,7 @@ def read_as(path: Path, make: Callable[[object], T]) -> T:
 
 
 def known_as(path: Path, make: Callable[[object], T]) -> T | None:
-    """The same; None where there is no such file."""
+    """Reads a file as `read_as` does; None if there is none."""
     try:
         return read_as(path, make)
     except FileNotFoundError:
@@ -141,7 +140,7 @@ def known_as(path: Path, make: Callable[[object], T]) -> T | None:
 
 
 def read_record(path: Path) -> RunRecord:
-    """What was submitted; UserError where the file is damaged."""
+    """Reads the record of the submission; raises UserError if the file is damaged."""
     return read_as(path, RunRecord.from_json)
 
 
@@ -159,20 +158,20 @@ def read_task(path: Path) -> TaskState:
 
 
 def known_state(folder: Path) -> RunState | None:
-    """What is written here of where the run of a folder stands; None where nothing is."""
+    """Reads the state of the run in a folder, as known here; None if there is none."""
     return known_as(folder / "state.json", RunState.from_json)
 
 
 def known_task(folder: Path) -> TaskState | None:
-    """The same of the task, or the setup, of a folder."""
+    """Reads the state of the task, or the setup, in a folder; None if there is none."""
     from fairway_agent.state_files import TaskState  # a list of runs needs none
 
     return known_as(folder / "state.json", TaskState.from_json)
 
 
 def removed(path: Path) -> UserError | None:
-    """What is said where a file is missing because its run was removed just now; None where the run
-    is there, or the file is of none."""
+    """Returns the error for a file that is missing because its run was removed just now; None if
+    the run exists, or the file belongs to none."""
     for folder in (path, *path.parents):
         if (folder.parent.parent.name, folder.parent.name) == (".fairway", "runs"):
             if folder.exists():
@@ -183,7 +182,7 @@ def removed(path: Path) -> UserError | None:
 
 
 def damaged(path: Path, why: str) -> UserError:
-    """What is said of a file of a run that cannot be read."""
+    """Returns the error for a file of a run that cannot be read."""
     if (gone := removed(path)) is not None:
         return gone
     hint = f"if it is no longer needed, remove the run's folder: {path.parent}"
@@ -198,7 +197,7 @@ def read_plan(folder: Path) -> RunPlan:
 
 
 def read_retry(folder: Path) -> Retry:
-    """Which of its tasks run again; UserError where that is damaged, or nothing says so."""
+    """Reads which tasks run again; raises UserError if the file is damaged or missing."""
     from fairway_agent.spec import Retry
 
     return _kept(folder / "retry.json", Retry.from_json)

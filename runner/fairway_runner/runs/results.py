@@ -1,4 +1,4 @@
-"""What became of a run's tasks: their parameters, states and last metrics."""
+"""Results of a run's tasks: their parameters, states and last metrics."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class TaskResult:
 
     @property
     def name(self) -> str:
-        """What it is called: its number, or `finally`."""
+        """Name of the task: its number, or `finally`."""
         return LAST if self.is_last else str(self.index)
 
     @property
@@ -98,7 +98,7 @@ class TaskResult:
 
     @property
     def log(self) -> str:
-        """All that it printed so far."""
+        """Log of the task so far."""
         return self.run.log_text(self.index)
 
 
@@ -183,8 +183,8 @@ def best(
 
 
 def lower_is_better(run: RunFolder, metric: str, hint: str) -> bool:
-    """Whether the lowest value of a metric is the best, by the job or the metric's name; UserError
-    with that hint where neither tells."""
+    """True if the lowest value of a metric is the best, by the job or the metric's name; raises
+    UserError with that hint if neither says."""
     lower = metric_settings(run.folder, [metric])[metric].lower
     if lower is None:
         message = f"it is not known whether lower or higher `{metric}` is better"

@@ -58,19 +58,19 @@ class StepRecord:
     waits: bool = False
 
     def is_met(self, other: str, state: str, exit_code: int | None) -> bool:
-        """Whether another step has ended as this one wants."""
+        """True if another step has ended as this one requires."""
         from fairway_agent.predecessors import is_met  # a list of runs asks nothing of the kind
 
         return is_met(self.after[other], state, exit_code)
 
 
 def has_steps(folder: Path) -> bool:
-    """Whether the run of a folder is one of several steps."""
+    """True if the run of a folder has several steps."""
     return (folder / FILE).exists()
 
 
 def is_of(folder: Path, whole: str) -> bool:
-    """Whether the folder is that of a run, and this a step of the whole."""
+    """True if the folder is a run's, and this run is a step of the given run."""
     try:
         step = read_json(folder / "provenance.json").get("step")
     except FileNotFoundError:
@@ -79,7 +79,7 @@ def is_of(folder: Path, whole: str) -> bool:
 
 
 def are_steps(whole: Path, runs: Sequence[str]) -> bool:
-    """Whether all of the runs are steps of the one in that folder."""
+    """True if all of the runs are steps of the run in that folder."""
     return has_steps(whole) and all(is_of(whole.with_name(run), whole.name) for run in runs)
 
 
@@ -107,7 +107,7 @@ def text(steps: Sequence[StepRecord]) -> str:
 
 
 def read(folder: Path) -> list[StepRecord]:
-    """Those of a run; UserError where the file is damaged or missing."""
+    """Reads the steps of a run; raises UserError if the file is damaged or missing."""
     path = folder / FILE
     try:
         return [_step(each) for each in Fields(read_json(path), "the steps").each("steps")]

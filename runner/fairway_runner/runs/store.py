@@ -268,7 +268,7 @@ def refresh_all(
 
 
 def _looked(looks: Iterable[Callable[[], None]]) -> list[Finding]:
-    """What is wrong with a target at which these look, until it is away."""
+    """Makes these queries of a target, until it does not answer; returns the problems."""
     findings: list[Finding] = []
     for look in looks:
         try:

@@ -101,7 +101,8 @@ def input_facts(run: Run) -> dict[str, Any]:
 
 
 def _decided(run: Run) -> BestTasks:
-    """Which tasks of other runs were the best ones as this one began, as its tasks say."""
+    """Returns the tasks of other runs that were the best ones when this run began, from its tasks'
+    states."""
     with suppress(UserError, OSError):
         for index in range(run.record.tasks if run.state != "queued" else 0):
             if best := run.task_status(index).best:
@@ -110,7 +111,7 @@ def _decided(run: Run) -> BestTasks:
 
 
 def action_facts(run: Run) -> dict[str, Any]:
-    """Who has submitted the run, and what people have done with it, where they share a server."""
+    """Returns the submitter of the run, and people's actions on it, if they share a server."""
     done = actions(run.folder, run.record.created)
     return {"actions": [{**each, "at": iso(each["at"])} for each in done]}
 
@@ -131,8 +132,8 @@ def _kept_by(found: object) -> dict[str, Any] | None:
 
 
 def _over_limit(run: Run, status: RunState) -> str | None:
-    """That its only task was over its time, its GPUs idle, or a session unused; the tasks of a
-    sweep say so themselves."""
+    """Returns the reason if its only task was over its time, its GPUs idle, or a session unused;
+    the tasks of a sweep report this themselves."""
     if status.state != "failed" or run.record.tasks > 1:
         return None
     with suppress(UserError, OSError):

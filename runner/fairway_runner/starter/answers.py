@@ -1,4 +1,4 @@
-"""What a new environment is made with: what each answer may be, and the usual ones."""
+"""Answers from which a new environment is made: the allowed values, and the defaults."""
 
 from __future__ import annotations
 
@@ -65,14 +65,14 @@ class Answers:
 
     @property
     def cluster(self) -> str:
-        """What the cluster is called."""
+        """Name of the cluster."""
         from fairway_core.catalog import vm_size
 
         return "gpu" if vm_size(self.size).gpu else "cpu"
 
 
 def usual(name: str, engine: str | None = None) -> Any:
-    """What is taken for an option that was not given, beside that engine or the usual one."""
+    """Returns the default of an option that was not given, for that engine or the usual one."""
     engine = engine or _ENGINE
     return {
         "engine": _ENGINE,
@@ -281,7 +281,8 @@ def zone(answers: Answers) -> str:
 
 
 def ways_in(answers: Answers) -> str:
-    """What access takes where no VM is there that leads to storage and Batch."""
+    """Returns the access settings of an environment without a VM that leads to storage and
+    Batch."""
     if answers.engine != "batch":
         return ""
     return (

@@ -73,7 +73,7 @@ _NOBODYS_COMMENT = (
 
 @dataclass(frozen=True)
 class Settings:
-    """What a project is made with: the environment's name, what was answered, keys for SSH."""
+    """Settings of a new project: the environment's name, the answers, keys for SSH."""
 
     name: str
     answers: Answers = field(default_factory=Answers)
@@ -128,7 +128,7 @@ class Settings:
         return [each for each in found if each.id != "placeholder"]
 
     def replacements(self) -> dict[str, str]:
-        """What stands for each name between two @."""
+        """Returns the replacement for each name between two @."""
         return {**self._replacements(), "CHECKS": answers.checks(self.known)}
 
     def _replacements(self) -> dict[str, str]:
@@ -212,7 +212,8 @@ def write_project(folder: Path, settings: Settings) -> list[Path]:
 
 
 def _in_the_way(folder: Path, path: Path) -> Path | None:
-    """What is there already of the file's name, or is no folder where the file needs one."""
+    """Returns an existing path that has the file's name, or is not a folder where the file needs
+    one."""
     for parent in reversed(path.parents):
         if os.path.lexists(folder / parent) and not (folder / parent).is_dir():
             return parent if parent != Path() else Path(folder.name)

@@ -125,7 +125,7 @@ def _url(remote: str) -> str:
 
 
 def _git(root: Path, *arguments: str) -> str:
-    """What git prints, or "" where it fails or is not there."""
+    """Runs git and returns its output, or "" if it fails or is not installed."""
     command = ["git", "-C", str(root), *arguments]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)

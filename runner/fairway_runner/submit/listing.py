@@ -43,7 +43,7 @@ def with_files(job_file: JobFile, target: Target, *, asks: bool = True) -> JobFi
 
 
 def unlisted(job_file: JobFile) -> list[Finding]:
-    """What to say of inputs whose files nobody has asked for."""
+    """Reports inputs whose files have not been listed."""
     return [
         Finding(
             "unlisted-files",

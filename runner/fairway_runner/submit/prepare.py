@@ -82,7 +82,7 @@ class PreparedRun:
 
     @property
     def tasks(self) -> int:
-        """All that it starts, those of steps too."""
+        """Number of all tasks that it starts, including those of steps."""
         return sum(each.tasks for each in self.steps.values()) or self.record.tasks
 
     @property
@@ -295,7 +295,7 @@ def _told_there(default: Notify | None, target: Target) -> Notify | None:
 
 
 def _checked(job_file: JobFile, job: Job, target: Target) -> list[Finding]:
-    """What the checks warn of; UserError with what they refuse."""
+    """Checks the job; returns the warnings, and raises UserError with the errors."""
     found = check_job(job.model_dump(exclude_unset=True, by_alias=True), target, job_file.document)
     if errors := [finding for finding in found if finding.severity is Severity.ERROR]:
         raise UserError(errors)

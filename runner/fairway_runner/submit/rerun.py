@@ -141,7 +141,8 @@ class Submitted:
 
 
 def submitted(run: Run) -> Submitted:
-    """That of a run; UserError where its record is incomplete, or it has several steps."""
+    """Reads the job of a run as it was submitted; raises UserError if its record is incomplete, or
+    it has several steps."""
     _require_one_job(run)
     assignments = recorded_facts(run, "provenance.json").get("set", [])
     return Submitted(recorded_text(run, "job.yaml"), tuple(assignments))
@@ -209,7 +210,7 @@ def _require_allowed(run: Run, before: Document, after: Document) -> None:
 
 
 def _without_units(document: Document) -> list[Finding]:
-    """What is wrong with it only if a person wrote it."""
+    """Returns the errors that apply only to a document written by hand."""
     by_hand, always = list[Finding](), list[Finding]()
     for each, found in ((replace(document, by_hand=True), by_hand), (document, always)):
         try:

@@ -92,7 +92,7 @@ def resolve_inputs(
 
 @contextmanager
 def _located(job_file: JobFile, name: str) -> Iterator[None]:
-    """What is wrong with an input is shown at its line."""
+    """Adds the input's line to errors about it."""
     try:
         yield
     except UserError as error:
@@ -117,10 +117,10 @@ def find_kept(
     brings: bool,
     asks: bool = True,
 ) -> tuple[KeptOutput, dict[str, Any]]:
-    """What the input `name` stands for, and what is recorded of it; UserError where it is not
-    there, or not yet. Of the runs that are `going` it need not be there. `brings` is whether it is
-    brought to this machine where it lies elsewhere, and `asks` whether that place is asked how the
-    run stands."""
+    """Resolves the input `name` to an output, with the facts to record about it; raises UserError
+    if it does not exist, or not yet. Outputs of the runs that are `going` need not exist yet.
+    `brings` means that it is copied to this machine if it is elsewhere, and `asks` that its target
+    is asked for the run's state."""
     wanted = source.best if isinstance(source, BestInput) else source
     run = store.find(wanted.run)
     is_there = run.id not in going
@@ -138,9 +138,9 @@ def find_kept(
 
 
 def find_best(name: str, source: BestSource, store: RunStore) -> tuple[Chained, dict[str, Any]]:
-    """What the input `name` is of a run that goes on, as its plan has it, and what is recorded of
-    it: which task is the best one, is decided where the run waits. UserError where it is not known
-    which metric is meant, or which value of it is better."""
+    """Resolves the input `name` of an active run for the plan, with the facts to record about it:
+    the best task is chosen where the run waits. Raises UserError if the metric is ambiguous, or it
+    is not known which of its values is better."""
     run, output = store.find(source.run), source.output or name
     metric, lower = _measure(run, source)
     best = Best(metric, run.record.metrics[metric], lower)
@@ -218,8 +218,8 @@ def _bring(run: Run, kept: KeptOutput) -> None:
 def missing_outputs(
     step: NamedStep, workflow_id: str, jobs: Mapping[str, Job]
 ) -> Iterator[Finding]:
-    """That another step keeps no such output, or that it is not clear which task's is meant; `jobs`
-    are those of all steps, by their names."""
+    """Reports inputs from another step that has no such output, or if it is not clear which task is
+    meant; `jobs` are those of all steps, by their names."""
     runs = {step_run(workflow_id, name): name for name in jobs}
     for name, value in inputs_of_runs(step.document):
         wanted = value.get("best", value)
@@ -232,7 +232,7 @@ def missing_outputs(
 
 
 def _wrong(name: str, value: Mapping[str, Any], other: str, job: Job) -> tuple[str, str] | None:
-    """What is wrong with one, and what to do."""
+    """Returns the error of one input, and what to do."""
     wanted = value.get("best", value)
     last = wanted.get("task") == "finally"
     outputs = (job.finally_.outputs if job.finally_ else {}) if last else job.outputs
@@ -244,7 +244,7 @@ def _wrong(name: str, value: Mapping[str, Any], other: str, job: Job) -> tuple[s
 
 
 def _unmeasured(best: Mapping[str, Any], other: str, job: Job) -> tuple[str, str] | None:
-    """What keeps the best task of a step from being known."""
+    """Returns the reason why the best task of a step cannot be determined, and what to do."""
     metric = best.get("metric")
     if metric is not None and metric not in job.metrics:
         hint = did_you_mean(str(metric), job.metrics) or "give it one, under `metrics`"

@@ -112,9 +112,9 @@ def budget_of(job: Job, target: Target) -> Budget | None:
 
 
 def hourly_price(target: Target, path: str, instead: str) -> float:
-    """What a node of the target costs an hour, as it is known here or as Azure says it.
+    """Returns the hourly price of a node of the target, as known here or from Azure.
 
-    UserError at the field `path` where nobody knows it, with what to write `instead`.
+    Raises UserError at the field `path` if it is unknown, with advice on what to write `instead`.
     """
     from fairway_core.cost.cache import CachedPrices, prices_at_hand
     from fairway_core.cost.node_price import price_of

@@ -43,7 +43,7 @@ class CodeFile:
 
     @property
     def is_folder(self) -> bool:
-        """Whether it is an empty folder."""
+        """True if it is an empty folder."""
         return self.path.endswith("/")
 
 
@@ -229,7 +229,7 @@ def ask_git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]
 
 
 def is_kept_by_git(folder: Path) -> bool:
-    """Whether a folder, which need not be there, is or would be in a work tree and not ignored."""
+    """True if a folder, which need not exist, is or would be in a work tree and not ignored."""
     there = next(each for each in (folder, *folder.absolute().parents) if each.is_dir())
     done = ask_git(there, "check-ignore", "--quiet", "--", str(folder.absolute()))
     return done is not None and done.returncode == 1
@@ -249,7 +249,7 @@ class Ignored:
         self.paths = known
 
     def __call__(self, path: str, entry: os.DirEntry[str]) -> bool:
-        """Whether the path is left out."""
+        """True if the path is left out."""
         if path in self.paths:
             return True
         if entry.is_dir() and (entry.is_symlink() or Path(entry.path, ".git").exists()):
@@ -306,7 +306,7 @@ _LARGEST_DIFF = 2**20
 
 
 def provenance(folder: Path, template: str, code_digest: str) -> tuple[dict[str, Any], str]:
-    """What is kept beside a run, and the diff against its commit ("" where there is none).
+    """Returns the provenance of a run, and the diff against its commit ("" if there is none).
 
     `template` is the text of the launcher's template.
     """
@@ -349,6 +349,7 @@ def git_facts(folder: Path) -> tuple[Mapping[str, Any], str]:
 
 
 def _git(folder: Path, *arguments: str) -> str:
-    """What git says of the folder; "" where it is no repository or git is not there."""
+    """Runs git on the folder and returns its output; "" if it is not a repository or git is not
+    installed."""
     done = ask_git(folder, *arguments)
     return "" if done is None or done.returncode else done.stdout.decode("utf-8", "replace")

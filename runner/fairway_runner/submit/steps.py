@@ -131,8 +131,8 @@ def _prepared(
 
 
 def _can_wait(step: NamedStep, workflow_id: str, found: Mapping[str, PreparedRun]) -> bool:
-    """Whether its run can be submitted while those go on that it comes after: its target sees how
-    they end, and all that it reads of them has a known place."""
+    """True if its run can be submitted while its upstream runs are active: its target sees how they
+    end, and everything that it reads from them has a known place."""
     engine = found[step.name].engine
     others = [found[name].engine.target for name in step.after]
     able = capabilities(engine.target.engine).begins_steps

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def recorded_facts(run: Run, name: str) -> dict[str, Any]:
-    """What one of its JSON files holds; UserError where that is too little."""
+    """Reads one of its JSON files; raises UserError if required facts are missing."""
     try:
         value = read_json(run.folder / name)
     except (UserError, OSError):
@@ -49,7 +49,8 @@ def recorded_text(run: Run, name: str) -> str:
 
 
 def recorded_lines(run: Run, name: str) -> Iterator[bytes]:
-    """The same line by line, for one that may be very large."""
+    """Yields one of its files line by line, since it may be very large; raises UserError if it
+    cannot be read."""
     try:
         with (run.folder / name).open("rb") as lines:
             for line in lines:
@@ -65,7 +66,7 @@ def snapshots_of(run: Run) -> Path:
 
 
 def recorded_snapshot(run: Run) -> Path:
-    """That of its own code, which may be gone."""
+    """Returns the snapshot of its own code, which may be gone."""
     return code.stored(recorded_facts(run, "provenance.json")["code"], snapshots_of(run))
 
 
@@ -139,8 +140,8 @@ def resume(run: Run, forgets: type[UserError] = Refused) -> Run:
 
 
 def repeat(run: Run, forgets: type[UserError] = Refused) -> Run:
-    """The same for a job that is submitted again by its run's id: a command that submits it right
-    now has its time."""
+    """Resumes a job that is submitted again by its run's id; waits for a command that is submitting
+    it right now."""
     if not runs_here(run.record.engine):
         run.await_lock()
     return resume(run, forgets)

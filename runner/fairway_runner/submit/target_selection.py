@@ -184,7 +184,7 @@ def _no_capacity(prepared: PreparedRun) -> str:
 
 
 def _has_no_room(error: UserError) -> bool:
-    """Whether a target does not answer, or has no node for the job now and may have some later."""
+    """True if a target does not answer, or has no node for the job now and may have one later."""
     from fairway_runner.engines.outage import is_away
 
     return is_away(error) or all(finding.id in _NO_ROOM for finding in error.findings)

@@ -42,9 +42,9 @@ def local_processes() -> int:
 
 
 def uses_this_machine(target: Target) -> bool:
-    """Whether what runs there could read what we can: its tasks are processes of this machine, or
-    this machine itself is the host of the cluster, by whatever name or address, and its account is
-    ours or root's. On a login node people's runs may have an account of their own."""
+    """True if jobs there could read this process's files: the target's tasks are processes of this
+    machine, or this machine itself is the host of the cluster, by whatever name or address, and its
+    account is ours or root's. On a login node people's runs may have an account of their own."""
     access = target.access
     if access is None or runs_here(target.engine):
         return runs_here(target.engine)
@@ -84,7 +84,8 @@ def _as_ssh_has_it(host: str, user: str) -> tuple[str, str]:
 
 
 def _is_own_account(user: str) -> bool:
-    """Whether it may read what this process can; one that is not known here may."""
+    """True if the account may read what this process can; an account unknown here counts as
+    such."""
     import pwd
 
     try:
@@ -94,7 +95,7 @@ def _is_own_account(user: str) -> bool:
 
 
 def _is_own_address(host: str) -> bool:
-    """Whether a name or an address is one of this machine: a program here can listen on it."""
+    """True if a name or an address belongs to this machine: a program here can listen on it."""
     import socket
 
     try:
@@ -180,7 +181,8 @@ def all_targets(folder: str | Path | None = None) -> dict[str, KnownTarget]:
 
 
 def default_notify() -> Notify | None:
-    """Who hears of runs whose job does not say it, by the project's `fairway.yaml`."""
+    """Returns the default recipients of notifications about runs, from the project's
+    `fairway.yaml`."""
     _, file = find_project()
     if file is None:
         return None
@@ -209,8 +211,8 @@ def _synced(file: Path) -> Iterator[Target]:
 
 
 def processes_per_node(target: Target) -> int:
-    """What `processes_per_node: gpus` means on a target: a process a GPU, or on a size without
-    GPUs the catalogue's ranks a node."""
+    """Returns the value of `processes_per_node: gpus` on a target: a process per GPU, or on a size
+    without GPUs the catalogue's ranks per node."""
     if runs_here(target.engine):
         return local_processes()
     from fairway_core.catalog import vm_size

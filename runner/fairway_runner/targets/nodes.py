@@ -40,7 +40,7 @@ def nodes_of(target: Target, deadline: float) -> list[dict[str, Any]]:
 
 
 def node_actions(target: Target) -> tuple[str, ...]:
-    """What can be done to a node of it."""
+    """Returns the possible actions on its nodes."""
     return capabilities(target.engine).node_actions
 
 
@@ -104,9 +104,9 @@ def _nodes_now(target: Target) -> int | None:
 def report_of(
     target: Target, node: str, category: str, description: str | None = None
 ) -> HealthReport:
-    """What is to be reported of that node, without a description why it is out of use.
+    """Returns the report about that node; without a description, the reason why it is out of use.
 
-    UserError where nobody knows which VM it is, or for an unknown category.
+    Raises UserError if its VM is not known, or for an unknown category.
     """
     from fairway_core.catalog.guest_health import impact_category
     from fairway_runner.live.operations import HealthReport

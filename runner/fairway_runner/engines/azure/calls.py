@@ -88,12 +88,12 @@ class ServiceError(UserError):
 
     @property
     def is_missing(self) -> bool:
-        """Whether what was asked for does not exist."""
+        """True if the requested object does not exist."""
         return self.status == 404
 
     @property
     def exists_already(self) -> bool:
-        """Whether it is there, or is in a state that does not allow what was asked for."""
+        """True if the object exists, or is in a state that does not allow the request."""
         return self.status == 409
 
 
@@ -137,10 +137,12 @@ class Calls:
             self.deadline = deadline
 
     def call(self, what: str, operation: Callable[[], T], *, brief: bool = True) -> T:
-        """What the operation returns; ServiceError where the service refuses or stays away.
+        """Calls the operation and returns its result; raises ServiceError if the service refuses or
+        does not answer.
 
-        `what` says in a message what was asked: `the list of jobs`. One that is not `brief` may
-        take long though the service answers, and is silent from its first failure on.
+        `what` names the request in messages, as `the list of jobs`. An operation that is not
+        `brief` may take long although the service answers, and counts as silent only from its first
+        failure on.
         """
         with self.silence.watch(self.service, self.deadline) as watched:
             if not brief:
@@ -190,7 +192,7 @@ class Calls:
 
     @property
     def is_here(self) -> bool:
-        """Whether it is a stand-in on this machine."""
+        """True if the service is a stand-in on this machine."""
         host = urlsplit(self.address).hostname or ""
         try:
             return host == "localhost" or ipaddress.ip_address(host).is_loopback
@@ -267,8 +269,8 @@ def _nobody_listens(error: AzureError) -> bool:
 
 
 def _wraps(error: BaseException, kind: type[OSError]) -> bool:
-    """Whether such an error of a socket is behind one of the SDK's: requests and urllib3 each wrap
-    it once more, as `args`, `reason` or the cause."""
+    """True if such a socket error is behind one of the SDK's: requests and urllib3 each wrap it
+    once more, as `args`, `reason` or the cause."""
     seen: list[BaseException] = []
     waiting: list[object] = [error]
     while waiting:

@@ -31,11 +31,11 @@ _PORTS = {"http": 80, "https": 443}
 
 
 def adapter_for(target: Target, url: str, deadline: float) -> HTTPAdapter:
-    """What makes the connections to a service of the target.
+    """Returns the HTTP adapter for a service of the target.
 
-    They go through the target's gateway where the name of the service has a public address here,
-    or none: the service itself has a private one alone. UserError where the gateway cannot be
-    reached.
+    Connections go through the target's gateway if the name of the service resolves to a public
+    address here, or to none: the service itself has a private one only. Raises UserError if the
+    gateway cannot be reached.
     """
     where = urlsplit(url)
     gateway = target.gateway if target.gateway and target.gateway.host else None
@@ -48,8 +48,8 @@ def adapter_for(target: Target, url: str, deadline: float) -> HTTPAdapter:
 
 
 def _is_near(host: str) -> bool:
-    """Whether this machine is inside of the network, or its VPN: there the name of a service has
-    a private address. An address as it is says itself where it is."""
+    """True if this machine is inside the network, or its VPN: there the service's name resolves to
+    a private address. An IP address speaks for itself."""
     try:
         found = {str(each[4][0]) for each in socket.getaddrinfo(host, None)}
     except OSError:
@@ -168,21 +168,20 @@ def sign_in_again(error: object) -> str:
 
 
 def how_to_sign_in(error: object, usual: str = "az login") -> str:
-    """What to do where nobody is signed in: what is `usual`, and before it the Azure CLI where the
-    SDK did not find it.
+    """Returns how to sign in: the `usual` way, after installing the Azure CLI if the SDK did not
+    find it.
 
-    >>> how_to_sign_in("\\tAzureCliCredential: Please run 'az login'")
-    'az login'
+     >>> how_to_sign_in("\\tAzureCliCredential: Please run 'az login'") 'az login'
     """
     return f"{_INSTALL_CLI}\n{usual}" if "Azure CLI not found" in str(error) else usual
 
 
 def why_not_signed_in(error: object) -> str:
-    """What matters of the SDK's account of all the ways in that it has tried: what Microsoft Entra
-    ID answered to one of them, or else what the Azure CLI said.
+    """Extracts the reason from the SDK's account of all the credentials that it has tried: the
+    answer of Microsoft Entra ID to one of them, or else the Azure CLI's message.
 
-    >>> why_not_signed_in("Attempted credentials: …\\n\\tAzureCliCredential: Please run 'az login'")
-    "Please run 'az login'"
+     >>> why_not_signed_in("Attempted credentials: …\\n\\tAzureCliCredential: Please run 'az
+    login'") "Please run 'az login'
     """
     lines = str(error).strip().splitlines() or ["no reason was given"]
     for sign in ("AADSTS", "AzureCliCredential: "):

@@ -86,7 +86,7 @@ class Storage:
         )
 
     def upload_file(self, container: str, name: str, path: Path) -> None:
-        """The same of a file, which is read as it is sent."""
+        """Writes a blob from a file, which is read as it is sent."""
         client = self.container(container)
 
         def upload() -> None:
@@ -96,7 +96,7 @@ class Storage:
         self._call(container, f"the blob {name}", upload, brief=False)
 
     def exists(self, container: str, name: str) -> bool:
-        """Whether there is a blob of that name."""
+        """True if a blob of that name exists."""
         blob = self.container(container).get_blob_client(name)
         return bool(self._call(container, f"the blob {name}", blob.exists))
 

@@ -39,7 +39,7 @@ _WANTED = (*states.SELECT, "environmentSettings")
 
 
 def submission_of(job: Mapping[str, Any]) -> int:
-    """Which time of its run a job is, from 0."""
+    """Returns the number of the submission of its run that a job belongs to, from 0."""
     return int(metadata_of(job).get(names.SUBMISSION) or 0)
 
 

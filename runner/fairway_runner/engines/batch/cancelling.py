@@ -123,8 +123,8 @@ class CancelledTasks:
     storage: Storage
 
     def has(self, task: Mapping[str, Any]) -> bool:
-        """Whether it is one. What others have noted is asked for once, and only for a task that
-        somebody has ended."""
+        """True if the task is cancelled. Other machines' notes are read once, and only for a task
+        that was ended early."""
         name = str(task["id"])
         if name in self.state.cancelled:
             return True

@@ -184,7 +184,7 @@ class Account:
         return HttpRequest(method, url, headers=headers, content=json.dumps(body).encode())
 
     def preparation(self, job_id: str) -> Iterator[Mapping[str, Any]]:
-        """What became of the job's preparation on each node."""
+        """Lists the state of the job's preparation on each node."""
         items = self.client.list_job_preparation_and_release_task_status(job_id)
         return self.calls.pages("the nodes' preparation", items)
 
@@ -253,7 +253,7 @@ class Account:
         )
 
     def node_file(self, node: str, name: str, first: int, last: int) -> bytes:
-        """The same of a file that is named from the node's root folder."""
+        """Reads a file that is named from the node's root folder."""
         return self._read(
             lambda span: self.client.download_node_file(self.pool, node, name, ocp_range=span),
             *(first, last),

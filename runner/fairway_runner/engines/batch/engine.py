@@ -55,7 +55,8 @@ class BatchEngine(Engine):
         return Poller(self.account, self.storage)
 
     def require(self, job: Job, needs: Sequence[str]) -> None:
-        """What the launcher needs is looked for on the node: this machine is not one."""
+        """Checks the job's preconditions. Programs that the launcher needs are looked for on the
+        node: this machine is not one."""
         health.require_pool(self.account, job)
 
     def input_from(self, name: str, kept: KeptOutput) -> Staged:

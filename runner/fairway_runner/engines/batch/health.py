@@ -136,7 +136,8 @@ def _of_pool(pool: Mapping[str, Any], job: Job, target: Target) -> Iterator[Find
 
 
 def _of_limits(pool: Mapping[str, Any], job: Job, target: Target) -> Iterator[Finding]:
-    """What tasks tell each other, and their next attempts, is in a folder that all nodes mount."""
+    """Checks that the nodes mount a shared folder if the job has limits: tasks keep the data for
+    each other, and for their next attempts, there."""
     if target.mounts or pool.get("mountConfiguration"):
         return
     nothing = f"`{target.name}` mounts no file system that its nodes share"

@@ -153,7 +153,7 @@ def forget_inputs(run: RunFolder, storage: Storage) -> None:
 
 
 def forget_schedule_inputs(name: str, storage: Storage) -> None:
-    """The same of a schedule, whose record is nowhere but there."""
+    """Removes a schedule's copies that no run uses; its record is nowhere but there."""
     for blob in list(storage.blobs(CODE, names.CHAINED_USERS)):
         digest, _, user = blob.name.removeprefix(names.CHAINED_USERS).partition("/")
         if user == name:

@@ -195,7 +195,7 @@ class Poller:
         )
 
     def _known(self, run: RunFolder, number: int) -> TaskState | None:
-        """What the folder says of a task, which another command may have written."""
+        """Returns the folder's state of a task, which another command may have written."""
         known = self.written.get((run.id, number)) or known_task(run.task_folder(number))
         if known is not None and known.is_final:
             self.written[run.id, number] = known
@@ -229,7 +229,7 @@ def limited(known: RunState, over: Over) -> RunState:
 
 
 def _is_older(status: TaskState, known: TaskState | None) -> bool:
-    """Whether another command has seen the end meanwhile of an attempt that goes on here."""
+    """True if another command has meanwhile seen the end of an attempt that is active here."""
     if known is None or not known.is_final or status.is_final:
         return False
     return known.attempts >= status.attempts

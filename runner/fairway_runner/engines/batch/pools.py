@@ -175,6 +175,6 @@ def resize(account: Account, nodes: int) -> None:
 
 
 def unknown_node(account: Account, node: str) -> UserError:
-    """What is said of a node that the pool does not have."""
+    """Returns the error for a node that the pool does not have."""
     hint = f"its nodes: fairway nodes list {account.target.name}"
     return UserError.of("unknown-node", f"the pool has no node `{node}`", hint)

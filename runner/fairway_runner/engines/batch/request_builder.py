@@ -284,7 +284,7 @@ _SATISFY = {
 
 
 def is_ending(kept: Mapping[str, Any]) -> bool:
-    """Whether it is how a task has ended that is kept so."""
+    """True if this entry stores the task's exit report."""
     return bool(kept["filePattern"] == _SAID)
 
 

@@ -154,7 +154,7 @@ class BatchSchedules:
         return run.id
 
     def all(self) -> list[Schedule]:
-        """Those whose jobs are for the target's pool."""
+        """Lists the schedules whose jobs are for the target's pool."""
         account = self._engine.account
         found = []
         for each in account.calls.pages("schedules", account.client.list_job_schedules()):

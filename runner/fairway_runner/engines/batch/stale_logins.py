@@ -27,7 +27,8 @@ _GONE = b"gone\n"
 
 @dataclass(frozen=True)
 class _Order(JsonRecord):
-    """What the other process is to remove: the `folder` here, and the `user` of a `node`."""
+    """Order to the other process of things to remove: the `folder` here, and the `user` of a
+    `node`."""
 
     CALLED = "the order"
 

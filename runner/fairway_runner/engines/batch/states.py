@@ -1,4 +1,4 @@
-"""What Batch says of a job and its tasks, in the words of a run's folder."""
+"""Batch's states of a job and its tasks, translated for a run's folder."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def terminate_reason(job: Mapping[str, Any]) -> str:
 
 
 def has_ended(job: Mapping[str, Any]) -> bool:
-    """Whether nothing of a job changes any more."""
+    """True if nothing about a job will change any more."""
     return str(job["state"]).lower() == "completed"
 
 
@@ -133,7 +133,7 @@ def _view(
 
 
 def is_ended_early(info: Mapping[str, Any]) -> bool:
-    """Whether a task has ended as one does that somebody ends."""
+    """True if a task looks as if it was ended on request."""
     code = str((info.get("failureInfo") or {}).get("code") or "")
     return code.lower() in _ENDED_BY_REQUEST or info.get("exitCode") == state_files.CANCELLED
 

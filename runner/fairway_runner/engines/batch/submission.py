@@ -55,8 +55,8 @@ RECORD = (
 
 @dataclass
 class State(JsonRecord):
-    """What the folder says of the submission: which time the run runs, and whether the job has
-    all its tasks; which of them a person has `cancelled`, each by itself."""
+    """State of the submission as the folder records it: its number, if the job has all its tasks,
+    and the tasks that a person has `cancelled`, each by itself."""
 
     CALLED = "the submission"
 
@@ -178,8 +178,8 @@ class Submission:
         self.state.write(self.run)
 
     def upload(self, payload: Payload, snapshot: Path) -> None:
-        """What the nodes begin with, as far as it is not there. Refused where an input that another
-        run has kept has gone."""
+        """Uploads everything that the nodes start with, unless it is there. Raises Refused if an
+        input from another run no longer exists."""
         blobs, storage = payload.blobs, self.storage
         outputs.bring_inputs(self.run, storage)
 
@@ -203,8 +203,8 @@ class Submission:
                 done.result()
 
     def _create_job(self, job: Mapping[str, Any]) -> bool:
-        """Whether the job is new; UserError where another has its id. One of that id that was
-        deleted is waited for until it has gone."""
+        """Creates the job; returns True if it is new. Raises UserError if another object has its
+        id. Waits while a deleted job of that id is going away."""
         end = time.monotonic() + self.account.calls.deadline
         while True:
             try:

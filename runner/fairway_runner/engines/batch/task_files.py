@@ -78,10 +78,10 @@ class TaskFiles:
             raise
 
     def marker(self, task: int, *, ended: bool) -> str:
-        """What the node wrote when the attempt began that runs now, or ran last: its number, and
-        a word of its own; "" where that is nowhere.
+        """Reads the marker that the node wrote when the current or last attempt began: its number,
+        and a unique text; "" if there is none.
 
-        The service's own counts say too little: neither moves when a node is preempted.
+        The service's own counts are not enough: neither changes when a node is preempted.
         """
         data = self.read(task, "wd/logs/attempt.txt", ended=ended)
         return (data or b"").decode(errors="replace").strip()
@@ -108,7 +108,7 @@ class _LogCopy(JsonRecord):
 
 @dataclass
 class _LogCopies(JsonRecord):
-    """Those of a run by the numbers of its tasks; `complete` says that there is no more to come."""
+    """Copies of a run's logs by task number; `complete` means that there is no more to come."""
 
     CALLED = "the copies of logs"
 

@@ -66,7 +66,8 @@ def _of_claims(claims: Mapping[str, str], namespace: str) -> Iterator[Finding]:
 
 
 def _of_rights(lacks: Sequence[str], target: Target) -> Iterator[Finding]:
-    """Those that an earlier release, or somebody who made them by hand, has not given."""
+    """Reports rights that the head pod's account lacks because an earlier release created it, or a
+    person by hand."""
     found = [right for right in head.rights(target) if right in lacks]
     if found:
         message = f"the account of the head pod may not {', '.join(found)}"
@@ -184,7 +185,7 @@ class KubernetesEngine(ScheduledEngine):
         return f"its queue admits nothing: {fault}" if fault else ""
 
     def nodes(self) -> list[Node]:
-        """Those with the target's labels."""
+        """Lists the nodes with the target's labels."""
         return [
             Node(
                 name=node.name,
@@ -248,7 +249,8 @@ class KubernetesEngine(ScheduledEngine):
         return self.connection.enter(pod, inside_words(run.id, run.task_name(task), command))
 
     def doctor(self) -> list[Finding]:
-        """Whether kubectl, the head pod, the shared folder, claims, queue and nodes are fit."""
+        """Checks kubectl, the head pod, the shared folder, claims, queue and nodes; returns the
+        problems."""
         try:
             began = time.time()
             found = self._look(
@@ -262,7 +264,7 @@ class KubernetesEngine(ScheduledEngine):
         return findings_of(found, self.target, began, time.time())
 
     def manifests(self) -> str:
-        """Those of its head pod, as one document that kubectl takes."""
+        """Returns the objects of its head pod, as one document for kubectl."""
         return documents.text(head.objects(self.target))
 
     def prepare(self) -> str:

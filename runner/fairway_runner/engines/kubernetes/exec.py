@@ -158,8 +158,9 @@ class Exec(Connection):
         return self.enter(f"deploy/{self.access.head}", words, forward=forward)
 
     def enter(self, pod: str, words: Sequence[str], *, forward: str = "") -> int:
-        """The same in any pod, `NAME` or `deploy/NAME`; UserError for what is no name, as a run's
-        record may say that somebody else wrote."""
+        """Opens a shell in any pod, `NAME` or `deploy/NAME`, or runs a command or forwards a port
+        there; raises UserError for an invalid name, since a run's record may come from other
+        people."""
         if not _POD.fullmatch(pod):
             raise UserError.of(
                 "no-pod", f"{pod!r} is not the name of a pod", "see: kubectl get pods"
@@ -173,8 +174,8 @@ class Exec(Connection):
         return on_terminal(self.kubectl("exec", terminal, pod, "--", *(words or shell)))
 
     def ask(self, *words: str, deadline: float, data: bytes = b"") -> Ended:
-        """What kubectl itself answers within `deadline` seconds; UserError where it finds no
-        cluster, or is denied access."""
+        """Runs kubectl itself, for at most `deadline` seconds, and returns its answer; raises
+        UserError if it finds no cluster, or is denied access."""
         line = self.kubectl(*words)
         with self.silence.watch(self.name, deadline):
             try:
@@ -275,13 +276,13 @@ class _Call:
 
     @property
     def said(self) -> str:
-        """What kubectl itself said."""
+        """Messages from kubectl itself."""
         lines = self._said.splitlines()
         return "\n".join(line for line in lines if line != self.mark.decode())
 
     @property
     def is_silent(self) -> bool:
-        """Whether the other end gives no signs of life, or no more."""
+        """True if the other end gives no signs of life, or no longer does."""
         if self.ended is not None:
             return False
         if self.heard is None:

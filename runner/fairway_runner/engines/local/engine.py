@@ -88,7 +88,7 @@ class LocalEngine(Engine):
                 raise UserError.of("missing-tool", message, hint, exit_code=4)
 
     def environment(self) -> dict[str, str]:
-        """What every task on this machine is told; what the user set wins."""
+        """Returns the variables of every task on this machine; the user's own settings win."""
         try:
             home = str(Path.home())
         except RuntimeError:  # a user without an entry in the machine's list of users
@@ -110,7 +110,7 @@ class LocalEngine(Engine):
         }
 
     def task_environment(self, ranks: int) -> dict[str, str]:
-        """What ranks that share cores need."""
+        """Returns the variables for ranks that share cores."""
         if ranks == 1 or "OMPI_MCA_mpi_yield_when_idle" in os.environ:
             return {}
         # Ranks that share cores must let others run while they wait: 100 times faster. Few ranks
@@ -126,7 +126,7 @@ class LocalEngine(Engine):
         return str(run.folder)
 
     def waits_for(self, other: Target) -> bool:
-        """That is this machine too."""
+        """True if the other target is this machine too."""
         return runs_here(other.engine)
 
     def input_from(self, name: str, kept: KeptOutput) -> Chained:

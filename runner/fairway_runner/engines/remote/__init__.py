@@ -1,1 +1,2 @@
-"""What the engines of a user's own clusters share: a connection, a shared folder, mirrored runs."""
+"""Common part of the engines for a user's own clusters: a connection, a shared folder, mirrored
+runs."""

@@ -58,7 +58,7 @@ def settings(reach: Reach | None, host: str) -> dict[str, str]:
 
 
 def options(reach: Reach | None, host: str) -> list[str]:
-    """The same as words of a command line."""
+    """Returns the settings as words of a command line."""
     found = settings(reach, host)
     return [word for name, value in found.items() for word in ("-o", f"{name}={value}")]
 
@@ -78,13 +78,14 @@ def require_tools(reach: Reach | None) -> None:
 
 
 def fault_in(said: str) -> Fault | None:
-    """What the program between ssh and az has said is wrong, in all that ssh printed."""
+    """Finds the error reported by the program between ssh and az in ssh's output."""
     match = _FAULT.search(said)
     return Fault(match[2], match[1], match[3]) if match else None
 
 
 def hint_for(host: str, reach: Reach | None) -> str:
-    """What to do about a host that does not answer; `{ssh}` stands for how to try by hand."""
+    """Returns advice for a host that does not answer; `{ssh}` stands for the command to try by
+    hand."""
     if reach is None and is_private(host):
         return (
             f"{host} is a private address, reached only from its own network: is your VPN up?\n"
@@ -104,7 +105,7 @@ def _proxy_command(bastion_id: str) -> str:
 
 
 def is_private(host: str) -> bool:
-    """Whether a host is named by an address that its own network alone knows."""
+    """True if a host is given by an address that only its own network knows."""
     import ipaddress
 
     try:
@@ -183,7 +184,7 @@ _LOST_PORT = "port is currently unavailable"
 
 
 def explain(said: str, words: list[str]) -> Fault:
-    """What is wrong, from what az has printed, and its command line."""
+    """Explains the failure from az's output and its command line."""
     bastion = words[words.index("--name") + 1]
     for pattern, id_, message, hint in _KNOWN:
         if re.search(pattern, said):
@@ -258,7 +259,7 @@ class Tunnel:
 
 
 def _has_ended(descriptor: int) -> bool:
-    """Whether nobody writes to a pipe or socket any more, though there may be more to read."""
+    """True if nothing writes to a pipe or socket any more, though there may be more to read."""
     poll = select.poll()
     poll.register(descriptor, 0)
     return bool(poll.poll(0))

@@ -115,7 +115,7 @@ class Connection:
 
 
 def is_here(host: str) -> bool:
-    """Whether a name says that this machine is meant: `localhost`, or the machine's own name.
+    """True if a name stands for this machine: `localhost`, or the machine's own name.
 
     An address never does. A tunnel may end at 127.0.0.1, and the private address of a cluster's
     host may be this machine's too, in another network.
@@ -311,7 +311,7 @@ def _make_room(path: Path, to: Path) -> None:
 
 
 def _is_wanted(member: tarfile.TarInfo, names: Sequence[str]) -> bool:
-    """Whether it lies below one of the names, and so does what it links to."""
+    """True if the member is below one of the names, and so is the target of its link."""
     path = posixpath.normpath(member.name)
     if not any(path == name or path.startswith(f"{name}/") for name in names):
         return False
@@ -325,8 +325,8 @@ def _is_wanted(member: tarfile.TarInfo, names: Sequence[str]) -> bool:
 
 
 def of_shell(remote: Connection, deadline: float) -> list[Finding]:
-    """Whether the shell of a host prints before a command that ssh runs there, which rsync takes
-    for its own data."""
+    """Checks if a host's shell prints anything before a command that ssh runs there, which rsync
+    takes for its own data."""
     said = remote.run(["true"], deadline=deadline).out.decode(errors="replace").strip()
     if not said:
         return []

@@ -1,4 +1,4 @@
-"""What the engines share whose runs lie in a folder on a host that is reached."""
+"""Common part of the engines whose runs are in a folder on a host reached over a connection."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class RemoteEngine(Engine):
             raise UserError.of("no-containers", message, hint)
 
     def place_of(self, target: Target) -> tuple[str, ...]:
-        """What two targets have in common whose runs lie in the same shared folder."""
+        """Returns a key that is equal for two targets whose runs are in the same shared folder."""
         access = _access(target)
         # Environments have the same addresses and folders: they alone do not tell clusters apart.
         return access.host, access.shared, target.environment
@@ -146,12 +146,12 @@ class RemoteEngine(Engine):
         return Chained(name, f"{FOLDER}/{kept.digest()}", kept.path)
 
     def waits_for(self, other: Target) -> bool:
-        """Those of the same shared folder are seen from there."""
+        """True if the other target has the same shared folder: its runs can be seen from there."""
         is_mine = other.engine == self.target.engine
         return is_mine and self.place_of(other) == self.place_of(self.target)
 
     def begin_connection(self) -> None:
-        """That to the host."""
+        """Begins the connection to the host."""
         with suppress(UserError, OSError):
             self.remote_host.connection.begin()
 
@@ -164,7 +164,7 @@ class RemoteEngine(Engine):
         raise UserError.of("foreign-run", message, hint)
 
     def _shares_folder(self, run: RunFolder) -> bool:
-        """Whether a run lies in the same shared folder."""
+        """True if a run is in the same shared folder."""
         return run.record.engine == self.target.engine and self.waits_for(submitted_to(run))
 
     def collect(
@@ -223,7 +223,7 @@ class RemoteEngine(Engine):
     def ask(
         self, module: str, request: JsonRecord, kind: type[R], *, timeout: float = COMMAND_TIMEOUT
     ) -> R:
-        """What one of this engine's modules says on the host."""
+        """Calls one of this engine's modules on the host and returns its answer."""
         return self.remote_host.call(f"{self.NODE}.{module}", request, kind, timeout=timeout)
 
     def unknown_node(self, name: str, known: Iterable[str]) -> NoReturn:
@@ -268,7 +268,7 @@ class ScheduledEngine(RemoteEngine):
     """Whether it was said that the scheduler does not answer."""
 
     def request(self, run: RunFolder, submission: Submission, code: str) -> JsonRecord:
-        """What the scheduler is asked for; `code` names the snapshot."""
+        """Returns the request to the scheduler; `code` names the snapshot."""
         raise NotImplementedError
 
     def hand_over(self, run: RunFolder, submission: Submission, code: str) -> tuple[str, ...]:
@@ -325,7 +325,7 @@ _LEAST_FREE = 1 << 30  # bytes
 
 
 def of_shared_folder(fault: str, free: int, shared: str, host: str) -> Iterator[Finding]:
-    """What is wrong with the folder that all nodes see, which has `free` bytes."""
+    """Reports problems of the folder that all nodes see, which has `free` bytes."""
     if fault:
         message = f"the shared folder {shared} cannot be used: {fault}"
         hint = f"check its mount on {host}: findmnt -T {shared}"
@@ -336,7 +336,8 @@ def of_shared_folder(fault: str, free: int, shared: str, host: str) -> Iterator[
 
 
 def of_clock(time: float, called: str, began: float, ended: float) -> Iterator[Finding]:
-    """Whether the host's time lies between two moments of this machine's clock, or nearly."""
+    """Reports a host's clock that is not between two moments of this machine's clock, or close to
+    that."""
     off = max(began - time, time - ended, 0.0)
     if off > _MOST_SKEW:
         message = f"the {called}'s clock differs by {off:.0f} s from this machine's"

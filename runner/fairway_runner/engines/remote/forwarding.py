@@ -32,7 +32,7 @@ _forwardings: dict[int, Forwarding] = {}
 
 
 def through_gateway(target: Target, gateway: Gateway, deadline: float) -> Forwarding:
-    """What the target's gateway forwards to this process."""
+    """Returns the port forwarding through the target's gateway, one per process."""
     ssh = shared(gateway.host, gateway.user, target.reach)
     key = id(ssh)  # which lives as long as the process
     if key not in _forwardings:

@@ -276,7 +276,8 @@ class Mirror:
     def _states(
         self, asked: Mapping[str, RunRequest], runs: Mapping[str, RunFolder]
     ) -> StatesReport:
-        """What the host knows of these runs; UserError for what it cannot know."""
+        """Asks the host for the states of these runs; raises UserError for an implausible
+        answer."""
         answer = self.remote.call(self.states, StatesRequest(asked), StatesReport)
         try:
             for run_id, run in runs.items():
@@ -287,7 +288,7 @@ class Mirror:
         return answer
 
     def _state(self, run: RunFolder) -> RunReport | None:
-        """The same of one run alone; None where the host has never seen it."""
+        """Asks the host for the state of one run; None if the host has never seen it."""
         return self._states({run.id: RunRequest()}, {run.id: run}).runs.get(run.id)
 
 
@@ -316,7 +317,7 @@ def _requests(
 
 
 def _damaged(reports: Iterable[RunReport | None]) -> list[Finding]:
-    """What is said of the runs whose files are damaged at the host."""
+    """Reports the runs whose files are damaged at the host."""
     told = [report.damaged for report in reports if report is not None and report.damaged]
     return [Finding("damaged-run", each, HINT) for each in told]
 
@@ -328,7 +329,7 @@ def _say_cut_off(run: RunFolder) -> None:
 
 
 def _known(run: RunFolder) -> RunState:
-    """What is written here of where the run stands."""
+    """Returns the run's state as recorded here."""
     return known_state(run.folder) or RunState()
 
 

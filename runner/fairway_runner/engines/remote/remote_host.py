@@ -80,10 +80,10 @@ class RemoteHost:
         *,
         timeout: float = COMMAND_TIMEOUT,
     ) -> R:
-        """What the module's `answer(shared, request, payload)` says on the host.
+        """Calls the module's `answer(shared, request, payload)` on the host and returns its result.
 
-        It may be asked twice where the connection breaks. UserError for what it refuses, and
-        where there is no answer, or one of another kind.
+        The call may be made twice if the connection breaks. Raises UserError if the host refuses,
+        gives no answer, or one of another type.
         """
         name, files = archives.agent()
         words = ["sh", "-c", _CALL, "sh", self.shared, name, module]
@@ -98,7 +98,7 @@ class RemoteHost:
             raise self.strange(error) from None
 
     def strange(self, error: Unfit) -> UserError:
-        """What is said of an answer that no host of ours gives."""
+        """Returns the error for an answer that no Fairway host gives."""
         message = f"{self.connection.name} gave an answer that cannot be read: {error}"
         return UserError.of("host-failed", message, STRANGE, exit_code=5)
 

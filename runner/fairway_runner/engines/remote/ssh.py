@@ -264,7 +264,7 @@ class Ssh(Connection):
 
     @property
     def said(self) -> str:
-        """What ssh has said of the connection that this process has made."""
+        """Output of ssh about the connection that this process has made."""
         try:
             return self._errors.read_text(errors="replace") if self.folder else ""
         except OSError:
@@ -350,7 +350,7 @@ class Ssh(Connection):
         return True
 
     def _has_masters_own(self) -> bool:
-        """Whether the user's own configuration keeps a master connection that is up."""
+        """True if the user's own configuration keeps a master connection that is up."""
         if self.folder is not None or self._has_bastion:
             return False  # asked before, or not to be trusted
         query = ["ssh", *self._configuration(), *self._options(), "-O", "check", "--", self.name]
@@ -388,11 +388,11 @@ class Ssh(Connection):
         return self.reach is not None and self.reach.bastion is not None
 
     def _is_permanent(self, said: str) -> bool:
-        """Whether a second try at this host helps nothing."""
+        """True if another try at this host is pointless."""
         return self._is_refused_here(said) or self._is_fault(said)
 
     def _is_fault(self, said: str) -> bool:
-        """Whether it is not that the host takes no connection."""
+        """True if the problem is something else than a host that accepts no connection."""
         fault = bastion.fault_in(said)
         known = fault is not None and fault.id != NO_CONNECTION
         return known or any(text in said for text in _PERMANENT)

@@ -1,4 +1,5 @@
-"""What this machine knows of a run's submission to a cluster: the run's file `engine.json`."""
+"""State of a run's submission to a cluster, as known on this machine: the run's file
+`engine.json`."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ class Submission(JsonRecord):
 
     @property
     def retry(self) -> bool:
-        """Whether it runs tasks again that an earlier one began."""
+        """True if the submission runs tasks of an earlier one again."""
         return self.submission > 0
 
     def write(self, run: RunFolder) -> None:
@@ -88,7 +89,7 @@ def _queue_again(run: RunFolder, number: int) -> None:
 
 
 def is_final(run: RunFolder) -> bool:
-    """Whether the run's last state is here."""
+    """True if the run's final state is recorded here."""
     known = known_state(run.folder)
     return known is not None and known.is_final
 
@@ -98,7 +99,7 @@ _MODULE = "fairway_agent.shared.inputs"
 
 @dataclass(frozen=True)
 class Inputs:
-    """Those of one run; the host is asked where there are any."""
+    """Inputs of one run that come from other runs; the host is asked only if there are any."""
 
     run: RunFolder
     remote: RemoteHost
@@ -111,8 +112,8 @@ class Inputs:
         return cls(run, remote, [each for each in plan.chained if not plan.awaits(each)])
 
     def missing(self) -> Mapping[str, str]:
-        """Those that have to be copied there, by their paths, each with the folder in which it is
-        to be put; Refused where one was to be there, and is not."""
+        """Returns the inputs that have to be copied there, by their paths, each with its
+        destination folder; raises Refused if one should exist and does not."""
         if not self.entries:
             return {}
         request = InputsRequest(self.run.id, tuple(each.path for each in self.entries))

@@ -52,7 +52,7 @@ def findings_of(
 
 
 def is_unfit(state: str) -> bool:
-    """Whether a node takes no jobs, by Slurm's word for its state."""
+    """True if a node takes no jobs, according to Slurm's name for its state."""
     return any(word in state.lower() for word in _UNFIT) or state.endswith("*")
 
 
@@ -164,7 +164,8 @@ class SlurmEngine(ScheduledEngine):
         return connection.interactive(relay, forward=f"{here}:{socket}")
 
     def doctor(self) -> list[Finding]:
-        """Whether the login host, the shared folder, Slurm, the partition and its nodes are fit."""
+        """Checks the login host, the shared folder, Slurm, the partition and its nodes; returns the
+        problems."""
         try:
             began = time.time()
             found = self._look(health=True)
@@ -193,7 +194,7 @@ class SlurmEngine(ScheduledEngine):
         self.unknown_node(name, [node.name for node in nodes])
 
     def request(self, run: RunFolder, submission: Submission, code: str) -> SubmitRequest:
-        """What Slurm is asked for."""
+        """Returns the request to Slurm."""
         from fairway_core.catalog import vm_size
 
         size = vm_size(self.target.vm_size) if self.target.vm_size else None

@@ -130,7 +130,7 @@ class SshEngine(RemoteEngine):
         return connection.interactive(["bash", "-c", line], forward=f"{port}:{socket}")
 
     def doctor(self) -> list[Finding]:
-        """Whether the main host, the shared folder and the nodes are fit."""
+        """Checks the main host, the shared folder and the nodes; returns the problems."""
         try:
             began = time.time()
             found = self._look(health=True)

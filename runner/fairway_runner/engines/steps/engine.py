@@ -67,7 +67,7 @@ class StepsEngine(Engine):
             self._look(run, logs=logs, begins=False)
 
     def go_on(self, run: RunFolder, *, logs: bool = False) -> None:
-        """The same, and begins each step whose time has come."""
+        """Updates the run's state, and begins each step whose time has come."""
         self._look(run, logs=logs, begins=True)
 
     def cancel(self, run: RunFolder) -> None:

@@ -58,7 +58,7 @@ class WorkflowState:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether no step is to begin any more."""
+        """True if no more steps are to begin."""
         return (self.run.folder / steps.CANCELLED).exists()
 
     def run_of(self, step: StepRecord) -> Run | None:
@@ -157,7 +157,7 @@ class WorkflowState:
         ]
 
     def _awaited(self, index: int) -> str | None:
-        """What a step waits for: others that go on."""
+        """Returns the steps that a step waits for; None if all have ended."""
         names = [n for n in self.steps[index].after if not self.states[self._index(n)].is_final]
         return f"waiting for {', '.join(names)}" if names else None
 
@@ -166,7 +166,8 @@ class WorkflowState:
         self._settle(index, TaskState("cancelled", reason=reason, ended=time.time()))
 
     def is_left_out(self, index: int, own: Run) -> bool:
-        """Whether the run of a step, which has ended, has waited in vain for those before it."""
+        """True if a step's run has ended without beginning, because the steps before it ended
+        otherwise than required."""
         return not has_begun(own) and bool(self._unmet(self.steps[index]))
 
     def end(self, index: int) -> None:
@@ -204,7 +205,7 @@ class WorkflowState:
         return RunState(state, self._reason(state), started, ended or time.time(), tasks=counts)
 
     def _reason(self, state: str) -> str | None:
-        """Which step has made it end so."""
+        """Names the step that made the run end in this state."""
         for step, own in zip(self.steps, self.states, strict=True):
             if state in ("failed", "lost") and own.state == state:
                 return f"the step {step.name} {_ending(own)}"
@@ -267,17 +268,17 @@ class WorkflowState:
 
 
 def _began(states: Sequence[TaskState]) -> bool:
-    """Whether something runs, or has."""
+    """True if a task is running, or has run."""
     return any(each.state != "queued" for each in states)
 
 
 def _is_left_out(state: TaskState) -> bool:
-    """Whether a step never began, and will not."""
+    """True if a step never began, and will not."""
     return state.state == "cancelled" and not state.attempts
 
 
 def _never_began(run: Run) -> bool:
-    """Whether nothing of a run on this machine was ever started."""
+    """True if nothing of a run on this machine was ever started."""
     if not runs_here(run.record.engine) or run.status.started is not None:
         return False
     begun = [*(run.folder / "tasks").glob("*/state.json"), run.folder / "setup/state.json"]
@@ -285,7 +286,7 @@ def _never_began(run: Run) -> bool:
 
 
 def has_begun(run: Run) -> bool:
-    """Whether any task of a run has."""
+    """True if any task of a run has begun."""
     return any(run.task_status(index).attempts for index in range(run.record.tasks))
 
 

@@ -31,7 +31,7 @@ sweep:
 
 
 class _Swept(Model):
-    """What a sweep needs of a job file, whose other fields may wait for a point's values."""
+    """Fields of a job file that a sweep needs; other fields may wait for a point's values."""
 
     model_config = ConfigDict(extra="ignore")
 

@@ -307,7 +307,7 @@ class Sweep(Model):
     @model_validator(mode="before")
     @classmethod
     def _has_points(cls, section: Any) -> Any:
-        """What stands in the section itself, and belongs under `points:`."""
+        """Rejects generators that are in the section itself, and belong under `points:`."""
         if not isinstance(section, Mapping) or "points" in section:
             return section
         for name, value in section.items():

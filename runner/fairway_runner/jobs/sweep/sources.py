@@ -46,9 +46,9 @@ def file_points(paths: Iterable[str]) -> Iterator[dict[str, ParamValue]]:
 
 
 def matching_names(pattern: str, names: Iterable[str], where: str) -> list[str]:
-    """Those of the relative paths `names` that the pattern matches, sorted, as `matching_files`
-    matches the files of a folder; FieldError where there is none, too many, or a name that no
-    command can have. `where` says in the message whose names they are."""
+    """Returns the relative paths among `names` that the pattern matches, sorted, as
+    `matching_files` matches the files of a folder. Raises FieldError if there is none, too many, or
+    a name that no command can have. `where` says in the message where the names are from."""
     parts = _parts(pattern)
     found = sorted(name for name in names if len(parts) in _reached(parts, name))
     if len(found) > MOST_POINTS:
@@ -123,7 +123,7 @@ def _parts(pattern: str) -> list[str]:
 
 
 def _leads_nowhere(parts: Sequence[str], path: str, entry: os.DirEntry[str]) -> bool:
-    """Whether the pattern matches neither the entry nor anything below it."""
+    """True if the pattern matches neither the entry nor anything below it."""
     reached = _reached(parts, path)
     end = len(parts)
     return not any(each < end if entry.is_dir() else each == end for each in reached)
@@ -261,7 +261,7 @@ class _UserCode:
         return module is not None and f"{self._module}.".startswith(f"{module}.")
 
     def _is_here(self, module: ModuleType) -> bool:
-        """Whether the module is a file or a package directly in the folder."""
+        """True if the module is a file or a package directly in the folder."""
         origins = [vars(module).get("__file__"), *vars(module).get("__path__", ())]
         stem = str(self._folder.joinpath(*module.__name__.split(".")))
         endings = (f"{stem}.", f"{stem}/")

@@ -165,7 +165,7 @@ class OneKey(Model):
 
     @property
     def value(self) -> Any:
-        """What the field is set to."""
+        """Value of the field."""
         return getattr(self, self.key)
 
 

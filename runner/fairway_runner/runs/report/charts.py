@@ -290,7 +290,7 @@ def scaling(found: Sequence[Point], metric: str) -> Markup:
 
 
 def _apart(ranks: Sequence[int], x: Scale) -> list[float]:
-    """Those whose labels do not touch, the largest among them."""
+    """Selects ranks whose labels do not touch, always including the largest."""
     kept: list[float] = []
     for rank in reversed(ranks):
         if not kept or x(kept[-1]) - x(rank) >= 28:

@@ -1,4 +1,4 @@
-"""What a page says of a run: its tasks with their parameters, last metrics and series."""
+"""Data of a run's page: its tasks with their parameters, last metrics and series."""
 
 from __future__ import annotations
 
@@ -74,12 +74,12 @@ class Report:
 
     @property
     def nodes(self) -> bool:
-        """Whether it is known where tasks ran."""
+        """True if the nodes of tasks are known."""
         return any(row.task.node for row in self.rows)
 
     @property
     def reasons(self) -> bool:
-        """Whether it is known why tasks wait or failed."""
+        """True if it is known why tasks wait or failed."""
         return any(row.task.reason for row in self.rows)
 
     def values(self, metric: str) -> list[float]:

@@ -56,7 +56,7 @@ def page(run: Run, throughput: str | None = None) -> str:
 
 
 def sections(run: Run) -> Markup:
-    """What the page is made of, for a page that has a frame of its own."""
+    """Renders the page's sections, for a page that has a frame of its own."""
     template = _template()
     block = template.blocks["sections"]
     return Markup("".join(block(template.new_context(_context(run)))))  # noqa: S704 - it escapes
