@@ -35,7 +35,9 @@ def test_a_checkpoint_is_named_where_there_is_one(tmp_path: Path) -> None:
         (b"cut of", b"cut of\nline\n"),
     ],
 )
-def test_it_stands_on_a_line_of_its_own(tmp_path: Path, before: bytes | None, after: bytes) -> None:
+def test_attempt_line_is_appended_on_a_line_of_its_own(
+    tmp_path: Path, before: bytes | None, after: bytes
+) -> None:
     log = tmp_path / "log.txt"
     if before is not None:
         log.write_bytes(before)
@@ -52,7 +54,7 @@ def test_a_log_that_cannot_be_written_costs_the_line_alone(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     "line", [b"", b"attempt 2: x", b" fairway: attempt 2: x", b"fairway: attempt two: x"]
 )
-def test_what_a_program_prints_begins_none(line: bytes) -> None:
+def test_attempt_line_is_not_recognised_in_program_output(line: bytes) -> None:
     assert begun(line) is None
 
 

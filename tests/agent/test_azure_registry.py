@@ -41,7 +41,7 @@ def registry() -> Iterator[Registry]:
         yield known
 
 
-def test_one_that_is_busy_for_a_moment_is_asked_again(registry: Registry) -> None:
+def test_azure_registry_exchange_is_retried_on_429_and_503(registry: Registry) -> None:
     registry.answers = [(503, {}), (429, {}), (200, {"refresh_token": "own"})]
     assert exchanged(registry.url, SERVER, "identity's") == "own"
     form = {
@@ -60,7 +60,7 @@ def test_one_that_is_busy_for_a_moment_is_asked_again(registry: Registry) -> Non
         ((200, []), "the answer holds no token"),
     ],
 )
-def test_one_that_gives_none_is_asked_once(
+def test_azure_registry_exchange_without_a_token_is_not_retried(
     registry: Registry, answer: tuple[int, object], why: str
 ) -> None:
     registry.answers = [answer]

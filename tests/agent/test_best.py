@@ -62,7 +62,7 @@ def test_the_last_value_of_tasks_that_succeeded_decides(
     assert outputs.read(waiting) == {"m": found}
 
 
-def test_what_was_decided_stays(waiting: Path) -> None:
+def test_best_decision_is_kept_when_metrics_change_later(waiting: Path) -> None:
     outputs.decide(waiting, plan())
     write_task(waiting.parent / "a-1", 0, "succeeded", "loss=0\n")
     assert outputs.decide(waiting, plan()) == {"m": (2, 2.0)}
@@ -89,7 +89,7 @@ def test_a_run_without_such_an_input_reads_nothing(tmp_path: Path) -> None:
     assert outputs.decide(tmp_path / "nowhere", RunPlan("b-1", "code", chained=chained)) == {}
 
 
-def test_none_that_has_printed_it_is_said(waiting: Path) -> None:
+def test_best_without_a_printed_metric_is_refused_and_not_decided(waiting: Path) -> None:
     with pytest.raises(Fault, match="no task of a-1 that succeeded has printed `loss`") as caught:
         outputs.decide(waiting, plan(pattern="los=(.)"))
     assert caught.value.said.endswith("its pattern is: los=(.)")

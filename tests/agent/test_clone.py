@@ -38,7 +38,7 @@ def test_a_copy_has_all_that_the_file_had(script: Path, tmp_path: Path) -> None:
     assert script.read_text() == "true\n"
 
 
-def test_what_the_file_system_shares_is_not_written_again(
+def test_clone_on_a_sharing_file_system_copies_no_bytes(
     script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def share(new: BinaryIO, request: int, old: int) -> int:

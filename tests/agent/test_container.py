@@ -219,7 +219,7 @@ def test_a_task_that_shares_its_node_has_its_own_gpus_in_there(
     assert container._devices(runtime) == devices
 
 
-def test_what_it_has_is_counted_anew_in_a_daemons_container(host: Host) -> None:
+def test_container_of_a_daemon_counts_its_gpus_from_zero(host: Host) -> None:
     host.has("docker")
     host.more = {"FAIRWAY_GPUS": "2,5", "FAIRWAY_CORES": "4-7", "CUDA_VISIBLE_DEVICES": "2,5"}
     code, said = host.ran("bash", "-c", 'echo "$CUDA_VISIBLE_DEVICES $ROCR_VISIBLE_DEVICES"')

@@ -43,7 +43,7 @@ FULL = Control(
 )
 
 
-def test_what_is_written_is_read(tmp_path: Path) -> None:
+def test_control_changes_are_read_back(tmp_path: Path) -> None:
     assert control.read(tmp_path) == Control()
     values = {name: getattr(FULL, name) for name in FULL.__dataclass_fields__}
     control.change(tmp_path, **values)
@@ -94,7 +94,7 @@ def test_a_later_submission_begins_anew_and_an_earlier_one_writes_no_more(tmp_pa
     assert control.read(tmp_path) == known
 
 
-def test_what_is_to_end_before_it_is_submitted_ends(tmp_path: Path) -> None:
+def test_control_cancel_before_submission_ends_the_submission(tmp_path: Path) -> None:
     """Somebody else submits it meanwhile."""
     control.change(tmp_path, 0, started=1.0)
     control.cancel(tmp_path, 1)
@@ -112,7 +112,7 @@ def test_a_task_is_ended_in_one_submission_and_those_before(tmp_path: Path) -> N
     assert named == [{"3", "finally"}, {"3", "finally"}, {"finally"}, set()]
 
 
-def test_what_is_no_task_is_none(tmp_path: Path) -> None:
+def test_control_cancel_of_a_name_that_is_a_path_is_ignored(tmp_path: Path) -> None:
     """Its name would be a path."""
     control.cancel(tmp_path, 0, "../../x")
     assert control.read(tmp_path).cancelled_names == set()
@@ -121,7 +121,7 @@ def test_what_is_no_task_is_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("code", "cancelled", "told"), [(None, True, 1), (0, False, 0), (3, True, 0)]
 )
-def test_one_that_has_just_ended_is_told_nothing_and_a_success_stays_one(
+def test_control_cancel_of_an_ended_task_sends_no_signal_and_keeps_a_success(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     code: int | None,

@@ -20,7 +20,7 @@ def _run_for_ever() -> None:
             pass
 
 
-def test_it_comes_again_where_a_finalizer_swallows_it(
+def test_cpu_limit_is_raised_again_where_a_finalizer_swallows_it(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(metric_logs, "CPU_LIMIT", 0.05)
@@ -30,7 +30,7 @@ def test_it_comes_again_where_a_finalizer_swallows_it(
 
 
 @pytest.mark.integration
-def test_it_begins_anew_for_each_of_many(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cpu_limit_begins_anew_for_each_prepared_use(monkeypatch: pytest.MonkeyPatch) -> None:
     before = signal.getsignal(signal.SIGVTALRM)
     monkeypatch.setattr(metric_logs, "CPU_LIMIT", 0.05)
     with metric_logs.prepared():

@@ -107,7 +107,7 @@ def task(request: pytest.FixtureRequest, programs: Path, tmp_path: Path) -> Iter
     processes.end_all(lambda: processes.sessions_with(mark.__eq__), 0)
 
 
-def test_each_node_gets_the_words_as_they_stand_and_its_rank(task: Task) -> None:
+def test_fanout_runs_the_command_verbatim_on_each_node_with_its_rank(task: Task) -> None:
     command = 'echo "$FAIRWAY_NODE_RANK $NODE $AZ_BATCH_NODE_ID $0"'
     printed, errors = task.start("bash", "-c", command, "two  $words").communicate(timeout=300)
     other = "other" if task.is_pool else "main"
@@ -126,7 +126,7 @@ def test_the_first_that_fails_ends_the_others_and_gives_its_code(task: Task, ran
     assert (process.returncode, errors) == (9, b"")
 
 
-def test_one_that_does_not_end_when_told_is_killed(task: Task) -> None:
+def test_fanout_kills_a_rank_that_ignores_sigterm_after_the_grace(task: Task) -> None:
     """When the grace is over, which begins as the first has failed."""
     os.mkfifo(task.folder / "up")
     hasty = "import sys; sys.path.insert(0, sys.argv.pop(1)); "

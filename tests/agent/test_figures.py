@@ -100,7 +100,7 @@ def test_a_counter_that_begins_again_is_no_negative_rate(node: Path) -> None:
     assert all(value >= 0 for value in machine.sample(110.0).values())
 
 
-def test_what_the_kernel_does_not_tell_is_left_out(tmp_path: Path) -> None:
+def test_figures_unknown_to_the_kernel_are_left_out(tmp_path: Path) -> None:
     machine = Machine(tmp_path, tmp_path)
     assert machine.sample(1.0) == machine.sample(2.0) == {}
 
@@ -142,12 +142,12 @@ def test_this_machine_is_read() -> None:
     "line",
     ["", "0, 1", "Failed to initialize NVML: Driver/library version mismatch", "x, 1, 2, 3, 4"],
 )
-def test_what_is_no_line_of_a_gpu_is_passed_over(line: str) -> None:
+def test_figures_lines_that_describe_no_gpu_are_skipped(line: str) -> None:
     assert nvidia_line(line) is None
     assert dcgm_line(line) is None
 
 
-def test_what_a_gpu_does_not_tell_is_left_out() -> None:
+def test_figures_unknown_to_a_gpu_are_left_out() -> None:
     assert nvidia_line("0, [N/A], 10, 20, [Not Supported]") == (
         0,
         {"memory": 10 * 2**20, "memory_total": 20 * 2**20},
@@ -291,7 +291,7 @@ def test_a_short_task_is_not_sampled() -> None:
     assert (asked, sampling.pid, sampling.due()) == ([], 0, None)
 
 
-def test_nothing_is_sampled_where_the_job_wants_none() -> None:
+def test_figures_sampling_without_an_interval_starts_nothing() -> None:
     sampling = Sampling(None, lambda _: ["false"], dict)
     assert sampling.due() is None
     sampling.keep()

@@ -64,7 +64,9 @@ def test_they_are_idle_after_as_long_as_the_job_says(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("use", [0.05, 1.0, None])
-def test_one_that_is_busy_or_says_nothing_is_enough(tmp_path: Path, use: float | None) -> None:
+def test_idle_gpus_busy_or_silent_gpu_keeps_the_task_from_being_idle(
+    tmp_path: Path, use: float | None
+) -> None:
     mine = watch(tmp_path)
     add(tmp_path, "n1", at(0, 600), 0.0, 0.0)
     add(tmp_path, "n1", [610], 0.0, use)
@@ -122,7 +124,7 @@ def test_a_clock_that_is_set_back_begins_anew(tmp_path: Path) -> None:
     assert mine.look(9e5)
 
 
-def test_what_was_sampled_before_the_attempt_is_not_its_own(tmp_path: Path) -> None:
+def test_idle_gpus_samples_before_the_attempt_do_not_count(tmp_path: Path) -> None:
     add(tmp_path, "n1", at(0, 7200), 0.0)
     mine = watch(tmp_path)
     assert not mine.look(2000.0)
@@ -130,7 +132,7 @@ def test_what_was_sampled_before_the_attempt_is_not_its_own(tmp_path: Path) -> N
     assert mine.look(4000.0)
 
 
-def test_all_nodes_must_be_idle_at_the_same_time(tmp_path: Path) -> None:
+def test_idle_gpus_requires_all_nodes_to_be_idle_at_the_same_time(tmp_path: Path) -> None:
     """One was busy until 1000; the other is silent from 2500 on."""
     mine = watch(tmp_path, "n1", "n2")
     add(tmp_path, "n1", at(0, 1000), 0.9)
@@ -142,7 +144,7 @@ def test_all_nodes_must_be_idle_at_the_same_time(tmp_path: Path) -> None:
     assert mine.look(9e5)
 
 
-def test_of_a_shared_node_only_its_own_count(tmp_path: Path) -> None:
+def test_idle_gpus_on_a_shared_node_looks_at_the_own_gpus_only(tmp_path: Path) -> None:
     mine, others, gone = (watch(tmp_path, gpus=gpus) for gpus in ((0, 2), (1,), (0, 7)))
     add(tmp_path, "n1", at(0, 1800), 0.0, 0.9, 0.0)
     assert (mine.look(2e3), others.look(2e3), gone.look(2e3)) == (True, False, False)
@@ -301,7 +303,7 @@ def test_nodes_that_share_no_folder_are_told_apart(tmp_path: Path) -> None:
     assert mine.look(2100.0)
 
 
-def test_its_timeout_comes_first_where_it_is_shorter(
+def test_idle_gpus_deadline_yields_to_a_shorter_timeout(
     tmp_path: Path, clock: Any, told: list[Any]
 ) -> None:
     mine = _begun(tmp_path, plan={"timeout": 600.0})
@@ -348,6 +350,8 @@ def test_a_part_of_a_node_is_judged_by_its_own_gpus(tmp_path: Path, clock: Any) 
         {"index": LAST},
     ],
 )
-def test_who_is_not_watched(tmp_path: Path, clock: Any, fields: dict[str, Any]) -> None:
+def test_idle_gpus_does_not_watch_setup_finally_or_unsampled_tasks(
+    tmp_path: Path, clock: Any, fields: dict[str, Any]
+) -> None:
     mine = _begun(tmp_path, **fields)
     assert (mine.idle, mine.next_timer()) == (None, None)

@@ -44,7 +44,7 @@ def written(folder: Path, target: dict[str, Any], **job: Any) -> tuple[JobFacts,
     return job_facts.of_job(folder), job_facts.of_target(folder)
 
 
-def test_what_a_job_and_its_target_say_is_read(tmp_path: Path) -> None:
+def test_job_facts_read_the_job_and_its_target(tmp_path: Path) -> None:
     container = {"image": "lab.azurecr.io/train:2", "shm_size": "8g", "options": ["--init"]}
     setup = {"command": "apt-get install -y fio", "admin": True}
     secrets = {"TOKEN": "keyvault:hub"}

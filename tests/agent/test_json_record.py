@@ -60,7 +60,7 @@ JSON = st.recursive(
 
 @tried
 @given(ANSWERS)
-def test_what_is_written_is_read_as_it_was(whole: Answer) -> None:
+def test_json_record_round_trips(whole: Answer) -> None:
     assert Answer.from_json(json.loads(json.dumps(whole.to_json()))) == whole
 
 
@@ -88,12 +88,12 @@ def test_damaged_record_is_named_or_holds_what_it_may(data: st.DataObject, whole
     assert repr(Answer.from_json(json.loads(json.dumps(read.to_json())))) == repr(read)
 
 
-def test_what_has_a_default_may_be_missing_and_what_is_unknown_is_left() -> None:
+def test_json_record_uses_defaults_and_ignores_unknown_fields() -> None:
     assert Answer.from_json({**LEAST, "newer": 1}) == Answer((), 1.0, is_up=True, last=None)
 
 
 @pytest.mark.parametrize("name", LEAST)
-def test_what_has_none_is_missed(name: str) -> None:
+def test_json_record_names_a_missing_required_field(name: str) -> None:
     with pytest.raises(Unfit, match=f"`{name}` of the answer is missing"):
         Answer.from_json({key: value for key, value in LEAST.items() if key != name})
 
@@ -124,13 +124,13 @@ def test_what_has_none_is_missed(name: str) -> None:
         ({"reason": 7}, "`reason` of the answer is 7"),
     ],
 )
-def test_what_is_of_another_kind_is_named(facts: dict[str, object], said: str) -> None:
+def test_json_record_names_a_field_of_the_wrong_type(facts: dict[str, object], said: str) -> None:
     with pytest.raises(Unfit, match=said) as caught:
         Answer.from_json({**LEAST, **facts})
     assert "\x1b" not in str(caught.value)
 
 
 @pytest.mark.parametrize("facts", [None, [], "x", 7])
-def test_what_is_no_mapping_is_said_to_be_none(facts: object) -> None:
+def test_json_record_refuses_facts_that_are_no_mapping(facts: object) -> None:
     with pytest.raises(Unfit, match="the answer is not a mapping"):
         Answer.from_json(facts)

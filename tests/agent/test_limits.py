@@ -39,7 +39,7 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Supe
         yield Supervisor(tmp_path, plan, SimpleNamespace(pid=1), left, right), clock  # type: ignore[arg-type]
 
 
-def test_it_is_looked_at_when_its_time_is_over(made: tuple[Supervisor, Any]) -> None:
+def test_max_duration_ends_the_run_when_its_time_is_over(made: tuple[Supervisor, Any]) -> None:
     run, clock = made
     assert run._next_deadline() is None  # it has not begun: who waits for nodes loses nothing
     run._keep_limit()
@@ -54,7 +54,7 @@ def test_it_is_looked_at_when_its_time_is_over(made: tuple[Supervisor, Any]) -> 
     assert (run._next_deadline(), run._outcome()) == (None, "failed")
 
 
-def test_one_that_is_cancelled_before_is_cancelled(made: tuple[Supervisor, Any]) -> None:
+def test_max_duration_leaves_a_cancelled_run_cancelled(made: tuple[Supervisor, Any]) -> None:
     run, clock = made
     run.started, run.ending = 1e9, CANCELLATION
     clock.now += 7200
@@ -62,7 +62,7 @@ def test_one_that_is_cancelled_before_is_cancelled(made: tuple[Supervisor, Any])
     assert (run.limit, run.reason) == (None, None)
 
 
-def test_it_is_looked_at_when_its_money_is_spent(made: tuple[Supervisor, Any]) -> None:
+def test_max_cost_ends_the_run_when_its_budget_is_spent(made: tuple[Supervisor, Any]) -> None:
     """4 nodes from the first second and 2 more after an hour: after an hour 4 of 16 node hours are
     spent, and the other 12 are after two more."""
     run, clock = made
@@ -99,7 +99,7 @@ def test_attempts_that_have_ended_are_paid_for(
     assert (run.running, run._held()) == ([], Held(7200.0))
 
 
-def test_what_was_held_before_a_retry_is_paid_for(made: tuple[Supervisor, Any]) -> None:
+def test_max_cost_counts_time_held_before_a_retry(made: tuple[Supervisor, Any]) -> None:
     """3 nodes for 1,000 s and the last task for 50 s; nothing of the one that never began."""
     run, _ = made
     run.plan = replace(run.plan, max_cost=BUDGET, retry=Retry((0,)))
@@ -129,14 +129,14 @@ def _task(run: Supervisor, index: int, *, nodes: int, started: float) -> Task:
         (1e9 + 3600, Held(1e9), Over("max_duration", "it was over its max_duration of 1h")),
     ],
 )
-def test_which_limit_it_is_over(now: float, held: Held, found: Over | None) -> None:
+def test_limits_over_names_the_exceeded_limit(now: float, held: Held, found: Over | None) -> None:
     plan = RunPlan("job-a", "/", max_duration=3600.0, max_cost=BUDGET)
     assert limits.over(plan, now, 1e9, held) == found
     assert limits.over(plan, now, None, held) is None
     assert limits.over(RunPlan("job-a", "/"), now, 1e9, held) is None
 
 
-def test_what_tasks_hold_is_what_they_have_written(tmp_path: Path) -> None:
+def test_limits_held_sums_node_seconds_of_ended_and_running_tasks(tmp_path: Path) -> None:
     """One that ended (2 × 100 s), one that runs in its second attempt (10 s and 30 s of 4 nodes),
     one that waits for its third (20 s), and one that Slurm has ended."""
     states = [

@@ -38,7 +38,7 @@ def test_no_secret_is_left_wherever_the_stream_is_cut(
     assert out.replace(MASK, b"").count(b"c") == text.count(b"c")
 
 
-def test_nothing_but_the_beginning_of_a_secret_is_held_back() -> None:
+def test_masking_holds_back_only_the_beginning_of_a_secret() -> None:
     mask = Mask(["hunter2"])
     assert mask.feed(b"progress 10%") == b"progress 10%"
     assert mask.feed(b"... hunt") == b"... "

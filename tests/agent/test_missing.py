@@ -28,12 +28,14 @@ if TYPE_CHECKING:
         ("\xff\x00", ""),
     ],
 )
-def test_what_a_shell_says(tmp_path: Path, log: str, found: str) -> None:
+def test_missing_program_is_found_in_the_messages_of_shells(
+    tmp_path: Path, log: str, found: str
+) -> None:
     (tmp_path / "log.txt").write_bytes(log.encode("latin-1"))
     assert missing_program(("torchrun",), tmp_path / "log.txt") == found
 
 
-def test_where_there_is_no_log(tmp_path: Path) -> None:
+def test_missing_program_without_a_log_is_empty(tmp_path: Path) -> None:
     assert missing_program(("torchrun",), tmp_path / "log.txt") == ""
 
 
@@ -73,7 +75,9 @@ def test_a_task_that_ended_for_it_says_so(
         ("setup", "is not on the node's PATH: pip install torch"),  # which runs outside
     ],
 )
-def test_what_a_container_lacks_is_of_its_image(tmp_path: Path, name: int | str, says: str) -> None:
+def test_missing_program_in_a_container_is_blamed_on_its_image(
+    tmp_path: Path, name: int | str, says: str
+) -> None:
     (tmp_path / "job.json").write_text('{"container": {"image": "a"}}')
     plan = RunPlan("job-a", str(tmp_path), needs=("torchrun",))
     script = "echo launch.sh: line 1: torchrun: command not found; exit 127"

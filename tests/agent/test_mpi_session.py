@@ -34,13 +34,13 @@ def test_a_run_that_a_task_submits_has_a_folder_of_its_own() -> None:
 
 @pytest.mark.parametrize("kind", ["", "_local", "_remote"])
 @pytest.mark.parametrize("family", ["OMPI_MCA_orte", "PRTE_MCA_prte"])
-def test_what_a_user_says_stays(family: str, kind: str) -> None:
+def test_mpi_session_keeps_a_folder_set_by_the_user(family: str, kind: str) -> None:
     found = _told({f"{family}{kind}_tmpdir_base": "/mine"})
     other = {name: value for name, value in BOTH.items() if not name.startswith(family)}
     assert found == other
 
 
-def test_each_attempt_has_another(tmp_path: Path) -> None:
+def test_mpi_session_folder_differs_for_each_attempt(tmp_path: Path) -> None:
     """On this machine one that nobody can guess: /tmp is everybody's."""
     task = Task(RunPlan("job-aaaaaa", str(tmp_path)), TaskSpec(0), tmp_path, tmp_path / "t", 0)
     first, second = (task.contract()["PRTE_MCA_prte_tmpdir_base"] for _ in range(2))

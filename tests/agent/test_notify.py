@@ -40,7 +40,7 @@ def test_a_receiver_that_fails_twice_is_asked_again(receiver: Receiver) -> None:
     assert (receiver.next(), receiver.seen) == ({"run": "job-a"}, 3)
 
 
-def test_one_that_refuses_is_left_alone(receiver: Receiver) -> None:
+def test_notify_receiver_that_answers_404_is_not_asked_again(receiver: Receiver) -> None:
     receiver.answers += [404]
     order = {"url": receiver.url, "body": {}}
     assert notify.deliver([order], (0.0, 0.0)) == ["the receiver answered 404"]
@@ -49,7 +49,7 @@ def test_one_that_refuses_is_left_alone(receiver: Receiver) -> None:
     assert notify.deliver([order], (0.0, 0.0)) == []
 
 
-def test_one_that_is_away_is_told_of_without_its_address(
+def test_notify_failed_delivery_is_reported_without_the_address(
     receiver: Receiver, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     receiver.answers += [503, 503]
@@ -66,7 +66,7 @@ def test_one_that_is_away_is_told_of_without_its_address(
     ]
 
 
-def test_what_is_said_holds_no_secret() -> None:
+def test_notify_text_and_reason_hold_no_secret() -> None:
     said = notify.facts(PLAN, FAILED, ["hunter2"])
     assert said["text"] == "job-a failed after 12.5 s: *** & <b>"
     assert (said["event"], said["reason"], said["seconds"]) == ("failed", "*** & <b>", 12.5)
@@ -235,7 +235,7 @@ def test_a_password_goes_to_a_server_that_is_known_alone(
         (["AUTH PLAIN"], "pässword", "the user or the password has letters beyond ASCII"),
     ],
 )
-def test_nobody_can_sign_in(
+def test_notify_mail_failed_sign_in_is_reported_once_and_others_are_told(
     mail_server: MailServer,
     receiver: Receiver,
     tmp_path: Path,
@@ -256,7 +256,7 @@ def test_nobody_can_sign_in(
     assert mail_server.heard.count("STARTTLS") == 1
 
 
-def test_one_who_is_away_keeps_no_other_from_hearing(
+def test_notify_failing_receiver_does_not_block_other_receivers(
     mail_server: MailServer, receiver: Receiver
 ) -> None:
     receiver.answers += [500, 500]

@@ -41,7 +41,7 @@ def below(folder: Path) -> set[str]:
         (Output("model/**", "failure", exclude=("*.tmp",)), set()),
     ],
 )
-def test_some_are_chosen_and_some_left_out(
+def test_outputs_keep_included_and_leave_out_excluded_files(
     written: Path, tmp_path: Path, output: Output, kept: set[str]
 ) -> None:
     collect(written, tmp_path / "kept", {"model": output}, succeeded=True)
@@ -60,7 +60,7 @@ def test_some_are_chosen_and_some_left_out(
         (Output("plots/**", "failure"), False),
     ],
 )
-def test_which_outputs_of_a_success_have_no_file(
+def test_outputs_without_a_file_after_success_are_listed(
     written: Path, output: Output, is_empty: bool
 ) -> None:
     (written / "void").mkdir()
@@ -68,7 +68,7 @@ def test_which_outputs_of_a_success_have_no_file(
     assert found == (("other",) if is_empty else ())
 
 
-def test_what_is_left_out_is_removed_where_no_other_output_keeps_it(written: Path) -> None:
+def test_outputs_excluded_files_are_removed_unless_another_output_keeps_them(written: Path) -> None:
     drop_excluded(written, {"model": Output("model/**", "always")})
     assert below(written) == set(FILES)
     model = Output("model/**", "always", exclude=("*.tmp", "model/deep/*"))
@@ -77,14 +77,16 @@ def test_what_is_left_out_is_removed_where_no_other_output_keeps_it(written: Pat
     drop_excluded(written / "gone", {"model": model})
 
 
-def test_what_has_two_names_is_kept_once(written: Path, tmp_path: Path) -> None:
+def test_outputs_file_matched_by_two_names_is_kept_once(written: Path, tmp_path: Path) -> None:
     """As where a link says which step is the latest one."""
     (written / "model/again").symlink_to("deep")
     collect(written, tmp_path, {"model": Output("model/*/d", "always")}, succeeded=True)
     assert below(tmp_path / "model") == {"again/d"}
 
 
-def test_what_is_left_out_by_one_name_is_kept_by_another(written: Path, tmp_path: Path) -> None:
+def test_outputs_file_excluded_by_one_name_is_kept_by_another(
+    written: Path, tmp_path: Path
+) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data/x").touch()
     (written / "model/data").symlink_to(tmp_path / "data")

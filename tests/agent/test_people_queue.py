@@ -100,7 +100,7 @@ def take(queue: Path, run: str, nodes: int) -> Callable[[], Any]:
     return act
 
 
-def test_one_person_waits_for_the_nodes_of_another_and_then_gets_them(queue: Path) -> None:
+def test_people_queue_waits_for_nodes_of_another_person_and_then_gets_them(queue: Path) -> None:
     with somebody(ADA, take(queue, "hers", 2)) as [taken, _]:
         assert taken == ["node-1", "node-2"]
         with somebody(BOB, take(queue, "his", 1)) as [none, why]:
@@ -114,7 +114,7 @@ def test_one_person_waits_for_the_nodes_of_another_and_then_gets_them(queue: Pat
     assert users(queue, "pair") == {}
 
 
-def test_who_was_first_is_first_whoever_it_is(queue: Path) -> None:
+def test_people_queue_serves_the_first_come_across_people(queue: Path) -> None:
     with somebody(ADA, take(queue, "holds", 1)), somebody(ADA, take(queue, "hers", 2)) as [_, why]:
         assert why == "waits for 2 nodes: 1 free of 2 that are up; holds uses 1"
         with somebody(BOB, take(queue, "his", 1)) as [none, why]:
@@ -142,7 +142,7 @@ def test_two_people_never_share_a_node(queue: Path, monkeypatch: pytest.MonkeyPa
         assert users(queue, "pair") == {"node-1": "hers", "node-2": "his"}
 
 
-def test_what_others_leave_in_the_queue_stops_nobody(queue: Path) -> None:
+def test_people_queue_ignores_foreign_files_in_its_folders(queue: Path) -> None:
     """Names that are none, files that cannot be opened, links and pipes: the person who makes them
     costs others at most the node that they name."""
     cluster = queue / "clusters" / "pair"
@@ -170,7 +170,7 @@ def test_what_others_leave_in_the_queue_stops_nobody(queue: Path) -> None:
             assert "his uses 1" in why
 
 
-def test_what_others_write_into_a_nodes_file_is_no_text_for_a_terminal(queue: Path) -> None:
+def test_people_queue_hides_terminal_codes_in_the_user_of_a_node(queue: Path) -> None:
     for text in ("\x1b[2J", "x" * 4000, "two\nlines"):
 
         def act(text: str = text) -> Any:

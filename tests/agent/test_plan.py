@@ -52,7 +52,7 @@ def written(value: object) -> Any:
     return json.loads(json.dumps(value))
 
 
-def test_what_is_written_is_read() -> None:
+def test_plan_task_and_retry_records_round_trip() -> None:
     assert RunPlan.from_json(json.loads(PLAN.text())) == PLAN
     assert TaskSpec.from_json(json.loads(SPEC.line())) == SPEC
     for name in ("setup", "finally"):

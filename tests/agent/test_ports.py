@@ -15,13 +15,15 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.integration
 
 
-def test_it_is_none_that_an_outgoing_connection_may_get() -> None:
+def test_free_port_is_below_the_ephemeral_range() -> None:
     first = int(launchers._RANGE.read_text().split()[0])
     for _ in range(200):
         assert 6000 < launchers.free_port(8) <= first - 8
 
 
-def test_all_of_a_row_are_free(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_free_port_of_a_row_without_enough_free_ports_fails(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]

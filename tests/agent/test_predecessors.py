@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_what_became_of_those_that_did_not_succeed_is_told(tmp_path: Path) -> None:
+def test_predecessors_unmet_lists_those_that_did_not_succeed(tmp_path: Path) -> None:
     texts = {
         "a-1": '{"state": "succeeded"}',
         "b-1": '{"state": "failed"}',
@@ -62,7 +62,7 @@ def made(folder: Path, state: str, codes: Sequence[int | None] = (), **facts: An
         ([130], {"ended"}),
     ],
 )
-def test_how_one_must_have_ended_is_asked(
+def test_predecessors_unmet_applies_the_wanted_condition(
     tmp_path: Path, wanted: str | list[int], met: set[str]
 ) -> None:
     """By what the commands say of it; a run that never began has no exit code."""
@@ -79,12 +79,12 @@ def test_how_one_must_have_ended_is_asked(
     assert set(names) - {each.partition(" ")[0] for each in found} == met
 
 
-def test_which_code_it_was_is_told(tmp_path: Path) -> None:
+def test_predecessors_unmet_names_the_exit_code(tmp_path: Path) -> None:
     folder = made(tmp_path / "bad", "failed", [0, 3])
     assert unmet([folder], {"bad": [4]}) == ["bad failed with exit code 3"]
 
 
-def test_what_is_decided_stays_so_until_the_next_start(tmp_path: Path) -> None:
+def test_predecessors_decision_is_kept_until_the_next_submission(tmp_path: Path) -> None:
     own = tmp_path / "own"
     own.mkdir()
     first, other = made(tmp_path / "first", "running"), made(tmp_path / "other", "failed", [1])
@@ -100,7 +100,7 @@ def test_what_is_decided_stays_so_until_the_next_start(tmp_path: Path) -> None:
     assert decide(own, plan, 1) == ["first succeeded"]
 
 
-def test_one_that_has_failed_decides_while_others_go_on(tmp_path: Path) -> None:
+def test_predecessors_failed_run_decides_while_others_still_run(tmp_path: Path) -> None:
     own = tmp_path / "own"
     own.mkdir()
     going, bad = made(tmp_path / "going", "running"), made(tmp_path / "bad", "failed")

@@ -58,7 +58,7 @@ def test_a_polite_program_ends_by_itself(started: list[subprocess.Popen[str]]) -
     assert not processes.members({program.pid})
 
 
-def test_what_another_user_owns_by_now_is_left_alone(
+def test_processes_of_another_user_are_not_waited_for(
     started: list[subprocess.Popen[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A task's `sudo` has children that its user may not end: nothing waits for them for ever."""

@@ -34,12 +34,12 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return file
 
 
-def test_what_jobs_start_knows_the_proxy() -> None:
+def test_proxy_of_the_machine_is_set_for_started_programs() -> None:
     proxy.use()
     assert {os.environ[name] for name in EVERY} == {"http://of-the-machine:80"}
 
 
-def test_what_is_set_already_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_proxy_variables_that_are_set_already_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("https_proxy", "http://of-the-job:80")
     monkeypatch.setenv("NO_PROXY", "")
     proxy.use()
@@ -51,7 +51,7 @@ def test_what_is_set_already_stays(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     "content", [b"", b"\xff\xfe", b"PATH=/evil\nhttp_proxy\n =x\nLD_PRELOAD=x\n"]
 )
-def test_nothing_else_is_taken_from_the_file(file: Path, content: bytes) -> None:
+def test_proxy_file_sets_no_other_variables(file: Path, content: bytes) -> None:
     file.write_bytes(content)
     before = dict(os.environ)
     proxy.use()
@@ -65,7 +65,7 @@ def test_a_machine_without_one_changes_nothing(file: Path) -> None:
     assert dict(os.environ) == before
 
 
-def test_each_program_of_the_agent_begins_with_it(
+def test_proxy_is_set_by_each_entry_program_of_the_agent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """On every engine: what runs by the bundle's name, and what Batch starts."""

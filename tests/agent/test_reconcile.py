@@ -129,7 +129,7 @@ def ended(state: str, code: int, reason: str | None, when: float = ENDED) -> Tas
         ),
     ],
 )
-def test_what_became_of_a_task(
+def test_reconcile_resolves_the_state_of_a_task_from_its_job(
     status: TaskState, view: JobView | None, cancelled: bool, now: float, expected: TaskState
 ) -> None:
     found = resolve(status, view, cancelled=cancelled, now=now)

@@ -68,7 +68,7 @@ class Lost(Nodes):
         (CANCELLATION, 3, True, ("cancelled", 3)),
     ],
 )
-def test_how_an_attempt_ends_its_task(
+def test_retries_outcome_of_an_attempt_gives_the_state_of_its_task(
     tmp_path: Path, why: str, code: int, again: bool, ends: tuple[str, int]
 ) -> None:
     for retries, is_last in [(1, not again)] + [(0, False)] * (not again):
@@ -232,7 +232,7 @@ CAUSES = {"n": NODE, "p": PREEMPTION, "e": ERROR}
         (1, {"preemption": 9}, "nn", "+-", "++"),
     ],
 )
-def test_how_often_it_begins_again(
+def test_retries_begin_again_within_the_limit_of_each_cause(
     tmp_path: Path, retries: int, limits: dict[str, int], causes: str, ssh: str, slurm: str
 ) -> None:
     plan = RunPlan("job-a", str(tmp_path), retries=retries, retry_limits=limits)
@@ -254,7 +254,9 @@ def test_an_idle_task_begins_no_more(tmp_path: Path, kind: type[Nodes]) -> None:
     assert after_attempt(task, 124) == ("failed", 124)
 
 
-def test_what_is_used_up_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_retries_used_up_for_a_cause_fail_the_task_with_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its second node is lost, of one that may be; the state counts what ended by what."""
     plan = RunPlan("job-a", str(tmp_path), retries=5, retry_limits={"node": 1})
     nodes, folder = SshNodes(), tmp_path / "tasks" / "0"

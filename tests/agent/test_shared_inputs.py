@@ -31,7 +31,7 @@ def bring(shared: Path, run: str) -> None:
     ask(shared, run, PATH, adopt=True)
 
 
-def test_it_is_copied_once_and_goes_with_its_last_run(tmp_path: Path) -> None:
+def test_shared_input_is_copied_once_and_removed_with_its_last_run(tmp_path: Path) -> None:
     bring(tmp_path, "a-1")
     bring(tmp_path, "a-2")
     assert (tmp_path / PATH / "x").read_text() == "a-1"
@@ -49,7 +49,7 @@ def test_a_run_that_was_taken_back_keeps_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / PATH).exists()
 
 
-def test_what_another_run_has_is_not_missing(tmp_path: Path) -> None:
+def test_shared_input_that_another_run_has_is_not_missing(tmp_path: Path) -> None:
     own = "runs/b-1/tasks/0/outputs/model"
     (tmp_path / own).mkdir(parents=True)
     assert ask(tmp_path, "a-1", own, "runs/b-2/tasks/0/outputs/model").keys() == {
@@ -57,7 +57,7 @@ def test_what_another_run_has_is_not_missing(tmp_path: Path) -> None:
     }
 
 
-def test_of_two_that_copy_the_same_both_have_it(tmp_path: Path) -> None:
+def test_shared_input_copied_by_two_runs_at_once_is_used_by_both(tmp_path: Path) -> None:
     drafts = [Path(ask(tmp_path, run, PATH)[PATH]) for run in ("a-1", "a-2")]
     for draft in drafts:
         draft.mkdir()

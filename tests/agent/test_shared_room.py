@@ -31,11 +31,11 @@ def test_a_folder_is_made_and_left_as_it_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("full")
-def test_one_that_takes_no_byte_is_at_fault(tmp_path: Path) -> None:
+def test_shared_room_probe_of_an_unwritable_folder_reports_the_fault(tmp_path: Path) -> None:
     assert probe(tmp_path)[1] == "File too large"
 
 
-def test_what_is_free_is_known_where_there_can_be_no_folder(tmp_path: Path) -> None:
+def test_shared_room_probe_without_a_folder_still_reports_free_space(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     free, fault = probe(tmp_path / "file/folder")
     assert free > 0

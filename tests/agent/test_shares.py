@@ -106,7 +106,7 @@ def test_cores_alone_come_with_no_gpu(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wanted", [Wanted(gpus=9), Wanted(cores=97), Wanted(gpus=1, cores=97)])
-def test_what_no_node_has_is_refused(tmp_path: Path, wanted: Wanted) -> None:
+def test_ledger_take_of_more_than_any_node_has_is_refused(tmp_path: Path, wanted: Wanted) -> None:
     with pytest.raises(NeverFits, match=f"needs {wanted}, and the node has 8 GPUs and 96 cores"):
         Ledger(tmp_path / "n1").take(NODE, wanted)
 
@@ -127,7 +127,7 @@ signal.pause()
 
 
 @pytest.mark.parametrize("keeps", [False, True])
-def test_what_a_killed_process_held_is_free(tmp_path: Path, keeps: bool) -> None:
+def test_ledger_share_of_a_killed_process_is_free_again(tmp_path: Path, keeps: bool) -> None:
     """Nobody says a word; where the task has what its supervisor had, once it is gone too."""
     program = HOLDER.format(path=sys.path, file=str(tmp_path / "n1"), keeps=int(keeps))
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as process:
@@ -146,7 +146,7 @@ def test_what_a_killed_process_held_is_free(tmp_path: Path, keeps: bool) -> None
     assert keeps is False or len(taken(node, Wanted(gpus=7, cores=1)).gpus) == 7
 
 
-def test_what_a_task_has_left_behind_keeps_nothing(tmp_path: Path) -> None:
+def test_ledger_share_given_back_is_free_while_a_daemon_keeps_the_file_open(tmp_path: Path) -> None:
     """A daemon that still has the file open is no reason to wait."""
     node = Ledger(tmp_path / "n1")
     share = taken(node, Wanted(gpus=8))
@@ -231,7 +231,7 @@ class TestDevices:
             {"gpus": [], "cores": [0]},
         ],
     )
-    def test_what_is_no_node_is_told(self, facts: object) -> None:
+    def test_devices_from_facts_of_no_node_are_refused(self, facts: object) -> None:
         with pytest.raises(Unfit):
             Devices.from_json(facts)
 
@@ -294,7 +294,7 @@ class TestNodes:
         assert [host.name for host in whole.take(1, 1) or []] == ["node-1"]
         assert users(shared, "pair") == {"node-1": "c", "node-2": "b"}
 
-    def test_who_comes_before_it_meanwhile_waits_for_no_unused_node(
+    def test_nodes_run_ahead_in_the_queue_waits_until_an_unused_node_is_given_back(
         self, shared: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A run that rested wants nodes again, while the other asks its new node what it has."""
@@ -311,7 +311,7 @@ class TestNodes:
         second.give_back([host], 1)
         assert [each.name for each in first.take(2, 2) or []] == ["node-1", "node-2"]
 
-    def test_what_no_node_has_is_refused(self, shared: Path) -> None:
+    def test_nodes_take_of_more_than_any_node_has_is_refused(self, shared: Path) -> None:
         with pytest.raises(NeverFits, match="needs 9 GPUs, and the node has 8 GPUs"):
             self.of(shared, "a").take(1, 1, Wanted(gpus=9))
         assert users(shared, "pair") == {}
@@ -330,7 +330,7 @@ class TestNodes:
         assert nodes.take(1, 1) is None, "until they announce themselves again"
         assert users(shared, "pair") == {}
 
-    def test_one_that_has_died_is_given_back(
+    def test_nodes_that_died_are_given_back_and_replaced(
         self, shared: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(
@@ -362,7 +362,7 @@ class TestMachine:
         assert second.take(1, 1, ONE)
         assert second.pause is None
 
-    def test_others_share_its_cores_as_they_did(self) -> None:
+    def test_machine_take_without_devices_waits_while_its_cores_are_taken(self) -> None:
         run = Machine()
         assert run.take(1, 10_000) == []
         assert run.take(1, 1) is None
@@ -396,7 +396,7 @@ def test_ports_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     assert free_port(1, own) not in range(12_844, 13_318), "where all of them are taken"
 
 
-def test_it_runs_on_its_cores_alone() -> None:
+def test_share_pins_the_process_to_its_cores() -> None:
     before = os.sched_getaffinity(0)
     core = max(before)
     with Share((), (core,), 0.5, (0, 0)).pinned():
@@ -408,7 +408,7 @@ def test_it_runs_on_its_cores_alone() -> None:
 
 
 @pytest.mark.parametrize("text", ["a", "1-", "-", "0--1"])
-def test_what_is_no_list_of_numbers(text: str) -> None:
+def test_numbers_of_refuses_text_that_is_no_list_of_numbers(text: str) -> None:
     with pytest.raises(ValueError, match="not a list of numbers"):
         numbers_of(text)
 

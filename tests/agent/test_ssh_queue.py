@@ -121,7 +121,7 @@ def test_nodes_are_handed_out_in_the_order_of_the_runs(shared: Path) -> None:
     assert names(third.take(1)) == ["node-10"]
 
 
-def test_who_uses_the_nodes_is_told(shared: Path) -> None:
+def test_ssh_queue_reason_names_who_uses_the_nodes(shared: Path) -> None:
     """By the most first; not of a node whose user nobody has noted, nor of the run's own."""
     waits = "waits for 1 node: 0 free of 3 that are up"
     two, one, mine = (Queue(shared, "pair", name) for name in ("b", "a", "me"))
@@ -150,7 +150,7 @@ def test_a_run_that_asks_again_keeps_its_place(shared: Path) -> None:
     assert names(first.take(1)) == ["node-1"]
 
 
-def test_what_a_killed_process_held_is_free(shared: Path) -> None:
+def test_ssh_queue_nodes_and_ticket_of_a_killed_process_are_free(shared: Path) -> None:
     """Its ticket and its nodes, with no word from it."""
     program = f"""
 from pathlib import Path

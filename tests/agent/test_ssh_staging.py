@@ -55,7 +55,7 @@ def test_a_folder_comes_as_it_is(cloud: Services, tmp_path: Path) -> None:
     assert found == {n.removeprefix("words/"): d for n, d in (kept | {"words/empty": b""}).items()}
 
 
-def test_one_blob_comes_under_its_name(cloud: Services, tmp_path: Path) -> None:
+def test_ssh_staging_of_one_blob_keeps_its_name(cloud: Services, tmp_path: Path) -> None:
     cloud.blobs = {"a/b/one.bin": b"1", "a/b/one.bin2": b"2"}
     staging.stage(entry(cloud, "a/b/one.bin"), tmp_path / "in")
     assert files(tmp_path / "in") == {"one.bin": b"1"}
@@ -98,7 +98,7 @@ def test_a_copy_that_is_not_right_is_none(cloud: Services, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(("part", "status"), [("comp=list", 404), ("/datasets/d/a", 404)])
-def test_what_cannot_be_read_is_named(
+def test_ssh_staging_fault_names_the_input_that_cannot_be_read(
     cloud: Services, tmp_path: Path, part: str, status: int
 ) -> None:
     cloud.blobs = {"d/a": b"a"}
@@ -107,7 +107,7 @@ def test_what_cannot_be_read_is_named(
         staging.stage(entry(cloud, "d"), tmp_path / "in")
 
 
-def test_nothing_to_stage_and_names_that_lead_out_are_refused(
+def test_ssh_staging_of_nothing_or_of_names_that_lead_out_is_refused(
     cloud: Services, tmp_path: Path
 ) -> None:
     with pytest.raises(Fault, match="nothing at datasets:d"):

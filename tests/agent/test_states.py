@@ -36,11 +36,11 @@ TEXTS = ("reason", "node", "job", "task", "limit")
 
 
 @pytest.mark.parametrize("state", [RUN, RunState(), TASK, TaskState()])
-def test_what_is_written_is_read(state: RunState | TaskState) -> None:
+def test_states_of_run_and_task_round_trip(state: RunState | TaskState) -> None:
     assert type(state).from_json(json.loads(json.dumps(state.to_json()))) == state
 
 
-def test_what_is_not_known_of_a_task_is_not_written() -> None:
+def test_task_state_leaves_unknown_fields_out_of_json() -> None:
     assert TaskState("running", 0, 5.0).to_json() == {
         "state": "running",
         "attempt": 0,
@@ -65,7 +65,7 @@ def test_a_key_of_another_kind_is_named(state: RunState | TaskState) -> None:
 
 
 @pytest.mark.parametrize("facts", [{}, {"state": None}, {"state": "exploded"}, [], "queued", None])
-def test_what_names_no_state_is_none(facts: object) -> None:
+def test_states_from_facts_without_a_state_are_refused(facts: object) -> None:
     for kind in (RunState, TaskState):
         with pytest.raises(Unfit, match="the state"):
             kind.from_json(facts)

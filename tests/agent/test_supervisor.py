@@ -108,7 +108,7 @@ def test_an_output_without_a_file_is_said_and_fails_its_task_if_it_is_required(
 
 
 @pytest.mark.parametrize("file", ["tasks/1/state.json", "tasks.jsonl", "retry.json", "plan.json"])
-def test_nothing_is_begun(run: Path, file: str) -> None:
+def test_supervisor_retry_of_a_damaged_run_begins_nothing(run: Path, file: str) -> None:
     (run / file).write_text('{"state": "run')
     before = (run / "state.json").read_text()
     said, code, error = supervised(run, "retry")
@@ -120,7 +120,7 @@ def test_nothing_is_begun(run: Path, file: str) -> None:
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two tasks run at once")
-def test_what_runs_already_is_ended(run: Path) -> None:
+def test_supervisor_ends_running_tasks_when_a_later_task_is_damaged(run: Path) -> None:
     """The tasks are read when they are wanted: the last is met when the first runs, and fails when
     the first has said that it runs."""
     first = TaskSpec(0, script=SLEEPS).line()

@@ -50,7 +50,7 @@ def _packed(issued: tuple[str, str]) -> str:
     return base64.b64encode(data).decode()
 
 
-def test_both_forms_of_a_certificate_are_read(issued: tuple[str, str]) -> None:
+def test_web_certificate_is_read_from_pem_and_pkcs12(issued: tuple[str, str]) -> None:
     chain, key = issued
     for text in (
         chain + key,
@@ -65,7 +65,9 @@ def test_both_forms_of_a_certificate_are_read(issued: tuple[str, str]) -> None:
     assert numbers == load_pem_private_key(key.encode(), None).private_numbers()  # type: ignore[union-attr]
 
 
-def test_what_is_no_certificate_is_refused(issued: tuple[str, str]) -> None:
+def test_web_certificate_without_its_key_or_of_no_known_form_is_refused(
+    issued: tuple[str, str],
+) -> None:
     chain, key = issued
     for text in (chain, key, key + key + chain, "-----BEGIN nothing"):
         with pytest.raises(Failure, match="page holds no certificate with its key"):

@@ -94,7 +94,9 @@ def test_without_one_the_nodes_is_asked(
 
 
 @pytest.mark.usefixtures("pod")
-def test_one_that_entra_does_not_know_is_no_reason_to_take_the_nodes(services: Services) -> None:
+def test_identity_unknown_to_entra_fails_without_falling_back_to_the_nodes(
+    services: Services,
+) -> None:
     services.federated.clear()
     with pytest.raises(
         Fault, match="the pod's identity opens nothing: invalid_client: AADSTS70021"
@@ -109,7 +111,9 @@ def test_one_that_entra_does_not_know_is_no_reason_to_take_the_nodes(services: S
 
 @pytest.mark.usefixtures("pod")
 @pytest.mark.parametrize("status", [429, 500, 503])
-def test_what_passes_is_asked_again(services: Services, status: int) -> None:
+def test_identity_token_request_is_retried_on_transient_errors(
+    services: Services, status: int
+) -> None:
     services.faults = [("/token", status), ("/token", status)]
     assert identity.bearer(VAULT)
     assert services.faults == []

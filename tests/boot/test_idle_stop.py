@@ -97,7 +97,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     return found
 
 
-def test_it_stops_after_so_long_without_use_and_a_boot_counts_as_use(world: World) -> None:
+def test_idle_stop_deallocates_after_the_idle_time_counted_from_boot(world: World) -> None:
     assert world.look() == "idle for 0 of 120 minutes"
     assert world.look(2 * HOUR - 1) == "idle for 120 of 120 minutes"
     assert world.asked == []
@@ -111,7 +111,7 @@ def test_a_clock_that_is_set_back_stops_nothing(world: World) -> None:
     assert world.asked == []
 
 
-def test_each_use_begins_the_time_anew(world: World) -> None:
+def test_idle_stop_time_begins_anew_with_each_use(world: World) -> None:
     world.look()
     for use in ("run", "waits", "login", "gpu"):
         queue = Queue(world.shared, "box", "train")
@@ -155,7 +155,9 @@ def test_each_use_begins_the_time_anew(world: World) -> None:
         ({"Class": "background"}, False),  # cron
     ],
 )
-def test_who_counts_as_logged_in(world: World, facts: dict[str, str], counts: bool) -> None:
+def test_idle_stop_counts_sessions_as_logged_in(
+    world: World, facts: dict[str, str], counts: bool
+) -> None:
     world.sessions = {"1": {}, "c2": {**SESSION, **facts}}  # the first has just ended
     assert (world.look() == "in use: ada is logged in") is counts
 
@@ -167,7 +169,7 @@ def test_without_logind_there_is_who(world: World, monkeypatch: pytest.MonkeyPat
     assert world.look() == "in use: bob is logged in"
 
 
-def test_what_cannot_be_told_counts_as_use(world: World) -> None:
+def test_idle_stop_unknown_gpu_use_or_unmounted_folder_counts_as_use(world: World) -> None:
     world.gpus = None
     assert world.look(9 * HOUR) == "in use: nobody knows what its GPUs do, as nvidia-smi fails"
     world.gpus = {0: 0.0, 3: None}
@@ -220,7 +222,7 @@ def _announce(world: World, *names: str) -> Path:
     return folder
 
 
-def test_of_several_nodes_the_first_stops_all_once_all_are_idle(
+def test_idle_stop_of_several_nodes_waits_until_all_are_idle(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.others, world.id = True, f"{SETS}/lab-vmss-pair/virtualMachines/1"
@@ -258,7 +260,7 @@ def test_a_node_that_is_gone_keeps_none_from_stopping(
     assert world.look(2 * HOUR).endswith(": it stops")
 
 
-def test_where_no_node_announces_itself_none_stops_the_others(
+def test_idle_stop_of_nodes_that_do_not_announce_themselves_stops_none(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.others = True
@@ -293,7 +295,7 @@ class TestProgram:
         )
         return ["idle_stop", str(world.folder / "idle.json"), str(world.folder)]
 
-    def test_it_says_what_it_found(
+    def test_idle_stop_program_prints_the_result_of_its_look(
         self,
         words: list[str],
         monkeypatch: pytest.MonkeyPatch,
@@ -303,7 +305,7 @@ class TestProgram:
         idle_stop.main()
         assert capsys.readouterr().out == "fairway-idle: idle for 0 of 120 minutes\n"
 
-    def test_what_fails_is_one_line(
+    def test_idle_stop_program_reports_a_failure_in_one_line(
         self, words: list[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(idle_stop.sys, "argv", words)
@@ -315,7 +317,7 @@ class TestProgram:
         with pytest.raises(SystemExit, match=r"nobody knows whether it is in use: .*loginctl"):
             idle_stop.main()
 
-    def test_where_azure_refuses_it_says_so(
+    def test_idle_stop_program_reports_a_refusal_by_azure(
         self, words: list[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(idle_stop.sys, "argv", words)
@@ -336,7 +338,9 @@ class TestGpus:
         (folder / "nvidia-smi").chmod(0o755)
         monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
 
-    def test_each_is_told(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_gpu_use_is_read_for_each_gpu(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         lines = "echo '0, 97, 70123, 81559, 643.21'; echo '1, [N/A], 10, 81559, 60.1'; echo junk"
         self.smi(tmp_path, lines, monkeypatch)
         assert gpus.use_now() == {0: 0.97, 1: None}

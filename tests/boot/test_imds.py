@@ -37,7 +37,7 @@ def test_a_token_is_asked_for_once(services: Services) -> None:
     assert len(services.requests) == 1
 
 
-def test_one_that_is_about_to_end_is_asked_for_anew(
+def test_imds_token_about_to_expire_is_fetched_anew(
     services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A copy of very many blobs takes longer than a token lasts."""
@@ -72,7 +72,7 @@ def test_no_proxy_is_asked(services: Services, monkeypatch: pytest.MonkeyPatch) 
     assert Metadata(services.url).token(VAULT)
 
 
-def test_as_long_is_waited_as_the_service_says(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_imds_retry_waits_as_long_as_retry_after_says(monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
     monkeypatch.setattr(http, "time", SimpleNamespace(sleep=waits.append))
 
@@ -84,7 +84,7 @@ def test_as_long_is_waited_as_the_service_says(monkeypatch: pytest.MonkeyPatch) 
     assert waits == [7.0, 1.0, 2.0]
 
 
-def test_who_may_not_ask_it_asks_the_one_in_its_place(
+def test_imds_user_without_access_asks_the_substitute_service(
     services: Services, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """People's accounts on a node of Slurm, and nobody else there."""
@@ -117,21 +117,25 @@ class TestInItsPlace:
     @pytest.mark.parametrize(
         "resource", ["https://storage.azure.com/", "https://management.azure.com"]
     )
-    def test_it_has_tokens_for_blobs_and_images(self, tokens: Metadata, resource: str) -> None:
+    def test_imds_substitute_gives_tokens_for_blobs_and_images(
+        self, tokens: Metadata, resource: str
+    ) -> None:
         assert tokens.token(resource) == f"token for {resource.rstrip('/')}"
 
-    def test_it_has_none_for_vaults(self, tokens: Metadata, services: Services) -> None:
+    def test_imds_substitute_gives_no_token_for_vaults(
+        self, tokens: Metadata, services: Services
+    ) -> None:
         for resource in (VAULT, f"{VAULT}/", "https://storage.azure.com.evil.net"):
             with pytest.raises(Failure, match="people's jobs get no token for https://"):
                 tokens.token(resource)
         assert services.requests == []
 
-    def test_it_has_nothing_else(self, tokens: Metadata) -> None:
+    def test_imds_substitute_gives_no_machine_metadata(self, tokens: Metadata) -> None:
         with pytest.raises(Failure, match="tokens are all"):
             tokens.machine()
 
 
-def test_of_several_identities_the_one_that_the_machine_names_is_meant(
+def test_imds_token_is_asked_for_the_chosen_identity(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     file = tmp_path / "identity"

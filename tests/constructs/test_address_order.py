@@ -169,7 +169,7 @@ def _addresses(order: list[int]) -> dict[str, str]:
     return surroundings(stack).addresses.owners
 
 
-def test_each_construct_is_in_the_program() -> None:
+def test_address_order_program_covers_every_construct() -> None:
     # A stack has one output `targets`; the others are bases of what is there.
     others = {"Targets", "FileSystem", "INetwork", "IRegistry", "IStorage"}
     assert {each.__name__ for each in own_classes()} - others == set(STATEMENTS)

@@ -29,7 +29,9 @@ def _account(synthesize: Synthesize, **arguments: Any) -> dict[str, Any]:
     return account
 
 
-def test_nobody_gets_in_from_outside_by_default(synthesize: Synthesize, place: Placement) -> None:
+def test_batch_account_is_closed_to_the_public_network_by_default(
+    synthesize: Synthesize, place: Placement
+) -> None:
     account = _account(synthesize)
     assert account["allowed_authentication_modes"] == ["AAD"]
     assert account["public_network_access_enabled"] is False

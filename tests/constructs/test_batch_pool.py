@@ -92,7 +92,7 @@ def test_nodes_have_no_public_address_and_an_identity(
     assert pool["metadata"] == place.labelled("cluster", "spot")
 
 
-def test_what_makes_it_work_is_no_argument() -> None:
+def test_batch_pool_constructor_takes_only_the_known_arguments() -> None:
     assert set(inspect.signature(BatchPool.__init__).parameters) == {
         *("self", "scope", "name", "account", "subnet", "identity_id", "size", "image"),
         *("minimum", "maximum", "spot", "mpi", "autoscale", "resized_by_hand", "mounts"),
@@ -132,7 +132,7 @@ def test_a_formula_of_ones_own_is_nothing_to_terraform(synthesize: Synthesize) -
     assert pool["auto_scale"]["formula"] == "// $${x} and %%{y}\n$TargetDedicatedNodes = 1;"
 
 
-def test_what_the_provider_does_not_send_replaces_the_pool(synthesize: Synthesize) -> None:
+def test_batch_pool_is_replaced_when_unsent_settings_change(synthesize: Synthesize) -> None:
     """azurerm reads these when it makes a pool; without the trigger a change would be lost."""
     inputs = []
     for arguments in (
@@ -213,7 +213,7 @@ def test_containers_are_pulled_by_the_nodes_identity(synthesize: Synthesize) -> 
         ),
     ],
 )
-def test_what_batch_would_refuse_is_refused_first(
+def test_batch_pool_arguments_that_azure_would_refuse_are_refused(
     synthesize: Synthesize, arguments: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(UserError, match=message):

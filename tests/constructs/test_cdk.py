@@ -64,7 +64,7 @@ def test_a_wheel_without_a_binary_is_passed_over(machine: dict[str, str], wheel:
     assert "JSII_NODE" not in machine
 
 
-def test_what_the_user_chose_stays(machine: dict[str, str], wheel: Path) -> None:
+def test_prepare_node_keeps_variables_set_by_the_user(machine: dict[str, str], wheel: Path) -> None:
     chosen = str(Path(machine["PATH"], "node"))
     machine["JSII_NODE"] = chosen
     machine["JSII_SILENCE_WARNING_UNTESTED_NODE_VERSION"] = ""
@@ -183,7 +183,7 @@ def _sources(repository: Path) -> list[Path]:
     return [file for root in roots for file in (repository / root).rglob("*.py")]
 
 
-def test_one_module_names_cdktf(repository: Path) -> None:
+def test_cdktf_is_imported_by_the_module_cdk_only(repository: Path) -> None:
     names = re.compile(r"^\s*(from|import) (cdktf|cdktn|constructs|jsii)\b", re.MULTILINE)
     found = [file for file in _sources(repository) if names.search(file.read_text())]
     assert found == [repository / "constructs" / "fairway_constructs" / "cdk.py"]

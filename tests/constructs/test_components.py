@@ -308,7 +308,7 @@ def test_tags_reach_all_that_can_have_some(synthesize: Synthesize) -> None:
     assert "tags" not in found["azurerm_subnet"]["compute"]
 
 
-def test_what_is_assigned_is_in_terraform_or_refused(synthesize: Synthesize) -> None:
+def test_component_attribute_assignment_is_rendered_or_refused(synthesize: Synthesize) -> None:
     def build(stack: Stack) -> None:
         group = ResourceGroup(stack, "group", name="a", location="westeurope", tags={"a": "b"})
         group.tags = {"c": "d"}
@@ -389,7 +389,7 @@ def own_classes() -> Iterator[type]:
                 yield value
 
 
-def test_each_class_is_a_construct_and_exported() -> None:
+def test_components_are_all_constructs_and_exported() -> None:
     found = list(own_classes())
     assert len(found) > 20
     for each in found:
@@ -417,7 +417,7 @@ def _types_of_arguments(exported: Callable[..., object]) -> Iterator[str]:
                 yield name
 
 
-def test_what_a_construct_takes_is_exported_too() -> None:
+def test_components_argument_types_are_exported() -> None:
     ours = [getattr(fairway_constructs, name) for name in fairway_constructs.__all__]
     found = {
         name
@@ -430,7 +430,7 @@ def test_what_a_construct_takes_is_exported_too() -> None:
     assert found - set(fairway_constructs.__all__) == {"ITerraformDependable"}
 
 
-def test_each_construct_is_in_the_documents(repository: Path) -> None:
+def test_components_are_all_named_in_the_documentation(repository: Path) -> None:
     text = (repository / "docs" / "python.md").read_text(encoding="utf-8")
     assert [each.__name__ for each in own_classes() if f"`{each.__name__}`" not in text] == []
 
@@ -450,7 +450,7 @@ def test_type_checkers_see_what_is_exported() -> None:
     }
 
 
-def test_each_exported_name_is_there() -> None:
+def test_components_exported_names_all_exist() -> None:
     for name in fairway_constructs.__all__:
         assert getattr(fairway_constructs, name) is not None
     assert dir(fairway_constructs) == sorted(fairway_constructs.__all__)

@@ -44,7 +44,7 @@ def _rules(resources: dict[str, Any], role: str) -> dict[str, Any]:
 
 class TestAzureFiles:
     @pytest.mark.parametrize("subnet_ids", [[], ["/subnets/compute"]], ids=["endpoint", "subnet"])
-    def test_nobody_but_the_network_reaches_it(
+    def test_azure_files_account_is_reachable_from_its_subnets_only(
         self, synthesize: Synthesize, subnet_ids: list[str]
     ) -> None:
         resources = _resources(
@@ -69,7 +69,7 @@ class TestAzureFiles:
         accounts = _resources(synthesize, build)["azurerm_storage_account"].values()
         assert len({account["name"] for account in accounts}) == 2
 
-    def test_it_is_mounted_as_azure_asks_for(self, synthesize: Synthesize) -> None:
+    def test_azure_files_mount_uses_nfs_with_nconnect(self, synthesize: Synthesize) -> None:
         made: list[AzureFiles] = []
         synthesize(lambda s: made.append(AzureFiles(s, "home", **FILES)))
         mount = made[0].mount
@@ -80,7 +80,7 @@ class TestAzureFiles:
 
 
 class TestNetApp:
-    def test_it_is_exported_to_the_nodes_alone(self, synthesize: Synthesize) -> None:
+    def test_netapp_volume_is_exported_to_the_nodes_only(self, synthesize: Synthesize) -> None:
         resources = _resources(
             synthesize,
             lambda s: NetApp(s, "data", subnet=SUBNET, **NETAPP),
@@ -125,7 +125,7 @@ class TestLustre:
             account_id="/account", container_id="/container", service_principal=PRINCIPAL
         )
 
-    def test_its_sku_is_what_was_asked_for(self, synthesize: Synthesize) -> None:
+    def test_lustre_sku_and_capacity_are_those_asked_for(self, synthesize: Synthesize) -> None:
         resources = _resources(synthesize, lambda s: Lustre(s, "fast", subnet=SUBNET, **LUSTRE))
         lustre = resources["azurerm_managed_lustre_file_system"]["lustre-fast-system"]
         assert lustre["sku_name"] == "AMLFS-Durable-Premium-250"
@@ -162,7 +162,7 @@ class TestLustre:
         assert all(grant["description"] for grant in grants.values())
         assert {f"azurerm_role_assignment.{name}" for name in grants} <= set(lustre["depends_on"])
 
-    def test_its_mount_names_its_own_address(self, synthesize: Synthesize) -> None:
+    def test_lustre_mount_names_its_own_address(self, synthesize: Synthesize) -> None:
         made: list[Lustre] = []
         synthesize(lambda s: made.append(Lustre(s, "fast", subnet=SUBNET, **LUSTRE)))
         mount = made[0].mount
@@ -172,7 +172,9 @@ class TestLustre:
 
 
 @pytest.mark.parametrize("protect", [True, False])
-def test_what_holds_data_is_protected(synthesize: Synthesize, protect: bool) -> None:
+def test_file_systems_with_data_are_protected_from_destruction(
+    synthesize: Synthesize, protect: bool
+) -> None:
     def build(stack: Stack) -> None:
         AzureFiles(stack, "a", **FILES)
         NetApp(stack, "b", subnet=SUBNET, **NETAPP)
@@ -228,7 +230,9 @@ class TestBackup:
         assert policy["backup"] == {"frequency": "Daily", "time": "01:30"}
         assert policy["retention_daily"] == {"count": 14}
 
-    def test_it_starts_when_every_disk_is_attached(self, resources: dict[str, Any]) -> None:
+    def test_nfs_backup_starts_after_every_disk_is_attached(
+        self, resources: dict[str, Any]
+    ) -> None:
         backup = resources["azurerm_backup_protected_vm"]["nfs-one-backup"]
         attachments = resources["azurerm_virtual_machine_data_disk_attachment"]
         own = {name for name in attachments if name.startswith("nfs-one-")}
@@ -254,7 +258,7 @@ class TestDisks:
             ({}, "PremiumV2_LRS", (3000, 125)),
         ],
     )
-    def test_each_kind_is_made_as_azure_takes_it(
+    def test_nfs_disks_are_made_with_sku_and_performance_of_their_kind(
         self,
         synthesize: Synthesize,
         disks: dict[str, Any],

@@ -63,7 +63,7 @@ def test_infiniband_is_kept_on_every_size_that_has_it(synthesize: Synthesize, si
     assert cluster["instances"] == 2
 
 
-def test_there_is_no_argument_that_could_lose_it() -> None:
+def test_gpu_cluster_takes_no_argument_that_could_lose_placement_or_nodes() -> None:
     arguments = set(inspect.signature(GpuCluster.__init__).parameters)
     arguments |= set(inspect.signature(NodeSpec).parameters)
     assert not arguments & {"single_placement_group", "zones", "overprovision", "capacity"}

@@ -59,7 +59,7 @@ def test_the_workspace_has_no_keys_and_keeps_logs_as_long_as_asked(
     assert workspace["retention_in_days"] == 90
 
 
-def test_each_address_is_a_receiver_of_its_own(everything: dict[str, Any]) -> None:
+def test_monitoring_has_an_email_receiver_for_each_address(everything: dict[str, Any]) -> None:
     group = everything["azurerm_monitor_action_group"]["alerts"]
     assert len(group["short_name"]) <= 12
     assert {each["name"]: each["email_address"] for each in group["email_receiver"]} == {
@@ -172,7 +172,9 @@ class TestGpuMetrics:
         log = tmp_path / "log"
         return done.returncode, log.read_text() if log.exists() else ""
 
-    def test_one_line_tells_of_all_gpus(self, repository: Path, tmp_path: Path) -> None:
+    def test_monitoring_gpu_log_sums_up_all_gpus_in_one_line(
+        self, repository: Path, tmp_path: Path
+    ) -> None:
         smi = "printf '0, 100, 81559\\n90, 40000, 81559\\n'"
         code, log = self._run(repository, tmp_path, smi)
         assert code == 0

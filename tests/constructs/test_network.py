@@ -35,7 +35,7 @@ def _rules(resources: dict[str, Any], role: str) -> dict[str, Any]:
     return {rule["name"]: rule for rule in group["security_rule"]}
 
 
-def test_each_role_has_a_closed_subnet_with_rules_and_a_way_out(synthesize: Synthesize) -> None:
+def test_network_gives_each_role_a_subnet_with_rules_and_nat(synthesize: Synthesize) -> None:
     resources = _network(synthesize)
     assert set(resources["azurerm_subnet"]) == set(ROLES)
     for role in ROLES:
@@ -79,7 +79,9 @@ def test_the_last_rule_refuses_everything_else(synthesize: Synthesize, role: str
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_nothing_is_open_to_the_internet(synthesize: Synthesize, role: str) -> None:
+def test_network_rules_allow_no_source_outside_the_network(
+    synthesize: Synthesize, role: str
+) -> None:
     for rule in _rules(_network(synthesize), role).values():
         if rule["access"] == "Allow":
             sources = rule["source_address_prefixes"]
@@ -123,7 +125,7 @@ def test_priorities_are_all_different(synthesize: Synthesize, role: str) -> None
     assert len({rule["priority"] for rule in rules.values()}) == len(rules)
 
 
-def test_everything_that_can_be_is_tagged(synthesize: Synthesize) -> None:
+def test_network_resources_are_tagged(synthesize: Synthesize) -> None:
     resources = _network(synthesize)
     for kind in ("virtual_network", "network_security_group", "public_ip", "nat_gateway"):
         for resource in resources[f"azurerm_{kind}"].values():

@@ -81,13 +81,15 @@ def _faults(stack: dict[str, Any], asked: Asked) -> set[str]:
 
 
 class TestBastion:
-    def test_there_is_none_unless_asked_for(self, synthesize: Synthesize) -> None:
+    def test_network_has_no_bastion_by_default(self, synthesize: Synthesize) -> None:
         resources = _network(synthesize)["resource"]
         assert "azurerm_bastion_host" not in resources
         assert "bastion" not in resources["azurerm_subnet"]
         assert list(resources["azurerm_public_ip"]) == ["nat-address"]
 
-    def test_it_stands_in_the_subnet_that_azure_looks_for(self, synthesize: Synthesize) -> None:
+    def test_bastion_host_is_in_the_subnet_azurebastionsubnet_with_tunneling(
+        self, synthesize: Synthesize
+    ) -> None:
         resources = _network(synthesize, bastion=True)["resource"]
         subnet = resources["azurerm_subnet"]["bastion"]
         assert subnet["name"] == "AzureBastionSubnet"
@@ -102,7 +104,7 @@ class TestBastion:
         ]
         assert "bastion-has-nat" not in resources["azurerm_subnet_nat_gateway_association"]
 
-    def test_its_rules_are_all_that_azure_requires_and_no_other(
+    def test_bastion_rules_are_exactly_those_that_azure_requires(
         self, synthesize: Synthesize
     ) -> None:
         groups = _network(synthesize, bastion=True)["resource"]
@@ -114,7 +116,7 @@ class TestBastion:
             numbers = [r["priority"] for r in rules["security_rule"] if r["direction"] == direction]
             assert len(set(numbers)) == len(numbers)
 
-    def test_it_answers_to_named_ranges_alone_where_they_are_public(
+    def test_bastion_https_is_open_to_allowed_ranges_and_azure_services_only(
         self, synthesize: Synthesize
     ) -> None:
         ranges = [IPv4Network("203.0.113.0/24"), IPv4Network("10.1.0.0/16")]
@@ -133,7 +135,9 @@ class TestBastion:
             opened = _openings(groups["azurerm_network_security_group"][f"{role}-rules"])
             assert {line[3] for line in opened if line[1] == "10.40.152.0/21"} == {"22"}
 
-    def test_it_changes_no_subnet_and_passes_the_checks(self, synthesize: Synthesize) -> None:
+    def test_bastion_moves_no_other_subnet_and_passes_the_checks(
+        self, synthesize: Synthesize
+    ) -> None:
         before = _network(synthesize)["resource"]
         after = _network(synthesize, bastion=True, admins=[ADMIN])["resource"]
         for kind, instances in before.items():
@@ -153,7 +157,7 @@ class TestBastion:
 
 
 class TestEgress:
-    def test_none_leaves_subnets_without_a_way_out(self, synthesize: Synthesize) -> None:
+    def test_egress_none_makes_no_nat_public_address_or_route(self, synthesize: Synthesize) -> None:
         resources = _network(synthesize, egress="none")["resource"]
         assert not {kind for kind in resources if "nat" in kind or "public_ip" in kind}
         assert "azurerm_route_table" not in resources
@@ -191,7 +195,9 @@ def _peered(synthesize: Synthesize, **values: Any) -> dict[str, Any]:
 
 
 class TestPeering:
-    def test_both_halves_are_made_each_in_its_subscription(self, synthesize: Synthesize) -> None:
+    def test_peering_makes_both_halves_each_in_its_subscription(
+        self, synthesize: Synthesize
+    ) -> None:
         document = _peered(synthesize)
         halves = document["resource"]["azurerm_virtual_network_peering"]
         near, far = halves["peering-to-hub"], halves["peering-from-hub"]
@@ -228,7 +234,7 @@ EXISTING = {
 
 
 class TestExisting:
-    def test_nothing_of_the_network_is_made(self, synthesize: Synthesize) -> None:
+    def test_network_from_existing_subnets_makes_no_resource(self, synthesize: Synthesize) -> None:
         networks: list[INetwork] = []
 
         def build(stack: Stack) -> None:
@@ -278,7 +284,7 @@ def test_a_way_out_never_moves_a_subnet(synthesize: Synthesize, egress: str) -> 
 
 
 class TestOwnSubnets:
-    def test_one_is_closed_until_ranges_are_let_in(self, synthesize: Synthesize) -> None:
+    def test_own_subnet_is_closed_except_for_allowed_ranges(self, synthesize: Synthesize) -> None:
         def build(stack: Stack) -> None:
             network = Network(stack, address_space="10.40.0.0/16")
             added = network.add_subnet("login", "10.40.200.0/24")

@@ -46,7 +46,7 @@ def _resources(synthesize: Synthesize, *, protect: bool) -> dict[str, Any]:
     return document
 
 
-def test_each_disk_is_a_resource_of_its_own_in_the_zone_of_the_vm(
+def test_nfs_server_disks_are_separate_resources_in_the_zone_of_the_vm(
     resources: dict[str, Any],
 ) -> None:
     disks = resources["azurerm_managed_disk"]
@@ -96,7 +96,7 @@ def test_the_vm_lets_only_keys_in_and_has_no_public_address(resources: dict[str,
     assert "public_ip_address_id" not in configuration
 
 
-def test_what_others_need_is_exported(synthesize: Synthesize) -> None:
+def test_nfs_server_exports_throughput_and_mount(synthesize: Synthesize) -> None:
     made: list[NfsServer] = []
 
     def build(stack: Stack) -> None:

@@ -43,7 +43,7 @@ class TestMounts:
 
         return mount
 
-    def test_each_kind_is_mounted_with_its_own_options(
+    def test_mount_script_mounts_each_file_system_type_with_its_options(
         self, mount: Callable[[str], list[str]], tmp_path: Path
     ) -> None:
         lustre = tmp_path / "lustre"
@@ -61,7 +61,7 @@ class TestMounts:
         assert mount(line)[1:] == []
         assert folder.stat().st_mode & 0o7777 == 0o755, "what people change stays"
 
-    def test_nothing_is_mounted_where_nothing_is_asked_for(
+    def test_mount_script_without_mounts_mounts_nothing(
         self, mount: Callable[[str], list[str]]
     ) -> None:
         assert mount("\n") == []
@@ -172,7 +172,7 @@ class TestVolume:
         ],
         ids=["a file system", "unclear", "another group", "not whole", "lost a disk", "unreadable"],
     )
-    def test_what_is_not_plainly_right_is_left_alone(
+    def test_volume_script_leaves_unclear_disks_unchanged(
         self, run: Any, variables: dict[str, str], message: str
     ) -> None:
         status, changes, said = run(self.STEPS, **variables)
@@ -262,7 +262,7 @@ class TestPeers:
         assert said in caught.value.stderr
         assert not (tmp_path / "node1" / ".ssh").exists()
 
-    def test_nobody_else_writes_into_them(
+    def test_peer_folders_are_writable_by_their_owner_only(
         self, join: Callable[[str], Path], tmp_path: Path
     ) -> None:
         (tmp_path / "shared" / "ssh").mkdir(parents=True)
@@ -332,14 +332,14 @@ class TestAnnouncement:
         )
         assert (hosts / "well").read_text() == "10.0.0.9 0f1e2d3c 1000\n"
 
-    def test_none_is_told_in_a_folder_of_somebody_else(
+    def test_announcement_in_a_folder_of_another_owner_is_refused(
         self, announce: Callable[..., int], tmp_path: Path
     ) -> None:
         (tmp_path / "s").mkdir()
         assert announce("node1", admin="4321") != 0
         assert list(tmp_path.glob("s/**/node1")) == []
 
-    def test_nothing_is_written_below_a_file_system_that_is_away(
+    def test_announcement_on_an_unmounted_file_system_writes_nothing(
         self, announce: Callable[..., int], tmp_path: Path
     ) -> None:
         assert announce("node1", mounted=False) != 0

@@ -81,7 +81,9 @@ class TestSpot:
         assert cluster["spot_restore"] == {"enabled": True, "timeout": "PT60M"}
         assert cluster["os_disk"]["diff_disk_settings"]["option"] == "Local"
 
-    def test_one_that_is_stopped_keeps_its_disk(self, synthesize: Synthesize) -> None:
+    def test_spot_cluster_with_eviction_deallocate_keeps_its_os_disk(
+        self, synthesize: Synthesize
+    ) -> None:
         cluster = _cluster(synthesize, spot=Spot(eviction="deallocate"))
         assert cluster["eviction_policy"] == "Deallocate"
         assert "diff_disk_settings" not in cluster["os_disk"]
@@ -96,9 +98,7 @@ class TestSpot:
 
 
 class TestImages:
-    def test_one_of_ones_own_takes_the_place_of_the_marketplaces(
-        self, synthesize: Synthesize
-    ) -> None:
+    def test_image_id_replaces_the_marketplace_image(self, synthesize: Synthesize) -> None:
         for made in (
             _cluster(synthesize, image_id=GALLERY, image=image("almalinux-hpc-8")),
             _box(synthesize, image_id=GALLERY, image=image("almalinux-hpc-8")),
@@ -125,7 +125,7 @@ class TestImages:
         assert scale_set["depends_on"] == waits
         assert resources["azurerm_linux_virtual_machine"]["cluster-box"]["depends_on"] == waits
 
-    def test_nobody_accepts_terms_unasked(self, synthesize: Synthesize) -> None:
+    def test_marketplace_terms_are_not_accepted_by_default(self, synthesize: Synthesize) -> None:
         document = _cluster(synthesize, image=image("almalinux-hpc-8"))["document"]
         assert "azurerm_marketplace_agreement" not in document["resource"]
 
@@ -136,7 +136,7 @@ class TestDisks:
         assert _box(synthesize, os_gib=512)["os_disk"]["disk_size_gb"] == 512
 
     @pytest.mark.parametrize("make", [_cluster, _box])
-    def test_one_in_which_the_image_has_no_room_is_refused(
+    def test_os_disk_smaller_than_its_image_is_refused(
         self, synthesize: Synthesize, make: Callable[..., dict[str, Any]]
     ) -> None:
         with pytest.raises(UserError, match="needs 128 GiB, not 64"):
@@ -155,7 +155,7 @@ class TestDisks:
 
 
 class TestRepair:
-    def test_nothing_is_repaired_unasked(self, synthesize: Synthesize) -> None:
+    def test_repair_is_off_by_default(self, synthesize: Synthesize) -> None:
         cluster = _cluster(synthesize)
         assert "automatic_instance_repair" not in cluster
         assert "extension" not in cluster
@@ -287,12 +287,14 @@ class TestHealthScript:
         assert reason in body
         assert f"Content-Length: {len(body)}\n" in answer
 
-    def test_its_port_is_none_that_linux_hands_out(self) -> None:
+    def test_health_port_is_below_the_ephemeral_range(self) -> None:
         assert 1024 < HEALTH_PORT < 32768
 
 
 class TestSingleVm:
-    def test_its_address_belongs_to_an_interface_that_stays(self, synthesize: Synthesize) -> None:
+    def test_single_vm_address_belongs_to_a_separate_network_interface(
+        self, synthesize: Synthesize
+    ) -> None:
         hosts: list[str] = []
 
         def build(stack: Stack) -> None:
@@ -308,7 +310,7 @@ class TestSingleVm:
         assert machine["network_interface_ids"] == ["${azurerm_network_interface.interface-box.id}"]
         assert hosts[0].startswith("${TfToken[")
 
-    def test_it_is_what_a_node_is(
+    def test_single_vm_has_the_same_settings_as_a_node(
         self,
         synthesize: Synthesize,
         cloud_config: Callable[[str], dict[str, Any]],
@@ -329,13 +331,17 @@ class TestSingleVm:
         files = {entry["path"]: entry["content"] for entry in config["write_files"]}
         assert "10.40.128.4:/srv/fairway/data /data" in files["/etc/fairway/mounts"]
 
-    def test_its_disk_outlives_a_stop(self, synthesize: Synthesize) -> None:
+    def test_single_vm_os_disk_is_managed_unless_a_local_one_is_asked_for(
+        self, synthesize: Synthesize
+    ) -> None:
         # An H100 node has room for it on its own disk, which a stop would empty.
         assert "diff_disk_settings" not in _box(synthesize, H100)["os_disk"]
         disk = _box(synthesize, H100, local_os_disk=True)["os_disk"]
         assert disk["diff_disk_settings"] == {"option": "Local", "placement": "ResourceDisk"}
 
-    def test_it_is_watched_like_every_machine(self, synthesize: Synthesize) -> None:
+    def test_single_vm_has_the_monitoring_agent_when_monitored(
+        self, synthesize: Synthesize
+    ) -> None:
         resources = _box(synthesize, monitored=True)["document"]["resource"]
         agent = resources["azurerm_virtual_machine_extension"]["machine-box-agent"]
         assert agent["virtual_machine_id"] == "${azurerm_linux_virtual_machine.cluster-box.id}"
@@ -344,12 +350,14 @@ class TestSingleVm:
         with pytest.raises(UserError, match="does not fit"):
             _box(synthesize, image=image("ubuntu-hpc-2404-rocm"))
 
-    def test_it_stands_where_a_placement_group_is(self, synthesize: Synthesize) -> None:
+    def test_proximity_placement_group_is_passed_to_vm_and_cluster(
+        self, synthesize: Synthesize
+    ) -> None:
         for make in (_box, _cluster):
             made = make(synthesize, proximity_placement_group_id="/group")
             assert made["proximity_placement_group_id"] == "/group"
 
-    def test_it_takes_what_a_cluster_takes_but_for_what_needs_several_nodes(self) -> None:
+    def test_single_vm_takes_the_arguments_of_gpu_cluster_that_fit_one_node(self) -> None:
         cluster, box = (
             set(inspect.signature(kind.__init__).parameters) for kind in (GpuCluster, SingleVm)
         )
@@ -357,7 +365,9 @@ class TestSingleVm:
         assert cluster - box == {"nodes", "repair", "resized", "slurm"}
 
 
-def test_what_something_else_resizes_terraform_leaves_alone(synthesize: Synthesize) -> None:
+def test_gpu_cluster_resized_elsewhere_ignores_changes_of_its_instances(
+    synthesize: Synthesize,
+) -> None:
     cluster = _cluster(synthesize, nodes=0, resized=True)
     assert cluster["lifecycle"] == {"ignore_changes": ["instances"]}
     assert cluster["instances"] == 0

@@ -94,7 +94,7 @@ def test_the_server_s_project_is_what_the_settings_say(node: Node) -> None:
         ("open_account", {"ACCOUNT": "eve"}, "home/eve is not there yet"),
     ],
 )
-def test_it_is_tried_again_where_something_is_not_there_yet(
+def test_page_script_fails_for_a_retry_while_something_is_missing(
     node: Node, command: str, more: dict[str, str], message: str
 ) -> None:
     done = node.run(command, **more)

@@ -155,7 +155,7 @@ def test_keys_are_those_of_the_list_and_what_the_person_added(machine: Machine) 
     ]
 
 
-def test_a_second_boot_changes_nothing(machine: Machine) -> None:
+def test_people_accounts_are_unchanged_by_a_second_boot(machine: Machine) -> None:
     machine.set_up(_accounts(ADA, ROOT, fenced=True))
     machine.boot()
     look = "cat /etc/passwd /etc/group; find /home /etc/sudoers.d -printf '%p %u %m %T@\\n' | sort"
@@ -185,7 +185,7 @@ def test_the_gpus_of_amd_are_theirs_too(machine: Machine) -> None:
     assert set(machine.run("id -nG ada").stdout.split()) == {"ada", "render", "video"}
 
 
-def test_who_was_taken_out_keeps_files_and_has_no_way_in(machine: Machine) -> None:
+def test_people_removed_user_keeps_files_and_loses_access(machine: Machine) -> None:
     machine.set_up(_accounts(ADA, ROOT))
     machine.boot()
     machine.set_up(_accounts(ADA))
@@ -268,7 +268,7 @@ def test_the_last_one_is_locked_too(machine: Machine) -> None:
     assert machine.run("ls /etc/sudoers.d | grep fairway || true").stdout == ""
 
 
-def test_nobody_but_root_and_services_asks_for_the_machines_identity(machine: Machine) -> None:
+def test_people_machine_identity_is_reachable_for_root_and_services_only(machine: Machine) -> None:
     machine.set_up(_accounts(ADA, fenced=True))
     machine.boot()
     rules = [line for line in machine.told if "--insert" in line]
@@ -313,7 +313,7 @@ def test_an_image_without_iptables_has_the_same_rules_by_nft(machine: Machine) -
         subprocess.run([real, "--check", "--file", "-"], input=rules, text=True, check=True)
 
 
-def test_where_people_do_not_log_in_only_administrators_get_a_shell(machine: Machine) -> None:
+def test_people_without_login_only_administrators_get_a_shell(machine: Machine) -> None:
     machine.set_up(_accounts(ADA, ROOT).without_login())
     machine.boot()
     shells = machine.run("getent passwd ada grace | cut -d: -f7").stdout.split()

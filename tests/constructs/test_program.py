@@ -115,7 +115,7 @@ def test_jobs_know_where_to_run(document: dict[str, Any]) -> None:
     assert target.gateway is not None, "its services have no public side"
 
 
-def test_what_breaks_a_rule_is_refused_as_the_stack_is_written(tmp_path: Path) -> None:
+def test_program_that_breaks_a_rule_is_refused_at_synthesis(tmp_path: Path) -> None:
     app, lab = _lab(tmp_path)
     network = az.Network(lab, address_space="10.40.0.0/16", private_endpoints=True)
     storage = az.Storage(lab, containers=["outputs"], network=network)

@@ -154,7 +154,7 @@ def test_shells_and_services_have_the_variables(tmp_path: Path) -> None:
     assert set(re.findall(r'"([^"]+)"', manager)) == wanted
 
 
-def test_what_slurmctld_calls_reaches_azure_by_it(tmp_path: Path) -> None:
+def test_proxy_is_set_for_programs_called_by_slurmctld(tmp_path: Path) -> None:
     """It runs them without any variable of its own."""
     (tmp_path / "proxy").write_text("https_proxy=http://p.example.com:3128\n")
     told = tmp_path / "python"

@@ -55,7 +55,9 @@ class TestRegistry:
         registry: dict[str, Any] = document["resource"]["azurerm_container_registry"]["registry"]
         return registry
 
-    def test_it_knows_no_password_and_has_no_public_side(self, synthesize: Synthesize) -> None:
+    def test_registry_has_no_admin_password_and_no_public_access(
+        self, synthesize: Synthesize
+    ) -> None:
         registry = self._registry(synthesize)
         assert registry["sku"] == "Premium"
         assert registry["admin_enabled"] is False
@@ -93,7 +95,7 @@ class TestRegistry:
         ):
             assert premium not in registry
 
-    def test_it_is_kept(self, synthesize: Synthesize) -> None:
+    def test_registry_is_locked_unless_protection_is_off(self, synthesize: Synthesize) -> None:
         def build(stack: Stack) -> Registry:
             return Registry(stack)
 
@@ -120,7 +122,9 @@ class TestVault:
         vault: dict[str, Any] = document["resource"]["azurerm_key_vault"]["vault"]
         return vault
 
-    def test_it_goes_by_roles_and_lets_nobody_in_from_outside(self, synthesize: Synthesize) -> None:
+    def test_vault_uses_roles_and_is_closed_to_the_public_network(
+        self, synthesize: Synthesize
+    ) -> None:
         vault = self._vault(synthesize)
         assert vault["rbac_authorization_enabled"] is True
         assert vault["purge_protection_enabled"] is True
@@ -130,7 +134,7 @@ class TestVault:
         assert "access_policy" not in vault
         assert vault["lifecycle"]["prevent_destroy"] is True
 
-    def test_its_name_fits_with_the_longest_name_of_an_environment(
+    def test_vault_name_fits_with_the_longest_environment_name(
         self, synthesize: Callable[..., dict[str, Any]]
     ) -> None:
         name = self._vault(partial(synthesize, environment="twelve-chars"))["name"]

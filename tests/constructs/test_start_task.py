@@ -91,7 +91,7 @@ def test_a_broken_line_is_not_run(tmp_path: Path) -> None:
         "write_files:\n  - {path: /a, content: 'END_OF_FAIRWAY_FILE'}\n",
     ],
 )
-def test_what_a_start_task_cannot_do_is_refused(config: str) -> None:
+def test_start_task_refuses_a_config_that_it_cannot_run(config: str) -> None:
     with pytest.raises(ValueError, match=r"does not know|holds the line"):
         start_task_script(config)
 
@@ -125,7 +125,9 @@ def run(tmp_path: Path) -> Run:
     return run
 
 
-def test_it_does_what_cloud_init_does_in_the_same_order(run: Run, tmp_path: Path) -> None:
+def test_start_task_runs_the_steps_of_cloud_init_in_the_same_order(
+    run: Run, tmp_path: Path
+) -> None:
     status, done = run(_config(gpu_metrics=True))
     assert status == 0
     assert done == [
@@ -204,7 +206,7 @@ class TestDocker:
 
         return move
 
-    def test_it_goes_to_the_striped_nvme_disks_where_there_are_some(self, move: Any) -> None:
+    def test_docker_folder_moves_to_the_striped_nvme_disks(self, move: Any) -> None:
         done = move(scratch=True, batch=False)
         assert "root /mnt/resource_nvme/docker" in done
         assert done[:2] == ["stop docker.socket", "stop docker.service"]
@@ -213,7 +215,7 @@ class TestDocker:
     def test_otherwise_beside_batchs_own_folder(self, move: Any) -> None:
         assert "root MNT/docker" in move()
 
-    def test_it_is_not_restarted_again_before_the_next_boot(self, move: Any) -> None:
+    def test_docker_is_not_restarted_again_before_the_next_boot(self, move: Any) -> None:
         """Containers may run then."""
         done = move(scratch=True, times=2)
         assert done.count("stop docker.service") == done.count("start docker.service") == 1

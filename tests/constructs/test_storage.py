@@ -45,7 +45,7 @@ def test_the_account_knows_no_keys_and_no_strangers(synthesize: Synthesize) -> N
     }
 
 
-def test_what_was_deleted_can_be_brought_back(synthesize: Synthesize) -> None:
+def test_storage_keeps_versions_and_deleted_blobs(synthesize: Synthesize) -> None:
     account = _storage(synthesize)["resource"]["azurerm_storage_account"]["storage"]
     properties = account["blob_properties"]
     assert properties["versioning_enabled"] is True
@@ -117,7 +117,7 @@ def test_every_grant_of_an_identity_says_why(synthesize: Synthesize) -> None:
     )
 
 
-def test_one_that_is_there_already_gives_the_same_roles(synthesize: Synthesize) -> None:
+def test_storage_from_id_grants_the_same_roles(synthesize: Synthesize) -> None:
     account = (
         "/subscriptions/11111111-1111-1111-1111-111111111111/resourceGroups/hub/providers"
         "/Microsoft.Storage/storageAccounts/theirs"

@@ -19,7 +19,7 @@ def test_every_type_that_is_named_has_bindings() -> None:
         assert ROWS[list_] == sorted(ROWS[list_])
 
 
-def test_what_stands_inside_another_holds_data_too() -> None:
+def test_terraform_types_inside_another_resource_hold_data_too() -> None:
     assert set(ROWS["inside_another"]) <= set(ROWS["holds_data"])
     assert holds_data("azurerm_storage_share")
     assert stands_inside_another("azurerm_storage_share")

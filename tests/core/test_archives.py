@@ -74,7 +74,7 @@ def programs(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_it_is_in_the_language_of_the_oldest_python() -> None:
+def test_archive_sources_parse_with_the_oldest_python() -> None:
     for name, text in sources().items():
         ast.parse(text, name, feature_version=OLDEST)
 
@@ -134,7 +134,7 @@ BOOT = pytest.mark.parametrize("modules", BOOTED.values(), ids=BOOTED)
 
 
 @BOOT
-def test_what_a_vm_boots_with_is_small_and_the_same_bytes(modules: tuple[str, ...]) -> None:
+def test_boot_archive_is_small_and_reproducible(modules: tuple[str, ...]) -> None:
     """Azure takes 65,535 bytes of custom data, of which this is a part, in base64."""
     digest, packed = archives.boot(modules)
     assert (digest, packed) == archives.boot(reversed(modules))

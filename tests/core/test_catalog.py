@@ -59,7 +59,7 @@ def test_a_size_is_consistent_in_itself() -> None:
         fabric_for(size)
 
 
-def test_what_cannot_be_had_names_a_successor_that_can() -> None:
+def test_catalog_retired_sizes_name_an_available_successor() -> None:
     for size in SIZES:
         if size.status == "current":
             assert size.retirement_date is None, size
@@ -169,7 +169,7 @@ def test_infiniband_without_sr_iov_is_no_fabric_for_mpi() -> None:
     assert not vm_size("Standard_ND96is_H100_v5").rdma
 
 
-def test_nothing_with_infiniband_switches_it_off() -> None:
+def test_catalog_fabric_never_disables_infiniband_of_a_size_that_has_it() -> None:
     for size in SIZES:
         if size.rdma and size.status != "retired":
             assert "NCCL_IB_DISABLE" not in fabric_for(size).environment, size.name

@@ -119,7 +119,9 @@ def test_a_document_becomes_a_model() -> None:
         ("[]", "", "expected a mapping, found a list", ""),
     ],
 )
-def test_one_fault_is_one_finding(text: str, path: str, message: str, hint: str) -> None:
+def test_document_error_is_one_finding_with_path_and_hint(
+    text: str, path: str, message: str, hint: str
+) -> None:
     [finding] = findings(text)
     assert finding.path == path
     assert message in finding.message
@@ -264,7 +266,7 @@ def test_models_are_made_without_a_look_for_plugins(
         ({"name": 5}, "`name`: expected text, found the number 5", "put it in quotes: '5'"),
     ],
 )
-def test_one_made_in_python_is_refused_as_one_in_a_file(
+def test_document_error_in_python_has_the_same_finding_without_location(
     fields: dict[str, Any], message: str, hint: str
 ) -> None:
     with pytest.raises(UserError) as caught:

@@ -32,6 +32,6 @@ def test_more_than_a_hundred_years_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize("value", ["0s", "10", "ten", "-5s", "1 h", None, True])
-def test_what_is_none(value: object) -> None:
+def test_durations_refuse_values_that_are_no_span_of_time(value: object) -> None:
     with pytest.raises(FieldError, match="is not a span of time"):
         seconds_of(value)

@@ -51,7 +51,7 @@ def test_kubernetes_fetches_its_system_and_its_drivers() -> None:
     assert "nvcr.io" not in _names(environment.model_copy(update={"clusters": cpu}))
 
 
-def test_each_part_has_its_own() -> None:
+def test_egress_names_include_those_of_each_section() -> None:
     found = _names(load_environment(SECTIONS / "own.yaml"))
     assert "westeurope.handler.control.monitor.azure.com" in found
     assert "WORKSPACE-ID.ods.opinsights.azure.com" in found

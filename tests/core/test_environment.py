@@ -93,7 +93,7 @@ def test_nodes_that_work_together_need_a_shared_folder(tmp_path: Path, home: Pat
     assert "mounts" in finding.hint
 
 
-def test_there_is_a_cluster(tmp_path: Path, home: Path) -> None:
+def test_environment_without_clusters_is_refused(tmp_path: Path, home: Path) -> None:
     finding = _fault(tmp_path, "name: lab\nlocation: westeurope\nclusters: {}\n", home)
     assert finding.path == "clusters"
 
@@ -189,7 +189,7 @@ class TestKeys:
         assert finding.location is not None
         assert finding.location.line == 4
 
-    def test_where_nobody_can_log_in_no_key_is_asked_for(self, tmp_path: Path) -> None:
+    def test_environment_without_any_login_needs_no_ssh_key(self, tmp_path: Path) -> None:
         pools = SMALLEST.replace(
             "ssh, size: Standard_NC40ads_H100_v5", "batch, size: Standard_D16s_v6"
         )
@@ -220,7 +220,7 @@ class TestKeys:
             ),
         ],
     )
-    def test_what_is_no_public_key_is_refused_at_its_line(
+    def test_environment_ssh_key_that_is_no_public_key_is_refused_at_its_line(
         self, tmp_path: Path, home: Path, entry: str, content: str | None, message: str, hint: str
     ) -> None:
         if content is not None:

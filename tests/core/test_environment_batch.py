@@ -137,7 +137,7 @@ _OF_USE = [size for size in vm_sizes().values() if size.status != "retired"]
 
 
 @pytest.mark.parametrize("size", [size.name for size in _OF_USE if has_image(size)])
-def test_each_size_has_an_image_for_a_pool(size: str) -> None:
+def test_batch_pool_image_exists_for_each_vm_size(size: str) -> None:
     row = vm_size(size)
     chosen = pool_image(row)
     assert chosen.fits(row)
@@ -220,7 +220,7 @@ def test_spot_pool_without_a_file_system_is_worth_a_warning(tmp_path: Path) -> N
         assert [each.path for each in found if each.id == "spot-without-mounts"] == paths
 
 
-def test_all_settings_are_described_for_editors() -> None:
+def test_environment_schema_describes_batch_settings() -> None:
     schema: dict[str, Any] = Environment.model_json_schema()
     assert {"Autoscale", "BatchCluster", "Batch"} <= schema["$defs"].keys()
 

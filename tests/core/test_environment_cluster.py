@@ -125,7 +125,7 @@ def test_capacity_that_cannot_be_reserved_is_refused(
     ("more", "path"),
     [("repair: {}", "repair"), ("spot: {restore: 1h}", "spot.restore")],
 )
-def test_what_only_a_scale_set_can_do_is_refused_for_a_vm(
+def test_cluster_settings_of_scale_sets_are_refused_for_a_single_vm(
     tmp_path: Path, more: str, path: str
 ) -> None:
     finding = _fault(tmp_path, more, "1", "Standard_NC40ads_H100_v5")

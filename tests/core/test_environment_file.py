@@ -58,7 +58,7 @@ class TestVariables:
             "c": "1-2",
         }
 
-    def test_each_variable_that_is_not_set_is_named_at_its_line(self, tmp_path: Path) -> None:
+    def test_environment_file_names_each_unset_variable_at_its_line(self, tmp_path: Path) -> None:
         text = "zone: ${env:ZONE}\ntags:\n  owner: ${env:OWNER}\n" + BOX
         first, second = _faults(tmp_path, text)
         assert (first.id, first.path, _line(first)) == (
@@ -73,7 +73,9 @@ class TestVariables:
     @pytest.mark.parametrize(
         "text", ["${env:}", "${env:1A}", "${env:A B}", "${env:A", "${env:A-b}"]
     )
-    def test_what_is_no_name_is_refused(self, tmp_path: Path, text: str) -> None:
+    def test_environment_file_refuses_an_invalid_variable_name(
+        self, tmp_path: Path, text: str
+    ) -> None:
         (fault,) = _faults(tmp_path, f"tags: {{owner: '{text}'}}\n" + BOX, A="1")
         assert fault.id == "bad-variable"
 

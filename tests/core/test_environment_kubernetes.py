@@ -50,7 +50,7 @@ def test_a_pool_has_a_cluster_without_being_asked_for_one(tmp_path: Path) -> Non
     assert not environment.machine_clusters
 
 
-def test_it_needs_no_ssh_key(tmp_path: Path) -> None:
+def test_environment_with_kubernetes_needs_no_ssh_key(tmp_path: Path) -> None:
     """Nobody logs in to nodes of AKS."""
     assert _load(tmp_path).access.ssh_keys == ()
 
@@ -81,7 +81,9 @@ def test_infiniband_of_a_pool_that_may_be_empty_is_asked_for(tmp_path: Path) -> 
         (", infiniband: false", ""),
     ],
 )
-def test_what_nobody_has_verified_is_said(tmp_path: Path, change: str, said: str) -> None:
+def test_environment_warns_of_infiniband_scaled_from_zero(
+    tmp_path: Path, change: str, said: str
+) -> None:
     pool = f"{ND.replace('min: 1', 'min: 0')[:-1]}{change}}}"
     found = {each.id: each.message for each in check_environment(_load(tmp_path, pool))}
     assert said in found.get("infiniband-from-zero", "")

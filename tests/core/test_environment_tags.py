@@ -46,7 +46,7 @@ def _fault(folder: Path, tags: dict[str, str], more: str = "") -> Finding:
         ({"a": "", "b\\n": "7"}, "a control character", "leave it out"),
     ],
 )
-def test_what_azure_refuses_is_told_at_its_line(
+def test_environment_tags_that_azure_refuses_are_refused_at_their_line(
     tmp_path: Path, tags: dict[str, str], message: str, hint: str
 ) -> None:
     finding = _fault(tmp_path, tags)
@@ -100,7 +100,7 @@ def test_tag_that_dns_zones_drop_is_refused_where_zones_are_made(tmp_path: Path,
     assert read_environment(file).environment.tags == {name: "x"}
 
 
-def test_what_azure_takes_is_taken(tmp_path: Path) -> None:
+def test_environment_tags_within_azure_limits_are_accepted(tmp_path: Path) -> None:
     tags = {"owner": "it's me: <a@b.c> 100 %", "n" * 128: "x" * 256, "kosten_stelle-1.a": ""}
     tags |= {f"tag{index}": "" for index in range(10)}
     lines = "".join(f'  "{name}": "{value}"\n' for name, value in tags.items())

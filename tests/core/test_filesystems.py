@@ -57,7 +57,7 @@ def test_the_nearest_size_is_named(load: Any) -> None:
     assert "`tib: 16`" in _fault(load, _text("kind: lustre, path: /d, tib: 12")).hint
 
 
-def test_how_to_find_the_service_principal_is_told(load: Any) -> None:
+def test_lustre_import_without_a_principal_hints_at_az_ad_sp_show(load: Any) -> None:
     finding = _fault(load, _text("kind: lustre, path: /d, tib: 8, import: datasets"))
     assert finding.hint.startswith("az ad sp show --id ")
 
@@ -115,7 +115,7 @@ def test_lustre_sizes_that_are_offered_have_addresses() -> None:
 class TestImport:
     KEYS = "storage: {account_keys: true}\n"
 
-    def test_it_is_taken_where_all_is_said(self, load: Any) -> None:
+    def test_lustre_import_with_all_settings_is_accepted(self, load: Any) -> None:
         environment = load(_text(LUSTRE, more=self.KEYS))
         assert environment.filesystems["data"].import_ == "datasets"
 

@@ -56,7 +56,7 @@ def test_the_caret_stands_below_what_is_meant(
 @pytest.mark.parametrize(
     "bad", ["\x1b[31m", "\x07", "\x9b", "\r", "\u202e", "\x00", "\ud800", "\n"]
 )
-def test_nothing_can_move_the_terminals_cursor(bad: str) -> None:
+def test_finding_text_holds_no_control_characters(bad: str) -> None:
     place = Location(f"f{bad}", 1, 1, f"a{bad}b", 1)
     text = format_finding(Finding("id", f"m{bad}", f"do{bad}", location=place))
     assert all(character.isprintable() or character == "\n" for character in text)

@@ -51,7 +51,7 @@ def test_a_name_is_environment_abbreviation_and_parts(
     assert resource_name(kind, "h100", *parts) == name
 
 
-def test_what_takes_no_hyphens_has_none() -> None:
+def test_resource_name_without_hyphens_where_azure_takes_none() -> None:
     assert resource_name("storage_account", "my-lab", suffix="${s}") == "mylabst${s}"
 
 

@@ -14,7 +14,7 @@ def test_every_service_has_a_zone_of_azures_for_private_links() -> None:
         assert link.subresource.isalpha(), name
 
 
-def test_both_sides_of_batch_share_a_zone() -> None:
+def test_private_links_of_batch_share_one_zone() -> None:
     assert private_link("batch").zone == private_link("batch_node_management").zone
     assert private_link("batch") != private_link("batch_node_management")
 

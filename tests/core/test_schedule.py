@@ -41,7 +41,7 @@ def test_hours_of_a_week(fields: dict[str, Any], hours: float | None) -> None:
         ({"stop": "20:00", "timezone": "Europe/Berln"}, "unknown time zone"),
     ],
 )
-def test_what_no_schedule_may_say(fields: dict[str, Any], says: str) -> None:
+def test_schedule_refuses_invalid_fields(fields: dict[str, Any], says: str) -> None:
     with pytest.raises(ValidationError, match=says):
         Schedule.model_validate(fields)
 

@@ -84,7 +84,7 @@ class TestConfiguration:
         assert "SlurmctldHost=lab-slurm-scheduler(10.0.0.4)" in lines
         assert "SlurmctldParameters=enable_configless,idle_on_node_suspend" in lines
 
-    def test_what_jobs_are_started_with(self) -> None:
+    def test_slurm_conf_sets_launch_parameters_timeouts_and_priority_weights(self) -> None:
         lines = _conf()
         assert "LaunchParameters=use_interactive_step" in lines, "salloc gives a shell on a node"
         times = {line.split("=")[0]: line.split("=")[1] for line in lines if "Timeout=" in line}

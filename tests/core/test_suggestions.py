@@ -25,7 +25,7 @@ def test_the_nearest_word_or_none(word: str, found: str | None) -> None:
     assert nearest(word, WORDS) == found
 
 
-def test_nothing_is_near_where_nothing_is_known() -> None:
+def test_nearest_without_candidates_suggests_nothing() -> None:
     assert nearest("a", []) is None
     assert did_you_mean("a", []) == ""
 

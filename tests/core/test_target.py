@@ -102,7 +102,7 @@ def test_a_record_that_contradicts_itself_is_refused(change: dict[str, Any], mes
         Target.model_validate_json(json.dumps({**SLURM, **change}))
 
 
-def test_what_no_ssh_leads_to_has_no_way_there() -> None:
+def test_target_reach_is_refused_for_the_engine_local() -> None:
     record = {"name": "here", "engine": "local", "nodes": {"min": 1, "max": 1}}
     with pytest.raises(ValidationError, match="not for engine `local`"):
         Target.model_validate({**record, "reach": {"jump": ["gate"]}})

@@ -46,7 +46,9 @@ def test_the_chosen_one_is_run(path: Path, tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.usefixtures("path")
-def test_one_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_terraform_program_that_is_missing_or_unknown_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("FAIRWAY_TERRAFORM", "tofu")
     (finding,) = missing().findings
     assert finding.message.startswith("OpenTofu is not on PATH")

@@ -103,7 +103,7 @@ def test_plain_data(text: str, value: Any) -> None:
         ("{a: " * 2000 + "}" * 2000, ("yaml-nesting", 1, 1)),
     ],
 )
-def test_what_is_no_plain_data_is_refused_where_it_stands(
+def test_yaml_that_is_no_plain_data_is_refused_at_its_position(
     text: str, finding: tuple[str, int, int]
 ) -> None:
     assert refused(text) == finding
@@ -175,7 +175,7 @@ def test_characters_that_no_program_can_be_given() -> None:
         ("", "to start with an example: fairway init FOLDER"),
     ],
 )
-def test_what_to_do_is_said(text: str, hint: str) -> None:
+def test_yaml_refusal_has_a_hint(text: str, hint: str) -> None:
     with pytest.raises(UserError) as caught:
         parse_yaml(text, "job.yaml")
     assert caught.value.findings[0].hint == hint

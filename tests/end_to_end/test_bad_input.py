@@ -303,7 +303,7 @@ def test_a_damaged_run_is_one_message(fairway: Fairway, damage: str) -> None:
     assert f"{folder / 'run.json'}: damaged: " in listed.stderr
 
 
-def test_what_is_no_run_is_passed_over(fairway: Fairway) -> None:
+def test_list_skips_files_and_folders_that_are_no_run(fairway: Fairway) -> None:
     runs = fairway.folder / ".fairway" / "runs"
     (runs / "half-removed").mkdir(parents=True)
     (runs / "note.txt").write_text("mine")

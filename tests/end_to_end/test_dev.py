@@ -54,7 +54,9 @@ def _program(path: Path, text: str) -> None:
     path.chmod(0o755)
 
 
-def test_what_runs_beside_it_uses_it(fairway: Fairway, path: Path, pipe: Pipe, gate: Gate) -> None:
+def test_dev_session_counts_other_processes_beside_it_as_use(
+    fairway: Fairway, path: Path, pipe: Pipe, gate: Gate
+) -> None:
     """Its clock is the test's: it looks when the gate is opened."""
     _program(
         path / "sleep",
@@ -127,7 +129,7 @@ def test_jupyter_runs_in_it(fairway: Fairway, path: Path) -> None:
     assert not file.exists()
 
 
-def test_there_is_no_jupyter(fairway: Fairway, path: Path) -> None:
+def test_dev_jupyter_without_jupyter_lab_fails_with_a_hint(fairway: Fairway, path: Path) -> None:
     done = fairway("dev", "local", "--jupyter")
     assert done.returncode == 4
     assert "fairway: there is no jupyter-lab on PATH here: install jupyterlab" in done.stdout

@@ -40,7 +40,7 @@ def schemas() -> list[jsonschema.Draft202012Validator]:
 
 
 @pytest.mark.parametrize(("document", "text"), _PARTS, ids=lambda each: getattr(each, "stem", ""))
-def test_it_is_part_of_a_file_that_there_is(
+def test_doc_yaml_is_part_of_a_valid_file(
     schemas: list[jsonschema.Draft202012Validator], document: Path, text: str
 ) -> None:
     data = YAML(typ="safe", pure=True).load(text)
@@ -52,7 +52,7 @@ def test_it_is_part_of_a_file_that_there_is(
             pytest.fail(f"{document}:\n{text}\n{wrong}\n{error}")
 
 
-def test_what_is_no_part_of_a_file_is_found(
+def test_doc_yaml_check_finds_text_that_is_no_part_of_a_file(
     schemas: list[jsonschema.Draft202012Validator],
 ) -> None:
     for data in ({"nods": 2}, {"clusters": {"gpu": {"engine": "sge"}}}, {"timeout": 30}):

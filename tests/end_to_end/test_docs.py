@@ -278,7 +278,7 @@ def _check_options(words: list[str]) -> None:
         (["list", "extra"], "unexpected extra"),
     ],
 )
-def test_what_does_not_exist_is_found(words: list[str], said: str) -> None:
+def test_docs_command_check_finds_unknown_commands_and_options(words: list[str], said: str) -> None:
     with pytest.raises(Exception, match=said):
         _parse(words)
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 EXAMPLE = Path(__file__).parents[2] / "examples" / "overnight"
 
 
-def test_it_fails_once_goes_on_and_is_told_of(fairway: Fairway) -> None:
+def test_overnight_example_fails_once_continues_and_notifies(fairway: Fairway) -> None:
     folder = fairway.folder / "overnight"
     shutil.copytree(EXAMPLE, folder)
     words = [sys.executable, str(folder / "listen.py"), "1", "0"]

@@ -102,7 +102,7 @@ _REFUSED = [
 ]
 
 
-def test_what_cannot_be_changed_starts_nothing(fairway: Fairway) -> None:
+def test_rerun_with_refused_changes_starts_nothing(fairway: Fairway) -> None:
     run = fairway.submit(fairway.job("true", template="plain"))
     for words, says in _REFUSED:
         refused = fairway.within("rerun", run, *words)
@@ -151,7 +151,7 @@ def test_a_job_of_python_whose_spans_have_no_units(fairway: Fairway) -> None:
     assert _printed(fairway, program) == "2\n\n"
 
 
-def test_what_its_launcher_needs_is_looked_for_again(
+def test_rerun_and_retry_check_the_launcher_program_again(
     fairway: Fairway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where it is gone since, nothing starts: neither a rerun nor a retry."""
@@ -166,7 +166,7 @@ def test_what_its_launcher_needs_is_looked_for_again(
     assert fairway.show(run)["task_list"][0]["attempts"] == 1
 
 
-def test_what_was_drawn_is_not_drawn_again(
+def test_rerun_and_retry_keep_random_values_of_the_sweep(
     fairway: Fairway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As if another version of Python, which draws other values, retried and reran it."""

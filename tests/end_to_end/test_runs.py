@@ -183,7 +183,7 @@ class TestTheLifeOfARun:
 
     @pytest.mark.parametrize("word", ["cancel", "retry"])
     @pytest.mark.nightly
-    def test_what_a_lost_run_has_left_is_not_that_of_another_project(
+    def test_lost_run_leftovers_of_another_project_with_the_same_id_are_kept(
         self, fairway: Fairway, tmp_path: Path, pipe: Pipe, gate: Gate, word: str
     ) -> None:
         """Its run may have the same ID."""
@@ -279,7 +279,7 @@ class TestTheLifeOfARun:
         assert fairway("cancel", run).returncode == 0
         assert pipe.rest() == "up\n" * 3
 
-    def test_what_a_finished_run_leaves_behind_is_ended(
+    def test_finished_run_leftover_processes_are_ended(
         self, fairway: Fairway, pipe: Pipe, gate: Gate
     ) -> None:
         stray = f"exec 9>{pipe.path}; echo up >&9; exec sleep 600"
@@ -292,7 +292,7 @@ class TestTheLifeOfARun:
 
     @pytest.mark.parametrize("how", ["ends", "is cancelled", "is lost"])
     @pytest.mark.nightly
-    def test_what_has_left_its_session_is_ended_too(
+    def test_daemons_outside_the_session_of_the_run_are_ended(
         self, fairway: Fairway, pipe: Pipe, gate: Gate, how: str
     ) -> None:
         """Daemons, before the run's last state is written."""

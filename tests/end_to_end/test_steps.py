@@ -51,7 +51,7 @@ def states(fairway: Fairway, run: str) -> dict[str, str]:
     return {each["params"]["step"]: each["state"] for each in fairway.show(run)["task_list"]}
 
 
-def test_one_begins_when_others_have_ended(fairway: Fairway) -> None:
+def test_steps_begin_when_their_predecessors_have_ended(fairway: Fairway) -> None:
     kept = "echo {{ params.x }} > $FAIRWAY_OUTPUT_MODEL/m"
     named = {
         "data": {"command": "echo data > $FAIRWAY_OUTPUT_DATA/d", "outputs": {"data": {}}},
@@ -146,7 +146,7 @@ CONDITIONS = {
 
 
 @pytest.mark.nightly
-def test_what_has_become_of_others_is_asked(fairway: Fairway) -> None:
+def test_steps_are_left_out_by_the_end_of_their_predecessors(fairway: Fairway) -> None:
     done = fairway("submit", write(fairway, CONDITIONS), "--run-id", "pipe-a", "--watch")
     assert done.returncode == 3
     assert "(the step fails failed with exit code 3)" in done.stdout
@@ -200,7 +200,7 @@ def test_a_step_that_cannot_start_has_failed(
     assert fairway.show("pipe-a")["reason"] == reason
 
 
-def test_it_is_cancelled_as_a_whole(fairway: Fairway, gate: Gate) -> None:
+def test_steps_are_cancelled_as_a_whole(fairway: Fairway, gate: Gate) -> None:
     named: dict[str, Any] = {
         "hold": {"command": f"read -r _ <{gate.path}"},
         "next": {"command": "true", "after": "hold"},
@@ -290,7 +290,7 @@ def test_a_step_that_was_removed_is_not_run_again(fairway: Fairway, gate: Gate) 
 
 
 @pytest.mark.nightly
-def test_the_same_submission_again_is_the_same_run(fairway: Fairway) -> None:
+def test_steps_same_submission_again_is_the_same_run(fairway: Fairway) -> None:
     named = {"one": {"command": f"echo one >>{fairway.folder}/ran"}}
     for _ in range(2):
         done = fairway("submit", write(fairway, named), "--run-id", "pipe-a", "--watch")

@@ -43,7 +43,7 @@ class TestTorchrun:
         path = f"{programs}:{os.environ['PATH']}"
         return fairway("submit", job, "--watch", PATH=path, VIRTUAL_ENV=str(programs))
 
-    def test_one_agent_a_node_and_one_meeting_place(self, fairway: Fairway) -> None:
+    def test_torchrun_starts_one_agent_per_node_with_one_rendezvous(self, fairway: Fairway) -> None:
         # What follows --no_python is the program of one process.
         ranks = "export LOCAL_RANK=0 RANK=$((3 * FAIRWAY_NODE_RANK)); "
         program = ranks + 'while [ "$1" != --no_python ]; do shift; done; "${@:2}"'

@@ -38,7 +38,7 @@ def _bench(repository: Path, *names: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_each_figure_is_printed_as_it_comes(repository: Path) -> None:
+def test_bench_prints_each_figure_and_names_those_over_the_limit(repository: Path) -> None:
     done = _bench(repository)
     assert done.returncode == 1, done.stderr
     lines = [line.split()[0] for line in done.stdout.splitlines()[2:]]

@@ -108,14 +108,14 @@ def hidden(imports: Imports, texts: Mapping[str, str]) -> Imports:
     return {module: named(text, known) - {module} for module, text in texts.items()}
 
 
-def test_there_are_no_circles(imports: Imports, hidden: Imports) -> None:
+def test_imports_have_no_circles(imports: Imports, hidden: Imports) -> None:
     assert len(imports) > 500
     assert [sorted(each) for each in circles(imports)] == []
     both = {module: imports[module] | hidden.get(module, set()) for module in imports}
     assert [sorted(each) for each in circles(both)] == []
 
 
-def test_what_strings_name_is_below_or_declared(hidden: Imports) -> None:
+def test_import_names_in_strings_are_of_lower_layers_or_declared(hidden: Imports) -> None:
     height = {package: number for number, layer in enumerate(LAYERS) for package in layer}
     assert height.keys() == set(PACKAGES)
     wrong = set()
@@ -128,7 +128,7 @@ def test_what_strings_name_is_below_or_declared(hidden: Imports) -> None:
     assert wrong == DECLARED
 
 
-def test_what_is_chosen_by_a_name_is_declared(imports: Imports, texts: Mapping[str, str]) -> None:
+def test_imports_chosen_by_name_are_declared(imports: Imports, texts: Mapping[str, str]) -> None:
     known = set(imports)
     found = {(module, each) for module, text in texts.items() for each in chosen(text, known)}
     assert found == CHOSEN

@@ -22,7 +22,7 @@ _FOLDERS = (
 _TEXT = {".in", ".j2", ".json", ".md", ".py", ".sh", ".toml", ".txt", ".yaml", ".yml", ""}
 
 
-def test_nothing_installs_a_package_of_ours_by_name(repository: Path) -> None:
+def test_files_install_no_own_package_by_its_bare_name(repository: Path) -> None:
     files = [repository / name for name in _FILES]
     for folder in _FOLDERS:
         files += [f for f in (repository / folder).rglob("*") if f.suffix in _TEXT and f.is_file()]

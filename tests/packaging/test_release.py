@@ -54,7 +54,7 @@ def test_a_release_holds_the_wheel_the_agent_their_digests_and_its_notes(copy: P
     assert (copy / "dist/notes.md").read_text().strip() == "- this"
 
 
-def test_what_is_published_is_what_was_built(
+def test_release_publishes_the_built_files(
     copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With a stand-in for GitHub's program, which prints its arguments."""
@@ -91,7 +91,7 @@ def test_what_is_published_is_what_was_built(
         (f"v{VERSION}", f"CHANGELOG.md has no section ## [{VERSION}]"),
     ],
 )
-def test_what_does_not_agree_is_refused(copy: Path, tag: str, said: str) -> None:
+def test_release_with_a_mismatched_tag_is_refused(copy: Path, tag: str, said: str) -> None:
     (copy / "CHANGELOG.md").write_text("## [Unreleased]\n\n- later\n")
     done = _release(copy, tag)
     assert (done.returncode, said in done.stderr) == (2, True), done.stderr

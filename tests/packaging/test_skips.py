@@ -41,7 +41,7 @@ def test_known(): assert False
         (1000, {"errors": 4, "failed": 1, "skipped": 2}),
     ],
 )
-def test_what_is_missing_fails_in_ci(
+def test_skips_for_missing_programs_fail_in_ci(
     pytester: pytest.Pytester,
     monkeypatch: pytest.MonkeyPatch,
     repository: Path,
@@ -57,7 +57,7 @@ def test_what_is_missing_fails_in_ci(
 
 
 @pytest.mark.parametrize("value", ["", None])
-def test_what_is_missing_is_skipped_outside_of_ci(
+def test_skips_for_missing_programs_are_skips_outside_of_ci(
     pytester: pytest.Pytester,
     monkeypatch: pytest.MonkeyPatch,
     repository: Path,

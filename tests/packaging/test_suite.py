@@ -45,7 +45,7 @@ def test_usual_runs_all_but_nightly_tests(suite: pytest.Pytester) -> None:
     assert _outcomes(suite, "--tier", "usual") == {"passed": 3, "deselected": 1}
 
 
-def test_all_runs_everything_and_so_finds_the_broken_module(suite: pytest.Pytester) -> None:
+def test_suite_tier_all_runs_everything_and_finds_the_broken_module(suite: pytest.Pytester) -> None:
     assert _outcomes(suite, "--tier", "all") == {"passed": 5, "errors": 1}
 
 

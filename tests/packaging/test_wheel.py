@@ -20,7 +20,9 @@ def test_a_job_is_rendered_by_the_wheel_alone(fairway: Path, tmp_path: Path) -> 
     assert "echo 1" in done.stdout
 
 
-def test_nothing_comes_from_the_repository(fairway: Path, tmp_path: Path, repository: Path) -> None:
+def test_wheel_imports_nothing_from_the_repository(
+    fairway: Path, tmp_path: Path, repository: Path
+) -> None:
     code = (
         "import fairway_runner, fairway_core; print(fairway_runner.__file__, fairway_core.__file__)"
     )

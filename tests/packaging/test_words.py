@@ -52,5 +52,5 @@ def test_a_word_is_found_in_any_case_and_over_lines(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["who asks", "so many that it fails", "the bear", "let in"])
-def test_other_words_are_not(text: str) -> None:
+def test_words_check_accepts_other_words(text: str) -> None:
     assert not _found(text)

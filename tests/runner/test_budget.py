@@ -71,7 +71,7 @@ def test_a_limit_without_a_price_is_refused(facts: dict[str, Any], hint: str) ->
 
 
 @pytest.mark.parametrize("value", [0, -1, "nan", "much"])
-def test_what_is_no_amount_of_money_is_refused(value: object) -> None:
+def test_max_cost_that_is_no_amount_of_money_is_refused(value: object) -> None:
     with pytest.raises(ValueError, match="max_cost"):
         Job.model_validate({"name": "a", "command": "true", "max_cost": value})
 

@@ -52,7 +52,7 @@ LACKING = [
 
 
 @pytest.mark.parametrize(("name", "action"), LACKING)
-def test_what_is_not_listed_is_refused(name: str, action: str) -> None:
+def test_engine_refuses_node_actions_that_it_does_not_list(name: str, action: str) -> None:
     with pytest.raises(UserError, match=f"{action} a node"):
         engine(name).act_on_node(action, "n-0")
 
@@ -184,7 +184,7 @@ def test_a_setup_as_root(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ENGINES)
-def test_what_nodes_run_when_a_run_has_ended(name: str) -> None:
+def test_setup_release_is_refused_on_engines_that_do_not_release(name: str) -> None:
     setup = {"command": "mkdir /tmp/x", "release": "rm -r /tmp/x"}
     job = Job.model_validate({"name": "x", "command": "true", "setup": setup})
     if capabilities(name).releases:

@@ -98,7 +98,7 @@ def test_a_task_s_output_is_an_input(
         ),
     ],
 )
-def test_what_is_not_there_is_refused_at_its_line(
+def test_chained_input_that_does_not_exist_is_refused_at_its_line(
     tmp_path: Path, store: RunStore, train: Run, source: Any, message: str, hint: str
 ) -> None:
     given = source if "best" in source else {"from": "run", **source}
@@ -223,7 +223,9 @@ def test_show_says_what_it_reads(
         ("{m: {run: a}}", "`inputs.m.from` is missing"),
     ],
 )
-def test_what_is_no_input_is_refused(tmp_path: Path, inputs: str, message: str) -> None:
+def test_chained_input_that_is_invalid_is_refused(
+    tmp_path: Path, inputs: str, message: str
+) -> None:
     file = tmp_path / "job.yaml"
     file.write_text(f"name: a\ncommand: 'true'\ninputs: {inputs}\n")
     with pytest.raises(UserError) as caught:

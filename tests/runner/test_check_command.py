@@ -39,7 +39,7 @@ class TestCheck:
         assert done.exit_code == 0
         assert done.output == "demo: nothing found\n"
 
-    def test_what_a_firewall_has_to_let_through_is_listed(self, repository: Path) -> None:
+    def test_check_lists_outbound_names_for_a_firewall(self, repository: Path) -> None:
         done = _run("check", repository / "tests/stacks/sections/hub.yaml")
         assert done.exit_code == 0
         lines = [line.split(None, 2) for line in done.output.splitlines()]
@@ -56,9 +56,7 @@ class TestCheck:
         assert _run("check", file, "--strict").exit_code == 1
         assert _run("check", file, "--strict", "--ignore", "no-owner").exit_code == 0
 
-    def test_what_examples_put_in_the_place_of_a_key_and_an_address_is_told_at_its_line(
-        self, lab: Any
-    ) -> None:
+    def test_check_warns_of_placeholders_of_examples_at_their_line(self, lab: Any) -> None:
         file = lab()
         file.write_text(file.read_text().replace(", placeholder]", "]"))
         findings = json.loads(_run("check", file, "--json").output)
@@ -91,7 +89,7 @@ class TestCheck:
         assert "Standard_ND96isr_H100_v5` has it" in done.output
         assert "1 error" in done.output
 
-    def test_what_cannot_be_read_is_reported_the_same_way(self, lab: Any) -> None:
+    def test_check_reports_an_unreadable_file_as_json_findings(self, lab: Any) -> None:
         file = lab(zone="zoen")
         done = _run("check", file, "--json")
         assert done.exit_code == 2
@@ -142,13 +140,13 @@ class TestCheck:
 
 
 class TestSizes:
-    def test_all_of_them(self) -> None:
+    def test_sizes_command_lists_all_sizes(self) -> None:
         done = _run("sizes")
         assert done.exit_code == 0
         assert all(name in done.output for name in vm_sizes())
         assert "8 × H100 80 GB" in done.output
 
-    def test_as_json(self) -> None:
+    def test_sizes_command_gives_json(self) -> None:
         sizes = {size["name"]: size for size in json.loads(_run("sizes", "--json").output)}
         assert list(sizes) == list(vm_sizes())
         nd = sizes["Standard_ND96isr_H100_v5"]

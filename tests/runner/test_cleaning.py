@@ -25,7 +25,7 @@ def ids(runs: list[Run]) -> list[str]:
     return [run.id for run in runs]
 
 
-def test_what_is_chosen(make_run: MakeRun, store: RunStore) -> None:
+def test_clean_selects_runs_by_age_state_and_name(make_run: MakeRun, store: RunStore) -> None:
     day = 86400
     for name, age, state in (
         ("old-a", 40, "failed"),
@@ -168,7 +168,7 @@ def test_code_goes_with_the_last_run_that_uses_it(make_run: MakeRun, store: RunS
     assert left() == ["b"]
 
 
-def test_it_asks_first(
+def test_clean_asks_first_unless_yes_is_given(
     here: RunFairway, make_run: MakeRun, store: RunStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_run("job-a")
@@ -184,7 +184,7 @@ def test_it_asks_first(
     assert here("clean")[:2] == (0, "removed 0 runs, 0 unused copies of code, 0 B\n")
 
 
-def test_what_was_killed_half_way_goes_when_it_is_old(make_run: MakeRun, store: RunStore) -> None:
+def test_clean_removes_old_leftovers_of_killed_commands(make_run: MakeRun, store: RunStore) -> None:
     """Drafts of submissions, of adopted runs, and runs that were being removed."""
     kept = make_run("job-a")
     names = [".job-b.0a1b2c3d", ".job-c.4711", ".job-d.removed", ".job-e.99887766"]

@@ -31,7 +31,7 @@ def _make(make_run: MakeRun, name: str, losses: str, lr: float, **job: Any) -> R
     return run
 
 
-def test_what_differs_and_what_came_out(make_run: MakeRun) -> None:
+def test_compare_shows_differing_settings_and_metrics(make_run: MakeRun) -> None:
     env = {"NCCL_DEBUG": "INFO", "SAME": "1"}
     runs = [
         _make(make_run, "job-a", "0.9 0.2 0.5", 0.1, env=env, template="torchrun"),
@@ -93,7 +93,9 @@ def test_tables_csv_and_json(here: RunFairway, make_run: MakeRun) -> None:
     assert [each["differs"] for each in json.loads(out)] == [{"lr": 0.1}, {"lr": 0.2}]
 
 
-def test_what_cannot_be_compared(here: RunFairway, make_run: MakeRun) -> None:
+def test_compare_refuses_unknown_runs_and_conflicting_options(
+    here: RunFairway, make_run: MakeRun
+) -> None:
     make_run("job-a")
     for words, says in (
         (["job-a", "job-x"], "there is no run `job-x`"),

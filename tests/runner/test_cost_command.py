@@ -79,7 +79,9 @@ def test_the_snapshot_says_that_it_is_one(fairway: Any, tmp_path: Path) -> None:
     assert all(each["newest"] > "2026" for each in facts["prices"])
 
 
-def test_what_is_unknown_is_never_zero(fairway: Any, tmp_path: Path) -> None:
+def test_cost_command_shows_unknown_prices_as_unknown_and_not_zero(
+    fairway: Any, tmp_path: Path
+) -> None:
     facts = _facts(fairway, tmp_path, "demo", "--offline")  # its region is not in the snapshot
     nodes = facts["resources"][0]
     assert nodes["unit_price"] is None
@@ -189,7 +191,9 @@ def test_every_environment_of_ours_can_be_priced(
         assert all(line["reason"] for line in facts["resources"] if line["unit_price"] is None)
 
 
-def test_what_a_schedule_saves_is_shown(fairway: Any, tmp_path: Path, asked: list[str]) -> None:
+def test_cost_command_shows_savings_of_a_schedule(
+    fairway: Any, tmp_path: Path, asked: list[str]
+) -> None:
     key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
     (tmp_path / "lab.yaml").write_text(
         f"name: lab\nlocation: westeurope\naccess: {{ssh_keys: ['{key}']}}\nclusters:\n"
@@ -208,7 +212,9 @@ def test_what_a_schedule_saves_is_shown(fairway: Any, tmp_path: Path, asked: lis
     assert "cluster hand is stopped by its schedule, and started by hand" in out
 
 
-def test_what_an_idle_hour_saves_is_shown(fairway: Any, tmp_path: Path, asked: list[str]) -> None:
+def test_cost_command_shows_savings_of_an_idle_hour(
+    fairway: Any, tmp_path: Path, asked: list[str]
+) -> None:
     key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
     (tmp_path / "lab.yaml").write_text(
         f"name: lab\nlocation: westeurope\naccess: {{ssh_keys: ['{key}']}}\nclusters:\n"

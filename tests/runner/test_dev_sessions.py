@@ -58,7 +58,7 @@ class TestJob:
         assert (job.name, job.template, job.nodes) == ("dev", "dev", 2)
         assert (job.timeout, job.options) == (14400.0, {"idle": 1800})
 
-    def test_it_has_what_the_given_one_runs_with(self) -> None:
+    def test_dev_session_job_has_the_environment_of_the_given_job_only(self) -> None:
         """And nothing of what that does by itself."""
         params = {"lr": 0.1, "text": "é 😀 \u2028 \x7f"}
         fields = {
@@ -90,10 +90,10 @@ class TestJob:
     @pytest.mark.parametrize(
         ("seconds", "timeout"), [(8784 * 3600.0, 31622400.0), (4444.4444, 4444.444), (1e-9, 0.001)]
     )
-    def test_its_time_is_a_span(self, seconds: float, timeout: float) -> None:
+    def test_dev_session_job_time_is_its_timeout(self, seconds: float, timeout: float) -> None:
         assert session_job(Wanted(seconds=seconds), HERE).resolve(HERE).timeout == timeout
 
-    def test_its_name_is_no_longer_than_a_jobs(self) -> None:
+    def test_dev_session_job_name_has_at_most_the_length_of_a_job_name(self) -> None:
         job = session_job(Wanted(_job(name="a" * 35 + "-bcde")), HERE).resolve(HERE)
         assert job.name == "dev-" + "a" * 35
 
@@ -127,7 +127,7 @@ class TestRuns:
         assert caught.value.findings[0].hint == "end it with: fairway cancel job-a"
         assert chosen(store, "dev-o").id == "dev-old"
 
-    def test_of_several_one_has_to_be_named(
+    def test_dev_session_of_several_has_to_be_named(
         self, make_run: MakeRun, store: RunStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         found = [_session(make_run, name) for name in ("dev-a", "dev-b")]
@@ -143,7 +143,9 @@ class TestRuns:
         (run.folder / "job.json").write_text("{")
         assert not is_session(run)
 
-    def test_why_it_has_ended(self, make_run: MakeRun) -> None:
+    def test_dev_session_end_reason_is_unused_only_with_exit_code_124(
+        self, make_run: MakeRun
+    ) -> None:
         """Of what watches a task's time, not all tell it from a script that ends with 124."""
         run = _session(make_run, "dev-a", "failed", exit_code=124, started=1e9, ended=1e9 + 2000)
         assert run_facts(run)["reason"] == "unused for 30m00s"
@@ -175,7 +177,7 @@ class TestCommand:
             (["local", "more"], "more"),
         ],
     )
-    def test_what_is_wrong_is_said(
+    def test_dev_command_refuses_wrong_arguments(
         self, fairway: RunFairway, tmp_path: Path, words: list[str], said: str
     ) -> None:
         code, out, errors = fairway(tmp_path, "dev", *words)
@@ -195,7 +197,9 @@ class TestCommand:
         assert (code, out) == (2, "")
         assert "did you mean `fairway dev list`, or the target `lust`?" in errors
 
-    def test_there_is_a_list_and_a_help(self, fairway: RunFairway, tmp_path: Path) -> None:
+    def test_dev_list_without_sessions_hints_at_dev(
+        self, fairway: RunFairway, tmp_path: Path
+    ) -> None:
         code, out, _ = fairway(tmp_path, "dev", "list")
         assert (code, out) == (0, "no session is running; start one with: fairway dev TARGET\n")
         assert fairway(tmp_path, "dev", "list", "--json")[1] == "[]\n"
@@ -235,7 +239,7 @@ def _look(make_run: MakeRun, said: str) -> SessionAccess | None:
     return look(beside)
 
 
-def test_where_it_is(make_run: MakeRun) -> None:
+def test_dev_session_access_is_read_from_its_output(make_run: MakeRun) -> None:
     said = (
         "motd\n\nfairway-user=me\n\nfairway-folder=/data/a b\n\nfairway-port=\n\nfairway-token=\n"
     )
@@ -264,7 +268,9 @@ def test_where_it_is(make_run: MakeRun) -> None:
         ("fairway-user", "other-user"),
     ],
 )
-def test_what_it_says_is_not_trusted(make_run: MakeRun, before: str, after: str) -> None:
+def test_dev_session_access_that_is_malformed_is_refused(
+    make_run: MakeRun, before: str, after: str
+) -> None:
     said = "fairway-user=me\nfairway-folder=/data\nfairway-port=\nfairway-token=\n"
     with pytest.raises(UserError, match="does not report its user and folder"):
         _look(make_run, said.replace(before, after))

@@ -105,7 +105,9 @@ def test_only_what_changes_here_is_sent(
     assert (node / "b.py").stat().st_mode & 0o100
 
 
-def test_what_could_not_be_sent_is_sent_again(make_run: MakeRun, code: Path, node: Path) -> None:
+def test_dev_sync_sends_again_after_a_failed_connection(
+    make_run: MakeRun, code: Path, node: Path
+) -> None:
     run = make_run("dev-a")
     sync = sync_of(run, Known.of(code, []), node)
     (code / "b.py").write_text("b")
@@ -175,7 +177,7 @@ def test_a_folder_that_cannot_be_read_changes_nothing(
     assert not sync.send()
 
 
-def test_what_git_ignores_is_not_copied_by_who_attaches_later_either(
+def test_dev_sync_of_a_later_attach_leaves_out_ignored_files(
     make_run: MakeRun, code: Path, node: Path
 ) -> None:
     subprocess.run(["git", "init", "-q", str(code)], check=True)
@@ -187,7 +189,7 @@ def test_what_git_ignores_is_not_copied_by_who_attaches_later_either(
     assert list(sync_of(run, Known.read(run), node).send().written) == ["b.py"]
 
 
-def test_what_goes_while_the_folder_is_read_is_left_out(
+def test_dev_sync_leaves_out_files_removed_while_the_folder_is_read(
     make_run: MakeRun, code: Path, node: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As editors and version control replace files."""
@@ -236,7 +238,7 @@ def test_a_slow_copy_is_no_slow_look(
     assert (clock[0], sync.took) == (62, 2)
 
 
-def test_what_copies_is_no_use_of_the_session(
+def test_dev_sync_does_not_count_as_use_of_the_session(
     make_run: MakeRun, code: Path, node: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own, real = tmp_path / "bin", shutil.which("rsync")
@@ -250,7 +252,7 @@ def test_what_copies_is_no_use_of_the_session(
     assert [each.name for each in own.iterdir()] == ["rsync"]
 
 
-def test_one_alone_sends(make_run: MakeRun) -> None:
+def test_dev_sync_turn_is_held_by_one_process_at_a_time(make_run: MakeRun) -> None:
     run = make_run("dev-a")
     lock = take_turn(run)
     assert lock is not None
@@ -298,7 +300,7 @@ class TestHost:
         monkeypatch.setenv("HOME", str(folder))
         return folder
 
-    def test_it_is_one_that_ssh_reads(self, make_run: MakeRun, home: Path) -> None:
+    def test_dev_ssh_host_is_read_by_ssh(self, make_run: MakeRun, home: Path) -> None:
         run = make_run("dev-a")
         host = ssh.write_host(run, SessionAccess("me", "/data/a b"), ["python", "-m", "it's 50%"])
         assert host.vscode == "vscode://vscode-remote/ssh-remote+dev-a/data/a%20b"
@@ -320,7 +322,7 @@ class TestHost:
         assert ssh.server_command(run)[-1] == key.with_suffix(".pub").read_text().strip()
         assert key.read_text() not in "".join(ssh.server_command(run))
 
-    def test_its_key_may_lie_in_any_folder(
+    def test_dev_ssh_host_key_may_be_in_any_folder(
         self, make_run: MakeRun, home: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         key = home / 'of "me" \\ 5%d' / "key"
@@ -333,7 +335,7 @@ class TestHost:
         # What it takes for a token, such as %d, is replaced after this.
         assert f"identityfile {key}\n".replace("%", "%%") in said
 
-    def test_it_goes_with_its_run(self, make_run: MakeRun, home: Path) -> None:
+    def test_dev_ssh_host_is_removed_with_its_run(self, make_run: MakeRun, home: Path) -> None:
         folder = home / ".ssh" / "fairway.d"
         run = make_run("dev-a")
         ssh.write_host(run, SessionAccess("me", "/data"), ["fairway"])
@@ -346,7 +348,7 @@ class TestHost:
         ssh.remove_host(run)
         assert [each.name for each in folder.iterdir()] == ["mine.conf"]
 
-    def test_what_cannot_be_written(
+    def test_dev_ssh_host_that_cannot_be_written_is_reported(
         self, make_run: MakeRun, home: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         (home / ".ssh").write_text("a file")

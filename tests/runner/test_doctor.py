@@ -92,7 +92,7 @@ def _give_images(plane: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(azure_queries, "images_of", lambda _environment: {})
 
 
-def test_nothing_is_missing(
+def test_doctor_finds_nothing_where_all_programs_are_installed(
     plane: ControlPlane,
     install: Callable[..., None],
     capsys: pytest.CaptureFixture[str],
@@ -116,7 +116,7 @@ def test_nothing_is_missing(
     assert found["subscription"]["found"] == "loopback"
 
 
-def test_each_missing_program_comes_with_what_installs_it(
+def test_doctor_hints_at_the_installation_of_each_missing_program(
     plane: ControlPlane, install: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     install(terraform='{"terraform_version": "1.8.5"}')

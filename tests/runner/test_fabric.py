@@ -302,7 +302,7 @@ def test_an_interface_that_a_node_or_a_job_names_stays(tmp_path: Path) -> None:
     assert found["NCCL_SOCKET_IFNAME"] == "eth0"
 
 
-def test_all_ports_serve_ucx(tmp_path: Path) -> None:
+def test_fabric_of_all_ports_is_used_by_ucx(tmp_path: Path) -> None:
     for number in range(4):
         port(tmp_path, f"mlx5_ib{number}")
     found = variables(tmp_path, "Standard_HB368rs_v5")
@@ -345,7 +345,7 @@ def test_a_node_that_cannot_reach_the_others_stops_the_job(
     assert says in done.stderr
 
 
-def test_one_node_needs_no_partition(tmp_path: Path) -> None:
+def test_fabric_on_one_node_sets_no_partition_key(tmp_path: Path) -> None:
     assert "UCX_IB_PKEY" not in variables(tmp_path, "Standard_HB176rs_v4", nodes=1)
 
 

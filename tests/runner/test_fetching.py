@@ -101,7 +101,7 @@ def test_outputs_without_a_file_are_told_by_wait_and_show(
     assert here("show", "job-a")[1].count("`model`") == 2
 
 
-def test_one_task(run: Run, tmp_path: Path) -> None:
+def test_fetch_of_one_task_writes_its_files_only(run: Run, tmp_path: Path) -> None:
     fetch(run, tmp_path / "to", 1)
     assert {name.split("/")[0] for name in found(tmp_path / "to")} == {"1"}
     for task in (3, -1, "x", "³", "9" * 40, "finally"):
@@ -148,7 +148,7 @@ def test_no_half_file_is_left(run: Run, tmp_path: Path, monkeypatch: pytest.Monk
     assert found(tmp_path / "to") == {}
 
 
-def test_nothing_to_fetch_and_nowhere_to_put_it(
+def test_fetch_of_nothing_or_into_a_file_is_refused(
     make_run: MakeRun, run: Run, tmp_path: Path
 ) -> None:
     with pytest.raises(UserError, match="no outputs or logs yet"):
@@ -173,7 +173,7 @@ def mirrored(run: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
     return store.Run(run.folder)
 
 
-def test_each_byte_of_a_run_elsewhere_is_written_once(mirrored: Run, tmp_path: Path) -> None:
+def test_fetch_of_a_mirrored_run_links_its_outputs(mirrored: Run, tmp_path: Path) -> None:
     """A checkpoint of 50 GB takes 50 GB of this machine's disk, and not 100."""
     fetched = fetch(mirrored, tmp_path / "to")
     assert len(fetched.files) == 6
@@ -190,7 +190,7 @@ def test_the_outputs_of_a_run_here_are_copied(run: Run, tmp_path: Path) -> None:
     assert (run.task_folder(1) / "outputs/model/deep/weights").read_bytes() == b"\1" * 10
 
 
-def test_where_there_are_no_links_between_files_they_are_copied(
+def test_fetch_without_hard_links_copies_files(
     mirrored: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """To another file system, for example."""

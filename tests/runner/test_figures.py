@@ -40,7 +40,7 @@ def write(run: Run, nodes: dict[str, list[dict[str, Any]]]) -> None:
         (run.folder / "figures" / f"{node}.jsonl").write_text(text)
 
 
-def test_all_of_it_is_said_in_one_line() -> None:
+def test_figures_in_words_are_one_line() -> None:
     assert in_words([BUSY]) == (
         "GPUs 43 % busy; processors 50 % busy; 38 % of the time waiting for files; "
         "InfiniBand at 61 % of its speed"
@@ -89,7 +89,7 @@ def test_very_many_nodes_are_drawn_in_one_colour(make_run: MakeRun) -> None:
     assert page(run).count('class="series cx"') == 64
 
 
-def test_what_was_sampled_is_printed(
+def test_top_prints_sampled_figures(
     make_run: MakeRun, fairway: RunFairway, store: RunStore
 ) -> None:
     here = store.base.parent

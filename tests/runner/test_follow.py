@@ -62,7 +62,7 @@ def run(make_run: Callable[..., Run], monkeypatch: pytest.MonkeyPatch) -> Run:
     return run
 
 
-def test_what_it_waits_for_is_said_when_it_changes(
+def test_follow_prints_each_new_waiting_reason(
     run: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = io.BytesIO()
@@ -94,7 +94,7 @@ def test_standard_error_is_the_log_alone_where_json_is_wanted(
     assert capfdbinary.readouterr().err == b"one"
 
 
-def test_who_waits_for_it_is_told_why_it_does_not_begin(
+def test_wait_prints_each_reason_of_a_queued_run_once(
     make_run: Callable[..., Run], monkeypatch: pytest.MonkeyPatch, here: RunFairway
 ) -> None:
     """Each reason once, while the engine waits."""

@@ -145,7 +145,7 @@ def test_outputs_that_cannot_be_kept_end_no_run(tmp_path: Path) -> None:
     assert first["reason"].endswith(f"; they are in {tmp_path}/tasks/0/work")
 
 
-def test_what_finds_no_room_leaves_no_half_file(
+def test_state_file_write_on_a_full_disk_leaves_no_partial_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record.write_json(tmp_path / "state.json", {"state": "running"})

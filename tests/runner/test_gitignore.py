@@ -65,7 +65,7 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tree
 
 
-def test_each_rule_of_git_counts(tree: Path) -> None:
+def test_gitignore_rules_of_git_all_count(tree: Path) -> None:
     named = ["a.py", "data/keep.txt", "sub/deep/x", "sub/run.log", "sub/é z", "tracked.log"]
     assert kept(tree) == named
     assert kept(tree, exclude=[".gitignore", "sub"]) == ["a.py", "data/keep.txt", "tracked.log"]
@@ -153,7 +153,7 @@ def test_ignored_files_that_are_sent_are_named_unless_they_are_meant(
     assert not warned(tree)
 
 
-def test_what_is_never_sent_is_documented() -> None:
+def test_gitignore_files_never_sent_are_documented() -> None:
     text = (DOCS / "job.md").read_text(encoding="utf-8")
     (line,) = (each for each in text.split("\n\n") if each.startswith("Always left out"))
     assert [each for each in NEVER if f"`{each}`" not in line] == []

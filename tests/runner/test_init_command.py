@@ -112,7 +112,7 @@ def test_without_a_key_nobody_is_let_in_and_the_file_says_so(home: Path) -> None
     assert "Nobody has the private half" in Path("lab/environments/lab.yaml").read_text()
 
 
-def test_what_is_there_is_listed_and_nothing_is_written(home: Path) -> None:
+def test_init_lists_existing_files_and_writes_nothing(home: Path) -> None:
     Path("cdktf.json").write_text("mine")
     Path("README.md").symlink_to("nowhere")
     with pytest.raises(UserError) as error:
@@ -126,7 +126,7 @@ def test_what_is_there_is_listed_and_nothing_is_written(home: Path) -> None:
     assert sorted(entry.name for entry in Path().iterdir()) == ["README.md", "cdktf.json"]
 
 
-def test_other_files_are_left_alone(home: Path) -> None:
+def test_init_leaves_other_files_alone(home: Path) -> None:
     Path("LICENSE").write_text("mine")
     Path("jobs").mkdir()
     Path("jobs/other.yaml").write_text("mine")
@@ -160,7 +160,9 @@ def test_a_folder_that_takes_nothing_is_left_as_it_was(
     assert not list(Path("lab").iterdir())
 
 
-def test_what_comes_while_it_is_written_stays(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_init_keeps_a_file_that_appears_while_it_writes(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     opened = Path.open
 
     def slow(self: Path, *arguments: Any, **options: Any) -> Any:
@@ -196,7 +198,7 @@ def test_what_comes_while_it_is_written_stays(home: Path, monkeypatch: pytest.Mo
         (("--email", "me"), "--email: `me` is not an email address", "you@example.com"),
     ],
 )
-def test_what_azure_refuses_is_refused(
+def test_init_refuses_answers_that_azure_refuses(
     home: Path, arguments: tuple[str, ...], message: str, hint: str
 ) -> None:
     done = _init(*arguments)
@@ -229,7 +231,7 @@ def test_regions_of_other_clouds_are_taken_as_they_are(
         ("--size Standard_ND96isr_MI300X_v5", ("ssh", "Standard_ND96isr_MI300X_v5", 1, "gpu")),
     ],
 )
-def test_each_answer_is_an_option_and_makes_an_environment_without_a_fault(
+def test_init_options_make_an_environment_without_findings(
     home: Path, options: str, facts: tuple[str, str, int, str]
 ) -> None:
     (home / ".ssh/id_ed25519.pub").write_text(f"{KEY} me\n")
@@ -247,7 +249,7 @@ def test_each_answer_is_an_option_and_makes_an_environment_without_a_fault(
 
 
 @pytest.mark.parametrize("engine", ["ssh", "slurm", "batch"])
-def test_what_init_accepts_check_neither_refuses_nor_warns_of(tmp_path: Path, engine: str) -> None:
+def test_init_accepted_answers_pass_check_without_findings(tmp_path: Path, engine: str) -> None:
     """Every size, each with another number of nodes and another region than the next."""
     numbers, places = cycle((1, 2, 5, 17, 100)), cycle(sorted(regions()))
     file, written = tmp_path / "lab.yaml", 0
@@ -276,7 +278,7 @@ def test_what_init_accepts_check_neither_refuses_nor_warns_of(tmp_path: Path, en
         ("--engine ssh --size Standard_ND128isr_GB300_v6 --nodes 2", "no-imex", ""),
     ],
 )
-def test_what_check_would_say_of_the_answers_is_said_by_init(
+def test_init_reports_findings_of_check_about_its_answers(
     home: Path, options: str, id_: str | None, note: str
 ) -> None:
     done = _init("--name", "lab", *options.split(), "--yes")

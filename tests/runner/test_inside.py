@@ -57,7 +57,7 @@ def test_a_task_that_names_no_ranks_has_rank_0() -> None:
     assert chosen([], None) == []
 
 
-def test_what_runs_beside_a_task_is_not_what_a_command_runs_beside() -> None:
+def test_inside_ignores_programs_started_beside_the_task() -> None:
     """A launcher that somebody started in a session has ranks of its own."""
     beside = [
         _process(20, 1, "bash", FAIRWAY_PID=11),
@@ -69,7 +69,7 @@ def test_what_runs_beside_a_task_is_not_what_a_command_runs_beside() -> None:
     assert [each.pid for each in chosen(beside, None)] == [21]
 
 
-def test_what_serves_a_task_is_none_of_its_programs(tmp_path: Path) -> None:
+def test_inside_ignores_services_of_the_task(tmp_path: Path) -> None:
     """A node of several has a server of ssh for the others, which has the task's variables."""
     names = {"FAIRWAY_RUN": RUN, "FAIRWAY_TASK": "0"}
     for pid, own in ((10, {**names, "_FAIRWAY_SERVICE": "1"}), (20, names)):
@@ -79,7 +79,7 @@ def test_what_serves_a_task_is_none_of_its_programs(tmp_path: Path) -> None:
     assert [each.pid for each in inside.of_task(RUN, "0", tmp_path)] == [20]
 
 
-def test_what_waits_for_a_daemons_container_is_not_in_it(tmp_path: Path) -> None:
+def test_inside_prefers_the_container_over_the_client_that_waits_for_it(tmp_path: Path) -> None:
     """It is older, and on the host; what it has started is no child of its own."""
     names = {"FAIRWAY_RUN": RUN, "FAIRWAY_TASK": "0"}
     client = {**names, "_FAIRWAY_CONTAINER": "fairway-job"}
@@ -123,7 +123,7 @@ def _beside(rank: str, *command: str, run: str = RUN) -> subprocess.CompletedPro
     )
 
 
-def test_it_has_the_environment_and_the_folder(
+def test_inside_command_has_environment_and_folder_of_the_rank(
     running: subprocess.Popen[bytes], tmp_path: Path
 ) -> None:
     shown = 'echo "$RANK $FAIRWAY_PID ${_FAIRWAY_MARK-none}"; pwd; exit 9'
@@ -133,7 +133,7 @@ def test_it_has_the_environment_and_the_folder(
         assert done.returncode == 9
 
 
-def test_what_is_not_there_is_said(running: subprocess.Popen[bytes]) -> None:
+def test_inside_reports_missing_ranks_programs_and_runs(running: subprocess.Popen[bytes]) -> None:
     done = _beside("1", "true")
     assert done.returncode == 5
     assert "rank 1 of job-inside is not on this node: its ranks here are 3" in done.stderr
@@ -144,7 +144,7 @@ def test_what_is_not_there_is_said(running: subprocess.Popen[bytes]) -> None:
     assert "no process of task 0 of job-other is on this node" in done.stderr
 
 
-def test_it_enters_the_container_of_the_task(tmp_path: Path) -> None:
+def test_inside_enters_the_container_of_the_task(tmp_path: Path) -> None:
     """A mount namespace of its own, in which a folder holds something else."""
     (tmp_path / "seen").mkdir()
     own = "mount -t tmpfs none seen && touch seen/inside && echo up && read _"
@@ -174,7 +174,7 @@ def test_a_process_is_its_users_where_its_folder_is_not(tmp_path: Path) -> None:
     assert inside._owner(Path("/proc/self")) == own
 
 
-def test_what_the_task_preloads_is_not_for_nsenter(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_inside_keeps_ld_preload_of_the_task_from_nsenter(monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[tuple[Any, ...]] = []
     monkeypatch.setattr(inside, "_namespaces", lambda _: ["/usr/bin/nsenter", "-m"])
     monkeypatch.setattr(os, "execvpe", lambda *words: started.append(words))
@@ -201,7 +201,7 @@ def test_the_program_imports_nothing_of_fairway() -> None:
         ({"rank": 4}, "has no rank 4"),
     ],
 )
-def test_what_a_run_does_not_have(
+def test_inside_refuses_tasks_nodes_and_ranks_that_the_run_does_not_have(
     make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, wanted: dict[str, int], says: str
 ) -> None:
     tasks = [{"state": "running", "nodes": 2, "processes_per_node": 2}, {"state": "queued"}]

@@ -75,7 +75,7 @@ def test_a_secret_is_refused_at_its_line_and_not_shown(
     assert "bm90" not in str(caught.value)
 
 
-def test_what_a_job_may_say_is_no_secret(tmp_path: Path) -> None:
+def test_job_checks_do_not_warn_of_values_that_are_no_secret(tmp_path: Path) -> None:
     env = {"TOKENIZERS_PARALLELISM": "false", "PGPASSWORD": "", "KEY": "value", "URL": "http://a/b"}
     env |= {
         "EOS_TOKEN": "<|endoftext|>",
@@ -192,7 +192,7 @@ def test_variables_that_it_has_or_that_may_be_unset_are_fine(
     assert check_job(_facts(job_file), Target.local(), job_file.document) == []
 
 
-def test_how_to_name_one_of_an_own_template_is_said(tmp_path: Path) -> None:
+def test_job_checks_hint_at_the_form_for_variables_of_an_own_template(tmp_path: Path) -> None:
     job_file = load_job(_write(tmp_path, command="ls $FAIRWAY_TASKS"))
     found = check_job(_facts(job_file), Target.local(), job_file.document)
     assert [each.hint for each in found] == [
@@ -202,7 +202,7 @@ def test_how_to_name_one_of_an_own_template_is_said(tmp_path: Path) -> None:
     assert check_job(_facts(job_file), Target.local(), job_file.document) == []
 
 
-def test_it_is_shown_at_its_own_line_of_a_long_command(tmp_path: Path, fairway: RunFairway) -> None:
+def test_job_check_marks_the_line_of_a_long_command(tmp_path: Path, fairway: RunFairway) -> None:
     (tmp_path / "job.yaml").write_text(
         "name: a\ntemplate: plain\ncommand: |\n  ./train\n"
         "  cp best.pt $FAIRWAY_OUTPUT_MODLE/\noutputs: {model: {}}\n"

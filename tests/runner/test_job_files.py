@@ -99,7 +99,7 @@ def test_damage_makes_a_job_or_findings(repository: Path, tmp_path: Path, seed: 
     assert 5 < jobs < 145, "some damage is harmless, and some is not"
 
 
-def test_what_the_command_line_sets_wins_in_its_order(repository: Path) -> None:
+def test_job_settings_of_the_command_line_win_in_their_order(repository: Path) -> None:
     file = repository / "examples" / "digits" / "job.yaml"
     job = load_job(file, ["nodes=2", "params.epochs=2", "nodes=3"]).resolve(Target.local())
     assert (job.nodes, job.processes_per_node, job.world_size) == (3, 4, 12)

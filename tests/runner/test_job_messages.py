@@ -94,7 +94,7 @@ def test_a_name_that_is_missing_among_targets(
         (["stop", "x"], "type: fairway cancel RUN"),
     ],
 )
-def test_what_other_programs_call_it_is_answered_with_what_to_type(
+def test_command_name_of_another_tool_hints_at_the_right_command(
     words: list[str], hint: str
 ) -> None:
     done = CliRunner().invoke(app, words)

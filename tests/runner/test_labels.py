@@ -51,7 +51,7 @@ def test_tags_are_added_taken_off_and_printed(
         (["--remove", "best"], "there is no tag `best` to remove"),
     ],
 )
-def test_what_cannot_be_a_tag_changes_nothing(
+def test_tag_that_is_invalid_changes_nothing(
     here: RunFairway, make_run: MakeRun, words: list[str], says: str
 ) -> None:
     run = make_run("job-a")

@@ -43,7 +43,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_all_templates_are_listed_with_their_folder(folder: Path, repository: Path) -> None:
+def test_templates_command_lists_all_templates_by_folder(folder: Path, repository: Path) -> None:
     done = fairway(folder)
     assert (done.returncode, done.stderr) == (0, "")
     own, _, others = done.stdout.partition(f"{repository}/job_templates\n")
@@ -102,7 +102,9 @@ def test_an_explanation_as_json(folder: Path) -> None:
         ("../loud", "outside of the job's folder"),
     ],
 )
-def test_what_cannot_be_explained_is_a_mistake(folder: Path, name: str, says: str) -> None:
+def test_templates_command_refuses_an_unknown_or_broken_template(
+    folder: Path, name: str, says: str
+) -> None:
     done = fairway(folder, name)
     assert (done.returncode, done.stdout) == (2, "")
     assert says in done.stderr

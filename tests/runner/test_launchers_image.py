@@ -159,7 +159,7 @@ def test_without_hpcx_the_newest_open_mpi_is_taken(image: Image, template: str) 
     ("template", "program"),
     [("openmpi", "mpirun"), ("horovod", "mpirun"), ("mvapich", "mpiexec"), ("mpich", "mpiexec")],
 )
-def test_what_is_on_path_comes_first(image: Image, template: str, program: str) -> None:
+def test_launcher_prefers_the_program_on_path(image: Image, template: str, program: str) -> None:
     own = image.program(f"bin/{program}")
     assert f"started {own}\n" in image.run(template).stdout
 
@@ -174,7 +174,7 @@ def test_programs_of_the_image_run_with_the_mpi_that_they_are_linked_against(ima
 @pytest.mark.parametrize(
     "template", ["openmpi", "horovod", "hpcx", "nccl-tests", "mvapich", "mpich"]
 )
-def test_where_there_is_no_mpi_it_says_where_it_looked(bare: Image, template: str) -> None:
+def test_launcher_without_mpi_reports_where_it_looked(bare: Image, template: str) -> None:
     done = bare.run(template)
     assert done.returncode == 4
     assert done.stdout == ""

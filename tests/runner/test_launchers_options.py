@@ -68,7 +68,7 @@ def test_processes_are_labelled_unless_the_job_says_otherwise(
         assert not labels_ranks(script(tmp_path, template, override))
 
 
-def test_what_breaks_lines_is_not_asked_for_labels(tmp_path: Path) -> None:
+def test_launcher_that_breaks_lines_does_not_label_ranks(tmp_path: Path) -> None:
     assert "--tag-output" not in script(tmp_path, "hpcx")
     assert "--tag-output" in script(tmp_path, "hpcx", "options.label_ranks=true")
     for template in ("every-node", "nccl-tests", "mpich", "intelmpi", "mvapich"):
@@ -210,7 +210,7 @@ def test_a_wrong_option_is_said_at_its_line(
     assert place.text[place.column - 1 :].startswith(wanted)
 
 
-def test_all_wrong_options_are_said_at_once(tmp_path: Path) -> None:
+def test_launcher_options_report_all_wrong_options_at_once(tmp_path: Path) -> None:
     found = findings(tmp_path, "options: {coutn: 1, rate: x, mode: y}\n")
     assert [finding.path for finding in found] == ["options.coutn", "options.rate", "options.mode"]
 
@@ -287,7 +287,9 @@ def test_a_template_s_own_mistakes_are_said_at_its_line(
         ("text", False, None),
     ],
 )
-def test_what_an_option_accepts(kind: str, given: Scalar, value: Scalar | None) -> None:
+def test_launcher_option_accepts_values_of_its_type(
+    kind: str, given: Scalar, value: Scalar | None
+) -> None:
     accepted = Option.model_validate({"type": kind, "help": "h"}).accept(given)
     assert accepted == value
     assert type(accepted) is type(value)

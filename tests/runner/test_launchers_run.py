@@ -214,7 +214,7 @@ def test_a_long_command_and_long_variables_reach_each_rank_as_they_are(
     assert lines(done) == sorted(["0", *digests] * ranks)
 
 
-def test_as_much_as_is_taken_reaches_a_program(engine: Engine) -> None:
+def test_launcher_passes_environment_and_command_of_maximum_size(engine: Engine) -> None:
     env = {f"TEXT{number}": "x" * (131_000 - len("TEXT0=")) for number in range(5)}
     done = engine.run(env=env, template="every-node", command=f": {'y' * 189_000}\nprintenv TEXT4")
     assert lines(done) == [env["TEXT4"]] * 2
@@ -247,7 +247,7 @@ echo ${left:+trained}
         pytest.param("intelmpi", "intelmpi", "mpiexec.hydra", marks=pytest.mark.nightly),
     ],
 )
-def test_what_a_rank_leaves_running_ends_with_it(
+def test_launcher_ends_processes_left_by_a_rank(
     engine: Engine, template: str, folder: str, launcher: str
 ) -> None:
     """Nobody would hear of it otherwise: a launcher waits until a rank's output is closed."""
@@ -411,7 +411,7 @@ def test_an_elastic_run_goes_on_without_a_node_but_the_main_one(
         (2, ["chief 0", "ps 0", "ps 1", "worker 0"]),
     ],
 )
-def test_each_process_has_its_part_of_the_cluster(
+def test_tensorflow_template_gives_each_process_its_part_of_the_cluster(
     engine: Engine, servers: int, roles: list[str]
 ) -> None:
     # The chief waits for the others' word, as one that is gone would take them with it.

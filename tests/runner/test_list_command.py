@@ -63,7 +63,7 @@ def _ids(fairway: RunFairway, folder: Path, *words: str) -> list[str]:
         (["--sort", "tags"], ["none-c", "one-a", "sweep-b"]),
     ],
 )
-def test_which_runs_and_in_which_order(
+def test_list_filters_and_orders_runs(
     fairway: RunFairway, folder: Path, words: list[str], ids: list[str]
 ) -> None:
     assert _ids(fairway, folder, *words) == ids
@@ -123,7 +123,9 @@ def test_moments() -> None:
             moment("--since", text)
 
 
-def test_those_that_wait_say_what_for(fairway: RunFairway, folder: Path, make_run: MakeRun) -> None:
+def test_list_of_queued_runs_shows_the_reason(
+    fairway: RunFairway, folder: Path, make_run: MakeRun
+) -> None:
     """Unless other columns are asked for."""
     run = make_run("late-d", created=1.3e9, state="queued")
     record = run.folder / "run.json"

@@ -79,7 +79,7 @@ def files_of(prepared: PreparedRun) -> list[Any]:
     return [json.loads(line)["params"]["file"] for line in lines]
 
 
-def test_each_file_is_a_point(
+def test_sweep_over_files_makes_a_point_for_each_file(
     project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write(project)
@@ -91,7 +91,7 @@ def test_each_file_is_a_point(
     ]
 
 
-def test_all_of_them_without_a_pattern(
+def test_sweep_over_files_without_a_pattern_takes_all_files(
     project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write(project, {"input": "images"})
@@ -114,7 +114,7 @@ def test_a_linked_folder_of_an_input_is_listed(project: Path) -> None:
     assert "data/images/loop" in finding.message
 
 
-def test_what_is_there_at_the_submission_counts_for_good(project: Path) -> None:
+def test_sweep_over_files_keeps_the_list_of_its_submission(project: Path) -> None:
     """A retry runs the tasks that there were, and a new run those that there are."""
     file = write(project)
     store = RunStore.here()
@@ -141,7 +141,7 @@ def test_a_single_file_is_one_too(project: Path) -> None:
     assert with_files(load_job(file), local()).listed == {"images": ("c.jpg",)}
 
 
-def test_other_jobs_are_left_as_they_are(project: Path) -> None:
+def test_sweep_without_file_points_is_unchanged(project: Path) -> None:
     job = load_job(write(project, sweep={"points": {"grid": {"files": [1, 2]}}}))
     assert with_files(job, local()) is job
 

@@ -115,7 +115,7 @@ def plane(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ControlPl
         (["Contributor", "User Access Administrator"], True, ""),
     ],
 )
-def test_what_the_deployer_may_not_do_is_a_warning(
+def test_live_check_warns_of_permissions_that_the_deployer_lacks(
     tmp_path: Path,
     lab: Environment,
     plane: ControlPlane,
@@ -215,7 +215,7 @@ def _ids(findings: list[Finding]) -> list[tuple[str, str]]:
     return [(each.id, each.path) for each in findings]
 
 
-def test_nothing_is_found_where_all_is_there(
+def test_live_check_finds_nothing_where_all_is_there(
     lab: Environment, plane: ControlPlane, azure: Management
 ) -> None:
     assert check_live(lab, azure) == []
@@ -394,7 +394,9 @@ def test_an_image_version_that_its_publisher_gives_up(
         ),
     ],
 )
-def test_where_a_size_is_offered(sku: dict[str, Any] | None, id_: str, said: str) -> None:
+def test_live_check_reports_where_a_size_is_not_offered(
+    sku: dict[str, Any] | None, id_: str, said: str
+) -> None:
     skus = [] if sku is None else [{"name": H100.upper(), **sku}]
     found = list(rules.size_offered("clusters.pair", H100, "westeurope", 2, skus))
     assert [each.id for each in found] == ([id_] if id_ else [])
@@ -433,7 +435,7 @@ def test_a_quota_of_each_family_of_a_batch_account() -> None:
     assert [each.path for each in found] == ["clusters.b", "clusters.c"]
 
 
-def test_what_may_not_be_seen_is_a_warning_and_the_rest_goes_on(
+def test_live_check_warns_of_hidden_resources_and_checks_the_rest(
     lab: Environment, plane: ControlPlane, azure: Management
 ) -> None:
     denied = {"error": {"code": "AuthorizationFailed"}}
@@ -460,7 +462,7 @@ monitoring: {{emails: [me@example.com], workspace: {_LOGS}}}
 """
 
 
-def test_what_is_to_be_there_already_is_looked_for(
+def test_live_check_looks_for_existing_resources(
     lab: Environment, plane: ControlPlane, azure: Management, tmp_path: Path
 ) -> None:
     """Where it is: a workspace and an account in another region are of no use, a group is."""
@@ -675,7 +677,7 @@ def test_a_live_check_is_ignored_in_the_environment_file(
     assert "quota-too-small" not in capsys.readouterr().out
 
 
-def test_where_azure_does_not_answer_the_file_is_looked_at_all_the_same(
+def test_live_check_reports_file_findings_when_azure_does_not_answer(
     lab: Environment, plane: ControlPlane, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plane.give(f"{COMPUTE}/skus", {"error": {"code": "Conflict"}}, status=409)

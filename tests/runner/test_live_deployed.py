@@ -139,7 +139,7 @@ def test_a_vm_that_is_stopped_is_told_with_what_starts_it(tmp_path: Path, azure:
 class TestRoles:
     CONTAINER = f"{STORAGE}/blobServices/default/containers/outputs"
 
-    def test_one_that_was_given_by_hand_is_told_with_both_ways_out(
+    def test_live_check_reports_a_role_given_by_hand_with_two_solutions(
         self, tmp_path: Path, azure: Azure
     ) -> None:
         lab = _lab(tmp_path)
@@ -158,14 +158,18 @@ class TestRoles:
         assert f"'azurerm_role_assignment.batch-used-by-deployer' {second}" in jobs.hint
         assert blobs.severity is Severity.ERROR
 
-    def test_those_that_terraform_has_given_are_its_own(self, tmp_path: Path, azure: Azure) -> None:
+    def test_live_check_ignores_roles_given_by_terraform(
+        self, tmp_path: Path, azure: Azure
+    ) -> None:
         reason = "Reads and writes the container outputs; deployed this first"
         azure.give(self.CONTAINER, BLOBS, OTHER, reason)
         azure.give(self.CONTAINER, BLOBS, ME)  # by hand, and Terraform gives none of its own now
         azure.give(BATCH, JOBS, ME, "Submits jobs; deployed this first")
         assert _found(_lab(tmp_path), azure, "role-given-already") == []
 
-    def test_other_roles_people_and_places_do_not_count(self, tmp_path: Path, azure: Azure) -> None:
+    def test_live_check_ignores_other_roles_principals_and_scopes(
+        self, tmp_path: Path, azure: Azure
+    ) -> None:
         azure.give(self.CONTAINER, BLOBS, OTHER)
         azure.give(self.CONTAINER, JOBS, ME)
         path = f"{self.CONTAINER}/providers/Microsoft.Authorization/roleAssignments"
@@ -191,7 +195,7 @@ class TestRoles:
         nobody = _lab(tmp_path, LAB.replace("access: {", "access: {researchers: [], "))
         assert _found(nobody, azure, "role-given-already") == []
 
-    def test_nothing_is_asked_before_the_first_deployment(
+    def test_live_check_asks_for_no_roles_before_the_first_deployment(
         self, tmp_path: Path, azure: Azure
     ) -> None:
         for kind in ("Storage/storageAccounts", "Batch/batchAccounts"):
@@ -212,7 +216,7 @@ class TestRoles:
             ("a.W10.b", ""),
         ],
     )
-    def test_who_is_signed_in_is_told_by_the_token(self, token: str, found: str) -> None:
+    def test_management_own_id_is_read_from_the_token(self, token: str, found: str) -> None:
         credential = SimpleNamespace(get_token=lambda _: SimpleNamespace(token=token))
         azure = Management(SimpleNamespace(scope="s"), credential, "s")  # type: ignore[arg-type]
         assert azure.own_id() == found
@@ -277,13 +281,15 @@ class TestPlan:
             (["create"], ["create"], False),
         ],
     )
-    def test_what_azure_would_refuse_is_found(
+    def test_live_check_finds_plan_changes_of_a_stopped_machine(
         self, vm: list[str], extension: list[str], refused: bool
     ) -> None:
         found = rules.stopped_machines(_plan(vm, extension))
         assert [each.name for each in found] == ["box"] * refused
 
-    def test_one_that_runs_or_may_not_be_seen_is_not(self, azure: Azure) -> None:
+    def test_live_check_ignores_plan_changes_of_running_or_hidden_machines(
+        self, azure: Azure
+    ) -> None:
         azure.hidden = ["instanceView"]
         assert rules.stopped_machines(_plan(["no-op"], ["update"])) == []
         azure.hidden = []

@@ -126,7 +126,7 @@ def test_a_launcher_names_ranks_by_itself_unless_the_job_says_otherwise(
             run.logs(rank=1)
 
 
-def test_what_takes_without_end_is_stopped(
+def test_logs_grep_that_takes_too_long_is_stopped(
     make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(metric_logs, "CPU_LIMIT", 0.05)
@@ -214,7 +214,7 @@ def test_records_of_what_is_not_there(make_run: MakeRun, wanted: Any, says: str)
         run.logs(**wanted)
 
 
-def test_all_lines_of_a_single_rank_are_its_own(make_run: MakeRun, here: RunFairway) -> None:
+def test_logs_of_a_single_rank_are_all_its_lines(make_run: MakeRun, here: RunFairway) -> None:
     run = make_run("job-a", [{"log": "one\n"}])
     assert run.logs(rank=0) == [LogLine(0, 1, None, "one")]
     assert here("logs", "job-a", "--rank", "0", "--node", "0")[:2] == (0, "one\n")

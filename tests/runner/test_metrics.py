@@ -65,7 +65,7 @@ def values(line: bytes, patterns: metrics.Patterns = ANY) -> list[float]:
         ("épôque ☃ x=2", [2.0]),
     ],
 )
-def test_what_is_a_value(text: str, expected: list[float]) -> None:
+def test_metrics_parse_values_from_text(text: str, expected: list[float]) -> None:
     assert values(text.encode("utf-8", "surrogatepass")) == expected
 
 
@@ -203,7 +203,7 @@ def test_a_long_log_is_searched_once(log: Path, monkeypatch: pytest.MonkeyPatch)
         '{"patterns": PATTERNS, "offset": 8, "before": BEFORE, "values": [9]}',
     ],
 )
-def test_what_was_kept_of_another_log_is_not_believed(log: Path, kept: str) -> None:
+def test_metrics_kept_for_another_log_are_ignored(log: Path, kept: str) -> None:
     log.write_text("x=1\nx=2\n")
     before = json.dumps([8, zlib.crc32(log.read_bytes())])
     kept = kept.replace("PATTERNS", json.dumps({"x": ANY["x"].pattern})).replace("BEFORE", before)
@@ -218,7 +218,7 @@ def test_a_log_that_begins_anew_is_read_anew(log: Path, monkeypatch: pytest.Monk
         assert all_values(log, ANY)["x"].highest == {"5": 6.0, "7": 7.0, "8": 8.0}[text[2]]
 
 
-def test_nothing_is_kept_where_nothing_can_be_written(
+def test_metrics_are_not_kept_where_no_file_can_be_written(
     log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(metrics, "_WORTH", 4)
@@ -272,7 +272,7 @@ class TestHugeLogs:
         return log.stat().st_size
 
     @pytest.mark.parametrize("step", ["step", "at"])
-    def test_its_curve_goes_from_the_first_value_to_the_last(
+    def test_metrics_curve_of_a_huge_log_is_sampled_from_first_to_last_value(
         self, log: Path, read: list[int], step: str
     ) -> None:
         size, budget = self._written(log, step), 1 << 16
@@ -290,7 +290,9 @@ class TestHugeLogs:
         gaps = [b[0] - a[0] for a, b in pairwise(points)]
         assert max(gaps) < self.LINES / 10
 
-    def test_one_that_is_no_longer_is_read_as_a_whole(self, log: Path, read: list[int]) -> None:
+    def test_metrics_of_a_log_within_the_budget_are_read_whole(
+        self, log: Path, read: list[int]
+    ) -> None:
         size = self._written(log, "at")
         patterns = compile_patterns({"loss": "loss ([0-9.]+)"})
         [one] = series(log, patterns, budget=size).values()

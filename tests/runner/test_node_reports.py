@@ -147,7 +147,7 @@ def test_any_other_answer_is_a_failure(
         ({"category": "HpcMissingGPU"}, "unknown-impact-category"),
     ],
 )
-def test_nothing_is_sent_of_what_is_not_known(
+def test_node_report_with_unknown_facts_is_not_sent(
     plane: ControlPlane, values: dict[str, str], id_: str
 ) -> None:
     with pytest.raises(UserError) as raised:

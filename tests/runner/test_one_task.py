@@ -26,7 +26,9 @@ def run(make_run: MakeRun) -> Run:
     return run
 
 
-def test_one_that_does_not_end_is_told_of(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cancel_of_one_task_that_does_not_end_is_reported(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     told: list[int] = []
 
     class Engine:

@@ -37,7 +37,7 @@ def test_runs_are_laid_over_one_another(make_run: MakeRun) -> None:
     assert found.left_out == 0
 
 
-def test_of_very_many_tasks_some_are_drawn(
+def test_overlay_draws_some_of_very_many_tasks(
     make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(drawing, "MOST_CURVES", 2)

@@ -66,7 +66,7 @@ def _runs(monkeypatch: pytest.MonkeyPatch, *runs: str) -> None:
     monkeypatch.setattr(operations, "engine_for", lambda *_: Engine())
 
 
-def test_it_returns_when_azure_is_done(
+def test_nodes_stop_returns_when_azure_is_done(
     fairway: RunFairway, tmp_path: Path, plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _runs(monkeypatch, "")
@@ -151,7 +151,7 @@ def test_runs_are_not_lost_by_it(
     assert _asked(plane) == ["deallocate"]
 
 
-def test_what_nobody_can_tell_needs_a_word(
+def test_nodes_stop_with_unknown_runs_requires_force(
     fairway: RunFairway, tmp_path: Path, plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def unreachable(*_: Any) -> None:
@@ -165,7 +165,7 @@ def test_what_nobody_can_tell_needs_a_word(
     assert _asked(plane) == []
 
 
-def test_what_azure_says_of_a_failure_is_passed_on(
+def test_nodes_start_reports_the_failure_given_by_azure(
     fairway: RunFairway, tmp_path: Path, plane: ControlPlane
 ) -> None:
     error = {"code": "AllocationFailed", "message": "We do not have sufficient capacity"}

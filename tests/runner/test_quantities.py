@@ -8,7 +8,7 @@ from fairway_runner import quantities
 
 
 @pytest.mark.parametrize("name", ["number", "size", "counted", "few", "duration", "money"])
-def test_what_a_docstring_shows_is_so(name: str) -> None:
+def test_quantities_docstring_examples_are_correct(name: str) -> None:
     (test,) = doctest.DocTestFinder().find(getattr(quantities, name), name, module=quantities)
     assert test.examples
     assert doctest.DocTestRunner().run(test).failed == 0

@@ -81,7 +81,7 @@ def whole(out: bytes) -> Sequence[tuple[int | None, bytes]]:
         ("", ""),
     ],
 )
-def test_each_line_begins_with_its_rank(tmp_path: Path, prints: str, shown: str) -> None:
+def test_rank_label_begins_each_line(tmp_path: Path, prints: str, shown: str) -> None:
     out = labelled(f"(join 1 13; {prints})", tmp_path)
     assert out.decode("latin-1") == shown.replace("@", "[13]<stdout>: ")
 
@@ -129,14 +129,14 @@ def test_the_exit_code_is_the_command_s(tmp_path: Path, script: str, code: int) 
     assert labelled(f"(join 0 0; echo last); {script}", tmp_path, code) == b"[0]<stdout>: last\n"
 
 
-def test_what_is_left_behind_keeps_nobody_waiting(tmp_path: Path) -> None:
+def test_rank_label_does_not_wait_for_processes_left_behind(tmp_path: Path) -> None:
     out = labelled(f"{behind('exec sleep 600', tmp_path)}; echo $!", tmp_path)
     [(rank, left)] = whole(out)
     os.kill(int(left), signal.SIGKILL)
     assert rank == 1
 
 
-def test_what_prints_on_after_the_command_keeps_nobody_waiting(tmp_path: Path) -> None:
+def test_rank_label_does_not_wait_for_output_after_the_command(tmp_path: Path) -> None:
     # They fill their pipe faster than it is read, and end once it has no reader.
     yes = f"yes {'y' * 1000}"
     script = f"{behind(f'{yes} & {yes} & {yes} & exec {yes}', tmp_path)}; echo mine"
@@ -184,7 +184,7 @@ def test_signals_are_passed_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("step", ["os.mkfifo(path, 0o600)", "folder = tempfile.mkdtemp("])
-def test_where_there_can_be_no_pipe_the_command_runs_as_it_is(tmp_path: Path, step: str) -> None:
+def test_rank_label_without_a_pipe_runs_the_command_unlabelled(tmp_path: Path, step: str) -> None:
     program = PROGRAM.read_text()
     assert step in program
     program = program.replace(step, f"raise OSError; {step}")

@@ -25,7 +25,7 @@ def test_json_holds_the_script_that_is_printed_without(tmp_path: Path, fairway: 
     assert not (tmp_path / ".fairway").exists()
 
 
-def test_what_is_wrong_is_no_json(tmp_path: Path, fairway: RunFairway) -> None:
+def test_render_command_with_a_mistake_prints_no_json(tmp_path: Path, fairway: RunFairway) -> None:
     (tmp_path / "job.yaml").write_text(JOB)
     code, out, err = fairway(tmp_path, "render", "job.yaml", "-s", "template=none", "--json")
     assert (code, out) == (2, "")

@@ -92,7 +92,7 @@ def test_the_page_is_whole_by_itself(sweep: Run) -> None:
     assert "prefers-color-scheme: dark" in text
 
 
-def test_nothing_from_a_run_is_markup(sweep: Run) -> None:
+def test_report_page_escapes_text_of_a_run(sweep: Run) -> None:
     text = page(sweep)
     assert "<script" not in text
     assert text.count("&lt;script&gt;alert") >= 4  # table, curves, sweep, job file
@@ -135,7 +135,7 @@ def test_scaling_is_measured_against_the_smallest_task(sweep: Run) -> None:
         page(sweep, "speed")
 
 
-def test_one_task_and_none_of_everything(make_run: MakeRun) -> None:
+def test_report_page_of_one_task_or_of_nothing_is_valid(make_run: MakeRun) -> None:
     one = page(make_run("one-a", [task(0)], metrics=METRICS))
     assert one.count("<svg") == 2
     assert "Here they do not" in one
@@ -148,7 +148,7 @@ def test_one_task_and_none_of_everything(make_run: MakeRun) -> None:
     assert "NaN" not in equal
 
 
-def test_which_targets_were_passed_over(make_run: MakeRun) -> None:
+def test_report_page_names_targets_that_were_passed_over(make_run: MakeRun) -> None:
     run = make_run("job-a", target="spot")
     facts = {"passed_over": {"nd": f"the pool cannot grow: {EVIL}"}}
     (run.folder / "provenance.json").write_text(json.dumps(facts))

@@ -72,7 +72,7 @@ def test_best_on_the_command_line(here: RunFairway, make_run: MakeRun) -> None:
     assert (code, out) == (0, "task 1 of job-a: loss 2\n  lr: 2\n")
 
 
-def test_which_value_is_best_is_asked_where_nothing_says_it(
+def test_best_without_a_known_direction_asks_for_min_or_max(
     fairway: RunFairway, make_run: MakeRun, store: RunStore
 ) -> None:
     tasks = [{"params": {"lr": each}, "log": f"norm={each}\n"} for each in "32"]
@@ -169,7 +169,7 @@ def test_show_of_ten_thousand_tasks(here: RunFairway, make_run: MakeRun) -> None
     assert "… and 9,950 more" in out
 
 
-def test_what_the_shell_completes(
+def test_shell_completion_offers_runs_templates_and_targets(
     many: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     from fairway_cli.commands import completion

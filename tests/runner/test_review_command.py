@@ -63,7 +63,9 @@ def test_the_command_for_a_loss_that_is_meant_is_said_whole(fairway: Any, tmp_pa
     assert code == 0
 
 
-def test_what_azure_would_refuse_exits_with_2(fairway: Any, tmp_path: Path) -> None:
+def test_review_command_with_a_change_refused_by_azure_exits_with_2(
+    fairway: Any, tmp_path: Path
+) -> None:
     plan = json.loads((SAMPLES / "grow.json").read_text())
     change = {"actions": ["update"], "before": {"disk_size_gb": 64}, "after": {"disk_size_gb": 32}}
     disk = {"address": "azurerm_managed_disk.d", "type": "azurerm_managed_disk", "change": change}
@@ -168,7 +170,7 @@ def test_a_terminal_is_not_moved_by_a_plan(fairway: Any, tmp_path: Path) -> None
 
 
 @pytest.mark.integration
-def test_it_needs_neither_the_environment_model_nor_the_network(tmp_path: Path) -> None:
+def test_review_command_imports_no_environment_model_or_network_modules(tmp_path: Path) -> None:
     """A review starts at once: it may import nothing that is slow."""
     program = (
         "import sys; sys.argv = ['fairway', 'review', sys.argv[1], '--markdown']\n"

@@ -139,7 +139,7 @@ def test_typer_is_not_imported_for_it() -> None:
         (["gone.json"], None),
     ],
 )
-def test_what_stands_in_place_of_plans_is_an_environment(
+def test_review_command_recognises_an_environment_in_place_of_plans(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], environment: str | None
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -104,7 +104,7 @@ def test_a_part_of_a_node_is_counted_as_that(
     assert found[-2:] == [("packed-d", 1.0, 90.0), ("wrong-e", 1.0, 90.0)]
 
 
-def test_each_run_and_their_sum(fairway: RunFairway, folder: Path) -> None:
+def test_run_costs_list_each_run_and_their_sum(fairway: RunFairway, folder: Path) -> None:
     facts = _costs(fairway, folder, "--region", "southcentralus")
     assert [(each["key"], each["node_hours"], each["cost"]) for each in facts["groups"]] == [
         ("one-a", 1.0, 90.0),
@@ -186,7 +186,7 @@ def _rewrite_target(folder: Path, run: str, **facts: Any) -> None:
         ),
     ],
 )
-def test_what_this_months_runs_are_of_the_budget(
+def test_run_costs_show_the_share_of_the_monthly_budget(
     fairway: RunFairway,
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -236,7 +236,9 @@ def test_table_and_csv(fairway: RunFairway, folder: Path) -> None:
         (["--runs", "--since", "then", "--offline"], "neither a duration nor a date"),
     ],
 )
-def test_what_is_refused(fairway: RunFairway, folder: Path, words: list[str], says: str) -> None:
+def test_cost_runs_refuses_conflicting_or_wrong_options(
+    fairway: RunFairway, folder: Path, words: list[str], says: str
+) -> None:
     code, _, err = fairway(folder, "cost", *words)
     assert code == 2
     assert says in err

@@ -78,7 +78,7 @@ def test_runs_are_found_by_the_beginning_of_their_id(store: RunStore) -> None:
             store.find(text)
 
 
-def test_where_there_are_too_many_to_name_it_says_what_lists_them(store: RunStore) -> None:
+def test_run_store_find_with_too_many_runs_hints_at_list(store: RunStore) -> None:
     for number in range(13):
         os.close(store.create(record(f"job-{number:06}"), {})[1])
     with pytest.raises(UserError) as caught:
@@ -86,7 +86,7 @@ def test_where_there_are_too_many_to_name_it_says_what_lists_them(store: RunStor
     assert caught.value.findings[0].hint == "list them: fairway list"
 
 
-def test_what_cannot_be_written_leaves_nothing_behind(store: RunStore, tmp_path: Path) -> None:
+def test_run_store_create_that_fails_leaves_nothing_behind(store: RunStore, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="cannot be recorded"):
         store.create(record("job-aaaaaa"), {"a": "", "a/b": ""})
     assert list(store.folder.iterdir()) == []

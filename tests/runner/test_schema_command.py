@@ -50,7 +50,7 @@ def _fits(validator: jsonschema.Draft202012Validator, text: str) -> bool:
 
 @pytest.mark.integration
 @pytest.mark.parametrize("kind", ["environment", "job"])
-def test_it_is_a_schema(kind: str) -> None:
+def test_schema_command_prints_a_valid_json_schema(kind: str) -> None:
     schema = _schema(kind)
     assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
     assert schema["title"]
@@ -184,7 +184,7 @@ def test_another_kind_is_refused() -> None:
 
 
 @pytest.mark.integration
-def test_it_goes_to_a_file_as_it_is() -> None:
+def test_schema_command_output_in_a_pipe_is_plain_json() -> None:
     program = [sys.executable, "-m", "fairway_cli.main", "schema", "job"]
     done = subprocess.run(program, capture_output=True, timeout=300, check=True)
     assert json.loads(done.stdout)["title"] == "Fairway job"

@@ -45,7 +45,7 @@ def _away(self: Run, **_: object) -> None:
 
 
 @pytest.mark.parametrize("words", [[], ["--json"]])
-def test_what_is_known_is_shown_with_its_time(
+def test_show_of_an_unreachable_run_prints_the_last_known_state_and_time(
     here: RunFairway, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, words: list[str]
 ) -> None:
     run = make_run("job-a", [{"state": "running"}], state="running", engine="ssh", target="lab")
@@ -101,7 +101,7 @@ def _comes_back(run: Run, looks: int) -> Callable[..., None]:
     return refresh
 
 
-def test_who_follows_goes_on_when_it_is_back(
+def test_logs_follow_continues_when_the_host_is_reachable_again(
     here: RunFairway,
     make_run: MakeRun,
     monkeypatch: pytest.MonkeyPatch,
@@ -134,7 +134,7 @@ def _target(engine: str) -> Target:
 @pytest.mark.parametrize(
     ("kind", "engine"), [("ssh", SshEngine), ("slurm", SlurmEngine), ("batch", BatchEngine)]
 )
-def test_who_waits_bears_it_on_every_engine(
+def test_wait_survives_an_absent_host_on_every_engine(
     make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, kind: str, engine: Any
 ) -> None:
     run = make_run("job-a", RUNNING, state="running", engine=kind, target="lab")
@@ -150,7 +150,7 @@ def test_who_waits_bears_it_on_every_engine(
 
 
 @pytest.mark.parametrize(("kind", "deadline"), [(TargetUnavailable, 0.0), (UserError, 600.0)])
-def test_it_is_borne_until_the_deadline_and_only_where_it_may_pass(
+def test_absence_is_tolerated_until_the_deadline_for_transient_errors_only(
     make_run: MakeRun, kind: type[UserError], deadline: float
 ) -> None:
     run = make_run("job-a", RUNNING, state="running", engine="ssh", target="lab")

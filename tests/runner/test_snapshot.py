@@ -88,7 +88,7 @@ def test_a_link_that_leads_back_is_refused_by_its_path(
     assert not snapshot.collect(code, [named]).warnings
 
 
-def test_what_is_no_file_is_named(tmp_path: Path) -> None:
+def test_snapshot_names_entries_that_are_no_files(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "gone").symlink_to("nothing")
     (tmp_path / "null").symlink_to("/dev/null")

@@ -51,7 +51,7 @@ def jobs(file: Path, *overrides: str) -> dict[str, Job]:
     return found
 
 
-def test_what_stands_beside_them_holds_for_all(tmp_path: Path) -> None:
+def test_steps_common_fields_apply_to_all_steps(tmp_path: Path) -> None:
     named = {
         "late": {"after": "early", "command": "late"},
         "early": {"command": "early", "template": "every-node", "env": {"B": "2"}},
@@ -148,7 +148,7 @@ REFUSED: list[tuple[Any, dict[str, Any], str, str]] = [
 
 
 @pytest.mark.parametrize(("named", "common", "message", "hint"), REFUSED)
-def test_what_is_wrong_is_shown_at_its_line(
+def test_steps_mistake_is_refused_at_its_line(
     tmp_path: Path, named: Any, common: dict[str, Any], message: str, hint: str
 ) -> None:
     document = load_job(write(tmp_path, named, **common)).document
@@ -196,7 +196,7 @@ def test_what_is_wrong_is_shown_at_its_line(
         ),
     ],
 )
-def test_what_is_wrong_with_a_step_s_job_starts_nothing(
+def test_steps_mistake_in_the_job_of_a_step_starts_nothing(
     tmp_path: Path, fairway: RunFairway, step: Any, message: str, line: str
 ) -> None:
     write(tmp_path, {"train": {**TRAIN, "template": "plain"}, "last": step}, template="plain")
@@ -272,7 +272,7 @@ def test_very_many_tasks_of_the_steps_are_asked_about(tmp_path: Path, fairway: R
     assert (code, "this starts 1,200 tasks" in err) == (2, True)
 
 
-def test_what_an_earlier_run_has_kept_is_looked_for_at_once(
+def test_steps_input_of_an_earlier_run_is_checked_at_submission(
     tmp_path: Path, fairway: RunFairway
 ) -> None:
     """Not when the step begins that wants it, hours later."""

@@ -82,7 +82,7 @@ def starting(errors: dict[str, UserError]) -> Callable[[Run, StepRecord, RunStor
     return start
 
 
-def test_there_is_nothing_to_fetch_before_a_step_has_begun(whole: Run, tmp_path: Path) -> None:
+def test_steps_fetch_before_a_step_has_begun_is_refused(whole: Run, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no step of pipe-a has kept anything yet"):
         fetch(whole, tmp_path / "kept")
     with pytest.raises(UserError, match=f"the step {NAMES[0]} of pipe-a has kept nothing yet"):
@@ -90,13 +90,13 @@ def test_there_is_nothing_to_fetch_before_a_step_has_begun(whole: Run, tmp_path:
     assert not (tmp_path / "kept").exists()
 
 
-def test_it_does_what_every_engine_does() -> None:
+def test_steps_engine_has_all_methods_of_an_engine() -> None:
     made = engine_of_steps()
     wanted = {name for name in vars(Engine) if not name.startswith("_")}
     assert wanted - {name for name in wanted if hasattr(made, name)} == set()
 
 
-def test_what_can_be_mended_makes_no_step_fail(
+def test_steps_follow_retries_a_step_after_a_fixable_error(
     whole: Run, store: RunStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It holds up no other step either, and is tried again."""
@@ -112,7 +112,7 @@ def test_what_can_be_mended_makes_no_step_fail(
     assert whole.state == "succeeded"
 
 
-def test_what_is_recorded_and_not_sent_has_not_failed(
+def test_steps_follow_resumes_a_recorded_step_that_was_not_sent(
     whole: Run, store: RunStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The next command sends it; else it would run beside a whole that says it has failed."""
@@ -136,7 +136,7 @@ def test_what_is_recorded_and_not_sent_has_not_failed(
         os.close(lock)
 
 
-def test_what_a_target_does_not_take_has_failed(
+def test_steps_follow_fails_a_step_that_its_target_refuses(
     whole: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refused = Refused.of("no-input", "the input no longer exists")
@@ -159,7 +159,7 @@ def test_only_who_has_the_lock_removes_a_step_that_never_began(whole: Run, store
     assert states(whole) == ["queued", "queued"]
 
 
-def test_all_steps_are_cancelled_that_answer(
+def test_steps_cancel_ends_reachable_steps_and_the_others_later(
     whole: Run, store: RunStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And the others when they do; none is sent that was to end."""
@@ -232,7 +232,7 @@ def test_a_retry_goes_on_where_one_step_cannot(
     assert states(whole) == ["failed", "succeeded"]
 
 
-def test_what_a_step_is_to_read_is_kept_until_it_has(
+def test_steps_input_run_is_kept_until_its_step_has_read_it(
     store: RunStore, make_run: MakeRun, tmp_path: Path
 ) -> None:
     data = make_run("data-a")
@@ -340,7 +340,9 @@ def test_a_step_waits_again_for_one_that_has_ended_without_success(
     os.close(lock)
 
 
-def test_one_that_has_waited_in_vain_is_left_out(waiting: Run, store: RunStore) -> None:
+def test_steps_cancelled_waiting_step_is_left_out_with_its_reason(
+    waiting: Run, store: RunStore
+) -> None:
     step_of(store, "one", "failed")
     own = step_of(store, "two", "cancelled")
     waiting.follow()
@@ -351,7 +353,7 @@ def test_one_that_has_waited_in_vain_is_left_out(waiting: Run, store: RunStore) 
     assert not standing.has_begun(own)
 
 
-def test_how_those_before_it_have_ended_is_known_before_it_is_left_out(
+def test_steps_waiting_step_is_left_out_only_after_its_predecessors_are_known(
     waiting: Run, store: RunStore
 ) -> None:
     """It may have been looked at just after they were."""
@@ -381,7 +383,7 @@ def test_a_target_that_sees_first_how_one_has_ended_makes_no_step_fail(
     assert states(waiting) == ["failed", "cancelled"]
 
 
-def test_those_that_wait_are_cancelled_before_those_that_they_wait_for(
+def test_steps_cancel_ends_waiting_steps_before_their_predecessors(
     waiting: Run, store: RunStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     locks = [step_of(store, name, "running").take_lock() for name in NAMES]

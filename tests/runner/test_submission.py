@@ -103,7 +103,7 @@ def test_a_secret_that_cannot_be_read_there_is_refused(
         require_readable({"WANDB": source}, target)
 
 
-def test_each_kind_of_secret_is_read_where_it_can_be() -> None:
+def test_submission_secrets_are_accepted_where_they_can_be_read() -> None:
     require_readable({"WANDB": "env:WANDB"}, Target.local())
     require_readable({"WANDB": "keyvault:wandb"}, _pool(vault_url="https://v"))
 
@@ -123,7 +123,7 @@ def test_each_kind_of_secret_is_read_where_it_can_be() -> None:
         ("secrets", {"A": "vault:x"}),
     ],
 )
-def test_what_is_no_value_is_refused(tmp_path: Path, field: str, value: object) -> None:
+def test_submission_refuses_invalid_values(tmp_path: Path, field: str, value: object) -> None:
     with pytest.raises(UserError):
         _job(tmp_path, _pool(), **{field: value})
 
@@ -135,7 +135,7 @@ def test_a_priority_has_a_number(tmp_path: Path, priority: object, number: int) 
     assert _job(tmp_path, _pool(), priority=priority)[1].priority_number == number
 
 
-def test_the_same_job_under_the_same_id_is_the_same_run(
+def test_submission_same_job_under_the_same_id_is_the_same_run(
     store: RunStore, make_run: Callable[..., Run]
 ) -> None:
     run = make_run("chosen")

@@ -208,7 +208,7 @@ def test_from_python(job: Path) -> None:
         assert finding.location.line == 3
 
 
-def test_what_varies() -> None:
+def test_sweep_varying_names_parameters_that_differ() -> None:
     assert varying([{"a": 1, "b": [1]}, {"b": [1], "a": 1}]) == []
     assert varying([{"a": 1}, {"a": True}]) == ["a"]
     assert varying([{"a": 1}, {}, {"b": 2}]) == ["a", "b"]

@@ -50,7 +50,9 @@ EACH: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("distribution", EACH)
-def test_the_same_seed_gives_the_same_values(distribution: dict[str, Any]) -> None:
+def test_sweep_draws_with_the_same_seed_are_equal_in_another_process(
+    distribution: dict[str, Any],
+) -> None:
     """In another process too, whose texts have other hashes."""
     program = f"""
 from itertools import islice
@@ -215,7 +217,7 @@ def test_pythons_own_generator_is_not_touched() -> None:
     assert random.getstate() == before
 
 
-def test_what_was_drawn_before_is_not_drawn_again() -> None:
+def test_sweep_draws_keep_values_that_were_drawn_before() -> None:
     """Beside points that are not drawn, and beyond those that were."""
     text = "points: [{grid: {lr: [1, 2]}}, {random: {count: 3, lr: {uniform: [0, 1]}}}]\n"
     parsed = parse_yaml(text, "sweep.yaml")

@@ -102,7 +102,7 @@ def test_modules_of_the_folder_may_be_imported_early_and_late(tmp_path: Path) ->
     assert listed(tmp_path, "my_pkg.points:f") == [{"a": 1}]
 
 
-def test_what_the_module_adds_to_the_path_lasts_as_long_as_it_runs(tmp_path: Path) -> None:
+def test_sweep_function_module_may_extend_the_path_while_it_runs(tmp_path: Path) -> None:
     write(tmp_path, "C = 3\n", "lib/my_lib.py")
     write(
         tmp_path,
@@ -247,7 +247,7 @@ def test_points_before_a_fault_are_given(tmp_path: Path) -> None:
         next(found)
 
 
-def test_what_a_generator_does_when_it_is_closed_is_its_own(tmp_path: Path) -> None:
+def test_sweep_function_error_while_closing_its_generator_is_ignored(tmp_path: Path) -> None:
     finding = fault(
         tmp_path,
         "def f():\n    try:\n        yield 5\n    finally:\n        raise ValueError('closing')\n",

@@ -93,7 +93,7 @@ def test_a_parameter_cannot_be_named_twice() -> None:
     assert finding.id == "duplicate-key"
 
 
-def test_each_fault_has_a_finding_of_its_own() -> None:
+def test_sweep_section_reports_each_fault_as_a_finding() -> None:
     points = "[{grid: {a: []}}, {repeat: 0}, {random: {count: 1, x: {beta: [0, 1]}, y: 1}}]"
     found = findings(points)
     paths = ["points.0.grid.a", "points.1.repeat", "points.2.random.x.beta.0", "points.2.random.y"]

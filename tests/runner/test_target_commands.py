@@ -207,7 +207,7 @@ ONE_HOST |= {"ssh": {"host": "h", "user": "u", "shared": "/data"}}
         (["tunnel", "nothing-1", "6006"], "there is no run `nothing-1`"),
     ],
 )
-def test_what_cannot_be_done_is_said(
+def test_target_commands_that_are_not_possible_are_refused(
     tmp_path: Path, fairway: RunFairway, words: list[str], message: str
 ) -> None:
     (tmp_path / "fairway.yaml").write_text(json.dumps({"targets": [POOL, ONE_HOST]}))
@@ -275,7 +275,7 @@ def test_a_target_without_an_address_is_taken_and_said_not_to_be_ready(
     assert "fairway targets sync" in err
 
 
-def test_nothing_is_done_on_a_target_without_an_address(
+def test_target_without_an_address_runs_nothing_on_this_machine(
     tmp_path: Path, fairway: RunFairway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was taken for this machine once, and jobs ran here."""

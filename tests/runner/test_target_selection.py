@@ -110,7 +110,9 @@ class TestChoosing:
             ({"by": "price"}, "give either `in_order` or `cheapest`"),
         ],
     )
-    def test_what_is_wrong_is_said_at_its_line(self, project: Path, target: Any, said: str) -> None:
+    def test_target_choice_mistake_is_refused_at_its_line(
+        self, project: Path, target: Any, said: str
+    ) -> None:
         with pytest.raises(UserError) as caught:
             _choose(project, target=target)
         assert said in str(caught.value)
@@ -131,7 +133,7 @@ class TestChoosing:
             ({"cheapest": ["nd", "x1"], "in_order": None}, {"x1"}),
         ],
     )
-    def test_each_that_is_not_there_is_shown_at_its_place(
+    def test_target_choice_names_each_unknown_target_at_its_position(
         self, project: Path, target: Any, places: set[str]
     ) -> None:
         with pytest.raises(UserError) as caught:
@@ -171,7 +173,7 @@ class TestPreparing:
     def _room(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(SshEngine, "no_capacity", lambda *_: "")
 
-    def test_each_target_has_its_files(self, project: Path) -> None:
+    def test_target_list_prepares_files_for_each_target(self, project: Path) -> None:
         first = _prepare(project, *NAMES, inputs={"words": "data:/words"})
         for name, made in zip(NAMES, (first, *first.others), strict=True):
             assert (made.record.id, made.record.target) == (first.record.id, name)
@@ -190,7 +192,7 @@ class TestPreparing:
             _prepare(project, *NAMES, nodes=2)
         assert not (project / ".fairway" / "runs").exists()
 
-    def test_what_is_wrong_everywhere_is_said_once(self, project: Path) -> None:
+    def test_target_list_reports_a_mistake_common_to_all_targets_once(self, project: Path) -> None:
         with pytest.raises(UserError) as caught:
             _prepare(project, *NAMES, nodes=0)
         assert len(caught.value.findings) == 1
@@ -205,7 +207,7 @@ class TestPreparing:
         assert (name, why.startswith("`nd` has no address")) == ("nd", True)
         assert [each.id for each in prepared.warnings] == ["passed-over"]
 
-    def test_where_no_target_has_room_it_is_said_of_each(
+    def test_target_list_reports_each_target_that_is_not_available(
         self, project: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def require(engine: SshEngine, *_: object) -> None:
@@ -219,7 +221,7 @@ class TestPreparing:
         assert said == [f"{name} does not answer" for name in NAMES]
         assert caught.value.exit_code == 5
 
-    def test_none_is_asked_where_nobody_wants_that(
+    def test_target_list_is_not_asked_for_capacity_with_asks_off(
         self, project: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(SshEngine, "no_capacity", lambda *_: pytest.fail("asked"))
@@ -346,26 +348,28 @@ def _passed(run: Run) -> dict[str, str]:
 class TestStarting:
     """A run goes to the first target that has room and takes it, and to that one alone."""
 
-    def test_one_without_capacity_is_passed_over(self, project: Path, world: World) -> None:
+    def test_fallback_skips_a_target_without_capacity(self, project: Path, world: World) -> None:
         world.full = {"nd": "the partition is down"}
         run = _submit(project)
         assert (world.took, run.record.target) == (["spot"], "spot")
         assert _passed(run) == {"nd": "the partition is down"}
         assert world.asked == ["nd", "spot"]
 
-    def test_one_that_is_silent_is_passed_over(self, project: Path, world: World) -> None:
+    def test_fallback_skips_a_target_that_does_not_answer(
+        self, project: Path, world: World
+    ) -> None:
         world.away = {"nd", "spot"}
         run = _submit(project)
         assert (world.took, list(_passed(run))) == (["a100"], ["nd", "spot"])
 
-    def test_where_none_has_capacity_it_waits_on_the_first(
+    def test_fallback_without_capacity_anywhere_waits_on_the_first_that_answers(
         self, project: Path, world: World
     ) -> None:
         world.full, world.away = {"spot": "no nodes", "a100": "no nodes"}, {"nd"}
         run = _submit(project)
         assert (world.took, list(_passed(run))) == (["spot"], ["nd", "a100"])
 
-    def test_where_none_answers_nothing_is_left(self, project: Path, world: World) -> None:
+    def test_fallback_without_any_answer_records_no_run(self, project: Path, world: World) -> None:
         world.away = set(NAMES)
         with pytest.raises(UserError) as caught:
             _submit(project)
@@ -374,7 +378,7 @@ class TestStarting:
         assert not (project / ".fairway" / "runs" / "mine").exists()
 
     @pytest.mark.parametrize("kind", [Refused, Unavailable])
-    def test_one_that_refuses_it_is_passed_over(
+    def test_fallback_skips_a_target_that_refuses_the_run(
         self,
         project: Path,
         world: World,
@@ -394,7 +398,7 @@ class TestStarting:
         assert world.took == ["a100"]
 
     @pytest.mark.parametrize("kind", [Refused, Unavailable])
-    def test_where_none_takes_it_all_are_named(
+    def test_fallback_refused_by_all_targets_names_each(
         self, project: Path, world: World, kind: type[Unavailable]
     ) -> None:
         world.raises = {name: kind.of("refused", f"{name} is full") for name in NAMES}
@@ -405,7 +409,9 @@ class TestStarting:
         assert others == [f"`{n}` was passed over: {n} is full" for n in NAMES[:2]]
         assert not (project / ".fairway" / "runs" / "mine").exists()
 
-    def test_one_that_goes_silent_may_have_it(self, project: Path, world: World) -> None:
+    def test_fallback_stays_with_a_target_that_lost_connection_during_submission(
+        self, project: Path, world: World
+    ) -> None:
         world.raises = {"nd": TargetUnavailable.of("no-connection", "the line broke", exit_code=5)}
         with pytest.raises(UserError, match="the line broke"):
             _submit(project)
@@ -413,7 +419,7 @@ class TestStarting:
         assert _submit(project).record.target == "nd"
         assert world.took == ["nd"]
 
-    def test_the_same_submission_is_the_same_run(self, project: Path, world: World) -> None:
+    def test_fallback_same_submission_is_the_same_run(self, project: Path, world: World) -> None:
         world.full = {"nd": "no nodes"}
         assert _submit(project).record.target == "spot"
         world.full = {}
@@ -532,7 +538,9 @@ class TestCheapest:
             ({"cheapest": []}, "this names no target"),
         ],
     )
-    def test_what_is_wrong(self, project: Path, where: dict[str, Any], said: str) -> None:
+    def test_target_condition_mistakes_are_refused(
+        self, project: Path, where: dict[str, Any], said: str
+    ) -> None:
         with pytest.raises(UserError) as caught:
             _choose(project, target=where)
         assert said in str(caught.value)

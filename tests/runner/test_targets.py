@@ -53,14 +53,14 @@ def test_a_synced_target_is_found_with_its_file(folder: Path) -> None:
     assert known.source == str(folder / ".fairway" / "targets.json")
 
 
-def test_what_is_written_by_hand_wins(folder: Path) -> None:
+def test_targets_in_fairway_yaml_override_synced_targets(folder: Path) -> None:
     _synced(folder, [POOL])
     by_hand = {**POOL, "nodes": {"min": 0, "max": 2}}
     (folder / "fairway.yaml").write_text(json.dumps({"targets": [by_hand]}))
     assert find_target("spot").nodes.max == 2
 
 
-def test_it_is_found_from_a_folder_below(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_targets_are_found_from_a_subfolder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "fairway.yaml").write_text("targets: [{name: local, mounts: {data: sets}}]")
     _synced(folder, [POOL])
     (folder / "jobs").mkdir()

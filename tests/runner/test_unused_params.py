@@ -46,7 +46,9 @@ def test_a_misspelt_one_is_refused_with_the_nearest_name(
     assert not (tmp_path / ".fairway").exists()
 
 
-def test_one_of_a_sweep_is_shown_at_its_line(tmp_path: Path, fairway: RunFairway) -> None:
+def test_unused_param_of_a_sweep_is_reported_at_its_line(
+    tmp_path: Path, fairway: RunFairway
+) -> None:
     job = written(tmp_path, **points({"grid": {"seed": [1, 2], "epochs": [1]}}))
     code, _, err = fairway(tmp_path, "submit", job, "--dry-run")
     lines = (tmp_path / job).read_text().splitlines()
@@ -57,7 +59,7 @@ def test_one_of_a_sweep_is_shown_at_its_line(tmp_path: Path, fairway: RunFairway
     assert "use it as {{ params.seed }}, or list it under `params:`" in err
 
 
-def test_one_of_a_sweep_on_the_command_line_is_shown_there(
+def test_unused_param_of_a_sweep_on_the_command_line_is_reported_there(
     tmp_path: Path, fairway: RunFairway
 ) -> None:
     job = written(tmp_path, **points({"grid": {"epochs": [1]}}))
@@ -68,7 +70,9 @@ def test_one_of_a_sweep_on_the_command_line_is_shown_there(
     assert "error: nothing reads `params.seed` [unused-param]" in err
 
 
-def test_one_that_a_function_yields(tmp_path: Path, fairway: RunFairway) -> None:
+def test_unused_param_yielded_by_a_function_is_reported(
+    tmp_path: Path, fairway: RunFairway
+) -> None:
     (tmp_path / "points.py").write_text(
         "def of():\n    yield {'epochs': 1}\n    yield {'epoch': 2}\n"
     )
@@ -117,14 +121,14 @@ def test_one_that_a_function_yields(tmp_path: Path, fairway: RunFairway) -> None
         pytest.param(points({"repeat": 2}), [], id="none"),
     ],
 )
-def test_one_that_is_declared_or_read_may_be_set(
+def test_param_that_is_declared_or_read_may_be_set(
     tmp_path: Path, fairway: RunFairway, fields: dict[str, Any], words: list[str]
 ) -> None:
     code, _, err = fairway(tmp_path, "submit", written(tmp_path, **fields), "--dry-run", *words)
     assert (code, err) == (0, "")
 
 
-def test_those_of_shares_need_not_be_read(tmp_path: Path, fairway: RunFairway) -> None:
+def test_params_of_shards_need_not_be_read(tmp_path: Path, fairway: RunFairway) -> None:
     local = {"name": "local", "mounts": {"data": str(tmp_path)}}
     (tmp_path / "fairway.yaml").write_text(json.dumps({"targets": [local]}))
     fields = {"inputs": {"images": "data:/"}, **points({"shards": {"input": "images", "of": 2}})}
@@ -182,7 +186,9 @@ def test_every_example_sets_what_is_read(tmp_path: Path, fairway: RunFairway) ->
         assert "unused-param" not in err
 
 
-def test_one_that_the_sweep_sets_as_well_is_refused(tmp_path: Path, fairway: RunFairway) -> None:
+def test_param_set_by_the_sweep_too_is_refused_on_the_command_line(
+    tmp_path: Path, fairway: RunFairway
+) -> None:
     job = written(tmp_path, **points({"grid": {"epochs": [1, 2]}}))
     code, _, err = fairway(tmp_path, "submit", job, "--dry-run", "-s", "params.epochs=7")
     assert code == 2

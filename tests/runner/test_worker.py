@@ -33,7 +33,7 @@ def ended() -> Iterator[None]:
     worker.close()
 
 
-def test_it_has_the_folder_and_the_environment_of_each_call(
+def test_worker_call_uses_folder_and_environment_of_the_caller(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     process = worker.call(os.getpid)
@@ -45,7 +45,7 @@ def test_it_has_the_folder_and_the_environment_of_each_call(
     assert worker.call(os.getpid) == process
 
 
-def test_what_it_raises_is_raised_with_all_that_it_says(tmp_path: Path) -> None:
+def test_worker_call_raises_errors_with_their_details(tmp_path: Path) -> None:
     with pytest.raises(UserError) as caught:
         worker.call(find_target, "none")
     assert [each.id for each in caught.value.findings] == ["unknown-target"]

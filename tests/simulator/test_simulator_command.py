@@ -86,7 +86,7 @@ def stand_in(tmp_path: Path) -> _StandIn:
     return _StandIn(tmp_path)
 
 
-def test_the_same_command_again_finds_the_one_that_runs(stand_in: _StandIn) -> None:
+def test_simulator_command_with_the_same_options_finds_the_running_one(stand_in: _StandIn) -> None:
     first = stand_in.start("--nodes", "2")
     again = stand_in.run("--background", "--nodes", "2")
     assert again.returncode == 0
@@ -96,7 +96,7 @@ def test_the_same_command_again_finds_the_one_that_runs(stand_in: _StandIn) -> N
     assert not (stand_in.folder / "sim.env").exists()
 
 
-def test_other_options_are_not_taken_for_those_of_the_one_that_runs(stand_in: _StandIn) -> None:
+def test_simulator_command_with_other_options_is_refused_while_one_runs(stand_in: _StandIn) -> None:
     first = stand_in.start("--nodes", "2")
     other = stand_in.run("--background", "--nodes", "3")
     assert (other.returncode, other.stdout) == (2, "")
@@ -105,7 +105,7 @@ def test_other_options_are_not_taken_for_those_of_the_one_that_runs(stand_in: _S
     stand_in.end(signal.SIGTERM)
 
 
-def test_one_that_was_killed_is_not_taken_for_one_that_runs(stand_in: _StandIn) -> None:
+def test_simulator_command_starts_anew_after_the_running_one_was_killed(stand_in: _StandIn) -> None:
     first = stand_in.start()
     stand_in.end(signal.SIGKILL)
     assert f"NONE_SIMULATOR_PID={first}\n" in (stand_in.folder / "sim.env").read_text()

@@ -25,7 +25,7 @@ def _sourced(file: Path, *names: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_it_is_there_while_the_stand_in_runs(
+def test_simulator_variables_file_exists_while_the_simulator_runs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "sim.env"
@@ -41,7 +41,7 @@ def test_without_a_file_it_is_printed(capsys: pytest.CaptureFixture[str]) -> Non
         assert capsys.readouterr().out == "export KEY=value\n"
 
 
-def test_each_takes_away_only_its_own_lines(tmp_path: Path) -> None:
+def test_simulator_variables_of_two_simulators_are_removed_separately(tmp_path: Path) -> None:
     file = tmp_path / "sim.env"
     file.write_text("export MINE=1")
     with published({"A": "a"}, file):

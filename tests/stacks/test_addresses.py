@@ -47,5 +47,5 @@ def test_no_address_changes_by_accident(
     )
 
 
-def test_each_file_has_its_addresses() -> None:
+def test_addresses_golden_file_exists_for_each_environment() -> None:
     assert {golden.stem for golden in _GOLDEN.glob("*.txt")} == {file.stem for file in FILES}

@@ -120,7 +120,7 @@ def test_a_file_of_ones_own_is_taken_by_its_path(
         ("folder/nothing", "folder/nothing: no such file", ""),
     ],
 )
-def test_what_is_not_there_is_refused_with_the_nearest(
+def test_synth_of_an_unknown_environment_suggests_the_nearest(
     outdir: Path,
     fairway: Fairway,
     monkeypatch: pytest.MonkeyPatch,
@@ -253,7 +253,7 @@ def test_every_environment_that_comes_along_is_right(repository: Path) -> None:
         load_environment(file)
 
 
-def test_what_the_checks_refuse_is_not_written(tmp_path: Path, synth: Synth) -> None:
+def test_synth_refused_by_checks_keeps_the_earlier_output(tmp_path: Path, synth: Synth) -> None:
     """Not over what was written before, either."""
     out = {"CDKTF_OUTDIR": str(tmp_path / "out"), "FAIRWAY_ENVIRONMENT": "lab.yaml"}
     key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu a"
@@ -322,7 +322,7 @@ def test_another_environments_terraform_is_taken_away_and_its_state_is_not(
     assert (tmp_path / "out/stacks/demo-network/cdk.tf.json").exists()
 
 
-def test_what_is_refused_takes_nothing_away(tmp_path: Path, synth: Synth) -> None:
+def test_synth_of_an_unknown_environment_deletes_no_output(tmp_path: Path, synth: Synth) -> None:
     stale = tmp_path / "out/stacks/lab-network/cdk.tf.json"
     stale.parent.mkdir(parents=True)
     stale.write_text("{}")

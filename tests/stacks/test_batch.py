@@ -61,7 +61,7 @@ def test_a_pool_stands_in_the_group_of_its_account(written: Written) -> None:
     )
 
 
-def test_both_sides_of_the_account_have_an_address_inside(written: Written) -> None:
+def test_batch_account_has_private_endpoints_for_both_sides(written: Written) -> None:
     data = written(_text(SPOT))["data"]["resource"]
     parts = {
         tuple(endpoint["private_service_connection"]["subresource_names"])
@@ -125,7 +125,7 @@ def test_researchers_may_use_the_data_and_submit(written: Written, pools: bool, 
         assert not [each for each in roles if each["principal_id"] == _DEPLOYER]
 
 
-def test_nobody_may_submit_where_nobody_is_named(written: Written) -> None:
+def test_batch_without_researchers_grants_no_submit_role(written: Written) -> None:
     text = _text(SPOT).replace("access: {", "access: {researchers: [], ")
     roles = written(text)["data"]["resource"]["azurerm_role_assignment"]
     assert not [key for key in roles if "-used-by-" in key]

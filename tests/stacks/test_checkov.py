@@ -36,7 +36,7 @@ def _run(*arguments: object, **environment: str) -> subprocess.CompletedProcess[
     )
 
 
-def test_nothing_fails_in_any_environment(checkov: Path, repository: Path, tmp_path: Path) -> None:
+def test_checkov_passes_all_environments(checkov: Path, repository: Path, tmp_path: Path) -> None:
     for file in sorted((repository / "stacks/environments").glob("*.yaml")):
         synthesize(load_environment(file), project=repository, outdir=tmp_path / file.stem)
     assert len(list(tmp_path.rglob("cdk.tf.json"))) > 20
@@ -45,7 +45,7 @@ def test_nothing_fails_in_any_environment(checkov: Path, repository: Path, tmp_p
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_what_is_open_is_found(checkov: Path, repository: Path, tmp_path: Path) -> None:
+def test_checkov_finds_an_open_port(checkov: Path, repository: Path, tmp_path: Path) -> None:
     """The settings do not make it blind."""
     (tmp_path / "open.tf.json").write_text(
         '{"resource": {"azurerm_network_security_rule": {"ssh": {"name": "ssh", "priority": 100,'

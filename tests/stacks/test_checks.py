@@ -49,7 +49,7 @@ def test_a_warning_is_printed_and_stops_nothing(
     assert (out / "stacks/demo-compute/cdk.tf.json").is_file()
 
 
-def test_what_is_ignored_in_the_file_is_silent(
+def test_checks_ignored_in_the_file_give_no_warning(
     lab: Any, fairway: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lab(**{"owner": "project", "[no-budget,": "[no-owner, placeholder, no-budget,"})
@@ -58,7 +58,7 @@ def test_what_is_ignored_in_the_file_is_silent(
 
 
 @pytest.mark.parametrize(("severity", "code"), [(Severity.ERROR, 2), (Severity.WARNING, 0)])
-def test_what_was_written_is_checked_too(
+def test_checks_of_the_synthesized_stack_apply_to_synth(
     lab: Any,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

@@ -98,7 +98,7 @@ def test_the_order_of_clusters_changes_nothing(
     assert _resources(written(_file(turned, WATCHED))) == _resources(all_clusters)
 
 
-def test_one_node_is_a_vm_and_more_are_a_scale_set(
+def test_cluster_of_one_node_is_a_vm_and_of_more_a_scale_set(
     all_clusters: dict[str, dict[str, Any]],
 ) -> None:
     compute = all_clusters["compute"]["resource"]
@@ -198,9 +198,7 @@ def test_a_network_may_be_peered_and_leave_by_its_firewall(written: Written) -> 
 
 
 @pytest.mark.parametrize("private", [True, False])
-def test_what_stands_in_a_network_of_others_uses_its_subnets(
-    written: Written, private: bool
-) -> None:
+def test_cluster_in_an_existing_network_uses_its_subnets(written: Written, private: bool) -> None:
     subnets = ", ".join(
         f"{role}: {{id: {NETWORK}/subnets/{role}, range: 10.1.{number}.0/24}}"
         for number, role in enumerate(("compute", "storage", "endpoints"))

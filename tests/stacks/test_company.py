@@ -138,7 +138,7 @@ def test_such_an_account_gets_an_address_in_the_network_only_where_asked(written
     assert "privatelink-blob-core-windows-net" not in zones, "it would hide the company's own"
 
 
-def test_everything_stands_in_a_resource_group_that_is_there(written: Written) -> None:
+def test_company_resources_are_all_in_the_existing_resource_group(written: Written) -> None:
     """None is made, and no two things of all stacks want one name."""
     stacks = written(_SECTIONS / "company.yaml")
     seen: set[tuple[str, str]] = set()

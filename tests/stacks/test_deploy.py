@@ -29,7 +29,9 @@ def _approve(fairway: Fairway, folder: Path) -> Path:
     return folder / "review.json"
 
 
-def test_what_was_approved_is_deployed(quick: StandIn, tmp_path: Path, fairway: Fairway) -> None:
+def test_deploy_applies_exactly_the_approved_plans(
+    quick: StandIn, tmp_path: Path, fairway: Fairway
+) -> None:
     review = _approve(fairway, tmp_path / "report")
     quick.forget()
     outputs = tmp_path / "outputs.json"
@@ -45,7 +47,7 @@ def test_what_was_approved_is_deployed(quick: StandIn, tmp_path: Path, fairway: 
     assert json.loads(outputs.read_text()) == {stack: {"targets": [stack]} for stack in STACKS}
 
 
-def test_each_plan_is_looked_at_before_it_is_applied(quick: StandIn, fairway: Fairway) -> None:
+def test_deploy_checks_each_plan_before_it_is_applied(quick: StandIn, fairway: Fairway) -> None:
     """What cannot succeed, as where a VM is stopped, is not begun."""
     seen = []
 
@@ -61,7 +63,7 @@ def test_each_plan_is_looked_at_before_it_is_applied(quick: StandIn, fairway: Fa
     assert all(seen)
 
 
-def test_what_is_not_as_approved_is_not_deployed(
+def test_deploy_stops_at_a_plan_that_differs_from_the_approved_one(
     quick: StandIn, tmp_path: Path, capfd: pytest.CaptureFixture[str], fairway: Fairway
 ) -> None:
     review = _approve(fairway, tmp_path / "report")
@@ -129,7 +131,7 @@ def test_a_new_environment_takes_two_approvals(
     assert _applied(quick) == STACKS
 
 
-def test_what_differs_from_what_was_promised_is_not_deployed(
+def test_deploy_stops_at_a_plan_that_differs_from_the_promised_one(
     quick: StandIn, tmp_path: Path, capfd: pytest.CaptureFixture[str], fairway: Fairway
 ) -> None:
     faults = {"data_plan": "without demo-network", "compute_plan": "without demo-data"}
@@ -147,7 +149,7 @@ def test_what_differs_from_what_was_promised_is_not_deployed(
     assert _applied(quick) == STACKS
 
 
-def test_what_is_promised_is_not_approved_before_a_deployment_has_begun(
+def test_deploy_requires_a_second_approval_of_promised_stacks(
     quick: StandIn, tmp_path: Path, fairway: Fairway
 ) -> None:
     quick.fault(compute_plan="without demo-data")
@@ -175,14 +177,14 @@ def test_on_a_terminal_what_waited_is_asked_for_once(quick: StandIn) -> None:
     assert _applied(quick) == STACKS
 
 
-def test_what_is_not_approved_on_the_terminal_is_not_done(quick: StandIn) -> None:
+def test_deploy_declined_on_the_terminal_applies_nothing(quick: StandIn) -> None:
     person = deploy.Person(lambda _: None, lambda _: False)
     with pytest.raises(UserError, match="not approved, and not done"):
         deploy.deploy("demo", None, person, allow=[])
     assert _applied(quick) == []
 
 
-def test_nobody_to_ask_and_nothing_approved(
+def test_deploy_without_terminal_and_approval_is_refused(
     quick: StandIn, capfd: pytest.CaptureFixture[str], fairway: Fairway
 ) -> None:
     assert fairway("deploy", "demo") == 2
@@ -190,7 +192,7 @@ def test_nobody_to_ask_and_nothing_approved(
     assert quick.calls() == []
 
 
-def test_what_goes_is_taken_away_from_compute_to_network(
+def test_deploy_destroys_from_compute_to_network(
     quick: StandIn, tmp_path: Path, fairway: Fairway
 ) -> None:
     """Azure deletes no subnet in which something stands, and no disk that is attached."""
@@ -242,7 +244,7 @@ def test_data_is_lost_only_where_it_is_named(
     assert fairway("deploy", *arguments, "--allow", "azurerm_managed_disk.demo-data") == 0
 
 
-def test_what_azure_would_refuse_is_not_begun(
+def test_deploy_does_not_begin_changes_that_azure_would_refuse(
     quick: StandIn, tmp_path: Path, capfd: pytest.CaptureFixture[str], fairway: Fairway
 ) -> None:
     quick.fault(compute_action="shrink")

@@ -51,7 +51,7 @@ def test_the_picture_of_the_demo(written: Written, repository: Path) -> None:
     assert markdown(picture) == golden.read_text(encoding="utf-8")
 
 
-def test_who_reaches_whom(written: Written, everything: str) -> None:
+def test_diagram_arrows_show_access_between_resources(written: Written, everything: str) -> None:
     found = _arrows(_picture(written, everything, "lab"))
     assert {
         ("lab-vmss-pair", "mounts /data", "lab-vm-data"),

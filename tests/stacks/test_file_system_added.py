@@ -135,7 +135,7 @@ def _addresses(stack: dict[str, Any]) -> set[str]:
     return {each["address"] for each in stack["changes"]}
 
 
-def test_it_is_planned_reviewed_and_deployed_with_two_approvals(
+def test_file_system_added_is_planned_and_deployed_with_two_approvals(
     replay: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], fairway: Fairway
 ) -> None:
     first, second = tmp_path / "first", tmp_path / "second"

@@ -105,7 +105,7 @@ def test_the_throughput_of_every_kind_is_told_with_its_limit(written: Written) -
 
 
 @pytest.mark.parametrize("name", list(KINDS))
-def test_one_more_changes_nothing_that_holds_data(written: Written, name: str) -> None:
+def test_file_system_added_changes_no_resource_that_holds_data(written: Written, name: str) -> None:
     others = [other for other in KINDS if other not in (name, "fast")]
     before, after = written(_text(*others)), written(_text(*others, name))
     for role in ("network", "data"):

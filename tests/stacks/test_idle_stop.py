@@ -55,7 +55,7 @@ def _files(boot: str) -> dict[str, dict[str, Any]]:
     return {each["path"]: each for each in found["write_files"]}
 
 
-def test_its_role_is_one_action_on_these_machines(written: Written) -> None:
+def test_idle_stop_role_allows_deallocation_of_its_machines_only(written: Written) -> None:
     resources = written(LAB)["compute"]["resource"]
     (role,) = resources["azurerm_role_definition"].values()
     verbs = {each.rpartition("/")[0] for each in role["permissions"][0]["actions"]}
@@ -77,7 +77,9 @@ def test_its_role_is_one_action_on_these_machines(written: Written) -> None:
 
 
 @pytest.mark.parametrize("cluster", ["box", "pair"])
-def test_what_a_machine_boots_with_stops_it(written: Written, tmp_path: Path, cluster: str) -> None:
+def test_idle_stop_boot_data_stops_the_machine(
+    written: Written, tmp_path: Path, cluster: str
+) -> None:
     """The program of the boot data itself, with nothing else of Fairway's, by the role that the
     stack gives to the machine's identity."""
     with ControlPlane(tmp_path) as plane:
@@ -124,7 +126,7 @@ def test_what_a_machine_boots_with_stops_it(written: Written, tmp_path: Path, cl
             assert done.returncode == 1
 
 
-def test_its_units_look_each_minute(written: Written) -> None:
+def test_idle_stop_timer_looks_each_minute(written: Written) -> None:
     compute = written(LAB)["compute"]["resource"]
     boot = base64.b64decode(compute[_VM]["cluster-box"]["custom_data"]).decode()
     files = _files(boot)
@@ -141,7 +143,7 @@ def test_its_units_look_each_minute(written: Written) -> None:
     assert "idle" not in free
 
 
-def test_where_people_have_accounts_it_looks_at_their_queue(written: Written) -> None:
+def test_idle_stop_with_user_accounts_looks_at_their_queue(written: Written) -> None:
     people = f"users: [{{name: ada, keys: ['{KEY}']}}]"
     text = LAB.replace("access: {", f"access: {{{people}, ")
     compute = written(text)["compute"]["resource"]
@@ -212,7 +214,7 @@ def _run(
         ),
     ],
 )
-def test_what_cannot_be_is_refused_at_its_line(
+def test_idle_stop_settings_that_are_invalid_are_refused_at_their_line(
     written: Written, old: str, new: str, said: str
 ) -> None:
     assert old in LAB

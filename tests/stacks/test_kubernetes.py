@@ -108,7 +108,7 @@ def pods(written: Written, _cache: dict[str, Stacks]) -> Stacks:
     return _cache["pods"]
 
 
-def test_each_pool_is_as_it_was_described(pods: Stacks) -> None:
+def test_kubernetes_pools_have_the_described_settings(pods: Stacks) -> None:
     made = _all(pods, "azurerm_kubernetes_cluster_node_pool")
     assert set(made) == {"cluster-nd", "cluster-spot", "cluster-cpu"}
     nd, spot, cpu = (made[f"cluster-{name}"] for name in ("nd", "spot", "cpu"))
@@ -163,7 +163,7 @@ def test_nodes_get_the_version_that_is_asked_for(written: Written, pods: Stacks)
         assert cluster.get("kubernetes_version") == version
 
 
-def test_all_pools_of_a_cluster_have_one_system(pods: Stacks) -> None:
+def test_kubernetes_pools_of_a_cluster_have_one_os_sku(pods: Stacks) -> None:
     (cluster,) = _all(pods, "azurerm_kubernetes_cluster").values()
     made = _all(pods, "azurerm_kubernetes_cluster_node_pool").values()
     assert {each["os_sku"] for each in (cluster["default_node_pool"], *made)} == {"Ubuntu2404"}
@@ -245,7 +245,7 @@ def test_monitoring_knows_of_nodes_and_pods_and_not_of_what_jobs_print(
     assert "oms_agent" not in _one(written(OURS), "azurerm_kubernetes_cluster")
 
 
-def test_what_flux_reads_fits_targets_and_pools(pods: Stacks) -> None:
+def test_kubernetes_flux_manifests_match_targets_and_pools(pods: Stacks) -> None:
     objects = _manifests(pods)
     by_kind: dict[str, set[str]] = {}
     for each in objects:
@@ -292,7 +292,7 @@ def test_flux_applies_all_in_order_and_deletes_nothing(pods: Stacks) -> None:
     )
 
 
-def test_each_blob_says_the_md5_of_its_content(pods: Stacks) -> None:
+def test_kubernetes_manifest_blobs_have_the_md5_of_their_content(pods: Stacks) -> None:
     """Else the service fills one in, for which the provider would replace the blob."""
     for blob in _all(pods, "azurerm_storage_blob").values():
         found = re.fullmatch(r'\$\{md5\(join\("", \[(.*)\]\)\)\}', blob["content_md5"])
@@ -308,7 +308,7 @@ def _blob_names(stacks: Stacks) -> list[str]:
 
 
 @pytest.mark.parametrize("file", [OURS, PODS], ids=lambda file: file.stem)
-def test_who_may_do_what(written: Written, file: Path) -> None:
+def test_kubernetes_identities_have_only_the_rights_they_need(written: Written, file: Path) -> None:
     """Pods of jobs use data and rule nothing; only who deploys writes what Flux applies."""
     deployed = Deployment(written(file), "localhost")
     trusted = deployed.identity_of_tasks

@@ -50,7 +50,7 @@ def _files(script: str) -> dict[str, str]:
     return {path: text for path, _, text in found}
 
 
-def test_what_the_node_runs_is_right_for_bash(
+def test_web_node_scripts_pass_shellcheck(
     stacks: dict[str, dict[str, Any]], tmp_path: Path
 ) -> None:
     text = _script(stacks)
@@ -89,7 +89,7 @@ def test_the_server_knows_the_targets_that_it_can_reach(stacks: dict[str, dict[s
     }
 
 
-def test_neither_boot_data_nor_script_hold_a_secret(stacks: dict[str, dict[str, Any]]) -> None:
+def test_web_node_boot_data_and_scripts_hold_no_secret(stacks: dict[str, dict[str, Any]]) -> None:
     text = _script(stacks)
     assert "OIDCClientSecret" not in text
     assert "PRIVATE KEY" not in text
@@ -201,7 +201,9 @@ _WHEEL = "fairway_hpc-1.0.0-py3-none-any.whl"
         ("https://files", "http://files", "installs a wheel of Fairway"),
     ],
 )
-def test_what_cannot_be_is_refused(tmp_path: Path, before: str, after: str, message: str) -> None:
+def test_web_page_settings_that_are_invalid_are_refused(
+    tmp_path: Path, before: str, after: str, message: str
+) -> None:
     text = _FILE.read_text()
     assert before in text
     file = tmp_path / "page.yaml"

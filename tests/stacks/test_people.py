@@ -241,7 +241,7 @@ def test_an_environment_of_one_account_is_as_it_was(written: Written) -> None:
     assert "users" not in stacks["compute"]["output"]["targets"]["value"][0]
 
 
-def test_who_signs_in_by_entra_id_needs_no_key(written: Written) -> None:
+def test_people_with_entra_id_sign_in_need_no_key(written: Written) -> None:
     compute = written(_SECTIONS / "box.yaml")["compute"]
     (machine,) = compute["resource"]["azurerm_linux_virtual_machine"].values()
     assert machine["identity"]["type"] == "SystemAssigned, UserAssigned"
@@ -312,7 +312,7 @@ _POOL = "pool: {engine: batch, size: Standard_ND96asr_v4, nodes: {min: 0, max: 4
         ),
     ],
 )
-def test_what_cannot_be_is_refused_at_its_line(
+def test_people_settings_that_are_invalid_are_refused_at_their_line(
     written: Written, access: str, clusters: str, said: str
 ) -> None:
     with pytest.raises(UserError) as refused:
@@ -330,7 +330,7 @@ def test_more_people_than_fit_a_nodes_boot_data_are_refused(written: Written) ->
     assert told.value.findings[0].hint == "name fewer people under `access.users`"
 
 
-def test_what_else_is_too_long_for_boot_data_is_not_laid_to_people(
+def test_people_are_not_blamed_for_other_boot_data_that_is_too_long(
     written: Written, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(nodes, "LONGEST_CUSTOM_DATA", 10_000)

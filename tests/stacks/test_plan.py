@@ -151,7 +151,7 @@ def test_a_stack_that_waits_is_shown_and_does_not_fail(
     assert states == dict.fromkeys(STACKS, "planned") | {"demo-compute": "waiting"}
 
 
-def test_all_of_a_new_environment_is_shown_before_anything_is_deployed(
+def test_plan_of_a_new_environment_shows_all_stacks_before_deployment(
     quick: StandIn, tmp_path: Path, capfd: pytest.CaptureFixture[str], fairway: Fairway
 ) -> None:
     """A stack that waits is planned with the outputs that the plans of the others promise."""
@@ -206,7 +206,7 @@ def test_data_that_would_be_lost_sets_the_exit_code(
         ({"data_plan": "broken"}, 5, "demo-data: Service unavailable [terraform-plan]"),
     ],
 )
-def test_what_terraform_says_is_told(
+def test_plan_reports_errors_of_terraform(
     quick: StandIn,
     capfd: pytest.CaptureFixture[str],
     fault: dict[str, str],
@@ -295,7 +295,7 @@ def test_a_cached_provider_is_not_downloaded_again(monkeypatch: pytest.MonkeyPat
     assert cache_variables().items() > keeps.items()
 
 
-def test_a_second_plan_in_the_same_folder_waits(tmp_path: Path) -> None:
+def test_plan_in_the_same_folder_waits_for_the_first(tmp_path: Path) -> None:
     waits, entered = threading.Event(), threading.Event()
 
     def second() -> None:

@@ -103,7 +103,7 @@ def _apply(stack: StackFolder, folder: Path) -> StackReview:
 
 
 @needs_terraform
-def test_all_is_known_but_what_is_known_after_an_apply(
+def test_promised_plan_leaves_only_values_known_after_apply_unknown(
     stacks: list[StackFolder], tmp_path: Path
 ) -> None:
     network, data, compute = _planned(stacks, tmp_path / "plans")
@@ -116,7 +116,7 @@ def test_all_is_known_but_what_is_known_after_an_apply(
 
 
 @needs_terraform
-def test_what_was_promised_is_what_is_planned_when_it_is_there(
+def test_promised_plan_equals_the_plan_after_deployment(
     stacks: list[StackFolder], tmp_path: Path
 ) -> None:
     _, *promised = _planned(stacks, tmp_path / "plans")

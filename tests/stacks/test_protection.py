@@ -180,7 +180,9 @@ class TestTeardown:
             for other in stack.get("data", {}).get("terraform_remote_state", {}):
                 assert order.index(role) < order.index(other.rpartition("-")[2])
 
-    def test_what_goes_on_friday_holds_no_data(self, written: Written, everything: str) -> None:
+    def test_protection_compute_stack_holds_no_data(
+        self, written: Written, everything: str
+    ) -> None:
         for stacks in (written(everything), *(written(file) for file in ENVIRONMENTS)):
             held = [kind for kind in stacks["compute"]["resource"] if holds_data(kind)]
             assert held == []

@@ -167,7 +167,7 @@ def test_a_provider_that_is_at_hand_is_taken(
 
 
 @needs_terraform
-def test_where_there_is_none_it_says_what_to_type(
+def test_provider_that_is_missing_hints_at_the_mirror_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings, empty = tmp_path / "empty.tfrc", tmp_path / "empty"

@@ -191,7 +191,7 @@ def test_the_scheduler_may_do_all_that_it_does(scheduler: Scheduler) -> None:
     assert scheduler.refused() == []
 
 
-def test_it_needs_each_of_its_roles(scheduler: Scheduler) -> None:
+def test_roles_of_the_scheduler_are_all_needed(scheduler: Scheduler) -> None:
     """Narrow as they are: without any of them something that it does is forbidden."""
     rights = scheduler.deployed.rights
     identity = scheduler.deployed.resource("azurerm_user_assigned_identity", "slurm-scheduler")

@@ -88,7 +88,7 @@ def test_logic_app_that_is_deployed_waits_for_its_next_time(written: Written) ->
         assert start < datetime.now()  # noqa: DTZ005
 
 
-def test_its_identity_may_stop_and_start_these_machines_alone(written: Written) -> None:
+def test_schedule_identity_may_stop_and_start_its_machines_only(written: Written) -> None:
     resources = written(LAB)["compute"]["resource"]
     role = resources["azurerm_role_definition"]["schedule-role"]
     verbs = {
@@ -108,7 +108,9 @@ def test_its_identity_may_stop_and_start_these_machines_alone(written: Written) 
     assert grants["schedule-box"] == "${azurerm_linux_virtual_machine.cluster-box.id}"
 
 
-def test_it_may_follow_what_it_asked_for_to_its_end(written: Written, tmp_path: Path) -> None:
+def test_schedule_identity_may_read_the_operations_it_started(
+    written: Written, tmp_path: Path
+) -> None:
     """A Logic App looks at the operation as itself; what it may not look at is a failed run."""
     with ControlPlane(tmp_path) as plane:
         deployed = Deployment(written(LAB), plane.host)

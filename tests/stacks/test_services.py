@@ -27,7 +27,7 @@ def _one(stack: dict[str, Any], kind: str) -> dict[str, Any]:
     return found
 
 
-def test_everything_is_reached_by_an_endpoint_inside_the_network(full: Stacks) -> None:
+def test_services_are_reached_by_private_endpoints(full: Stacks) -> None:
     endpoints = full["data"]["resource"]["azurerm_private_endpoint"]
     assert {
         name: each["private_service_connection"]["private_connection_resource_id"]
@@ -131,9 +131,7 @@ def test_a_vault_for_the_accounts_key_alone_is_closed_to_nodes(
     assert "Key Vault Crypto Service Encryption User" in roles
 
 
-def test_what_an_environment_does_not_ask_for_is_not_there(
-    written: Written, everything: str
-) -> None:
+def test_services_not_asked_for_are_not_made(written: Written, everything: str) -> None:
     text = everything
     for section in ("registry", "vault", "monitoring", "budget"):
         lines = [line for line in text.splitlines() if not line.startswith(f"{section}:")]
@@ -200,7 +198,7 @@ def test_machines_and_services_are_watched(full: Stacks) -> None:
     assert principal not in json.dumps(data["azurerm_role_assignment"])
 
 
-def test_nobody_waits_for_gpus_that_there_are_not(written: Written, everything: str) -> None:
+def test_monitoring_without_gpus_has_no_gpu_alert(written: Written, everything: str) -> None:
     text = everything.replace("Standard_ND96isr_H100_v5", "Standard_HB176rs_v4")
     compute = written(text)["compute"]["resource"]
     assert "azurerm_monitor_scheduled_query_rules_alert_v2" not in compute

@@ -117,7 +117,7 @@ class TestTerraform:
         assert vault["network_acls"]["default_action"] == "Deny"
         assert "slurm-vault-endpoint" in data["azurerm_private_endpoint"]
 
-    def test_each_may_do_what_it_needs_and_says_why(self, stacks: Stacks) -> None:
+    def test_slurm_roles_are_narrow_and_described(self, stacks: Stacks) -> None:
         data = stacks["data"]["resource"]["azurerm_role_assignment"]
         assert data["slurm-scheduler-keep_munge_key"]["role_definition_name"] == (
             "Key Vault Secrets Officer"
@@ -179,7 +179,7 @@ class TestTerraform:
         principals = json.dumps(alone["azurerm_role_assignment"])
         assert "azurerm_user_assigned_identity.nodes." not in principals
 
-    def test_nothing_of_it_breaks_a_rule(self, stacks: Stacks, tmp_path: Path) -> None:
+    def test_slurm_stacks_pass_all_checks(self, stacks: Stacks, tmp_path: Path) -> None:
         (tmp_path / "lab.yaml").write_text(LAB)
         asked = Asked.by(load_environment(tmp_path / "lab.yaml"))
         for stack in stacks.values():
@@ -205,7 +205,7 @@ class TestTerraform:
 class TestBoot:
     """What scheduler and nodes do when they boot."""
 
-    def test_it_fits_what_azure_takes(self, stacks: Stacks) -> None:
+    def test_slurm_boot_data_fits_azure_limits(self, stacks: Stacks) -> None:
         for vm in (_scheduler(stacks), _scale_set(stacks, "nd"), _scale_set(stacks, "spot")):
             assert len(_boot(vm)) < 0.9 * LONGEST_CUSTOM_DATA
 
@@ -341,7 +341,9 @@ class TestSchedulerScript:
 
         return run
 
-    def test_everything_starts_in_order(self, run: Callable[..., tuple[int, list[str]]]) -> None:
+    def test_slurm_scheduler_boot_starts_services_in_order(
+        self, run: Callable[..., tuple[int, list[str]]]
+    ) -> None:
         status, ran = run()
         assert status == 0
         order = [

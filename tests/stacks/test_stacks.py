@@ -69,7 +69,7 @@ def _instances(document: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def test_what_must_survive_stands_apart_from_what_is_destroyed(
+def test_stacks_keep_persistent_resources_out_of_compute(
     demo: dict[str, dict[str, Any]],
 ) -> None:
     assert set(demo) == {"network", "data", "compute"}
@@ -81,7 +81,7 @@ def test_what_must_survive_stands_apart_from_what_is_destroyed(
     }
 
 
-def test_each_stack_has_a_resource_group_of_its_own(demo: dict[str, dict[str, Any]]) -> None:
+def test_stacks_have_separate_resource_groups(demo: dict[str, dict[str, Any]]) -> None:
     for role, document in demo.items():
         assert document["resource"]["azurerm_resource_group"]["group"]["name"] == f"demo-rg-{role}"
 
@@ -134,7 +134,7 @@ def test_grants_open_one_container_each_and_say_why(demo: dict[str, dict[str, An
         assert grant["description"]
 
 
-def test_everything_that_takes_tags_has_them(demo: dict[str, dict[str, Any]]) -> None:
+def test_stacks_tag_all_resources(demo: dict[str, dict[str, Any]]) -> None:
     for document in demo.values():
         for address, body in _instances(document).items():
             if "location" in body:
@@ -158,7 +158,7 @@ def test_everything_that_takes_tags_has_them(demo: dict[str, dict[str, Any]]) ->
     ],
     ids=["a cluster", "a file system"],
 )
-def test_what_is_added_changes_nothing_that_is_there(
+def test_stacks_with_an_added_cluster_or_file_system_keep_existing_resources(
     stacks: Synthesize, clusters: str, filesystems: str
 ) -> None:
     before = stacks(_file())

@@ -29,7 +29,7 @@ REMOTE = {
 STATE = "state: {backend: azurerm, resource_group: tfstate, storage_account: contosotfstate}\n"
 
 
-def test_each_stack_has_a_blob_of_its_own_and_no_key(written: Written, everything: str) -> None:
+def test_state_backend_has_a_blob_per_stack_and_no_key(written: Written, everything: str) -> None:
     for role, stack in written(everything).items():
         backend = stack["terraform"]["backend"]
         assert backend == {"azurerm": {**REMOTE, "key": f"lab-{role}.tfstate"}}
@@ -72,7 +72,7 @@ class TestAccount:
             },
         )
 
-    def test_it_is_written_only_when_asked_for_and_then_alone(
+    def test_state_stack_is_written_only_when_asked_for_and_alone(
         self, tmp_path: Path, everything: str
     ) -> None:
         done = self._run(tmp_path, everything, FAIRWAY_STACKS="state")
@@ -81,11 +81,15 @@ class TestAccount:
         folder = tmp_path / "some" / "out" / "stacks"
         assert [entry.name for entry in folder.iterdir()] == ["lab-state"]
 
-    def test_its_own_state_is_in_a_file(self, written: Written, everything: str) -> None:
+    def test_state_stack_keeps_its_own_state_in_a_file(
+        self, written: Written, everything: str
+    ) -> None:
         backend = written(everything, state=True)["state"]["terraform"]["backend"]
         assert backend == {"local": {"path": "../../../terraform.lab-state.tfstate"}}
 
-    def test_it_makes_what_the_others_look_for(self, written: Written, everything: str) -> None:
+    def test_state_stack_makes_the_account_that_the_others_use(
+        self, written: Written, everything: str
+    ) -> None:
         resources = written(everything, state=True)["state"]["resource"]
         (group,) = resources["azurerm_resource_group"].values()
         (account,) = resources["azurerm_storage_account"].values()
@@ -96,7 +100,7 @@ class TestAccount:
         assert account["shared_access_key_enabled"] is False
         assert account["blob_properties"]["versioning_enabled"] is True
 
-    def test_its_maker_may_write_to_the_container_and_no_more(
+    def test_state_stack_grants_its_maker_the_container_only(
         self, written: Written, everything: str
     ) -> None:
         resources = written(everything, state=True)["state"]["resource"]
@@ -131,13 +135,15 @@ class TestAccount:
             written(text, state=True)
         assert "access.allowed" in caught.value.findings[0].hint
 
-    def test_there_is_no_account_for_state_in_files(
+    def test_state_stack_is_refused_when_state_is_kept_in_files(
         self, written: Written, everything: str
     ) -> None:
         with pytest.raises(UserError, match="keeps its state in files"):
             written(everything.replace(STATE, ""), state=True)
 
-    def test_other_stacks_than_these_are_refused(self, tmp_path: Path, everything: str) -> None:
+    def test_state_stack_selection_refuses_other_names(
+        self, tmp_path: Path, everything: str
+    ) -> None:
         done = self._run(tmp_path, everything, FAIRWAY_STACKS="data", JSII_NODE="/no/node")
         assert done.returncode == 2
         assert done.stdout == ""
@@ -145,7 +151,9 @@ class TestAccount:
         assert not (tmp_path / "some").exists()
 
 
-def test_what_the_document_shows_is_taken(repository: Path, written: Written) -> None:
+def test_state_backends_shown_in_the_document_are_accepted(
+    repository: Path, written: Written
+) -> None:
     text = (repository / "docs" / "state.md").read_text()
     lines = [line for line in text.splitlines() if line.startswith("state: {backend")]
     demo = (repository / "stacks" / "environments" / "demo.yaml").read_text()

@@ -75,7 +75,7 @@ def test_new_prices_take_the_place_of_the_old_on_a_branch(clone: Path, tmp_path:
     assert shown.stdout == b"newer\n"
 
 
-def test_the_same_prices_are_no_pull_request(clone: Path, tmp_path: Path) -> None:
+def test_price_proposal_without_changes_opens_no_pull_request(clone: Path, tmp_path: Path) -> None:
     (clone / FOLDER / "eastus.toml").rename(clone / FOLDER / "westeurope.toml")
     for words in (["add", "."], ["commit", "-qm", "moved"]):
         subprocess.run(["git", *words], cwd=clone, check=True)

@@ -44,7 +44,7 @@ def _tool(name: str) -> str:
     return str(program)
 
 
-def test_each_workflow_is_known() -> None:
+def test_workflows_are_all_known() -> None:
     names = [file.stem for file in WORKFLOWS]
     assert names == ["comment", "deploy", "drift", "nightly", "plan", "prices", "release", "test"]
 
@@ -64,7 +64,7 @@ def test_they_have_the_form_that_github_reads() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_other_files_of_github_have_their_form() -> None:
+def test_github_files_match_their_schemas() -> None:
     check = _tool("check-jsonschema")
     templates = sorted((FOLDER.parent / "ISSUE_TEMPLATE").glob("[!c]*.yml"))
     files = {
@@ -98,7 +98,7 @@ def test_actions_are_pinned_and_nothing_is_pasted_into_scripts(file: Path) -> No
 
 
 @pytest.mark.parametrize("file", WORKFLOWS, ids=lambda file: file.stem)
-def test_each_step_is_a_command_of_the_project(file: Path, repository: Path) -> None:
+def test_workflow_steps_are_commands_of_the_project(file: Path, repository: Path) -> None:
     for step in _steps(file):
         if "run" not in step:
             continue
@@ -138,7 +138,7 @@ def test_the_commands_of_a_client_work_here_too(repository: Path) -> None:
     assert done.stdout.splitlines()[-1] == "$ fairway synth demo"
 
 
-def test_who_may_write_runs_nothing_of_a_pull_request() -> None:
+def test_workflow_with_write_token_runs_no_code_of_a_pull_request() -> None:
     """The job that comments has a token that writes: it checks out nothing, and runs nothing.
 
     The job before it renders with the code of the default branch, and may write nothing.
@@ -227,7 +227,7 @@ def _comment(folder: Path, text: str = "text") -> None:
     (folder / "comment.md").write_text(f"<!-- fairway review -->\n{text}")
 
 
-def test_one_comment_is_brought_up_to_date(tmp_path: Path) -> None:
+def test_comment_workflow_updates_one_comment(tmp_path: Path) -> None:
     _comment(tmp_path, "## lab\n")
     other = {"id": 1, "issue": 3, "body": "<!-- fairway review --> me", "user": {"type": "User"}}
     first = _run("comment", tmp_path, _state(comments=[other]))["state"]
@@ -265,7 +265,7 @@ def test_everywhere_it_is_one_version_of_terraform() -> None:
     assert versions == {"1.11.4"}
 
 
-def test_who_signs_in_runs_a_locked_provider_or_nothing() -> None:
+def test_workflows_with_credentials_check_the_lock_file_first() -> None:
     """A job with credentials fails before its first plan where no lock file is committed."""
     for file in (FOLDER / "plan.yml", FOLDER / "deploy.yml", FOLDER / "drift.yml"):
         for name, job in _load(file)["jobs"].items():
@@ -312,7 +312,9 @@ def test_drift_is_told_in_one_issue_until_it_is_gone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("stack", [{"changes": [{}]}, {"state": "failed"}, {"state": "waiting"}])
-def test_what_else_is_not_as_it_should_be(tmp_path: Path, stack: dict[str, Any]) -> None:
+def test_drift_workflow_opens_an_issue_for_other_deviations(
+    tmp_path: Path, stack: dict[str, Any]
+) -> None:
     _drifted(tmp_path, **stack)
     assert len(_run("drift", tmp_path, _state(), ENVIRONMENT="lab")["state"]["issues"]) == 1
 
@@ -334,7 +336,7 @@ def test_without_a_plan_the_watch_fails(tmp_path: Path) -> None:
     assert found["state"]["issues"] == []
 
 
-def test_what_waited_is_deployed_after_a_second_approval() -> None:
+def test_deploy_workflow_asks_a_second_approval_for_waiting_stacks() -> None:
     """Only where there is something left is anybody asked again."""
     jobs = _load(FOLDER / "deploy.yml")["jobs"]
     assert jobs["rest"]["environment"] == jobs["deploy"]["environment"]
@@ -361,7 +363,7 @@ def test_a_deployment_that_failed_for_another_reason_fails(tmp_path: Path) -> No
 _LOCKED = re.compile(r"([a-z0-9._-]+)==(\S+) --hash=sha256:[0-9a-f]{64}")
 
 
-def test_what_they_install_is_named_by_its_hash(repository: Path) -> None:
+def test_workflow_requirements_are_locked_by_hash(repository: Path) -> None:
     """Everything that the project needs, in versions that it allows."""
     lines = (repository / "requirements/workflows.txt").read_text().splitlines()
     found = [_LOCKED.fullmatch(line) for line in lines if not line.startswith("#")]

@@ -97,7 +97,7 @@ def test_a_log_that_cannot_be_kept_changes_no_exit_code(node: Path, code: int) -
 
 
 @pytest.mark.parametrize(("code", "found"), [(0, 74), (3, 3)])
-def test_what_it_has_written_is_missed_only_where_it_succeeded(
+def test_batch_full_disk_unkept_outputs_change_the_exit_code_of_a_success_only(
     node: Path, code: int, found: int
 ) -> None:
     variables = {"FAIRWAY_SCHEDULE": "1", "AZ_BATCH_JOB_ID": "job-a:job-1"}
@@ -109,7 +109,9 @@ def test_what_it_has_written_is_missed_only_where_it_succeeded(
 
 
 @pytest.mark.parametrize("part", ["launch.sh", "/attempts", "wd/logs", "checkpoints"])
-def test_one_that_cannot_begin_says_so(node: Path, part: str) -> None:
+def test_batch_task_on_full_disk_that_cannot_begin_exits_69_with_one_line(
+    node: Path, part: str
+) -> None:
     code, log = _run(node, "echo one", part)
     assert code == 69
     assert log.startswith("fairway: the task was not started: [Errno 28] No space left on device")
@@ -118,7 +120,7 @@ def test_one_that_cannot_begin_says_so(node: Path, part: str) -> None:
 
 
 @pytest.mark.parametrize("code", [0, 3, 127])
-def test_where_nothing_more_can_be_written_the_exit_code_stays(node: Path, code: int) -> None:
+def test_batch_task_whose_log_takes_no_byte_keeps_its_exit_code(node: Path, code: int) -> None:
     """The kernel takes no byte of it any more, nor of its log."""
     plan = RunPlan("job-a", "code", sample_every=None, needs=("torchrun",))
     (node / "prep/record/plan.json").write_text(plan.text())

@@ -95,7 +95,7 @@ class TestSecrets:
         azure.failures = 2
         assert secret_values(azure, TOKEN="keyvault:hub")
 
-    def test_one_that_is_not_there_is_named_and_nothing_else(self, azure: Azure) -> None:
+    def test_batch_secret_missing_in_the_vault_is_named_in_the_fault(self, azure: Azure) -> None:
         with pytest.raises(Fault, match=r"the secret other in .* cannot be read: HTTP 404"):
             secret_values(azure, TOKEN="keyvault:other")
 
@@ -117,7 +117,7 @@ class TestAttempts:
         assert attempt.count_attempt(tmp_path / "attempts", "0", 7) == 7
         assert attempt.count_attempt(tmp_path / "attempts", "0", 7) == 8
 
-    def test_one_that_is_told_to_end_from_outside_loses_its_node(
+    def test_batch_attempt_that_gets_sigterm_counts_its_node_as_lost(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """By Batch, or by a node that shuts down: ending with 0 is no success then."""
@@ -132,7 +132,7 @@ class TestAttempts:
             signal.signal(signal.SIGTERM, before)
         assert scheduler.nodes.notice == "the end"
 
-    def test_one_that_cannot_reach_its_nodes_has_not_lost_one(
+    def test_batch_attempt_with_unreachable_nodes_counts_no_node_as_lost(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def here(*_: object) -> None:
@@ -166,7 +166,9 @@ class TestAddresses:
         with pytest.raises(OSError, match="none of"):
             batch.own_address(hosts("203.0.113.1"))
 
-    def test_one_node_is_localhost(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_batch_host_list_with_one_node_is_localhost(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setenv("AZ_BATCH_HOST_LIST", "10.0.0.4")
         assert batch.given() == hosts("localhost")
 
@@ -208,7 +210,7 @@ def prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("is_admin", [True, False])
-def test_what_a_setup_as_root_leaves_is_the_tasks_to_use(prepared: Path, is_admin: bool) -> None:
+def test_batch_setup_as_admin_opens_its_files_to_the_tasks(prepared: Path, is_admin: bool) -> None:
     setup = {"command": "x", "admin": is_admin}
     (prepared / "record" / "job.json").write_text(json.dumps({"setup": setup}))
     script = "mkdir made; touch made/file; echo true >made/run; chmod +x made/run"
@@ -224,7 +226,7 @@ def test_what_a_setup_as_root_leaves_is_the_tasks_to_use(prepared: Path, is_admi
     assert Path("/etc/passwd").stat().st_mode == outside
 
 
-def test_what_root_installs_outside_of_the_job_is_not_for_all_to_change(prepared: Path) -> None:
+def test_batch_setup_as_admin_leaves_modes_outside_the_job_unchanged(prepared: Path) -> None:
     job = {"setup": {"command": "x", "admin": True}}
     (prepared / "record" / "job.json").write_text(json.dumps(job))
     script = "mkdir ../../installed; touch ../../installed/program; stat -c %a ../setup.sh >mode"
@@ -281,7 +283,9 @@ class TestShares:
         mine: Any = self.attempts(work, gpus)
         return run_attempts(mine, mine.backend)
 
-    def test_it_says_what_it_has_and_gives_it_back(self, work: Path) -> None:
+    def test_batch_share_is_written_for_the_task_and_given_back_at_its_end(
+        self, work: Path
+    ) -> None:
         assert self.run(work, 1) == 1
         lent = Lent.from_json(json.loads((work / "logs" / SHARE_FILE).read_bytes()))
         assert lent == Lent(2, (0,), (0, 1), 0.5)
@@ -289,7 +293,7 @@ class TestShares:
         folder = Path(os.environ["AZ_BATCH_NODE_SHARED_DIR"], "fairway-devices")
         assert folder.stat().st_mode & 0o777 == 0o700
 
-    def test_it_waits_for_what_another_has_left(
+    def test_batch_share_waits_for_devices_that_another_task_holds(
         self, work: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         (work / "logs" / SHARE_FILE).write_text("of an attempt before")
@@ -305,7 +309,7 @@ class TestShares:
         assert capsys.readouterr().out == "fairway: the task waits for 2 GPUs of its node\n"
 
     @pytest.mark.parametrize("notice", ["", "Preempt"])
-    def test_it_waits_no_longer_than_it_may_run(
+    def test_batch_share_wait_ends_on_preemption_and_cancellation(
         self, work: Path, monkeypatch: pytest.MonkeyPatch, notice: str
     ) -> None:
         other = batch.share_of(self.node, Wanted(gpus=1))

@@ -65,7 +65,7 @@ def test_the_state_of_the_run(
     assert (found.limit, found.reason) == (endings[0].limit, endings[0].why)
 
 
-def test_what_is_no_ending_of_this_job_is_passed_over(tmp_path: Path) -> None:
+def test_batch_endings_of_other_jobs_and_damaged_files_are_skipped(tmp_path: Path) -> None:
     texts = [
         json.dumps(ending("0").to_json()),
         json.dumps({**ending("1").to_json(), "job": "job-a:job-2"}),
@@ -144,6 +144,8 @@ def test_in_a_retry_what_was_done_counts(
     assert receiver.next()["tasks"] == {"succeeded": 2}
 
 
-def test_of_a_job_that_never_began_nobody_tells(node: Path, receiver: Receiver) -> None:
+def test_batch_notification_of_a_job_that_never_began_is_not_sent(
+    node: Path, receiver: Receiver
+) -> None:
     assert notifications.send() == 0
     assert receiver.seen == 0

@@ -153,7 +153,9 @@ def test_the_cost_is_that_of_all_tasks(folders: Folders, clock: Any) -> None:
     assert mine.watch.over == Over("max_cost", "it was over its max_cost of 200 USD")
 
 
-def test_what_an_attempt_held_whose_node_was_lost_counts(folders: Folders, clock: Any) -> None:
+def test_batch_tracking_counts_time_held_by_an_attempt_on_a_lost_node(
+    folders: Folders, clock: Any
+) -> None:
     mine = Mine(folders, COST)
     mine.task.held = 100.0
     mine.running(1e9)
@@ -270,7 +272,9 @@ def test_a_run_without_limits_leaves_no_word(folders: Folders, clock: Any) -> No
     assert not folders.shared.exists()
 
 
-def test_what_it_says_of_its_end(folders: Folders, clock: Any, tmp_path: Path) -> None:
+def test_batch_ending_file_holds_state_limit_and_reason_of_the_task(
+    folders: Folders, clock: Any, tmp_path: Path
+) -> None:
     status = TaskState("failed", exit_code=124, ended=1e9)
     notifications.write_ending(folders, status, Over("max_cost", "why"))
     facts = json.loads((tmp_path / "work" / "logs" / FILE).read_text())

@@ -68,7 +68,7 @@ def refused(status: int, message: str = "", **headers: str) -> tuple[int, dict[s
     return status, headers, {"kind": "Status", "message": message}
 
 
-def test_it_comes_as_its_pods_account_whose_token_changes(account: Path) -> None:
+def test_kubernetes_api_sends_the_current_token_of_the_service_account(account: Path) -> None:
     found, line = reach(account, ok({}), ok({}))
     found.get(BATCH, "jobs", "a-0-0")
     (account / "token").write_text("t-2")
@@ -125,13 +125,13 @@ def test_a_refusal_that_nobody_expects_is_said_in_words(
     assert ("fairway targets prepare" in str(told["hint"])) is (code == 4)
 
 
-def test_what_is_there_is_not_made_twice(account: Path) -> None:
+def test_kubernetes_api_create_of_an_existing_object_returns_false(account: Path) -> None:
     found, _ = reach(account, ok({}), refused(409, 'jobs.batch "a" already exists'))
     assert found.create(BATCH, "jobs", {"metadata": {"name": "a"}})
     assert not found.create(BATCH, "jobs", {"metadata": {"name": "a"}})
 
 
-def test_what_is_gone_is_deleted(account: Path) -> None:
+def test_kubernetes_api_delete_of_a_missing_object_succeeds(account: Path) -> None:
     found, line = reach(account, refused(404, "not found"))
     found.delete(BATCH, "jobs", "a")
     assert line.asked[0][2] == {"propagationPolicy": "Foreground"}
@@ -147,7 +147,9 @@ def test_a_refusal_has_the_servers_words(account: Path) -> None:
 
 
 @pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
-def test_what_passes_is_waited_for(account: Path, clock: Any, status: int) -> None:
+def test_kubernetes_api_retries_transient_errors_after_retry_after(
+    account: Path, clock: Any, status: int
+) -> None:
     headers = {"Retry-After": "7"}
     found, line = reach(account, (status, headers, {}), OSError("reset"), ok({"a": 1}))
     assert found.get(BATCH, "jobs", "a") == {"a": 1}

@@ -87,7 +87,7 @@ def test_the_pod_of_a_sweeps_task_goes_and_no_other(
     assert tasks(server, folder)["cancelled"] == 1
 
 
-def test_one_that_waits_has_ended_at_once_and_its_job_with_the_others(
+def test_kubernetes_cancel_of_a_queued_task_ends_it_at_once_and_its_job_last(
     cluster: Cluster, server: Server
 ) -> None:
     """The index has no pod yet; nothing waits for a node for it once the run is over."""
@@ -107,7 +107,9 @@ def test_one_that_waits_has_ended_at_once_and_its_job_with_the_others(
     assert known.state == "cancelled"
 
 
-def test_its_job_stays_where_the_others_have_done_it(cluster: Cluster, server: Server) -> None:
+def test_kubernetes_job_of_a_cancelled_task_stays_where_the_other_tasks_ended_it(
+    cluster: Cluster, server: Server
+) -> None:
     """Its pods may be looked at: it waits for nothing."""
     folder = submitted(cluster, [1, 1])
     cancel(cluster, "1")
@@ -127,7 +129,9 @@ def test_a_task_on_several_nodes_goes_with_its_job(cluster: Cluster, server: Ser
     assert tasks(server, folder) == {"cancelled": 1, "queued": 1}
 
 
-def test_what_the_controller_was_to_start_is_not(cluster: Cluster, server: Server) -> None:
+def test_kubernetes_controller_does_not_start_cancelled_tasks(
+    cluster: Cluster, server: Server
+) -> None:
     folder = submitted(cluster, [2, 2, 2], last=True, max_parallel=1)
     assert due(folder) == [0]
     cancel(cluster, "0")

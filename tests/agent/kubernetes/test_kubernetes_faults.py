@@ -122,7 +122,7 @@ KINDS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("share", [0.01, 0.3])
 @pytest.mark.parametrize("kind", KINDS)
-def test_each_object_is_made_once(
+def test_kubernetes_submit_under_api_faults_makes_each_object_once(
     cluster: Cluster, cluster_api: KubernetesCluster, head_api: Api, kind: str, share: float
 ) -> None:
     faults = cluster_api.faults

@@ -142,7 +142,7 @@ def wrote(folder: Path, task: str, status: TaskState) -> None:
     state_files.write(folder / "tasks" / task, status)
 
 
-def test_what_pods_have_held_that_are_gone_is_paid_for(
+def test_kubernetes_max_cost_counts_time_held_by_evicted_pods(
     cluster: Cluster, server: Server, clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """4 nodes for 3 h until they were evicted are 12 of 16 node hours; the other 4 are one more
@@ -167,7 +167,7 @@ def test_what_pods_have_held_that_are_gone_is_paid_for(
     assert found.tasks == {"failed": 1, "cancelled": 1}
 
 
-def test_its_time_counts_while_it_waits_for_other_pods(
+def test_kubernetes_max_duration_counts_while_an_evicted_task_waits_for_pods(
     cluster: Cluster, server: Server, clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Evicted, and nothing of it runs: who looks ends it when its time is over."""

@@ -62,7 +62,7 @@ LIMITED = RunPlan(RUN, "/x", max_parallel=2, timeout=60.0, retries=2, max_durati
 @pytest.mark.parametrize("settings", [SETTINGS, QUEUED, PLAIN])
 @pytest.mark.parametrize("plan", [PLAN, LIMITED])
 @pytest.mark.parametrize("part", [SWEEP, GANG, SHARES, CORES])
-def test_each_is_one_that_the_server_takes(
+def test_kubernetes_jobs_validate_strictly_against_each_server_version(
     version: str, settings: Settings, plan: RunPlan, part: Part
 ) -> None:
     for job in (
@@ -86,7 +86,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("queue", [None, "nd"])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_all_that_a_run_writes_down_is_accepted(
+def test_kubernetes_manifests_of_a_whole_run_are_accepted_by_the_server(
     cluster: Cluster,
     server: Server,
     monkeypatch: pytest.MonkeyPatch,
@@ -156,7 +156,7 @@ def test_a_pod_that_was_taken_away_counts_as_no_failure(part: Part) -> None:
     assert spec["podReplacementPolicy"] == "Failed"
 
 
-def test_it_has_its_grace_and_time_to_say_how_it_ended() -> None:
+def test_kubernetes_pod_grace_period_is_that_of_the_plan_plus_time_to_report() -> None:
     assert pod_of(made(GANG))["terminationGracePeriodSeconds"] == 50
     longest = RunPlan(RUN, "/x", grace=30 * 86400.0 * 1000)
     assert pod_of(made(GANG, longest))["terminationGracePeriodSeconds"] == 2**31 - 1
@@ -191,14 +191,14 @@ def test_a_queue_starts_all_of_its_pods_together() -> None:
     assert "kueue.x-k8s.io/queue-name" not in made(GANG)["metadata"]["labels"]
 
 
-def test_it_takes_its_whole_node_by_equal_requests_and_limits() -> None:
+def test_kubernetes_pod_requests_the_whole_node_with_equal_limits() -> None:
     [container] = pod_of(made(SWEEP))["containers"]
     assert container["resources"]["limits"] == container["resources"]["requests"]
     assert container["resources"]["limits"]["rdma/ib"] == "8"
     assert "resources" not in pod_of(made(SWEEP, settings=PLAIN))["containers"][0]
 
 
-def test_of_a_shared_node_it_takes_its_part() -> None:
+def test_kubernetes_pod_on_a_shared_node_requests_its_part_and_prefers_shared_nodes() -> None:
     pod = pod_of(made(SHARES))
     [container] = pod["containers"]
     assert container["resources"] == {
@@ -214,7 +214,7 @@ def test_of_a_shared_node_it_takes_its_part() -> None:
     assert "affinity" not in pod_of(made(SWEEP))
 
 
-def test_what_has_no_gpu_sees_none() -> None:
+def test_kubernetes_pod_without_gpus_sees_no_nvidia_devices() -> None:
     """An image that asks NVIDIA's runtime for all GPUs would otherwise have those of others."""
     [container] = pod_of(made(CORES))["containers"]
     env = {each["name"]: each.get("value") for each in container["env"]}
@@ -269,7 +269,7 @@ def test_a_queue_is_asked_for_as_many_parts_as_all_nodes_have() -> None:
         pytest.param({"cpu": "8"}, None, {"cpu": "8"}, None, 1, id="the whole"),
     ],
 )
-def test_each_part_of_a_node(
+def test_kubernetes_shares_compute_resources_part_and_tasks_per_node(
     resources: dict[str, str],
     wanted: Wanted | None,
     asked: dict[str, str],
@@ -281,7 +281,7 @@ def test_each_part_of_a_node(
     assert shares.on_one_node(resources, wanted) == room
 
 
-def test_what_a_target_and_a_job_say_arrives(tmp_path: Any) -> None:
+def test_kubernetes_settings_are_read_from_target_and_job(tmp_path: Any) -> None:
     target = {
         "mounts": {"data": "/data", "home": "/home"},
         "kubernetes": {

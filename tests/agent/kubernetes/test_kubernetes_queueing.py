@@ -44,7 +44,7 @@ def test_without_kueue_nothing_is_asked(server: Server) -> None:
     assert held_by_queue(server) == {}  # type: ignore[arg-type]
 
 
-def test_who_comes_first_is_counted(server: Server) -> None:
+def test_kubernetes_queueing_reason_counts_workloads_that_come_first(server: Server) -> None:
     running = {"type": "Admitted", "status": "True"}
     found = held(
         server,
@@ -71,7 +71,9 @@ def test_who_comes_first_is_counted(server: Server) -> None:
 @pytest.mark.parametrize(
     "reason", ["ExceedsMaxQuota", "NoMatchingFlavor", "Misconfigured", "Inadmissible"]
 )
-def test_what_does_not_pass_when_others_end(server: Server, reason: str) -> None:
+def test_kubernetes_queueing_reason_that_does_not_pass_means_no_capacity(
+    server: Server, reason: str
+) -> None:
     found = held(server, workload("x", why=(reason, "ClusterQueue nd is inactive")))
     assert found["x"] == "waiting for quota: ClusterQueue nd is inactive"
 

@@ -58,7 +58,7 @@ def ask(cluster: Cluster) -> tuple[str, ...]:
         (["0"], {"cohort": "all"}),
     ],
 )
-def test_what_fits_when_nothing_else_runs_is_taken(
+def test_kubernetes_quota_accepts_jobs_that_fit_in_an_idle_queue(
     cluster: Cluster, server: Server, cpus: list[str], more: dict[str, Any]
 ) -> None:
     quota(server, *cpus, **more)
@@ -75,7 +75,7 @@ def test_what_fits_when_nothing_else_runs_is_taken(
         (["8"], {"borrow": "100"}),
     ],
 )
-def test_what_never_fits_is_refused(
+def test_kubernetes_quota_refuses_jobs_that_never_fit(
     cluster: Cluster, server: Server, cpus: list[str], more: dict[str, Any]
 ) -> None:
     quota(server, *cpus, **more)

@@ -55,7 +55,7 @@ def share_of(host: Host) -> Any:
         pytest.param(Wanted(cores=2), (), id="none"),
     ],
 )
-def test_its_gpus_are_those_of_its_device_files(
+def test_kubernetes_share_gpus_are_those_of_the_device_files(
     devices: Path, wanted: Wanted, gpus: Sequence[int]
 ) -> None:
     found = share_of(with_share(NODE, wanted, 0.25, devices))

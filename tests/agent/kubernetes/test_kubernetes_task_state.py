@@ -104,7 +104,9 @@ class TestWaiting:
             ({}, "its pod is starting"),
         ],
     )
-    def test_what_is_known_of_its_pod_is_said(self, status: dict[str, Any], expected: str) -> None:
+    def test_kubernetes_queued_task_reason_is_that_of_its_pod(
+        self, status: dict[str, Any], expected: str
+    ) -> None:
         found = seen(SWEEP, 2, job(), pod(0, "Running"), pod(1, "Pending", **status))
         assert found == (JobView("queued", expected), f"{NAME}-1-abcde")
 
@@ -144,11 +146,11 @@ class TestWaiting:
         assert found.reason.startswith("waiting for a node: ")
         assert found.reason.endswith(why)
 
-    def test_other_tasks_come_first(self) -> None:
+    def test_kubernetes_task_without_a_pod_waits_for_its_turn(self) -> None:
         found = view(SWEEP, 5, job(), pod(0, "Running"))
         assert found == JobView("queued", "waiting for its turn")
 
-    def test_what_lacks_some_of_its_pods_says_which(self) -> None:
+    def test_kubernetes_gang_with_pending_pods_reports_how_many_run_and_why(self) -> None:
         lacking = unschedulable("0/2 nodes are available: 2 Insufficient cpu.")
         pods = [pod(0, "Running"), pod(1, "Running"), pod(2, "Pending", **lacking)]
         why = "2 of its 3 pods run: waiting for a node: 2 Insufficient cpu"
@@ -180,7 +182,9 @@ class TestEnded:
             ),
         ],
     )
-    def test_why_it_failed_is_said(self, status: dict[str, Any], code: int, reason: str) -> None:
+    def test_kubernetes_failed_pod_gives_exit_code_and_reason(
+        self, status: dict[str, Any], code: int, reason: str
+    ) -> None:
         found = view(SWEEP, 2, job({"failedIndexes": "1"}), pod(1, "Failed", **status))
         assert (found.state, found.exit_code, found.reason) == ("failed", code, reason)
         assert found.timed_out is (code == 124)

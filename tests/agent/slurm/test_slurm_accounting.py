@@ -36,7 +36,7 @@ def test_a_job_that_ended(sacct: Callable[[str], None]) -> None:
     assert (found.state, found.nodes, found.id) == ("CANCELLED", "nd-1", "12_3")
 
 
-def test_of_a_requeued_job_the_last_row(sacct: Callable[[str], None]) -> None:
+def test_slurm_accounting_of_a_requeued_job_uses_the_last_row(sacct: Callable[[str], None]) -> None:
     sacct("NODE_FAIL|None|nd-1|2026-01-02T03:04:05|c\nTIMEOUT|None|nd-2|2026-01-02T04:04:05|c\n")
     found = jobs.look_up("12", -1)
     assert found is not None
@@ -47,7 +47,7 @@ def test_of_a_requeued_job_the_last_row(sacct: Callable[[str], None]) -> None:
     "text",
     ["", "RUNNING|None|nd-1|Unknown|c\n", "FAILED|None|nd-1|Unknown|c\n", "\n"],
 )
-def test_what_is_not_known_to_have_ended_is_nothing(
+def test_slurm_accounting_returns_none_unless_the_job_is_known_to_have_ended(
     sacct: Callable[[str], None], text: str
 ) -> None:
     sacct(text)

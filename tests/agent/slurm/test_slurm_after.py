@@ -80,7 +80,7 @@ def own_job(shared: Path, submission: int = 0) -> tuple[Slurm, Task]:
     return Slurm(states, None, Watch(run, plan, submission)), task  # type: ignore[arg-type]
 
 
-def test_it_waits_for_their_ends_where_it_looks_at_these_itself(
+def test_slurm_after_is_submitted_as_afterok_and_afterany_dependencies(
     shared: Path, said: list[str]
 ) -> None:
     request = SubmitRequest("own", 0, "c", partition="nd")
@@ -89,7 +89,9 @@ def test_it_waits_for_their_ends_where_it_looks_at_these_itself(
     assert " --dependency=afterok:70,afterany:71:72 " in words
 
 
-def test_one_that_has_ended_otherwise_is_said_at_once(shared: Path, said: list[str]) -> None:
+def test_slurm_after_with_an_unmet_condition_is_refused_before_sbatch(
+    shared: Path, said: list[str]
+) -> None:
     ends(shared, "coded", "succeeded")
     request = SubmitRequest("own", 0, "c", partition="nd")
     with pytest.raises(Fault, match=r"`after`: coded succeeded with exit code 0"):
@@ -97,7 +99,9 @@ def test_one_that_has_ended_otherwise_is_said_at_once(shared: Path, said: list[s
     assert not any(each.startswith("sbatch") for each in said)
 
 
-def test_its_job_looks_until_it_is_known(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slurm_after_job_polls_predecessors_and_is_left_out_when_unmet(
+    shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ends(shared, "well", "succeeded")
     ends(shared, "mended", "lost")
     own, task = own_job(shared)
@@ -111,7 +115,7 @@ def test_its_job_looks_until_it_is_known(shared: Path, monkeypatch: pytest.Monke
     assert (known.state, known.attempts) == ("cancelled", 0)
 
 
-def test_its_job_gives_up_on_what_is_never_known(
+def test_slurm_after_job_gives_up_on_predecessors_that_stay_unknown(
     shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own, task = own_job(shared)
@@ -125,7 +129,7 @@ def test_its_job_gives_up_on_what_is_never_known(
     assert caught.value.said.endswith("; once it is: fairway retry own")
 
 
-def test_its_job_ends_before_that_where_slurm_wants_it_to(shared: Path) -> None:
+def test_slurm_after_job_stops_waiting_when_slurm_ends_it(shared: Path) -> None:
     own, task = own_job(shared)
     own.asked = "ended"
     with pytest.raises(SystemExit):
@@ -166,7 +170,7 @@ def test_the_job_of_a_retry_of_what_has_begun_asks_nothing(
     assert own.may_begin(task)
 
 
-def test_what_slurm_has_taken_back_and_forgotten_is_not_lost(shared: Path) -> None:
+def test_slurm_after_job_that_slurm_dropped_is_cancelled_with_its_reason(shared: Path) -> None:
     """Else another would begin that wants it to have failed. Nothing is known of its job any more,
     and there is no accounting."""
     request = SubmitRequest("own", 0, "c", partition="nd")

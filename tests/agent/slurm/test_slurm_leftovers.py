@@ -90,7 +90,7 @@ def _ended(process: subprocess.Popen[str]) -> int | None:
     return process.returncode
 
 
-def test_what_a_job_that_is_gone_has_left_is_ended(
+def test_slurm_leftovers_of_ended_jobs_are_killed_and_others_kept(
     shared: Path,
     daemon: Callable[..., subprocess.Popen[str]],
     squeue: Callable[[str], None],
@@ -109,7 +109,7 @@ def test_what_a_job_that_is_gone_has_left_is_ended(
 @pytest.mark.parametrize(
     "script", ["echo Unable to contact slurm controller >&2; exit 1", "echo no >&2; exit 1"]
 )
-def test_where_slurm_cannot_be_asked_only_its_own_job_is_known(
+def test_slurm_leftovers_without_squeue_are_killed_for_the_own_job_only(
     shared: Path,
     daemon: Callable[..., subprocess.Popen[str]],
     squeue: Callable[[str], None],

@@ -116,7 +116,7 @@ def test_the_cost_is_that_of_all_tasks(run: Path, clock: Any, said: list[list[st
     assert control.read(run).of(0).limit == Over("max_cost", "it was over its max_cost of 200 USD")
 
 
-def test_others_that_are_many_are_looked_at_each_ten_seconds_at_most(run: Path, clock: Any) -> None:
+def test_slurm_limits_are_looked_at_every_ten_seconds_at_most(run: Path, clock: Any) -> None:
     _write(run, 0, TaskState("running", started=1e9 - 28_770, held=0.0))
     mine = Watch(run, COST, 0)
     mine.begin()

@@ -89,7 +89,7 @@ def test_a_task_that_is_to_begin_again_is_not_the_last(run: Callable[..., Path])
     assert not watch.is_last(folder.with_name("job-2"), "0", 0)
 
 
-def test_whoever_looks_tells_the_end_where_a_job_was_killed(
+def test_slurm_notification_of_a_killed_job_is_sent_once_by_reconcile(
     run: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, told = run(), []
@@ -121,7 +121,7 @@ def test_a_secret_address_is_left_to_the_jobs(
     assert receiver.next()["state"] == "succeeded"
 
 
-def test_that_it_waits_is_told_once_and_again_when_it_is_retried(
+def test_slurm_notification_of_waiting_is_sent_once_per_submission(
     run: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, told = run(on=("waiting",)), []
@@ -138,7 +138,7 @@ def test_that_it_waits_is_told_once_and_again_when_it_is_retried(
     assert not watch.should_notify(folder, plan, RunState("queued", submission=2))  # it just begins
 
 
-def test_what_slurm_has_is_submitted_also_where_it_does_not_answer_then(
+def test_slurm_submit_succeeds_when_squeue_does_not_answer_afterwards(
     run: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(_: object) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_all_of_a_submission_is_known_to_the_next_command(tmp_path: Path) -> None:
+def test_slurm_submission_record_round_trips(tmp_path: Path) -> None:
     """What each task takes of its node too: a submission that was cut off goes on with it."""
     parts = [Part("tasks", 0, Numbers([0, 1]), 1, 2, "7", gpus=1, cores=4, part=0.25)]
     parts.append(Part("finally", 1, Numbers([2]), 1, 1))

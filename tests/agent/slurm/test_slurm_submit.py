@@ -75,7 +75,9 @@ def shared(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_what_is_withdrawn_has_ended_before_it_is_said(slurm: Slurm, shared: Path) -> None:
+def test_slurm_submit_refusal_waits_until_the_withdrawn_job_has_ended(
+    slurm: Slurm, shared: Path
+) -> None:
     """The run goes to another target next, where it must not run meanwhile."""
     slurm.states = ["RUNNING", "COMPLETING", "COMPLETING", "CANCELLED"]
     with pytest.raises(Fault) as caught:
@@ -86,7 +88,9 @@ def test_what_is_withdrawn_has_ended_before_it_is_said(slurm: Slurm, shared: Pat
     assert not (shared / "runs" / "job-a").exists()
 
 
-def test_what_does_not_end_keeps_the_run_there(slurm: Slurm, shared: Path) -> None:
+def test_slurm_submit_refuses_again_while_a_withdrawn_job_still_runs(
+    slurm: Slurm, shared: Path
+) -> None:
     slurm.states = ["RUNNING"]
     with pytest.raises(Fault) as caught:
         submit.answer(shared, REQUEST, io.BytesIO())

@@ -35,7 +35,9 @@ RUNNING = TaskState("running", attempt=1, started=NOW - 60, node="nd-1")
         ("COMPLETED", "failed", 5, "its job ended without a report: see slurm.txt"),
     ],
 )
-def test_what_slurm_ended_is_said(state: str, expected: str, code: int, reason: str) -> None:
+def test_slurm_ended_job_gives_state_exit_code_and_reason(
+    state: str, expected: str, code: int, reason: str
+) -> None:
     found = view_of(element(state, ended="2023-11-16T20:00:00"), NOW)
     assert (found.state, found.exit_code, found.reason) == (expected, code, reason)
     assert found.timed_out is (code == 124)
@@ -64,13 +66,13 @@ def test_a_suspended_task_names_the_command_that_resumes_it(state: str) -> None:
         ("PENDING", "QOSMaxJobsPerUserLimit", "QOSMaxJobsPerUserLimit"),
     ],
 )
-def test_one_that_starts_again_says_why_it_waits(state: str, reason: str, said: str) -> None:
+def test_slurm_requeued_task_is_queued_with_its_reason(state: str, reason: str, said: str) -> None:
     found = resolve(RUNNING, view_of(element(state, reason), NOW), cancelled=False, now=NOW)
     assert (found.state, found.reason, found.attempt) == ("queued", said, 1)
     assert found.node is None
 
 
-def test_one_that_never_began_has_nothing_to_be_written() -> None:
+def test_slurm_pending_task_that_never_began_writes_no_state() -> None:
     view = view_of(element("PENDING", "Resources"), NOW)
     assert view == JobView("queued", "waiting for nodes")
     assert resolve(TaskState(), view, cancelled=False, now=NOW) == TaskState()
@@ -137,7 +139,7 @@ x|23|Priority
         ("N/A", "12", "other jobs come first"),
     ],
 )
-def test_how_many_come_first(
+def test_slurm_pending_reason_counts_jobs_of_higher_priority(
     monkeypatch: pytest.MonkeyPatch, priority: str, job: str, said: str
 ) -> None:
     mine = f"{job}|N/A|PENDING|Priority||N/A|nd|N/A|{priority}|fairway\n"
@@ -158,6 +160,6 @@ def test_how_many_come_first(
         ("Dependency", 3600, "waiting for other jobs"),
     ],
 )
-def test_when_slurm_expects_it_to_start(reason: str, after: int, said: str) -> None:
+def test_slurm_pending_reason_names_the_expected_start(reason: str, after: int, said: str) -> None:
     starts = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(NOW + after))
     assert view_of(element("PENDING", reason, starts=starts), NOW).reason == said

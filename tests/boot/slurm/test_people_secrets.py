@@ -52,7 +52,9 @@ class FakeVault(KeyVault):
 @pytest.mark.parametrize(
     ("person", "allowed"), [("ada", ["hers", "both", "all"]), ("bob", ["both", "all"])]
 )
-def test_each_is_for_those_whom_it_names(person: str, allowed: list[str]) -> None:
+def test_people_secret_is_given_only_to_users_named_in_its_tag(
+    person: str, allowed: list[str]
+) -> None:
     vault = FakeVault()
     for name in ("hers", "both", "all", "none", "like"):
         if name in allowed:
@@ -157,7 +159,9 @@ def test_the_kernel_says_who_asks() -> None:
     assert set(said[30_002]) == {"error"}
 
 
-def test_who_may_ask_azure_asks_azure(service: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_people_secrets_of_the_login_user_are_read_from_key_vault(
+    service: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The login user, and root."""
     monkeypatch.setattr(os, "getuid", lambda: 1000)
     monkeypatch.setattr(KeyVault, "read", lambda _, name: f"{name} of the vault")
@@ -165,7 +169,7 @@ def test_who_may_ask_azure_asks_azure(service: Path, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("answer", [b"", b"{", b"[]\n", b'{"value": 1}\n', b'{"error": 1}\n'])
-def test_what_is_no_answer_is_no_value(
+def test_people_secrets_damaged_answer_gives_no_value(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: bytes
 ) -> None:
     path = tmp_path / "socket"

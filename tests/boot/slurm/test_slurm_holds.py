@@ -79,7 +79,7 @@ class TestHold:
         short.run("power", "reconcile")
         assert short.told[2:] == ["scontrol update nodename=nd-1,nd-2 state=resume"]
 
-    def test_each_round_waits_for_twice_as_long_until_azure_has_room(
+    def test_slurm_hold_doubles_with_each_shortage_and_resets_with_capacity(
         self, lab: Lab, azure: Azure
     ) -> None:
         waits = []
@@ -216,7 +216,7 @@ class TestHosts:
             ("by hand", False),
         ],
     )
-    def test_that_of_a_node_that_was_drained_for_its_hardware_is_remembered(
+    def test_slurm_host_of_a_node_drained_for_hardware_is_remembered(
         self, lab: Lab, azure: Azure, reason: str, remembered: bool
     ) -> None:
         azure.change(1)
@@ -283,7 +283,9 @@ class TestReconcile:
         lab.run("power", "reconcile")
         assert lab.told == ["scontrol update nodename=nd-0,nd-1 state=resume"]
 
-    def test_what_a_program_left_undone_that_was_cut_off(self, lab: Lab, azure: Azure) -> None:
+    def test_slurm_reconcile_finishes_the_work_of_a_program_that_was_cut_off(
+        self, lab: Lab, azure: Azure
+    ) -> None:
         lab.run("resume", "nd-0")
         _claimed(lab, "nd-0")
         with opened(load(str(lab.folder / "settings.json")), "nd") as registry:

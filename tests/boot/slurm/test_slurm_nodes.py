@@ -127,13 +127,15 @@ class TestClaims:
             {},
         ],
     )
-    def test_what_is_no_instance_of_ours_is_refused(
+    def test_slurm_claim_for_an_unknown_instance_is_refused(
         self, service: Settings, question: dict[str, str]
     ) -> None:
         with pytest.raises(munge.Refused, match="no instance"):
             claim(service, munge.encode(service, question), "10.0.0.9")
 
-    def test_what_an_instance_lacks_moves_no_cursor(self, service: Settings) -> None:
+    def test_slurm_claim_of_an_instance_with_trouble_is_kept_without_control_codes(
+        self, service: Settings
+    ) -> None:
         question = {"scale_set": "nd", "vm": "a", "id": "7", "trouble": "no\x1b[2J\nGPU"}
         assert claim(service, munge.encode(service, question), "10.0.0.9") is None
         with opened(service, "nd") as registry:
@@ -164,7 +166,7 @@ class TestClaims:
         assert json.loads(question)["vm"] == "a", "the stand-in is in place on both sides"
         assert node.ask_for_name(service, ME) is None
 
-    def test_nobody_there_is_no_name(self, lab: Lab, munge: Path) -> None:
+    def test_slurm_node_without_a_claim_service_gets_no_name(self, lab: Lab, munge: Path) -> None:
         lab.set(bin="", munge_socket=str(munge), claim_port=1, scheduler="127.0.0.1:6817")
         assert node.ask_for_name(load(str(lab.folder / "settings.json")), ME) is None
 
@@ -407,7 +409,7 @@ class TestEviction:
     @pytest.mark.parametrize(
         "values", [{"Resources": ["v_8"]}, {"Resources": []}, {"EventType": "Freeze"}]
     )
-    def test_what_happens_to_others_or_does_no_harm_is_let_be(
+    def test_slurm_node_ignores_events_of_others_and_harmless_events(
         self, on_node: Lab, azure: Azure, values: dict[str, Any]
     ) -> None:
         azure.events = [self._event("Preempt", **values)]

@@ -106,7 +106,7 @@ class TestResume:
         assert list(lab.registry()["claims"]) == ["nd-0"]
 
     @pytest.mark.parametrize("status", [409, 412, 429, 500, 502, 503])
-    def test_what_is_broken_for_a_moment_is_asked_again(
+    def test_slurm_resume_retries_transient_azure_errors(
         self, lab: Lab, azure: Azure, status: int
     ) -> None:
         azure.faults += [
@@ -269,7 +269,7 @@ class TestSuspend:
         assert azure.instances == {"2": "Succeeded"}
         assert three.registry()["leaving"] == {}
 
-    def test_what_could_not_be_deleted_is_deleted_with_the_next(
+    def test_slurm_suspend_deletes_an_instance_that_failed_to_be_deleted_before(
         self, three: Lab, azure: Azure
     ) -> None:
         azure.faults.append(("POST", 403, {}))

@@ -76,7 +76,7 @@ def test_fields_are_given_by_name_alone() -> None:
         _Empty("k")  # type: ignore[call-arg]
 
 
-def test_none_is_left_out_and_renamed_fields_get_their_own_name_back() -> None:
+def test_terraform_value_leaves_none_out_and_restores_renamed_fields() -> None:
     block = _Outer(name="a", inner=_Inner(key="k"), many=[_Inner(key="l")], import_="yes", size=0)
     assert terraform_value({"outer": block, "absent": None, "off": False, "none": []}) == {
         "outer": {

@@ -32,7 +32,7 @@ def test_the_small_schema_renders_as_kept(facts: Facts, schema_file: Path) -> No
     assert render(facts) == golden
 
 
-def test_nothing_in_the_package_is_edited_by_hand() -> None:
+def test_bindings_package_equals_the_generated_text() -> None:
     written = {file.name: file.read_text() for file in PACKAGE.glob("*.py")}
     assert written == render(kept_facts())
 
@@ -74,7 +74,7 @@ def run(tmp_path: Path) -> Callable[..., Path]:
     return run
 
 
-def test_a_second_run_without_a_schema_changes_nothing(
+def test_generate_without_a_schema_reproduces_the_package(
     run: Callable[..., Path], schema_file: Path
 ) -> None:
     folder = run(schema_file, "9.8.7")

@@ -106,7 +106,7 @@ def test_every_kind_of_argument(
     }
 
 
-def test_what_is_not_given_is_not_written(
+def test_synthesis_leaves_out_arguments_that_are_not_given(
     probe: ModuleType, app: App, synthesize: Callable[[Stack], dict[str, Any]]
 ) -> None:
     stack = _stack(app, "one")

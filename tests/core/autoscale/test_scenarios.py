@@ -75,7 +75,7 @@ def evaluate(request: pytest.FixtureRequest) -> Evaluate:
 
 
 @pytest.mark.parametrize(("scenario", "option"), list(product(get_args(ScenarioName), OPTIONS)))
-def test_each_scenario_is_a_formula_that_batch_takes(scenario: str, option: str) -> None:
+def test_autoscale_scenario_is_a_formula_that_batch_accepts(scenario: str, option: str) -> None:
     mpi = scenario != "workday_with_offpeak_max_spot"
     settings = {"scenario": scenario, "deallocation": option, "maximum_increment": 3}
     shape = PoolShape(minimum=1, maximum=7, spot=True, mpi=mpi)
@@ -159,7 +159,7 @@ def test_a_pool_for_mpi_does_not_shrink_under_a_running_job(evaluate: Evaluate) 
     assert one_each["spot"] == 1
 
 
-def test_a_second_job_gets_nodes_beside_the_first_and_once(evaluate: Evaluate) -> None:
+def test_autoscale_gives_a_second_job_nodes_beside_the_first_once(evaluate: Evaluate) -> None:
     """The first runs on four nodes, the second waits for four for a number of samples: until it
     runs the pool is evaluated again and again, each ten samples."""
     for spot, since in product((True, False), range(20)):
@@ -249,7 +249,7 @@ def test_working_hours_elsewhere(
     assert found["spot"] == (8 if peak else 0)
 
 
-def test_other_hours_and_an_increment(evaluate: Evaluate) -> None:
+def test_autoscale_applies_other_hours_and_an_increment(evaluate: Evaluate) -> None:
     hours = {"scenario": "workday", "hours": {"start": 20, "end": 24}}
     assert evaluate(hours, now=MONDAY.replace(hour=23))["spot"] == 8
     assert evaluate(hours, now=MONDAY)["spot"] == 0

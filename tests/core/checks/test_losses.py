@@ -25,7 +25,7 @@ def _told(type_: str, before: Any, after: Any, actions: str = "update", **more: 
         ("azurerm_netapp_pool", "size_in_tb", "TiB"),
     ],
 )
-def test_what_shrinks(type_: str, path: str, unit: str) -> None:
+def test_losses_report_values_that_shrink(type_: str, path: str, unit: str) -> None:
     smaller = _told(type_, {path: 8}, {path: 4})
     assert f"would shrink: {path} 8 → 4 {unit}" in smaller
     assert _told(type_, {path: 4}, {path: 8}) == ""
@@ -63,7 +63,9 @@ ACCOUNT, VAULT = "azurerm_storage_account", "azurerm_recovery_services_vault"
         (VAULT, {"cross_region_restore_enabled": True}, {}, "cross_region_restore_enabled"),
     ],
 )
-def test_what_was_immutable(type_: str, before: Any, after: Any, said: str) -> None:
+def test_losses_report_weakened_immutability(
+    type_: str, before: Any, after: Any, said: str
+) -> None:
     found = _told(type_, before, after)
     assert said in found
     assert bool(found) == bool(said)
@@ -97,14 +99,14 @@ def test_a_lock_that_is_made_anew(after: Any, said: str) -> None:
     assert "lock_level ReadOnly → CanNotDelete" in weaker
 
 
-def test_what_is_replaced_may_keep_less_too() -> None:
+def test_losses_report_less_retention_when_a_policy_is_replaced() -> None:
     before, after = ({"retention_daily": [{"count": count}]} for count in (30, 7))
     assert "count 30 → 7" in _told("azurerm_backup_policy_vm", before, after, "delete create")
     assert _told("azurerm_backup_policy_vm", before, None, "delete") == ""
 
 
 @pytest.mark.parametrize("type_", [ACCOUNT, "azurerm_storage_share", POLICY])
-def test_what_is_forgotten_keeps_all_that_it_had(type_: str) -> None:
+def test_losses_of_forgotten_resources_are_not_reported(type_: str) -> None:
     before = {
         "blob_properties": [{"versioning_enabled": True}],
         "account_replication_type": "ZRS",
@@ -184,7 +186,7 @@ def test_fewer_copies(type_: str, before: Any, after: Any, said: str) -> None:
         ({"backup_policy_id": "/p"}, {"backup_policy_id": "/q"}, ""),
     ],
 )
-def test_what_is_backed_up_less(before: Any, after: Any, said: str) -> None:
+def test_losses_report_reduced_backup(before: Any, after: Any, said: str) -> None:
     found = _told("azurerm_backup_protected_vm", before, after)
     assert said in found
     assert bool(found) == bool(said)

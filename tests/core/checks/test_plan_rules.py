@@ -81,7 +81,7 @@ def test_a_set_without_nodes_has_none_to_mix() -> None:
     assert _found(SET, before, {**before, "custom_data": "b"}) == {}
 
 
-def test_of_nodes_that_go_none_is_mixed() -> None:
+def test_plan_rules_report_removed_nodes_as_lost_and_not_as_mixed() -> None:
     found = _found(SET, {"instances": 4, "sku": "a"}, {"instances": 3, "sku": "b"})
     assert "the 3 nodes of" in found["mixed-nodes"]
     assert "the 1 node of" in found["lost-nodes"]
@@ -111,7 +111,7 @@ def test_the_nodes_of_a_pool_are_counted_where_that_is_known(scale: Any, said: s
     assert said in found["lost-nodes"]
 
 
-def test_other_task_slots_replace_the_pool() -> None:
+def test_plan_rules_report_a_pool_replaced_by_other_task_slots() -> None:
     pool = {"fixed_scale": [{"target_dedicated_nodes": 3, "target_low_priority_nodes": 0}]}
     before, after = ({**pool, "max_tasks_per_node": count} for count in (1, 8))
     change = {"replace_paths": [["max_tasks_per_node"]]}
@@ -295,7 +295,7 @@ def test_a_new_grant_is_told_and_a_broad_one_is_called_so() -> None:
     assert _found(kind, GRANT, None, "delete") == {}
 
 
-def test_whose_tokens_are_trusted() -> None:
+def test_plan_rules_report_newly_trusted_tokens_as_wider_grant() -> None:
     kind = "azurerm_federated_identity_credential"
     ours = {
         "issuer": "https://token.example.com",
@@ -415,7 +415,7 @@ def test_less_is_kept_than_before(type_: str, before: Any, after: Any, said: str
     assert bool(found) == bool(said)
 
 
-def test_what_azure_decides_later_is_no_loss() -> None:
+def test_plan_rules_treat_values_known_after_apply_as_no_loss() -> None:
     before = {"retention_in_days": 90}
     unknown = {"after_unknown": {"retention_in_days": True}}
     assert _loss("azurerm_log_analytics_workspace", before, {}, **unknown) == ""
@@ -425,7 +425,7 @@ def test_what_azure_decides_later_is_no_loss() -> None:
     "type_",
     ["resource_group", "backup_protected_vm", "netapp_pool", "log_analytics_workspace"],
 )
-def test_what_they_hold_goes_with_them(type_: str) -> None:
+def test_plan_rules_report_contents_lost_with_their_resource(type_: str) -> None:
     assert "with it what it holds" in _loss(f"azurerm_{type_}", {"id": "x"}, None, "delete")
 
 
@@ -532,7 +532,9 @@ def test_a_new_container_and_a_new_account_hold_nothing_to_lose() -> None:
         ),
     ],
 )
-def test_what_azure_does_with_no_disk(before: Any, after: Any, said: str) -> None:
+def test_plan_rules_report_disk_changes_that_azure_refuses(
+    before: Any, after: Any, said: str
+) -> None:
     found = _found("azurerm_managed_disk", before, after).get("refused-by-azure", "")
     assert said in found
     assert bool(found) == bool(said)
@@ -642,7 +644,7 @@ def test_the_system_disk_of_a_machine_does_not_shrink() -> None:
         ({}, "destroyed and recreated: what"),
     ],
 )
-def test_why_something_is_made_anew(why: Any, said: str) -> None:
+def test_plan_rules_report_why_a_resource_is_replaced(why: Any, said: str) -> None:
     change = {"actions": ["create", "delete"], "before": {"instances": 2}, "after": {}}
     resource = {"address": f"{SET}.x", "type": SET, "change": change, **why}
     (found,) = check_plan({"resource_changes": [resource]})
@@ -650,7 +652,7 @@ def test_why_something_is_made_anew(why: Any, said: str) -> None:
     assert "cannot be changed in place" not in found.message
 
 
-def test_what_was_left_over_is_not_what_nobody_asks_for() -> None:
+def test_plan_rules_report_a_deposed_resource_as_left_over() -> None:
     change = {"actions": ["delete"], "before": {"instances": 2}, "after": None}
     resource = {"address": f"{SET}.x", "type": SET, "change": change, "deposed": "00000001"}
     (found,) = check_plan({"resource_changes": [resource]})
@@ -694,7 +696,7 @@ def test_the_jobs_of_a_pool_that_goes_stay() -> None:
     assert "its jobs stay in the account without nodes" in found["lost-nodes"]
 
 
-def test_what_fairway_itself_makes_is_not_warned_of() -> None:
+def test_plan_rules_do_not_warn_of_network_rules_made_by_fairway() -> None:
     group = "azurerm_network_security_group"
     gateway = {**RULE, "source_address_prefix": "GatewayManager", "destination_port_range": "443"}
     people = {**gateway, "name": "people", "source_address_prefix": "Internet"}
@@ -754,7 +756,7 @@ def test_a_narrow_grant_to_an_own_identity_is_not_warned_of() -> None:
         ),
     ],
 )
-def test_what_is_marked_as_a_secret_opens_nothing_unseen(
+def test_plan_rules_report_network_openings_hidden_by_sensitive_marks(
     type_: str, after: dict[str, Any], marks: Any
 ) -> None:
     """`sensitive(…)` around a rule does not hide it from the review."""

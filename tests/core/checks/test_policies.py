@@ -43,11 +43,11 @@ def _shown(found: list[Finding]) -> list[tuple[str, str, str]]:
 
 
 @pytest.mark.parametrize("policies", ["", "policies: {}\n"])
-def test_nothing_is_looked_for_unless_it_is_asked(tmp_path: Path, policies: str) -> None:
+def test_policies_that_are_not_set_give_no_finding(tmp_path: Path, policies: str) -> None:
     assert _found(tmp_path, f"{policies}{SERVER}registry: {{}}\n", ", bastion: true") == []
 
 
-def test_each_tag_that_lacks_is_named_at_the_tags(tmp_path: Path) -> None:
+def test_policies_report_each_missing_required_tag(tmp_path: Path) -> None:
     tags = 'tags: {Owner: me, cost-center: " ", team: a}\n'
     policies = "policies: {required_tags: [owner, Cost-Center, project, environment]}\n"
     found = _found(tmp_path, policies + tags)
@@ -119,7 +119,7 @@ SHARE = "filesystems: {home: {kind: azure_files, gib: 1024, path: /home}}\n"
         ("disks", OWN, "clusters.p", "remove `disks` from"),
     ],
 )
-def test_what_has_no_key_of_the_company_is_named(
+def test_policies_report_resources_without_a_customer_managed_key(
     tmp_path: Path, kind: str, more: str, path: str, hint: str
 ) -> None:
     found = _found(tmp_path, f"policies: {{require_cmk: [{kind}]}}\n{more}")
@@ -149,7 +149,9 @@ def test_the_disk_of_a_gateway_counts_too(tmp_path: Path) -> None:
         ("disks", POOL),
     ],
 )
-def test_what_is_not_made_needs_no_key(tmp_path: Path, kinds: str, more: str) -> None:
+def test_policies_require_no_key_of_resources_that_are_not_made(
+    tmp_path: Path, kinds: str, more: str
+) -> None:
     assert _found(tmp_path, f"policies: {{require_cmk: [{kinds}]}}\n{more}") == []
 
 

@@ -109,7 +109,7 @@ def _rule(**values: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("source", ["*", "Internet", "0.0.0.0/0", "Any", "8.8.8.0/24", "8.8.8.8"])
 @pytest.mark.parametrize("plural", [False, True])
-def test_what_is_open(source: str, plural: bool) -> None:
+def test_rules_open_to_internet_finds_open_sources(source: str, plural: bool) -> None:
     sources = {"source_address_prefixes": ["10.0.0.0/8", source]}
     rule = _rule(**sources) if plural else _rule(source_address_prefix=source)
     assert len(list(open_to_internet(rule, [], bastion=False))) == 1
@@ -127,7 +127,9 @@ def test_what_is_open(source: str, plural: bool) -> None:
         (_rule(source_address_prefix="Internet", destination_port_range="443"), True),
     ],
 )
-def test_what_is_not_open(rule: dict[str, Any], bastion: bool) -> None:
+def test_rules_open_to_internet_ignores_closed_and_allowed_rules(
+    rule: dict[str, Any], bastion: bool
+) -> None:
     assert not list(open_to_internet(rule, [IPv4Network("8.8.8.0/24")], bastion=bastion))
 
 
@@ -263,7 +265,7 @@ def test_an_account_for_the_state_may_be_open_where_that_was_asked_for(
         ("capacity_reservation_group_id", "x"),
     ],
 )
-def test_what_breaks_a_fabric(argument: str, value: Any) -> None:
+def test_rules_report_a_broken_fabric_for_each_wrong_argument(argument: str, value: Any) -> None:
     arguments = {
         "sku": "Standard_ND96isr_H100_v5",
         "instances": 100,
@@ -308,7 +310,7 @@ def test_what_breaks_a_fabric(argument: str, value: Any) -> None:
         ),
     ],
 )
-def test_what_terraform_would_make_is_told_in_words(
+def test_rules_report_a_plain_message_and_hint_for_each_resource(
     kind: str, arguments: dict[str, Any], said: str
 ) -> None:
     tagged = {**arguments, "tags": {"environment": "demo", "managed-by": "fairway"}}
@@ -383,7 +385,7 @@ ENDPOINT = {"e": {"private_service_connection": CONNECTION, "tags": TAGS}}
         ({}, False, False, None),
     ],
 )
-def test_who_reaches_a_batch_account(
+def test_rules_report_reachability_of_a_batch_account(
     account: dict[str, Any], endpoint: bool, private: bool, says: str | None
 ) -> None:
     resources: dict[str, Any] = {"azurerm_batch_account": {"b": {**account, "tags": TAGS}}}

@@ -129,7 +129,7 @@ def test_every_section_of_an_environment_is_priced_or_known_to_cost_nothing() ->
     assert set(Environment.model_fields) == free | counted
 
 
-def test_what_costs_more_than_is_known_is_never_zero() -> None:
+def test_cost_estimate_without_prices_is_unknown_and_not_zero() -> None:
     found = estimate(_parts(), PriceTable())
     assert (found.hourly.minimum, found.hourly.maximum) == (None, None)
     assert found.hourly.rest is None
@@ -140,7 +140,7 @@ def test_what_costs_more_than_is_known_is_never_zero() -> None:
     assert parts > 5
 
 
-def test_none_of_something_costs_nothing_whatever_its_price() -> None:
+def test_cost_estimate_of_zero_nodes_is_zero_without_a_price() -> None:
     part = nodes("c", "eastus", size="Standard_HB176rs_v4", counts=Counts(0, 4, 0))
     (line,) = estimate([part], PriceTable()).lines
     assert (line.hourly.minimum, line.hourly.maximum, line.hourly.rest) == (0.0, None, 0.0)
@@ -212,7 +212,7 @@ def test_the_network_and_services_have_their_parts() -> None:
     assert all(part.reason for part in parts if part.by_use)
 
 
-def test_each_kind_of_file_system_is_counted() -> None:
+def test_cost_parts_count_each_kind_of_file_system() -> None:
     filesystems = {
         **BASE["filesystems"],
         "home": {"kind": "azure_files", "gib": 1024, "path": "/home"},
@@ -275,7 +275,7 @@ def test_sizes_are_asked_for_by_the_name_that_azure_uses() -> None:
         assert dict(meter(f"vm/{size}").fields)["armSkuName"] == size
 
 
-def test_what_is_not_in_the_table_of_meters_is_no_meter() -> None:
+def test_cost_meter_of_an_unknown_name_fails() -> None:
     for name in ("gold", "vm", "vm/", "nat_gateway/x"):
         with pytest.raises(KeyError):
             meter(name)
@@ -327,18 +327,20 @@ class TestPlanned:
             ("azurerm_linux_virtual_machine_scale_set", {"sku": "x"}, None),
         ],
     )
-    def test_other_types(self, type_: str, attributes: dict[str, Any], named: str | None) -> None:
+    def test_cost_parts_of_other_resource_types_name_their_meter_or_a_reason(
+        self, type_: str, attributes: dict[str, Any], named: str | None
+    ) -> None:
         part = parts_of_resource("a", type_, attributes, "eastus")[0]
         assert part.meter == named
         assert bool(part.reason) is (named is None)
 
-    def test_what_costs_nothing_and_what_costs_by_use(self) -> None:
+    def test_cost_parts_of_free_and_metered_resources_differ(self) -> None:
         assert parts_of_resource("a", "azurerm_subnet", {}, "eastus") == []
         (part,) = parts_of_resource("a", "azurerm_storage_account", {}, "eastus")
         assert part.by_use
 
 
-def test_what_costs_is_all_that_is_read_of_a_resource() -> None:
+def test_cost_reads_only_attributes_listed_by_what_costs() -> None:
     read = re.findall(r'attributes\.get\("(\w+)"\)', inspect.getsource(planned))
     everything = dict.fromkeys(read, 1)
     assert len(everything) > 10

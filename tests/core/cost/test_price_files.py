@@ -102,7 +102,9 @@ def test_a_missing_file_and_one_that_is_no_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "said"), [("", "Is a directory"), ("b", "it is not UTF-8 text")])
-def test_what_is_no_text_is_said_in_words(tmp_path: Path, name: str, said: str) -> None:
+def test_price_file_that_is_no_text_is_refused_with_a_hint(
+    tmp_path: Path, name: str, said: str
+) -> None:
     (tmp_path / "b").write_bytes(b"\xff")
     with pytest.raises(UserError) as caught:
         read_prices(tmp_path / name)

@@ -67,7 +67,7 @@ def test_every_region_is_filled_by_one_question_a_size(
     assert price == datetime.datetime.now(datetime.UTC).date()
 
 
-def test_what_is_sold_no_more_or_has_two_prices_goes(
+def test_price_refresh_removes_prices_no_longer_sold_or_ambiguous(
     price_server: Any, service: PriceService, tmp_path: Path
 ) -> None:
     old = {("eastus", f"vm/{OTHER}"): Price(7.2, 'said "so"', DAY)}
@@ -81,7 +81,7 @@ def test_what_is_sold_no_more_or_has_two_prices_goes(
     assert not (tmp_path / "ukwest.toml").exists()
 
 
-def test_what_gets_no_answer_stays_as_it_was(
+def test_price_refresh_keeps_prices_that_got_no_answer(
     price_server: Any, service: PriceService, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """And the rest is written: for the sake of one the weekly run would propose nothing."""
@@ -109,7 +109,7 @@ def test_a_service_that_is_away_changes_nothing(
 
 
 @pytest.mark.parametrize("price", [float("nan"), float("inf"), -1.0, True, "9", None])
-def test_what_is_no_price_is_none(
+def test_price_refresh_ignores_invalid_prices(
     price_server: Any, service: PriceService, tmp_path: Path, price: Any
 ) -> None:
     price_server.add(armRegionName="northeurope", retailPrice=price)

@@ -47,7 +47,9 @@ def _a_dozen_rows(server: Any) -> None:
     server.add(armSkuName="Standard_ND96isr_H200_v5", retailPrice=84.8)
 
 
-def test_of_a_dozen_rows_one_is_the_price(price_server: Any, service: PriceService) -> None:
+def test_price_service_finds_the_price_among_similar_rows(
+    price_server: Any, service: PriceService
+) -> None:
     _a_dozen_rows(price_server)
     assert service.hourly(VM, "eastus") == 98.32
     assert service.hourly(SPOT, "eastus") == 21.0
@@ -94,7 +96,7 @@ def test_prices_become_prices_an_hour(
     assert found == (None if hourly is None else pytest.approx(hourly))
 
 
-def test_what_is_the_same_everywhere_is_asked_for_there(
+def test_price_service_asks_the_global_region_for_global_prices(
     price_server: Any, service: PriceService
 ) -> None:
     fields = {"serviceName": "NAT Gateway", "meterName": "Standard Gateway", "retailPrice": 0.045}
@@ -102,7 +104,7 @@ def test_what_is_the_same_everywhere_is_asked_for_there(
     assert service.hourly(meter("nat_gateway"), "westeurope") == 0.045
 
 
-def test_it_is_asked_again_after_a_refusal(
+def test_price_service_retries_refusals_with_growing_waits(
     price_server: Any, service: PriceService, waits: list[float]
 ) -> None:
     price_server.add()
@@ -111,7 +113,9 @@ def test_it_is_asked_again_after_a_refusal(
     assert waits == [7.0, 2.0, 4.0], "first as long as it says, then twice as long each time"
 
 
-def test_it_gives_up(price_server: Any, service: PriceService, waits: list[float]) -> None:
+def test_price_service_gives_up_after_six_refusals(
+    price_server: Any, service: PriceService, waits: list[float]
+) -> None:
     price_server.refusals = [429] * 100
     said = "Azure's price service: HTTP 429, 6 times"
     with pytest.raises(UserError, match=said) as caught:
@@ -121,7 +125,9 @@ def test_it_gives_up(price_server: Any, service: PriceService, waits: list[float
     assert len(waits) == 5
 
 
-def test_it_gives_up_when_the_deadline_is_over(price_server: Any, waits: list[float]) -> None:
+def test_price_service_gives_up_before_its_deadline_is_over(
+    price_server: Any, waits: list[float]
+) -> None:
     failures: list[str] = []
     watched = SimpleNamespace(failed=failures.append)
     service = PriceService(
@@ -192,7 +198,7 @@ class TestCache:
         assert later is not None
         assert (later.hourly, later.date) == (90.0, DAY + datetime.timedelta(days=DAYS))
 
-    def test_what_the_service_does_not_know_is_kept_as_unknown(
+    def test_price_cache_keeps_unknown_prices(
         self, price_server: Any, service: PriceService, tmp_path: Path
     ) -> None:
         for _ in range(2):
@@ -244,7 +250,7 @@ class TestCache:
         monkeypatch.delenv("FAIRWAY_PRICES_URL")
         assert self._cached(None, tmp_path).price(VM.name, "eastus") is None
 
-    def test_where_it_cannot_write_it_answers_all_the_same(
+    def test_price_cache_in_an_unwritable_folder_still_answers(
         self, price_server: Any, service: PriceService, tmp_path: Path
     ) -> None:
         price_server.add()
@@ -252,7 +258,9 @@ class TestCache:
         found = self._cached(service, tmp_path / "file" / "below").price(VM.name, "eastus")
         assert found is not None
 
-    def test_its_folder(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def test_price_cache_folder_follows_xdg_cache_home(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
         assert cache_folder() == tmp_path / "fairway/prices"
         monkeypatch.setenv("XDG_CACHE_HOME", "relative")

@@ -161,7 +161,7 @@ def test_a_role_of_somebody_else_on_something_else_has_two_boxes(scope: str, tit
     assert {arrow.source, arrow.target} == {node.id for node in picture.all_nodes()}
 
 
-def test_what_is_mounted_serves_files_and_what_is_not_is_reached() -> None:
+def test_diagram_draws_mounted_hosts_as_file_servers_and_others_as_reached() -> None:
     def machine(name: str, *others: str) -> dict[str, Any]:
         addresses = "".join(f"${{azurerm_network_interface.{other}.address}}" for other in others)
         return {

@@ -144,7 +144,7 @@ def test_the_server_takes_every_object(
         ),
     ],
 )
-def test_what_is_wrong_would_be_seen(
+def test_kubernetes_manifest_schemas_report_wrong_fields(
     kind: str,
     change: dict[str, Any],
     said: str,
@@ -190,7 +190,7 @@ class TestOrder:
         files = manifests([plain(kubernetes={"queue": None})], [DATA], Content())
         assert flux.kustomizations(files) == [("jobs", "./jobs", ())]
 
-    def test_all_of_flux_is_in_one_namespace_and_in_its_name(self) -> None:
+    def test_flux_objects_are_in_the_flux_namespace_and_use_its_account(self) -> None:
         for each in every(read(manifests([pool()], [DATA, LUSTRE], Content()))):
             if "fluxcd.io" not in each["apiVersion"]:
                 continue
@@ -312,7 +312,7 @@ class TestQueues:
         return {"metadata": {"labels": {QUEUE: target.kubernetes.queue}}, "spec": spec}
 
     @pytest.mark.parametrize("target", [pool(), plain()], ids=["fast", "plain"])
-    def test_all_nodes_are_what_a_job_may_have_and_not_one_more(self, target: Target) -> None:
+    def test_cluster_queue_quota_equals_all_nodes_of_the_pool(self, target: Target) -> None:
         found = one(read(manifests([target], [DATA], Content())), "ClusterQueue")
         submit.require_quota(found, self.job(target, 8))
         with pytest.raises(Refused, match=submit.TOO_MUCH):
@@ -355,7 +355,7 @@ class TestQueues:
 class TestDrivers:
     """What brings drivers to nodes."""
 
-    def test_it_bears_every_taint_that_tasks_bear(self) -> None:
+    def test_kubernetes_drivers_tolerate_every_taint_of_task_nodes(self) -> None:
         own = {"tolerations": ["fairway.dev/pool", "team"]}
         found = read(manifests([pool(kubernetes=own)], [DATA], Content()))
         network = one(found, "HelmRelease", "network-operator")["spec"]["values"]
@@ -368,7 +368,7 @@ class TestDrivers:
             assert {each["key"] for each in bearing} == {*TAINTS, "team"}
             assert {each["operator"] for each in bearing} == {"Exists"}
 
-    def test_one_and_only_one_of_them_finds_devices(self) -> None:
+    def test_kubernetes_node_feature_discovery_is_enabled_in_exactly_one_operator(self) -> None:
         fast = read(manifests([pool()], [DATA], Content()))
         slow = read(
             manifests(

@@ -27,7 +27,7 @@ def test_only_what_differs() -> None:
 
 
 @pytest.mark.parametrize("nothing", [None, "", [], {}, 0, False, [{}], [{"a": False}]])
-def test_one_nothing_is_as_good_as_another(nothing: Any) -> None:
+def test_review_treats_null_and_empty_as_equal(nothing: Any) -> None:
     assert _changes({"a": nothing}, {"a": None}) == []
     assert _changes({"a": None}, {"a": nothing}) == []
     assert _changes({"a": nothing}, {"a": 1})[0][2] == 1
@@ -50,13 +50,13 @@ def test_blocks_with_names_are_compared_by_name() -> None:
     assert _changes({"rule": [one]}, {"rule": [{**one, "port": 23}]}) == [("rule.ssh.port", 22, 23)]
 
 
-def test_other_blocks_are_compared_by_their_place() -> None:
+def test_review_compares_unnamed_blocks_by_position() -> None:
     before, after = {"disk": [{"lun": 0}, {"lun": 1}]}, {"disk": [{"lun": 0}, {"lun": 2}]}
     assert _changes(before, after) == [("disk[1].lun", 1, 2)]
     assert _changes({"zones": ["1"]}, {"zones": ["2"]}) == [("zones", ["1"], ["2"])]
 
 
-def test_what_azure_decides_is_unknown() -> None:
+def test_review_shows_values_known_after_apply_as_unknown() -> None:
     assert _changes({"id": "x"}, {}, after_unknown={"id": True}) == [("id", "x", UNKNOWN)]
     assert _changes(
         {"ip": [{"name": "i", "subnet": "x"}]},
@@ -98,7 +98,7 @@ class TestSecrets:
         self._text({"a": {"b": 1}}, {"a": {"b": self.SECRET}}, after_sensitive={"a": [True]})
         assert masked({"a": [self.SECRET]}, {"a": {"b": True}}) == {"a": [HIDDEN]}
 
-    def test_what_is_reordered_keeps_its_mask(self) -> None:
+    def test_secret_in_a_reordered_block_is_masked(self) -> None:
         secret, plain = {"name": "a", "value": self.SECRET}, {"name": "b", "value": "old"}
         self._text(
             {"block": [secret, plain]},
@@ -110,7 +110,7 @@ class TestSecrets:
     @pytest.mark.parametrize(
         "name", ["password", "admin_password", "primary_access_key", "sas_token", "private_key"]
     )
-    def test_some_names_are_secret_whatever_the_provider_says(self, name: str) -> None:
+    def test_secret_names_are_masked_without_a_sensitive_mark(self, name: str) -> None:
         assert "(sensitive)" in self._text({name: None}, {name: self.SECRET})
         assert masked({"a": [{name: self.SECRET}]}, False) == {"a": [{name: HIDDEN}]}
 
@@ -163,7 +163,7 @@ class TestSecrets:
         assert masked({}, {"key": True}, {"key": True}) == {"key": UNKNOWN}
 
 
-def test_what_forces_a_replacement() -> None:
+def test_review_marks_attributes_that_force_a_replacement() -> None:
     change = {
         "before": {"zone": "1", "tags": {"a": "b"}, "ip": [{"name": "i", "subnet": "x"}]},
         "after": {"zone": "2", "tags": {"a": "c"}, "ip": [{"name": "i", "subnet": "y"}]},

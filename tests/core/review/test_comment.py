@@ -65,13 +65,13 @@ def test_a_review_of_an_older_branch_is_one(tmp_path: Path) -> None:
         {"findings": [{"id": "x"}]},
     ],
 )
-def test_what_is_no_review(change: dict[str, Any], tmp_path: Path) -> None:
+def test_comment_refuses_json_that_is_no_review(change: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(UserError, match="is not a review"):
         _read(tmp_path, review_facts(_sample("move-disks")) | change)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", "NaN", "[" * 500 + "]" * 500])
-def test_other_text_is_no_review(text: str, tmp_path: Path) -> None:
+def test_comment_refuses_text_that_is_no_review(text: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="is not a review"):
         _read(tmp_path, text)
 
@@ -115,7 +115,7 @@ def test_a_forged_artifact_is_only_text(tmp_path: Path) -> None:
     assert text.startswith(f"{MARK}\n[Plan]({ORIGIN.run}) of aaaaaaaaaaaa\n")
 
 
-def test_it_says_whose_code_made_it() -> None:
+def test_comment_tells_whether_code_of_a_fork_made_the_data() -> None:
     found = {"lab": _sample("grow")}
     assert "The code of a fork produced the data below" in comment(found, ORIGIN)
     own = comment(found, Origin(ORIGIN.run, ORIGIN.commit, fork=False))
@@ -148,7 +148,7 @@ def test_dangers_without_end_leave_room_for_those_of_another(make_plan: Any) -> 
     assert "azurerm_managed_disk.data[0]" in text
 
 
-def test_what_cannot_be_read_is_told_and_hides_nothing() -> None:
+def test_comment_reports_an_unreadable_stack_and_shows_the_others() -> None:
     text = comment({"aaa": None, "lab": _sample("move-disks")}, ORIGIN)
     assert "Its output is not a review" in text
     assert "azurerm_managed_disk.data[0]" in text

@@ -18,12 +18,12 @@ def _first(*changes: CostChange, most: int | None = None) -> str:
 
 
 @pytest.mark.parametrize("known", [None, 0.5])
-def test_what_has_no_price_is_named_beside_the_sum(known: float | None) -> None:
+def test_cost_lines_name_changes_without_a_price(known: float | None) -> None:
     said = _first(_change("vm.files", None), _change("vm.b", known), _change("vm.c", known))
     assert "3 of 3 changes (vm.files, vm.b, vm.c)" in said
 
 
-def test_what_has_one_is_not_and_many_are_counted() -> None:
+def test_cost_lines_count_many_changes_without_a_price() -> None:
     known = _change("vm.known", 1.0, whole=True)
     said = _first(known, *(_change(f"vm.n{n}", None) for n in range(1, 1203)), most=2)
     assert "1202 of 1203 changes (vm.n1, vm.n2 and 1,200 more)" in said

@@ -374,7 +374,9 @@ def _reviewed(change: Change, folder: Path) -> Review:
 
 
 @pytest.mark.parametrize("change", SAID, ids=lambda change: change.__name__)
-def test_each_edit_is_reviewed_as_an_engineer_would(change: Change, tmp_path: Path) -> None:
+def test_review_of_each_edit_matches_findings_and_golden_comment(
+    change: Change, tmp_path: Path
+) -> None:
     found = _reviewed(change, tmp_path)
     ids = [finding.id for stack in found.stacks for finding in stack.findings]
     code = 3 if found.lost else 2 if found.refused else 0
@@ -403,7 +405,9 @@ EMPTY = "the new one begins empty, as data disks go with it"
         (open_, "would admit 52.1.2.0/24 on port 22", "port *"),
     ],
 )
-def test_what_is_said_is_true(change: Change, said: str, unsaid: str, tmp_path: Path) -> None:
+def test_review_messages_of_an_edit_are_true(
+    change: Change, said: str, unsaid: str, tmp_path: Path
+) -> None:
     found = _reviewed(change, tmp_path)
     messages = [finding.message for stack in found.stacks for finding in stack.findings]
     assert any(said in message for message in messages)

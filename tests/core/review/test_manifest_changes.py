@@ -76,7 +76,7 @@ def test_any_other_text_is_told_as_it_is(other: str) -> None:
     assert set(told(text([QUOTA]), other)) == {"source_content"}
 
 
-def test_what_is_not_known_or_secret_stays_so() -> None:
+def test_manifest_changes_keep_unknown_and_sensitive_contents() -> None:
     unknown = {"after_unknown": {"source_content": True}}
     [(_, new)] = told(text([QUOTA]), "", **unknown).values()
     assert repr(new) == "(known after apply)"

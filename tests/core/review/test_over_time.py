@@ -76,7 +76,9 @@ SAID: dict[str, dict[str, int]] = {
 
 
 @pytest.mark.parametrize("name", sorted(SAID))
-def test_each_change_is_reviewed_as_an_engineer_would(name: str, tmp_path: Path) -> None:
+def test_review_of_each_change_over_time_matches_findings_and_golden_comment(
+    name: str, tmp_path: Path
+) -> None:
     found = _reviewed(name, tmp_path)
     ids = [finding.id for stack in found.stacks for finding in stack.findings]
     assert {id_: ids.count(id_) for id_ in ids} == SAID[name]

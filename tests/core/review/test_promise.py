@@ -48,7 +48,7 @@ SUBNET = {"name": "n", "ip": [{"subnet": UNKNOWN, "kind": "Dynamic"}], "key": HI
         ({"name": "n"}, False),
     ],
 )
-def test_what_is_created_may_differ_in_unknown_values_alone(
+def test_promise_of_a_created_resource_may_differ_in_unknown_values_only(
     found: dict[str, Any], kept: bool
 ) -> None:
     differ = not_as_promised(_stack(_created(**found)), _stack(_created(**SUBNET)))

@@ -145,7 +145,7 @@ GOOD = {"format_version": "1.2", "planned_values": {}}
         ("PK\x03\x04", "Terraform's own plan file"),
     ],
 )
-def test_what_is_no_plan(tmp_path: Path, content: Any, said: str) -> None:
+def test_read_plan_refuses_a_file_that_is_no_plan(tmp_path: Path, content: Any, said: str) -> None:
     file = tmp_path / "plan.json"
     file.write_text(content if isinstance(content, str) else json.dumps(content))
     with pytest.raises(UserError) as caught:

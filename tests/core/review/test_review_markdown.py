@@ -35,7 +35,7 @@ class TestMarkdown:
         plan = make_plan("plan", (*change, more), output_changes=output)
         return markdown(_review(f"{'@octocat <b>'}={plan}"))
 
-    def test_nothing_of_a_plan_is_markup(self, make_plan: Any) -> None:
+    def test_review_markdown_escapes_all_text_of_a_plan(self, make_plan: Any) -> None:
         import html
         import re
 
@@ -70,7 +70,7 @@ class TestMarkdown:
         assert "@" not in comment
         assert "<img" not in comment
 
-    def test_what_changes_is_seen_at_once_and_what_is_new_or_long_is_folded(
+    def test_review_markdown_opens_changes_and_folds_new_or_long_lists(
         self, make_plan: Any
     ) -> None:
         changed = [
@@ -143,7 +143,7 @@ class TestMarkdown:
         assert "aaa" in comment
         assert "bbb" in comment
 
-    def test_what_is_destroyed_is_told_whole_and_the_rest_up_to_a_point(
+    def test_review_markdown_lists_all_destroyed_and_limits_other_resources(
         self, make_plan: Any
     ) -> None:
         new = [(f"azurerm_subnet.new{n}", "create", None, {"name": "a"}) for n in range(300)]
@@ -154,7 +154,7 @@ class TestMarkdown:
         assert "300 created" in comment
         assert "and 100 more" in comment
 
-    def test_what_matters_most_comes_first(self, make_plan: Any) -> None:
+    def test_review_markdown_puts_data_loss_first(self, make_plan: Any) -> None:
         file = make_plan("a", (GROUP, "create", None, {}), (DISK, "delete", {"name": "a"}))
         lines = markdown(_review(file)).splitlines()
         assert lines[:2] == [MARK, "### ⛔ Data would be lost"]

@@ -45,7 +45,9 @@ def _actions(found: Review) -> dict[str, str]:
         ("read", None),
     ],
 )
-def test_what_becomes_of_a_resource(make_plan: Any, actions: str, word: str | None) -> None:
+def test_review_maps_plan_actions_to_changes(
+    make_plan: Any, actions: str, word: str | None
+) -> None:
     found = _review(make_plan("a", (GROUP, actions, {"name": "a"}, {"name": "b"})))
     assert _actions(found) == ({GROUP: word} if word else {})
 
@@ -90,7 +92,9 @@ class TestLoss:
         ],
     )
     @pytest.mark.parametrize("actions", ["delete", "delete create", "create delete"])
-    def test_of_whatever_holds_data(self, make_plan: Any, kind: str, actions: str) -> None:
+    def test_review_reports_loss_of_data_unless_allowed(
+        self, make_plan: Any, kind: str, actions: str
+    ) -> None:
         address = f"azurerm_{kind}.x"
         file = make_plan("a", (address, actions, {"name": "a"}, {"name": "b"}))
         found = _review(file)
@@ -102,7 +106,7 @@ class TestLoss:
         assert "data-loss" not in {finding.id for finding in allowed.stacks[0].findings}
         assert "allowed" in markdown(allowed)
 
-    def test_each_address_must_be_allowed(self, samples: Path) -> None:
+    def test_review_requires_allow_for_each_lost_address(self, samples: Path) -> None:
         one, two = (f"azurerm_managed_disk.data[{index}]" for index in range(2))
         file = str(samples / "move-disks.json")
         assert [c.address for c in _review(file, allow=(one,)).lost] == [two]
@@ -117,7 +121,7 @@ class TestLoss:
         assert failed.id == "failed-plan"
         assert failed.message == "Terraform stopped early on a: more would change than is shown"
 
-    def test_what_is_forgotten_stays_in_azure(self, make_plan: Any) -> None:
+    def test_review_of_a_forgotten_resource_reports_no_loss(self, make_plan: Any) -> None:
         assert _review(make_plan("a", (DISK, "forget", {"name": "a"}))).losses == ()
 
 
@@ -201,7 +205,7 @@ def test_a_partial_plan_says_so(make_plan: Any) -> None:
 
 
 class TestBase:
-    def test_what_the_base_would_do_already_is_set_apart(self, make_plan: Any) -> None:
+    def test_review_sets_changes_of_the_base_apart(self, make_plan: Any) -> None:
         mine = (GROUP, "update", {"tags": {"a": "b"}}, {"tags": {"a": "c"}})
         old = ("azurerm_subnet.a", "create", None, {"name": "a"})
         gone = ("azurerm_subnet.b", "create", None, {"name": "b"})
@@ -264,7 +268,7 @@ class TestDrift:
         assert (stack.drift, stack.reread) == ((), 1)
 
     @pytest.mark.parametrize(("group", "is_drift"), [("/g", False), ("/other", True)])
-    def test_what_an_association_of_ours_has_set_is_none(
+    def test_review_ignores_drift_set_by_an_association_in_the_plan(
         self, make_plan: Any, group: str, is_drift: bool
     ) -> None:
         """The security group of each subnet, right after each deployment."""
@@ -279,7 +283,7 @@ class TestDrift:
         assert bool(stack.drift) is is_drift
         assert stack.reread == (not is_drift)
 
-    def test_what_somebody_deleted(self, make_plan: Any) -> None:
+    def test_review_drift_of_a_deleted_resource_is_no_loss(self, make_plan: Any) -> None:
         stack = self._drift(make_plan, {"name": "a"}, None, "delete")
         assert stack.drift[0].action is Action.DESTROY
         assert not stack.losses, "it is gone already"
@@ -366,7 +370,9 @@ class TestCost:
         assert hourly("a", "Standard") == pytest.approx(2 * 7.22 + 0.1)
         assert hourly("b", "Free") == hourly("c", None) == pytest.approx(2 * 7.22)
 
-    def test_what_is_unknown_before_and_after_is_no_difference(self, make_plan: Any) -> None:
+    def test_review_cost_of_an_unknown_price_before_and_after_is_no_change(
+        self, make_plan: Any
+    ) -> None:
         address = "azurerm_linux_virtual_machine_scale_set.nd"
         disk = {"storage_account_type": "Premium_LRS", "disk_size_gb": 64}
         before, after = self._set(2, **disk), {**self._set(2, **disk), "tags": {"a": "b"}}
@@ -428,7 +434,7 @@ class TestDigest:
         assert plain != self._digest(make_plan, self.CHANGE, name="other")
         assert plain != self._digest(make_plan, self.CHANGE, errored=True)
 
-    def test_of_several_stacks_does_not_depend_on_their_order(self, make_plan: Any) -> None:
+    def test_review_digest_does_not_depend_on_the_order_of_stacks(self, make_plan: Any) -> None:
         one, two = make_plan("one", self.CHANGE), make_plan("two", self.CHANGE)
         assert _review(one, two).digest == _review(two, one).digest != _review(one).digest
 

@@ -124,7 +124,7 @@ def test_a_secret_in_a_text_is_found(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", PLAIN_TEXTS)
-def test_other_texts_are_shown(text: str) -> None:
+def test_secret_values_other_texts_are_shown(text: str) -> None:
     assert not tells_secret(text)
 
 
@@ -134,12 +134,12 @@ def test_a_name_in_any_spelling_is_that_of_a_secret(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PLAIN_NAMES)
-def test_other_names_are_not(name: str) -> None:
+def test_secret_values_other_names_are_not_secret(name: str) -> None:
     assert not is_secret_name(name)
 
 
 @pytest.mark.parametrize("value", ["x", 7, ["x"], {"a": "x"}, {"a": [{"b": "x"}]}])
-def test_all_below_such_a_name_is_hidden(value: Any) -> None:
+def test_secret_in_a_value_below_a_secret_name_is_masked(value: Any) -> None:
     assert masked({"outer": {"client-secret": value}}, False) == {
         "outer": {"client-secret": HIDDEN}
     }

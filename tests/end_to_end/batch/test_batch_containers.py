@@ -26,7 +26,9 @@ def test_a_job_runs_in_a_container_whatever_its_entry_point(
     assert "run: prepared" in said
 
 
-def test_what_keeps_a_container_from_starting_is_said(make_batch: Callable[..., Batch]) -> None:
+def test_batch_container_with_a_missing_image_reports_the_reason(
+    make_batch: Callable[..., Batch],
+) -> None:
     batch = make_batch(nodes=1, images={"train:1": []})
     job = batch.fairway.job("true", template="plain", container={"image": "train:2"})
     code, said = batch.watch(job)

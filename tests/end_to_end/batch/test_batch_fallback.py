@@ -74,7 +74,7 @@ def test_a_quota_of_jobs_that_is_used_up_is_no_end(two: Two) -> None:
     assert two.ran() == ["none sim"]
 
 
-def test_the_same_submission_again_is_the_same_run(two: Two) -> None:
+def test_batch_fallback_same_submission_again_is_the_same_run(two: Two) -> None:
     words = ("submit", two.job(), *BOTH, "--run-id", "same")
     two.ok(*words)
     two.ok("wait", "same")
@@ -85,7 +85,7 @@ def test_the_same_submission_again_is_the_same_run(two: Two) -> None:
     assert "the run `same` is of another job, or on another target" in done.stderr
 
 
-def test_what_a_later_target_cannot_run_starts_nowhere(two: Two) -> None:
+def test_batch_fallback_refuses_a_job_that_a_later_target_cannot_run(two: Two) -> None:
     two.declare(free={"mounts": {}})
     job = two.job(inputs={"words": "data:/words"})
     done = two.fairway.within("submit", job, *BOTH)

@@ -142,7 +142,7 @@ class TestGivingUp:
             assert f"nothing listens at {address}" in done.stderr
             assert "bin/batch-simulator --background" in done.stderr
 
-    def test_nothing_is_recorded_where_the_pool_cannot_be_looked_at(self, waiting: Waiting) -> None:
+    def test_batch_submit_with_an_unreachable_pool_records_no_run(self, waiting: Waiting) -> None:
         waiting.service.faults.add(Fault("status", status=503))
         done = waiting.fairway.within(
             *("submit", waiting.many(2), "--target", "batch-sim", "--deadline", "1s")

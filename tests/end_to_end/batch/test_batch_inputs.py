@@ -50,7 +50,9 @@ class TestInputs:
         image = batch.data / "sets" / "imagenet" / "train" / "1.jpg"
         assert image.read_text() == "an image\n"
 
-    def test_each_file_of_an_input_is_a_task(self, batch: Batch, storage: StorageAccess) -> None:
+    def test_batch_sweep_over_input_files_makes_a_task_for_each_file(
+        self, batch: Batch, storage: StorageAccess
+    ) -> None:
         place = f"{batch.fairway.folder.name}/images"
         container = ContainerClient.from_connection_string(storage.connection_string, "datasets")
         for name in ("b.txt", "deep/a.txt", "deep/a.jpg", ".hidden.txt"):

@@ -30,9 +30,7 @@ def setup(pipe: Pipe, kept: str = "kept") -> dict[str, str]:
 
 
 @pytest.mark.parametrize("command", ["true", "exit 3"])
-def test_it_runs_on_each_node_of_the_run_and_in_its_folder(
-    batch: Batch, pipe: Pipe, command: str
-) -> None:
+def test_batch_release_runs_on_each_node_of_the_run(batch: Batch, pipe: Pipe, command: str) -> None:
     job = batch.fairway.job(command, template="plain", nodes=2, setup=setup(pipe))
     run = batch.submit(job)
     assert pipe.lines(2) == [f"kept of {run.id}: release"] * 2
@@ -40,7 +38,7 @@ def test_it_runs_on_each_node_of_the_run_and_in_its_folder(
     assert run.exit_code == (0 if command == "true" else 3)
 
 
-def test_it_runs_after_a_cancel_and_after_a_setup_that_failed(
+def test_batch_release_runs_after_cancel_and_after_failed_setup(
     batch: Batch, pipe: Pipe, gate: Gate
 ) -> None:
     held = f"echo up >{pipe.path}; read -r _ <{gate.path}"

@@ -48,7 +48,7 @@ class TestTheContract:
         job = batch.fairway.job(command, template="plain", nodes=3)
         assert batch.watch(job)[0] == 9
 
-    def test_what_begins_with_a_dot_is_kept(self, batch: Batch) -> None:
+    def test_batch_outputs_keep_files_that_begin_with_a_dot(self, batch: Batch) -> None:
         command = 'cd "$FAIRWAY_OUTPUT_MODEL"; mkdir -p a/.hydra; touch .hidden a/.hydra/x a/b'
         job = batch.fairway.job(command, template="plain", outputs={"model": {}})
         code, printed = batch.watch(job)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 class TestSchedules:
     """`fairway schedule`."""
 
-    def test_its_runs_are_runs_like_any_other(self, batch: Batch) -> None:
+    def test_batch_schedule_starts_ordinary_runs(self, batch: Batch) -> None:
         job = batch.fairway.job(
             "echo run $FAIRWAY_RUN; echo $FAIRWAY_RUN > $FAIRWAY_OUTPUT_WORDS/words",
             template="plain",
@@ -84,7 +84,7 @@ class TestSchedules:
         assert run.state == "succeeded"
         assert "weekly2 runs on batch-sim" in batch.ok(*words, "weekly2")
 
-    def test_what_a_schedule_cannot_do_is_refused(self, batch: Batch) -> None:
+    def test_batch_schedule_refuses_unsupported_jobs_and_times(self, batch: Batch) -> None:
         points = [{"repeat": 2}]
         for fields in ({"nodes": 2}, {"sweep": {"points": points}}):
             job = batch.fairway.job("true", template="plain", **fields)

@@ -58,7 +58,7 @@ def sampled(fairway: Fairway, run: str, nodes: int) -> list[dict[str, Any]]:
 class TestOneTask:
     """A job without a sweep."""
 
-    def test_what_it_prints_is_followed_and_kept(self, fairway: Fairway, place: Place) -> None:
+    def test_run_output_is_followed_and_kept(self, fairway: Fairway, place: Place) -> None:
         code, run, log = watched(
             fairway, place, template="plain", command="echo to out; echo to err >&2"
         )
@@ -72,7 +72,7 @@ class TestOneTask:
         assert (task["exit_code"], task["attempts"]) == (0, 1)
         assert task["seconds"] is not None
 
-    def test_its_exit_code_is_that_of_watch_and_wait(self, fairway: Fairway, place: Place) -> None:
+    def test_run_exit_code_is_that_of_watch_and_wait(self, fairway: Fairway, place: Place) -> None:
         code, run, log = watched(fairway, place, template="plain", command="echo bad; exit 7")
         assert (code, log) == (7, "bad\n")
         assert fairway.within("wait", run).returncode == 7
@@ -87,7 +87,9 @@ class TestOneTask:
         code, run, log = watched(fairway, place, template="plain", command="echo done", **limits)
         assert (code, log) == (0, "done\n"), facts_of(fairway, run)
 
-    def test_its_contract_is_there(self, fairway: Fairway, place: Place) -> None:
+    def test_run_has_the_variables_and_folders_of_the_contract(
+        self, fairway: Fairway, place: Place
+    ) -> None:
         names = ["RUN", "TASK", "ATTEMPT", "NODES", "PROCESSES_PER_NODE", "WORLD_SIZE"]
         shown = " ".join(f"$FAIRWAY_{name}" for name in names)
         directories = ["SHARED_DIR", "CHECKPOINT_DIR", "SCRATCH_DIR", "OUTPUT_MODEL"]
@@ -150,7 +152,7 @@ class TestOneTask:
             for name in kept:
                 assert (fairway.folder / run / "0" / name / "a.npz").read_text() == f"{name}\n"
 
-    def test_its_code_is_that_of_the_submission(self, fairway: Fairway, place: Place) -> None:
+    def test_rerun_uses_the_code_of_the_submission(self, fairway: Fairway, place: Place) -> None:
         (fairway.folder / "pkg").mkdir()
         (fairway.folder / "pkg" / "words.txt").write_text("first\n")
         tool = fairway.folder / "tool.sh"
@@ -249,7 +251,7 @@ class TestOneTask:
         assert (refused.returncode, "its attempts are 1 to 3" in refused.stderr) == (2, True)
         assert facts_of(fairway, run)["task_list"][0]["attempts"] == 3
 
-    def test_it_is_cancelled_with_all_that_it_started(
+    def test_cancel_ends_all_processes_of_the_run(
         self, fairway: Fairway, place: Place, pipe: Pipe
     ) -> None:
         held = f"exec 9>{pipe.path}; echo up >&9; sleep 300 & wait"
@@ -261,7 +263,7 @@ class TestOneTask:
         pipe.rest()  # returns when no process of the job is left
 
     @pytest.mark.one_engine("local")
-    def test_one_task_of_a_sweep_is_ended_and_the_others_go_on(
+    def test_cancel_of_one_task_keeps_sibling_tasks_running(
         self, fairway: Fairway, place: Place, pipe: Pipe
     ) -> None:
         """The one that runs, which is not tried again, and one that waits; a retry runs both."""
@@ -311,7 +313,7 @@ class TestOneTask:
         assert f"{run} has ended: succeeded" in late.stderr
 
     @pytest.mark.one_engine("local")
-    def test_its_nodes_are_sampled_while_it_runs(
+    def test_top_samples_the_nodes_of_a_running_run(
         self, fairway: Fairway, place: Place, pipe: Pipe, gate: Gate
     ) -> None:
         nodes = min(2, place.nodes)
@@ -328,7 +330,7 @@ class TestOneTask:
         assert "processors " in fairway.show(run)["use"]
 
     @pytest.mark.one_engine("ssh")
-    def test_its_end_is_sent_to_a_webhook(
+    def test_webhook_receives_the_end_of_the_run(
         self, fairway: Fairway, place: Place, receiver: Receiver
     ) -> None:
         place.lead_to(receiver.port)
@@ -372,7 +374,7 @@ class TestManyTasks:
 
     SWEEP: ClassVar = {"max_parallel": 2, "points": [{"grid": {"x": [1, 2, 3, 4]}}]}
 
-    def test_each_point_is_a_task_and_the_best_is_named(
+    def test_sweep_makes_a_task_for_each_point_and_names_the_best(
         self, fairway: Fairway, place: Place
     ) -> None:
         code, run, _ = watched(
@@ -460,7 +462,7 @@ class TestTheTarget:
     """What is asked of the target itself."""
 
     @pytest.mark.one_engine("local")
-    def test_its_runs_are_listed_and_removed(self, fairway: Fairway, place: Place) -> None:
+    def test_runs_are_tagged_listed_and_cleaned(self, fairway: Fairway, place: Place) -> None:
         _, run, _ = watched(fairway, place, template="plain", command="true")
         tagged = fairway.within("tag", run, "kept", "--json")
         assert json.loads(tagged.stdout)["tags"] == ["kept"], tagged.stderr
@@ -492,7 +494,7 @@ class TestTheTarget:
         assert fairway("logs", run, cwd=elsewhere).stdout == "here\n"
 
     @pytest.mark.one_engine("local")
-    def test_the_same_id_is_the_same_run(self, fairway: Fairway, place: Place) -> None:
+    def test_submit_with_the_same_id_is_the_same_run(self, fairway: Fairway, place: Place) -> None:
         job = fairway.job("echo once", template="plain")
         run = place.new_id("twice")
         for _ in range(2):
@@ -502,7 +504,7 @@ class TestTheTarget:
         assert fairway.within("logs", run).stdout == "once\n"
 
     @pytest.mark.one_engine("ssh")
-    def test_its_nodes_are_listed(self, fairway: Fairway, place: Place) -> None:
+    def test_nodes_of_the_target_are_listed(self, fairway: Fairway, place: Place) -> None:
         nodes = fairway("nodes", "list", place.name, "--json")
         assert nodes.returncode == 0, nodes.stderr
         assert len(json.loads(nodes.stdout)) == place.nodes
@@ -523,7 +525,7 @@ class TestTheTarget:
         assert fairway.within("logs", run).stdout.splitlines().count("6 4") == 4
 
     @pytest.mark.one_engine("ssh")
-    def test_what_ranks_of_several_nodes_print_is_labelled_to_the_end(
+    def test_logs_of_several_ranks_are_labelled_up_to_a_cancel(
         self, fairway: Fairway, place: Place, pipe: Pipe
     ) -> None:
         """By default, and also what they print in the grace of a cancel."""
@@ -561,7 +563,7 @@ class TestTheTarget:
         assert (task["state"], task["metrics"]) == ("cancelled", {"loss": 1.5})
 
     @pytest.mark.one_engine("ssh")
-    def test_what_a_killed_mpirun_has_left_is_in_nobodys_way(
+    def test_mpirun_starts_beside_leftovers_of_a_killed_mpirun(
         self, fairway: Fairway, place: Place
     ) -> None:
         """Its folder is named for its process, and a later one may have the same number."""

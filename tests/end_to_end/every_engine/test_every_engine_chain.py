@@ -32,7 +32,7 @@ def read(fairway: Fairway, target: str, source: Any) -> tuple[str, dict[str, Any
 
 
 @pytest.mark.one_engine("ssh")
-def test_what_a_run_has_kept_is_read_wherever_it_ran(fairway: Fairway, place: Place) -> None:
+def test_chained_output_is_read_on_any_target(fairway: Fairway, place: Place) -> None:
     deep = 'mkdir -p "$FAIRWAY_OUTPUT_MODEL/a b" && echo one >"$FAIRWAY_OUTPUT_MODEL/a b/x.txt"'
     here = kept(fairway, "local", f'{deep} && echo two >"$FAIRWAY_OUTPUT_MODEL/y.txt"')
     there = kept(fairway, place.name, f'{deep} && echo three >"$FAIRWAY_OUTPUT_MODEL/y.txt"')
@@ -84,7 +84,7 @@ def test_a_rerun_reads_the_same(fairway: Fairway, place: Place) -> None:
 
 
 @pytest.mark.one_engine("ssh")
-def test_what_was_removed_meanwhile_is_not_there(fairway: Fairway, place: Place) -> None:
+def test_chained_output_that_was_removed_makes_rerun_fail(fairway: Fairway, place: Place) -> None:
     run = kept(fairway, place.name, "echo one > $FAIRWAY_OUTPUT_MODEL/x")
     reader = fairway.job(READ, inputs={"model": {"from": "run", "run": run}}, template="plain")
     first = fairway.submit(reader, "--target", place.name)

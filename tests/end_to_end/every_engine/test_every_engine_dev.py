@@ -61,7 +61,7 @@ class TestSession:
     """`fairway dev`, from its start to its end."""
 
     @pytest.mark.one_engine("ssh")
-    def test_it_goes_on_and_its_code_is_kept_in_step(
+    def test_dev_session_continues_with_its_code_kept_in_step(
         self, fairway: Fairway, place: Place, home: Path
     ) -> None:
         code = fairway.folder / "src"
@@ -133,7 +133,7 @@ class TestSession:
         assert fairway("dev", "list").stdout.startswith("no session is running")
 
     @pytest.mark.one_engine("ssh")
-    def test_its_setup_is_waited_for(
+    def test_dev_session_waits_for_its_setup_before_copying_code(
         self, fairway: Fairway, place: Place, pipe: Pipe, gate: Gate
     ) -> None:
         """Wherever that is meanwhile: what changes is for the folder of the code."""
@@ -155,7 +155,9 @@ class TestSession:
         process.communicate(timeout=PATIENCE)
 
     @pytest.mark.one_engine("ssh")
-    def test_it_ends_where_nobody_uses_it(self, fairway: Fairway, place: Place) -> None:
+    def test_dev_session_that_is_unused_ends_with_exit_code_124(
+        self, fairway: Fairway, place: Place
+    ) -> None:
         process = fairway.start("dev", place.name, "--idle", "1s")
         out, said = process.communicate(timeout=PATIENCE)
         assert process.returncode == 124, said
@@ -165,7 +167,7 @@ class TestSession:
         assert (facts["state"], facts["reason"]) == ("failed", "unused for 1.0s")
 
     @pytest.mark.one_engine("ssh")
-    def test_it_ends_when_its_time_is_over(self, fairway: Fairway, place: Place) -> None:
+    def test_dev_session_ends_when_its_hours_are_over(self, fairway: Fairway, place: Place) -> None:
         began = fairway("dev", place.name, "--hours", "0.0005", "--detach", "--json")
         run = json.loads(began.stdout)["run_id"]
         assert fairway.within("wait", run).returncode == 124

@@ -190,7 +190,7 @@ def test_a_run_whose_gpus_do_nothing_is_ended(
 
 
 @HERE
-def test_of_two_tasks_on_a_node_the_one_that_does_nothing_is_ended(
+def test_idle_gpu_of_two_tasks_on_a_node_ends_the_idle_one_only(
     fairway: Fairway, node: Place, pipe: Pipe, gate: Gate
 ) -> None:
     job = sweep(fairway, pipe, gate, 2, gpus=1, sample_every="0.5s", idle_gpu=IDLE)

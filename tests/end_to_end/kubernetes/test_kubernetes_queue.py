@@ -69,7 +69,9 @@ def cluster(
         (mount / name).unlink()
 
 
-def test_who_waits_is_told_who_comes_first(fairway: Fairway, pipe: Pipe, gate: Gate) -> None:
+def test_kubernetes_queue_reason_counts_jobs_of_higher_priority(
+    fairway: Fairway, pipe: Pipe, gate: Gate
+) -> None:
     """And an urgent job does."""
     job = fairway.job(COMMAND, template="plain")
     to = ("--target", "open")

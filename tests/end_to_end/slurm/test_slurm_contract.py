@@ -164,7 +164,7 @@ class TestContainers:
         assert "sim-0 runs no containers" in task["reason"]
         assert task["state"] == "failed"
 
-    def test_one_node_is_in_it_as_a_whole(
+    def test_slurm_container_on_one_node_runs_the_whole_job(
         self, fairway: Fairway, slurm: SlurmCluster, apptainer: Path
     ) -> None:
         container = {"image": "contoso.azurecr.io/train:1", "options": ["--writable-tmpfs"]}

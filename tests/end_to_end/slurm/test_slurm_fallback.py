@@ -51,7 +51,7 @@ def test_a_partition_that_starts_nothing_is_passed_over(
     assert jobs == ["spare"]
 
 
-def test_where_slurm_refuses_it_everywhere_nothing_is_left(
+def test_slurm_fallback_refused_by_all_partitions_records_no_run(
     fairway: Fairway, spare: SlurmCluster
 ) -> None:
     for name in ("sim", "spare"):

@@ -150,7 +150,7 @@ def _wait_until_it_runs(fairway: Fairway, run: str, **environment: str) -> None:
         time.sleep(0.1)
 
 
-def test_neither_reads_the_others_files_or_the_key_and_each_sees_their_own_runs(
+def test_slurm_people_cannot_read_files_of_others_and_list_own_runs_only(
     team: Team, fairway: Fairway, tmp_path: Path
 ) -> None:
     runs, environments = {}, {}

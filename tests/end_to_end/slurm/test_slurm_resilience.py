@@ -85,7 +85,7 @@ class TestAgain:
         said = "fairway: attempt 2: its node failed, and Slurm began it again; the checkpoint is"
         assert fairway.within("logs", run, "--attempt", "2").stdout.startswith(said)
 
-    def test_when_its_nodes_are_taken_away_it_saves_first(
+    def test_slurm_preempted_job_saves_its_state_before_it_ends(
         self, fairway: Fairway, slurm: SlurmCluster, signs: Signs
     ) -> None:
         # More nodes than one, each of which must have its signal; a retry is not used up.

@@ -51,7 +51,7 @@ def leftovers(cluster: SshCluster) -> list[str]:
     return found
 
 
-def test_each_node_gets_the_command_as_it_stands(fairway: Any, cluster: SshCluster) -> None:
+def test_ssh_each_node_runs_the_command_verbatim(fairway: Any, cluster: SshCluster) -> None:
     """Arguments, folder, contract and variables are the same on every node; exit code 0."""
     words = "'a b' \"it's\" '$HOME' '*' ''"
     show = "import json,os,sys; keep=('FAIRWAY_HOSTS','FAIRWAY_NODE_RANK','FAIRWAY_WORLD_SIZE',"
@@ -175,7 +175,7 @@ def test_a_node_that_has_just_died_costs_no_attempt(fairway: Any, cluster: SshCl
 
 
 @pytest.mark.nightly
-def test_a_second_run_waits_for_its_nodes(
+def test_ssh_second_run_waits_for_the_nodes_of_the_first(
     fairway: Any, cluster: SshCluster, signs: Any, gate: Any
 ) -> None:
     """One run at a time a node: runs start in the order of their submission, and say why not."""
@@ -220,7 +220,9 @@ def test_the_queue_outlives_a_supervisor_that_is_killed(
     assert leftovers(cluster) == []
 
 
-def test_what_the_cluster_cannot_do_is_refused(fairway: Any, cluster: SshCluster) -> None:
+def test_ssh_submit_refuses_jobs_that_the_cluster_cannot_run(
+    fairway: Any, cluster: SshCluster
+) -> None:
     wide = fairway.within("submit", fairway.job("true", nodes=4), "-t", "pair")
     assert (wide.returncode, "`pair` has 3" in wide.stderr) == (2, True)
     boxed = fairway.job("true", container={"image": "a"}, nodes=2, template="plain")

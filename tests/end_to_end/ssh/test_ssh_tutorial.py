@@ -98,7 +98,7 @@ def _typed(document: Path, heading: str) -> list[str]:
     return "".join(blocks).splitlines()
 
 
-def test_the_same_job_runs_in_the_cloud_and_its_model_comes_back(
+def test_ssh_tutorial_runs_the_job_in_the_cloud_and_fetches_its_model(
     cloud: tuple[Bastion, dict[str, str]], tmp_path: Path, repository: Path
 ) -> None:
     bastion, environment = cloud

@@ -75,14 +75,14 @@ def calls(deadline: float = 30.0, **more: Any) -> Calls:
         HttpResponseError("reset in the middle of an answer"),
     ],
 )
-def test_what_may_pass_is_asked_again(error: Exception) -> None:
+def test_azure_call_retries_transient_errors(error: Exception) -> None:
     made = calls()
     assert made.call("a job", failing(error, error)) == 7
     assert (made.tries, made.failures) == (3, 2)
 
 
 @pytest.mark.parametrize("status", [400, 404, 409, 412, 413])
-def test_what_is_refused_is_not(status: int) -> None:
+def test_azure_call_does_not_retry_refusals(status: int) -> None:
     made = calls()
     with pytest.raises(ServiceError) as caught:
         made.call("a job", failing(http(status)))
@@ -95,7 +95,7 @@ def test_the_service_says_how_long_it_wants_to_be_left_alone() -> None:
     assert made.clock() == 7
 
 
-def test_it_gives_up_within_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_azure_call_gives_up_within_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outage._Choice, "offered", False)
     made = calls(100.0)
     with pytest.raises(ServiceError, match="has not answered for 100 s") as caught:
@@ -128,14 +128,14 @@ def test_a_command_that_only_looks_gives_up_sooner() -> None:
     assert made.deadline == 600
 
 
-def test_it_takes_as_long_as_the_command_line_says(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_azure_call_uses_the_deadline_of_the_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outage._Choice, "seconds", 120.0)
     made = calls(outage.deadline())
     with made.soon(), pytest.raises(ServiceError, match="has not answered for 120 s"):
         made.call("a job", failing(*[http(503)] * 1000))
 
 
-def test_nobody_waits_for_a_port_of_this_machine_at_which_nothing_listens() -> None:
+def test_azure_call_to_a_closed_local_port_fails_at_once() -> None:
     with socket.socket() as bound:  # to a port, without listening at it
         bound.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{bound.getsockname()[1]}"
@@ -196,7 +196,9 @@ def test_storage_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch, 
 
 
 @pytest.mark.parametrize(("deadline", "seconds"), [(600.0, 60), (30.0, 30), (1.0, 5)])
-def test_one_answer_is_not_waited_for_longer_than_all(deadline: float, seconds: float) -> None:
+def test_azure_transport_read_timeout_is_at_most_the_deadline(
+    deadline: float, seconds: float
+) -> None:
     with transport(None, deadline) as connections:
         assert connections.connection_config.read_timeout == seconds
 
@@ -224,7 +226,7 @@ def test_wrong_credentials_are_the_users_to_fix() -> None:
         ("AuthorizationPermissionMismatch", "knows you", "Storage Blob Data Contributor"),
     ],
 )
-def test_who_is_known_to_storage_is_not_told_to_log_in(
+def test_azure_storage_403_hints_at_network_or_role_and_not_at_login(
     code: StorageErrorCode | str, message: str, hint: str
 ) -> None:
     """It refuses the network that one comes from, and the role that one lacks."""
@@ -293,7 +295,7 @@ def test_a_sign_in_that_has_expired_is_told_as_such(said: str, message: str) -> 
         ),
     ],
 )
-def test_who_is_not_signed_in_is_told_so_in_one_sentence(said: str, why: str) -> None:
+def test_azure_call_without_sign_in_reports_one_sentence_and_az_login(said: str, why: str) -> None:
     """And not all that the SDK has tried, of which only the first part has room."""
     with pytest.raises(ServiceError) as caught:
         calls().call("a job", failing(ClientAuthenticationError(said)))

@@ -58,14 +58,14 @@ def end(account: Any) -> bool:
     return cancelling.end_early(account, "job", 600)
 
 
-def test_all_are_waited_for_and_one_that_begins_only_now_is_told_too() -> None:
+def test_batch_cancel_waits_for_all_tasks_and_tells_late_starters_too() -> None:
     account = Account([["0"], ["0"], ["0", "1"], ["1"], []])
     assert end(account)
     assert account.done == ["disable", "tell 0", "tell 1", "terminate"]
     assert account.looks == []
 
 
-def test_one_that_cannot_be_told_yet_is_told_later() -> None:
+def test_batch_cancel_retries_telling_a_task_that_is_not_ready() -> None:
     account = Account([["0"], ["0"], []], {"tell 0": refused(404, "FileNotFound")})
     assert end(account)
     assert account.done == ["disable", "tell 0", "terminate"]
@@ -78,7 +78,7 @@ def test_a_cancel_that_was_cut_off_goes_on() -> None:
 
 
 @pytest.mark.parametrize("code", ["JobCompleted", "JobBeingTerminated"])
-def test_one_that_ends_by_itself_is_left_alone(code: str) -> None:
+def test_batch_cancel_leaves_an_ending_job_alone(code: str) -> None:
     assert end(Account([], {"disable": refused(409, code)}))
 
 
@@ -136,7 +136,7 @@ WAITS, ENDED = seen("active"), seen("completed", "10:00")
         ([ENDED], ["let end"]),
     ],
 )
-def test_one_task_is_told_once_and_terminated_where_it_does_not_end(
+def test_batch_end_task_tells_once_and_terminates_a_task_that_does_not_end(
     looks: list[dict[str, Any]], done: list[str]
 ) -> None:
     account: Any = OneTask(looks)
@@ -144,13 +144,13 @@ def test_one_task_is_told_once_and_terminated_where_it_does_not_end(
     assert account.done == done
 
 
-def test_one_task_that_cannot_be_told_yet_is_told_later() -> None:
+def test_batch_end_task_retries_telling_a_task_that_is_not_ready() -> None:
     account: Any = OneTask([RUNS] * 4 + [ENDED], {"tell": refused(404, "FileNotFound")})
     cancelling.end_task(account, "job", "3", 600)
     assert account.done == ["let end", "tell"]
 
 
-def test_one_task_that_is_over_its_grace_is_terminated(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batch_end_task_terminates_a_task_over_its_grace(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cancelling, "_MARGIN", -1.0)
     account: Any = OneTask([RUNS])
     cancelling.end_task(account, "job", "3", 0)
@@ -158,7 +158,7 @@ def test_one_task_that_is_over_its_grace_is_terminated(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize(("status", "code"), [(404, "TaskNotFound"), (409, "TaskCompleted")])
-def test_one_task_that_has_ended_meanwhile_stays_as_it_is(status: int, code: str) -> None:
+def test_batch_end_task_leaves_an_ended_task_alone(status: int, code: str) -> None:
     account: Any = OneTask([WAITS], {"let end": refused(status, code)})
     cancelling.end_task(account, "job", "3", 600)
     assert account.done == []

@@ -101,7 +101,7 @@ def test_it_is_read_from_storage_where_the_node_is_gone(run: Run) -> None:
         json.dumps(ending(state="running").to_json()).encode(),
     ],
 )
-def test_what_is_not_its_own_word_changes_nothing(run: Run, text: bytes) -> None:
+def test_batch_ending_that_is_invalid_or_of_another_task_is_ignored(run: Run, text: bytes) -> None:
     service = Service()
     service.files["0"] = text
     assert look(run, service, FAILED) == (FAILED, None)
@@ -119,7 +119,7 @@ def test_a_limit_is_known_before_the_run_has_ended() -> None:
     assert (ended.state, ended.limit, ended.exit_code) == ("failed", "max_cost", 124)
 
 
-def test_nobody_is_asked_for_nothing(run: Run) -> None:
+def test_batch_ending_is_not_asked_for_without_need(run: Run) -> None:
     service = Service()
     assert look(run, service, TaskState("running", attempt=0)) == (
         TaskState("running", attempt=0),
@@ -145,7 +145,7 @@ def test_a_task_that_is_known_to_have_ended_is_asked_no_more(run: Run) -> None:
         assert (found[0].state, found[0].held, service.asked) == ("failed", 90.0, 1)
 
 
-def test_one_whose_outputs_were_not_kept_is_asked_why(run: Run) -> None:
+def test_batch_ending_with_unkept_outputs_is_asked_for_its_reason(run: Run) -> None:
     """Whatever else the run tells of its tasks."""
     (run.folder / "plan.json").write_text(RunPlan("r-1", "/x").text())
     service = Service()
@@ -166,7 +166,7 @@ def test_a_task_whose_gpus_are_idle_is_warned_of_while_it_runs(run: Run) -> None
     assert completed(TaskState("running", attempt=2), warned).reason is None
 
 
-def test_why_a_run_ended_stays_where_the_service_does_not_know_it(run: Run) -> None:
+def test_batch_run_end_reason_is_kept_when_the_service_has_none(run: Run) -> None:
     """As of one that is cancelled when it is to leave its target, whose log is read later."""
     why = RunState("cancelled", "it began when it was about to leave", started=1.0)
     state_files.write(run.folder, why)

@@ -93,7 +93,7 @@ def test_another_attempt_on_the_same_node_adds_to_the_file(run: Run, files: File
     assert bring(run, files) == {"tvm-1_d": [1, 2, 3]}
 
 
-def test_what_was_retried_is_read_again_though_nobody_saw_it_run(run: Run, files: Files) -> None:
+def test_batch_figures_of_a_retried_task_are_read_again(run: Run, files: Files) -> None:
     for attempt, text in enumerate((sample(1), sample(2))):
         state = {"state": "failed", "attempt": attempt, "exit_code": 1}
         write_json(run.task_folder(0) / "state.json", state)
@@ -103,7 +103,7 @@ def test_what_was_retried_is_read_again_though_nobody_saw_it_run(run: Run, files
     assert found == {"tvm-1_d": [1, 2]}
 
 
-def test_what_is_kept_is_read_where_the_node_is_gone(run: Run, files: Files) -> None:
+def test_batch_figures_are_read_from_storage_without_the_node(run: Run, files: Files) -> None:
     files.node = {"wd/logs/attempt.txt": b"0 a\n", "wd/logs/figures.txt": sample(1)}
     bring(run, files)
     state = {"state": "succeeded", "attempt": 0, "exit_code": 0}

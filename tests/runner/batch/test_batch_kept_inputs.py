@@ -76,7 +76,7 @@ def kept(run: Run, brought: list[str]) -> KeptOutput:
     return KeptOutput(run, 0, "model", lambda: brought.append(run.id))
 
 
-def test_what_lies_in_the_same_account_is_staged_from_there(make_run: MakeRun) -> None:
+def test_batch_kept_input_in_the_same_account_is_staged_from_there(make_run: MakeRun) -> None:
     brought: list[str] = []
     found = outputs.staged_input("init", kept(run_on(make_run, pool()), brought), pool())
     assert found == Staged("init", "outputs", "train-a/0/outputs/model/", "scratch")
@@ -88,7 +88,7 @@ def test_what_lies_in_the_same_account_is_staged_from_there(make_run: MakeRun) -
     [pool(environment="f"), pool(account="https://z"), Target.local()],
     ids=["environment", "account", "engine"],
 )
-def test_what_lies_elsewhere_is_copied_once(make_run: MakeRun, elsewhere: Target) -> None:
+def test_batch_kept_input_elsewhere_is_copied_once(make_run: MakeRun, elsewhere: Target) -> None:
     brought: list[str] = []
     run = run_on(make_run, elsewhere)
     found = outputs.staged_input("init", kept(run, brought), pool())
@@ -106,7 +106,7 @@ def test_what_lies_elsewhere_is_copied_once(make_run: MakeRun, elsewhere: Target
     assert storage.sent[2:] == [f"{found.path}y"]
 
 
-def test_its_name_follows_from_what_is_in_it(make_run: MakeRun) -> None:
+def test_batch_kept_input_digest_follows_from_its_contents(make_run: MakeRun) -> None:
     run = run_on(make_run, Target.local())
     own = kept(run, [])
     first = own.digest()
@@ -126,7 +126,9 @@ def test_its_name_follows_from_what_is_in_it(make_run: MakeRun) -> None:
         Staged("init", "code", "chained/0/", "scratch", source="runs/gone-a/tasks/0/outputs/m"),
     ],
 )
-def test_what_is_nowhere_any_more_is_refused(make_run: MakeRun, entry: Staged) -> None:
+def test_batch_kept_input_that_no_longer_exists_is_refused(
+    make_run: MakeRun, entry: Staged
+) -> None:
     run = run_on(make_run, pool())
     planned(run, entry)
     storage: Any = Blobs()

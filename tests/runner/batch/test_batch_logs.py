@@ -97,7 +97,9 @@ def look(run: Run, service: Service, *statuses: TaskState) -> dict[int, int]:
 class TestOnce:
     """No byte is copied twice, and none is left out."""
 
-    def test_of_three_readers(self, run: Run, service: Service) -> None:
+    def test_batch_log_lines_appear_once_with_three_concurrent_readers(
+        self, run: Run, service: Service
+    ) -> None:
         written: list[bytes] = []
 
         def grow(task: str, name: str) -> None:
@@ -114,7 +116,9 @@ class TestOnce:
         look(run, service)
         assert run.log_text(0) == service.files["0", "stdout.txt"].decode()
 
-    def test_of_a_look_that_fails_half_way(self, run: Run, service: Service) -> None:
+    def test_batch_log_lines_appear_once_after_a_look_that_failed_half_way(
+        self, run: Run, service: Service
+    ) -> None:
         service.say("0", b"one\n")
 
         def fail(task: str, _name: str) -> None:
@@ -130,7 +134,7 @@ class TestOnce:
         assert run.log_text(0) == "one\n"
 
     @pytest.mark.parametrize("room", [0, 3, 6000])
-    def test_of_looks_while_the_disk_here_is_full(
+    def test_batch_log_lines_appear_once_after_looks_with_a_full_disk(
         self, run: Run, service: Service, room: int
     ) -> None:
         """The kernel takes no byte beyond the limit of any file, the facts of the copies among
@@ -156,7 +160,7 @@ class TestOnce:
         look(run, service)
         assert run.log_text(0) == service.files["0", "stdout.txt"].decode()
 
-    def test_of_a_look_that_was_killed(
+    def test_batch_log_lines_appear_once_after_a_look_that_was_killed(
         self, run: Run, service: Service, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def killed(*_: object) -> None:
@@ -173,7 +177,9 @@ class TestOnce:
         look(run, service)
         assert run.log_text(0) == "one\ntwo\nthree\n"
 
-    def test_of_what_storage_has_when_the_node_is_gone(self, run: Run, service: Service) -> None:
+    def test_batch_log_lines_appear_once_when_storage_replaces_a_lost_node(
+        self, run: Run, service: Service
+    ) -> None:
         service.say("0", b"one\n")
         look(run, service)
         service.stored["r-1/0/stdout.txt"] = b"one\ntwo\n"
@@ -202,7 +208,7 @@ class TestAttempts:
     @pytest.mark.parametrize(
         ("begins", "requeues", "lost"), [(False, 0, False), (True, 0, False), (True, 1, True)]
     )
-    def test_one_is_said_to_be_lost_with_its_node_only_where_the_task_lost_one(
+    def test_batch_log_reports_a_lost_node_only_when_the_task_lost_one(
         self, run: Run, service: Service, begins: bool, requeues: int, lost: bool
     ) -> None:
         """As where its nodes cannot reach one another: Batch tries that again, and none begins."""
@@ -217,7 +223,7 @@ class TestAttempts:
         assert ("lost its node" in text) is lost
         assert text.endswith("\ninstall openssh-server\n")
 
-    def test_none_is_said_to_be_lost_that_its_node_is_about_to_bring(
+    def test_batch_log_of_an_attempt_reports_no_loss_before_its_node_brings_it(
         self, run: Run, service: Service
     ) -> None:
         service.say("0", b"first")
@@ -253,7 +259,7 @@ class TestAttempts:
         look(run, service, again)
         assert run.log_text(0) == "first, and long\nsecond\n"
 
-    def test_what_the_next_one_prints_while_somebody_looks(
+    def test_batch_log_of_an_attempt_that_starts_during_a_look_is_complete(
         self, run: Run, service: Service
     ) -> None:
         service.say("0", b"first\n")
@@ -270,7 +276,9 @@ class TestAttempts:
         look(run, service, status(attempt=1, started=2.0))
         assert run.log_text(0) == "first\nsecond attempt\n"
 
-    def test_all_of_them_where_nobody_looked_before(self, run: Run, service: Service) -> None:
+    def test_batch_log_of_all_attempts_is_complete_at_the_first_look(
+        self, run: Run, service: Service
+    ) -> None:
         service.begin("0", 2, b"first\n", b"second\n")
         service.say("0", b"third\n")
         assert look(run, service, status("succeeded", started=3.0))[0] == 2

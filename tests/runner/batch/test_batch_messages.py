@@ -198,7 +198,7 @@ def test_a_run_that_has_not_begun_has_no_host(
     assert found.hint == "see what it waits for: fairway show job-aaaaaa"
 
 
-def test_who_waits_for_a_run_that_was_not_sent_is_told_how_to_send_it(
+def test_batch_wait_for_an_unsubmitted_run_hints_at_submit_resume(
     engine: BatchEngine, make_run: Callable[..., Run]
 ) -> None:
     run = make_run("job-aaaaaa", [{"state": "queued"}], state="queued", engine="batch")

@@ -8,7 +8,7 @@ from fairway_runner.engines import keys
 from fairway_runner.engines.batch import names
 
 
-def test_each_run_has_a_key_of_its_own() -> None:
+def test_batch_keys_differ_for_each_run() -> None:
     (first, public), (second, _) = keys.new_key("a"), keys.new_key("a")
     assert first != second
     assert first.startswith(b"-----BEGIN OPENSSH PRIVATE KEY-----")

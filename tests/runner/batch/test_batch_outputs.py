@@ -30,7 +30,7 @@ class Storage:
         file.write(self._blobs[name])
 
 
-def test_each_file_that_arrives_is_told(make_run: Callable[..., Run]) -> None:
+def test_batch_outputs_report_progress_for_each_file(make_run: Callable[..., Run]) -> None:
     run = make_run("job-aaaaaa")
     storage: Any = Storage(
         {f"{run.id}/0/outputs/model/{name}": name.encode() for name in ("a", "b", "c")}
@@ -45,7 +45,7 @@ def test_each_file_that_arrives_is_told(make_run: Callable[..., Run]) -> None:
     assert len(told) == 3
 
 
-def test_what_was_changed_here_comes_anew(make_run: Callable[..., Run]) -> None:
+def test_batch_outputs_changed_here_are_fetched_again(make_run: Callable[..., Run]) -> None:
     """What a person has fetched is the same file, and it may have been changed since."""
     run = make_run("job-aaaaaa")
     storage: Any = Storage({f"{run.id}/0/outputs/a": b"weights", f"{run.id}/0/outputs/b": b"more"})

@@ -53,7 +53,7 @@ def test_lines_that_repeat_at_a_fixed_interval(line: str, minutes: int, first: s
         "a b c d e",
     ],
 )
-def test_other_lines_are_refused(line: str) -> None:
+def test_batch_recurrence_refuses_unsupported_cron_lines(line: str) -> None:
     with pytest.raises(UserError, match="`"):
         cron(line, NOW)
 

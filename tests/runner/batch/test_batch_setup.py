@@ -25,7 +25,7 @@ class Account:
         return json.dumps({"exit_code": 3}).encode() if name.endswith("json") else b"words\n"
 
 
-def test_what_a_node_does_not_say_is_passed_over(tmp_path: Path) -> None:
+def test_batch_setup_status_skips_nodes_without_facts(tmp_path: Path) -> None:
     """Both properties are optional in the service's model."""
     nodes: list[Any] = [
         {"nodeId": "waits"},

@@ -90,7 +90,7 @@ def test_another_attempt_has_something_else(run: Run, files: Files) -> None:
     assert told(run, files, again).gpus == "0-1"
 
 
-def test_what_has_ended_is_in_storage(run: Run, files: Files) -> None:
+def test_batch_slots_of_an_ended_task_are_read_from_storage_once(run: Run, files: Files) -> None:
     files.kept = json.dumps(LENT).encode()
     assert told(run, files).gpus is None, "it is not there before the end"
     ended = replace(RUNS, state="succeeded", ended=300.0)
@@ -131,7 +131,9 @@ def test_a_task_that_has_not_begun_is_not_asked(run: Run, files: Files) -> None:
         ),
     ],
 )
-def test_what_is_no_share_is_not_shown(run: Run, files: Files, said: bytes) -> None:
+def test_batch_slots_from_an_invalid_share_are_not_shown(
+    run: Run, files: Files, said: bytes
+) -> None:
     files.node = said
     assert told(run, files) == RUNS
 
@@ -142,7 +144,7 @@ def test_a_service_that_refuses_is_heard(run: Run, files: Files) -> None:
         told(run, files)
 
 
-def test_what_storage_refuses_is_heard(run: Run, files: Files, monkeypatch: Any) -> None:
+def test_batch_slots_report_a_refusal_by_storage(run: Run, files: Files, monkeypatch: Any) -> None:
     def refused(*_: object) -> bytes:
         raise ServiceError(Finding("refused", "no"), status=403, code="AuthorizationFailure")
 

@@ -50,7 +50,7 @@ def test_one_that_has_not_ended(
     )
 
 
-def test_one_whose_node_was_preempted_without_a_count() -> None:
+def test_batch_preempted_task_without_a_requeue_count_counts_an_attempt() -> None:
     # Azure's counts are of retries and of what somebody asked for: see the descriptions of
     # retry_count and requeue_count in azure-batch.
     task: dict[str, Any] = {"state": "running", "executionInfo": {"startTime": BEGAN}}
@@ -67,7 +67,7 @@ def test_one_whose_node_was_preempted_without_a_count() -> None:
     assert (second.attempt, second.requeues) == (3, 3)
 
 
-def test_one_that_succeeded() -> None:
+def test_batch_completed_task_with_success_has_succeeded() -> None:
     found = status("completed", startTime=BEGAN, endTime=ENDED, exitCode=0, result="success")
     assert (found.state, found.exit_code, found.ended) == ("succeeded", 0, 1772366405.0)
 
@@ -106,7 +106,7 @@ def test_124_is_a_timeout_only_after_that_time(timeout: float | None, expected: 
         {"failureInfo": {"code": "TaskEnded"}},
     ],
 )
-def test_one_that_was_cancelled(info: dict[str, Any]) -> None:
+def test_batch_completed_task_of_a_cancelled_job_is_cancelled(info: dict[str, Any]) -> None:
     found = status("completed", CANCELLED, result="failure", **info)
     assert (found.state, found.exit_code) == ("cancelled", 130)
     assert status("completed", DONE, result="failure", **info).state == "failed"
@@ -131,7 +131,7 @@ def test_a_task_that_runs_keeps_its_share_for_that_attempt() -> None:
     assert states.task_status(task, ACTIVE, 0, None, known).gpus is None
 
 
-def test_one_that_never_began_in_a_job_that_has_ended() -> None:
+def test_batch_active_task_of_an_ended_job_is_cancelled() -> None:
     assert status("active", CANCELLED).state == "cancelled"
 
 

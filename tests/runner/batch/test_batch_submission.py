@@ -38,7 +38,7 @@ def test_a_task_that_is_too_large_is_named() -> None:
     assert (caught.value.status, caught.value.exit_code) == (413, 2)
 
 
-def test_one_that_is_never_taken_is_named_with_the_reason() -> None:
+def test_batch_submission_names_a_refused_task_and_the_reason() -> None:
     error = {"code": "InvalidPropertyValue", "message": {"value": "no such pool"}}
     with pytest.raises(ServiceError) as caught:
         sending({"status": "clienterror", "error": error})._add_chunk("job", TASKS)
@@ -46,7 +46,7 @@ def test_one_that_is_never_taken_is_named_with_the_reason() -> None:
     assert caught.value.findings[0].message == said
 
 
-def test_those_that_are_not_taken_in_time_are_counted() -> None:
+def test_batch_submission_counts_tasks_not_taken_in_time() -> None:
     error = {"code": "ServerBusy", "message": {"value": "later"}}
     with pytest.raises(ServiceError) as caught:
         sending({"status": "servererror", "error": error})._add_chunk("job", TASKS)
@@ -54,7 +54,7 @@ def test_those_that_are_not_taken_in_time_are_counted() -> None:
     assert caught.value.findings[0].message == said
 
 
-def test_what_is_asked_after_a_failed_one_is_asked_again_as_ever() -> None:
+def test_batch_submission_failure_does_not_stop_later_calls() -> None:
     """The others of its threads are told to stop, and nobody after them."""
     failed = sending(ServiceError(Finding("refused", "no"), status=400, code="Bad"))
     told: list[bool] = []

@@ -61,17 +61,21 @@ BEFORE, AFTER = "2026-11-23T07:00:00Z", "2026-11-23T09:00:00Z"
         ),
     ],
 )
-def test_what_is_done_before_it(jobs: list[tuple[str, str, int, str, int]], said: str) -> None:
+def test_batch_waiting_reason_counts_jobs_that_come_first(
+    jobs: list[tuple[str, str, int, str, int]], said: str
+) -> None:
     assert why_waiting(Account(*jobs), MINE) == NODES + said  # type: ignore[arg-type]
 
 
-def test_those_that_come_later_are_not_asked_for() -> None:
+def test_batch_waiting_reason_does_not_ask_for_later_jobs() -> None:
     account = Account(("new", "active", 0, AFTER, 4), ("old", "active", 0, BEFORE, 4))
     why_waiting(account, MINE)  # type: ignore[arg-type]
     assert account.asked == ["old"]
 
 
-def test_it_is_told_what_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batch_waiting_reason_without_task_counts_is_the_plain_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     account = Account(("old", "active", 0, BEFORE, 1))
 
     def fail(_: str) -> dict[str, int]:

@@ -61,7 +61,7 @@ def no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 class TestTheJob:
     """What holds for all tasks."""
 
-    def test_it_takes_no_action_while_it_is_empty(self) -> None:
+    def test_batch_job_spec_takes_no_action_while_it_has_no_tasks(self) -> None:
         job = wire().job_spec("digits", {"fairway_run": "r"})
         assert (job["id"], job["displayName"], job["priority"]) == ("r", "digits", 0)
         assert (job["onAllTasksComplete"], job["onTaskFailure"]) == ("noaction", "noaction")
@@ -118,7 +118,7 @@ class TestTheJob:
 class TestTasks:
     """A point of a sweep."""
 
-    def test_one_node(self) -> None:
+    def test_batch_task_on_one_node_has_retries_and_no_multi_instance(self) -> None:
         task = wire(retries=2).task(TaskSpec(7))
         assert (task["id"], task["constraints"]["maxTaskRetryCount"]) == ("7", 2)
         assert task["constraints"]["retentionTime"] == "P7D"
@@ -168,7 +168,7 @@ class TestTasks:
             *(f"{folder}/*", f"{folder}/.*", f"{folder}/.*/**/*", f"{folder}/.*/**/.*")
         ]
 
-    def test_each_pattern_of_an_output_is_kept(self) -> None:
+    def test_batch_task_keeps_each_pattern_of_an_output(self) -> None:
         output = Output("a/*", "always", ("model/b/*.txt",), ("*.tmp",))
         kept = wire().task(replace(SPEC, outputs={"model": output}))["outputFiles"][2:]
         found = [(e["filePattern"], e["destination"]["container"]["path"]) for e in kept]
@@ -185,7 +185,7 @@ class TestTasks:
         conditions = made.task(SPEC)["exitConditions"]
         assert conditions["default"] == {"dependencyAction": "satisfy"}
 
-    def test_what_all_have_kept_is_brought_to_the_last_task(self) -> None:
+    def test_batch_last_task_gets_the_outputs_of_all_tasks(self) -> None:
         made = wire()
         made.first = {"finally": 2}
         last = made.last_task(TaskSpec("finally", outputs={"sum": Output("sum/**", "always")}), [0])
@@ -255,7 +255,9 @@ class TestContainers:
             ("Standard_ND40rs_v2", True, False),
         ],
     )
-    def test_what_of_the_node_they_see(self, size: str, settings: bool, scratch: bool) -> None:
+    def test_batch_container_mounts_settings_and_scratch_of_its_node_size(
+        self, size: str, settings: bool, scratch: bool
+    ) -> None:
         made = wire({"container": {"image": "python:3.12"}}, size=size, environment="lab")
         options = made.task(SPEC)["containerSettings"]["containerRunOptions"]
         # Docker makes a folder of a file that is not there.
@@ -318,7 +320,7 @@ class TestEndings:
 
     HEARS = Receiver("https://x.io/", ("failed",), "auto")
 
-    def test_nobody_reads_it(self) -> None:
+    def test_batch_endings_are_not_written_when_no_receiver_reads_them(self) -> None:
         made = wire()
         assert made.job_spec("x", {})["jobReleaseTask"]["commandLine"].endswith("/fairway/r'")
         assert not any(map(is_ending, made.task(SPEC)["outputFiles"]))

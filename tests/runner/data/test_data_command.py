@@ -88,7 +88,7 @@ def test_links_are_followed_and_what_storage_cannot_hold_is_named(
     assert "src/loop: it leads back" in err
 
 
-def test_one_file_has_the_name_that_it_is_given(
+def test_data_put_of_one_file_uses_the_given_name(
     folder: Path, prefix: str, fairway: RunFairway
 ) -> None:
     (folder / "a.txt").write_text("a")
@@ -129,7 +129,7 @@ def test_folders_are_listed_with_what_is_below(
     assert fairway(folder, "data", "ls", "sim")[1] == "datasets\noutputs\n"
 
 
-def test_other_data_is_not_replaced_unless_asked(
+def test_data_put_and_get_replace_other_data_only_with_force(
     folder: Path, source: Path, prefix: str, fairway: RunFairway
 ) -> None:
     place = f"sim:datasets/{prefix}"
@@ -236,7 +236,7 @@ def test_a_file_whose_name_is_no_text_is_named(
     assert fairway(folder, "data", "ls", place, "-r", "--json")[1] in ("", "[]\n")
 
 
-def test_what_arrives_damaged_is_not_kept(
+def test_data_get_of_a_damaged_blob_keeps_nothing(
     folder: Path, prefix: str, fairway: RunFairway, account: str
 ) -> None:
     with ContainerClient.from_connection_string(account, "datasets") as container:
@@ -293,7 +293,7 @@ def test_a_blob_cannot_leave_the_folder(
         (("ls", "local"), 2, "has no storage account"),
     ],
 )
-def test_what_cannot_be_copied_is_said(
+def test_data_copy_that_is_not_possible_reports_the_reason(
     folder: Path, fairway: RunFairway, words: tuple[str, ...], code: int, message: str
 ) -> None:
     (folder / "a").write_text("a")

@@ -143,7 +143,7 @@ def test_a_command_that_takes_long_gives_signs_of_life(
     assert (ended.code, ended.out, ended.err) == (0, b"", "said\n")
 
 
-def test_where_nothing_sleeps_so_long_there_is_one_sign_of_life(
+def test_kubernetes_exec_without_a_usable_sleep_sends_one_sign_of_life(
     kubectl: Callable[[str], None], tmp_path: Path
 ) -> None:
     """And no flood of them: some programs know whole seconds alone."""
@@ -185,7 +185,7 @@ def test_half_an_answer_is_none(kubectl: Callable[[str], None], tmp_path: Path) 
         ),
     ],
 )
-def test_what_no_second_try_mends_is_said_at_once(
+def test_kubernetes_exec_does_not_retry_permanent_errors(
     kubectl: Callable[[str], None], tmp_path: Path, said: str, id_: str, hint: str
 ) -> None:
     kubectl(f"echo '{said}' >&2; exit 1")
@@ -206,7 +206,7 @@ def test_what_no_second_try_mends_is_said_at_once(
         "Unable to connect to the server: dial tcp [::1]:6443: connect: connection refused",
     ],
 )
-def test_where_nothing_listens_on_this_machine_nobody_waits(
+def test_kubernetes_exec_to_a_closed_local_port_fails_at_once(
     kubectl: Callable[[str], None], tmp_path: Path, said: str
 ) -> None:
     """Who follows a run asks again after `no-connection`."""

@@ -59,7 +59,7 @@ def target(changes: Mapping[str, Any] | None = None, **access: Any) -> Target:
     return Target.model_validate(facts)
 
 
-def test_it_is_written_and_read_as_it_is() -> None:
+def test_kubernetes_target_record_round_trips() -> None:
     found = target()
     assert Target.model_validate(json.loads(json.dumps(found.record()))) == found
     assert found.access is None
@@ -90,7 +90,7 @@ def test_it_is_written_and_read_as_it_is() -> None:
         ({"resources": {"memory": "64GB"}}, "this is not an amount of Kubernetes"),
     ],
 )
-def test_what_cannot_be_is_refused(access: dict[str, Any], said: str) -> None:
+def test_kubernetes_target_refuses_invalid_access(access: dict[str, Any], said: str) -> None:
     with pytest.raises((UserError, FieldError, ValidationError), match=said):
         target(**access)
 
@@ -173,7 +173,9 @@ class TestPreparing:
     """What is made in a cluster that somebody else runs."""
 
     @pytest.mark.parametrize("version", ["1.33", "1.37"])
-    def test_each_object_is_one_that_the_server_takes(self, version: str) -> None:
+    def test_kubernetes_prepare_objects_validate_against_each_server_version(
+        self, version: str
+    ) -> None:
         for found in objects(target()):
             validate(found, version, strict=True)
 
@@ -203,7 +205,7 @@ class TestPreparing:
         ]
         assert len(set(names)) == 2
 
-    def test_what_kubernetes_refuses_is_somebody_elses_to_make(
+    def test_kubernetes_prepare_forbidden_by_the_server_hints_at_print(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         said = "Error from server (Forbidden): roles is forbidden"
@@ -232,7 +234,9 @@ class TestPreparing:
         assert "--namespace fairway-flux" in (raised.value.findings[0].hint or "")
         assert engine_for(of_environment).manifests() == engine_for(target()).manifests()
 
-    def test_one_of_two_things_is_wanted(self, fairway: RunFairway, tmp_path: Path) -> None:
+    def test_targets_prepare_requires_either_print_or_apply(
+        self, fairway: RunFairway, tmp_path: Path
+    ) -> None:
         for words in ((), ("--print", "--apply")):
             code, _, err = fairway(tmp_path, "targets", "prepare", "nd", *words)
             assert code == 2
@@ -280,7 +284,7 @@ def told(health: Mapping[str, Any], nodes: tuple[NodeReport, ...], nd: Target) -
         ({}, {"adapters": ""}, ["the node nd-1 offers none of 8 rdma/ib"]),
     ],
 )
-def test_what_is_wrong_is_told(
+def test_kubernetes_target_health_reports_each_fault_with_a_hint(
     health: dict[str, Any], node: dict[str, Any], said: list[str]
 ) -> None:
     found = told(health, (replace(NODE, **node),), target())
@@ -340,7 +344,7 @@ class TestPods:
         ]
 
     @pytest.mark.usefixtures("entered")
-    def test_where_there_is_none_there_is_no_shell(self) -> None:
+    def test_kubernetes_shell_on_a_node_without_a_pod_hints_at_kubectl_debug(self) -> None:
         with pytest.raises(UserError, match="no pod of a run is on nd-2") as raised:
             KubernetesEngine(target()).shell("nd-2")
         assert "kubectl debug node/nd-2" in (raised.value.findings[0].hint or "")

@@ -151,7 +151,7 @@ def test_a_last_task_is_known_by_its_name_or_its_number(tmp_path: Path, index: o
         ({"plan.json": "{}"}, "job-aaaaaa"),
     ],
 )
-def test_what_is_no_run_is_named_and_left(
+def test_mirror_adopt_of_a_damaged_run_is_named_and_writes_nothing(
     tmp_path: Path, change: dict[str, Any], run_id: str
 ) -> None:
     store = RunStore(tmp_path / "home" / "project" / ".fairway")
@@ -187,7 +187,7 @@ def test_what_is_no_run_is_named_and_left(
         {"more": "yes"},
     ],
 )
-def test_what_is_no_state_is_not_written(
+def test_mirror_refresh_of_a_damaged_state_writes_nothing(
     tmp_path: Path, make_run: MakeRun, change: dict[str, Any]
 ) -> None:
     run = make_run("job-aaaaaa", state="running", engine="ssh", target="lab")
@@ -226,7 +226,9 @@ def test_an_answer_of_another_kind_is_named(tmp_path: Path, answer: object, said
 @pytest.mark.parametrize(
     "nodes", [None, [{}], [{"name": "n1"}], [{"name": "n1", "address": 7, "fresh": True, "age": 1}]]
 )
-def test_what_are_no_nodes_is_refused(monkeypatch: pytest.MonkeyPatch, nodes: object) -> None:
+def test_remote_nodes_answer_that_is_damaged_is_refused(
+    monkeypatch: pytest.MonkeyPatch, nodes: object
+) -> None:
     said = {"nodes": nodes, "time": 1.0, "python": "3.12", "free": 1, "has_ssh": True}
     host = RemoteHost(Host({"answer": said}), "/data/fairway")  # type: ignore[arg-type]
     monkeypatch.setattr(RemoteHost, "of", lambda **_: host)
@@ -318,7 +320,7 @@ def test_samples_of_nodes_are_added_where_the_last_ended(make_run: MakeRun) -> N
         None,
     ],
 )
-def test_what_are_no_samples_is_refused(make_run: MakeRun, nodes: object) -> None:
+def test_remote_figures_answer_that_is_damaged_is_refused(make_run: MakeRun, nodes: object) -> None:
     run = make_run("job-aaaaaa")
     before = everything_in(run.folder)
     with pytest.raises(UserError) as refused:

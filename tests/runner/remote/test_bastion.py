@@ -81,7 +81,7 @@ def _is_over(bastion: Bastion) -> bool:
     return str(bastion.folder) not in listed.stdout and not bastion.sessions
 
 
-def test_all_that_is_said_goes_both_ways(bastion: Bastion, echo: None) -> None:
+def test_bastion_tunnel_passes_all_bytes_both_ways(bastion: Bastion, echo: None) -> None:
     much = os.urandom(3_000_000)
     with _start(bastion) as process:
         assert process.stdin is not None
@@ -130,7 +130,9 @@ def test_ctrl_c_is_not_meant_for_it(bastion: Bastion, echo: None) -> None:
         assert process.stdout.readline() == b"more\n"
 
 
-def test_it_ends_before_az_listens_where_ssh_has_gone(bastion: Bastion, echo: None) -> None:
+def test_bastion_tunnel_ends_when_ssh_has_gone_before_az_listens(
+    bastion: Bastion, echo: None
+) -> None:
     with _start(bastion) as process:
         out, err = process.communicate(timeout=PATIENCE)
         assert (out, err) == (b"", b"")
@@ -173,7 +175,7 @@ FAULTS: dict[str, tuple[dict[str, Any], int, str, str]] = {
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_it_says_why_and_what_to_type(tmp_path: Path, name: str) -> None:
+def test_bastion_tunnel_failure_has_a_reason_and_a_hint(tmp_path: Path, name: str) -> None:
     """By itself for plain ssh, and through the commands."""
     changes, code, message, hint = FAULTS[name]
     bastion = Bastion(tmp_path / "bastion")

@@ -30,7 +30,7 @@ relay(["env"], ["nd", "nd-0"], pathlib.Path(sys.argv[1]), sys.argv[2])
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
-def test_what_runs_on_the_terminal_ends(number: signal.Signals) -> None:
+def test_program_on_the_terminal_ends_with_the_command_on_a_signal(number: signal.Signals) -> None:
     words = [sys.executable, "-c", ON_TERMINAL, "sh", "-c", "echo up; exec sleep 3600"]
     with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
@@ -43,7 +43,7 @@ def test_what_runs_on_the_terminal_ends(number: signal.Signals) -> None:
 @pytest.mark.parametrize(
     ("words", "code"), [(["sh", "-c", "exit 7"], 7), (["/nowhere/at-all"], 127)]
 )
-def test_its_exit_code_is_that_of_what_runs(words: list[str], code: int) -> None:
+def test_program_on_the_terminal_gives_its_exit_code(words: list[str], code: int) -> None:
     line = [sys.executable, "-c", ON_TERMINAL, *words]
     done = subprocess.run(line, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == code

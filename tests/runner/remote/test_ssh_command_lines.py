@@ -67,7 +67,7 @@ def test_the_destination_stands_behind_the_end_of_the_options(log: Path, tmp_pat
 
 
 @pytest.mark.parametrize(("address", "tries"), [("127.0.0.1", 1), ("10.0.0.4", 3)])
-def test_what_refuses_on_this_machine_is_not_tried_again(
+def test_ssh_connection_refused_on_this_machine_is_not_retried(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str, tries: int
 ) -> None:
     count, program = tmp_path / "count", tmp_path / "programs" / "ssh"

@@ -27,7 +27,7 @@ def found(**facts: Any) -> list[tuple[str, str]]:
     ]
 
 
-def test_nothing_is_said_of_a_fit_cluster() -> None:
+def test_ssh_health_of_a_sound_cluster_has_no_findings() -> None:
     assert found() == []
 
 
@@ -53,7 +53,7 @@ def test_nothing_is_said_of_a_fit_cluster() -> None:
         ({"has_ssh": False}, ("missing-tool", "the main host has no ssh")),
     ],
 )
-def test_each_fault_is_named(facts: dict[str, Any], finding: tuple[str, str]) -> None:
+def test_ssh_health_reports_each_fault(facts: dict[str, Any], finding: tuple[str, str]) -> None:
     assert found(**facts) == [finding]
 
 

@@ -54,7 +54,7 @@ def packed(*members: tuple[str, str]) -> bytes:
 
 
 @pytest.mark.parametrize("has_guard", [True, False])
-def test_nothing_lies_elsewhere(
+def test_unpacking_writes_nothing_outside_its_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_guard: bool
 ) -> None:
     if not has_guard:
@@ -80,7 +80,7 @@ def test_nothing_lies_elsewhere(
     assert os.readlink(to / "outputs" / "latest") == "sub/b"  # noqa: PTH115
 
 
-def test_what_cannot_be_unpacked_is_said(tmp_path: Path) -> None:
+def test_unpacking_of_damaged_files_is_refused(tmp_path: Path) -> None:
     for data in (b"no tar", packed(("outputs/a", "1" * 9999))[:60]):
         with pytest.raises(
             UserError, match="lab-main sent files that cannot be unpacked"
@@ -148,7 +148,7 @@ def test_a_file_fetched_from_this_machine_stays_when_it_comes_anew(tmp_path: Pat
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root could give files to another")
 @pytest.mark.parametrize("line", [connection.UNPACK, remote_host.SHIP], ids=["files", "programs"])
-def test_what_a_host_unpacks_is_its_own(line: str, tmp_path: Path) -> None:
+def test_unpacking_on_a_host_makes_files_of_its_own_user(line: str, tmp_path: Path) -> None:
     """A file server that takes root for nobody refuses to give files away, and tar then fails."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as files:

@@ -42,7 +42,7 @@ def test_a_sound_cluster_has_no_findings() -> None:
         ),
     ],
 )
-def test_each_fault_is_named(changes: dict[str, Any], message: str) -> None:
+def test_slurm_health_reports_each_fault(changes: dict[str, Any], message: str) -> None:
     [found] = said(**changes)
     assert message in found
 

@@ -130,7 +130,7 @@ def test_a_task_whose_disk_is_full_for_a_while_ends_as_its_program_did(
         ({"state": "failed", "ends": {"node": 9}, "submission": 1}, {"node": 1}, None, None),
     ],
 )
-def test_what_lost_its_node_begins_again_as_often_as_it_may(
+def test_slurm_job_that_lost_its_node_begins_again_within_its_limit(
     tmp_path: Path,
     node: Path,
     before: dict[str, Any],
@@ -176,7 +176,7 @@ def test_a_task_that_ends_itself_by_a_signal_has_failed(tmp_path: Path, node: Pa
     assert (done.returncode, state(tmp_path)["state"]) == (143, "failed")
 
 
-def test_other_nodes_are_left_clean_before_the_end_is_known(tmp_path: Path, node: Path) -> None:
+def test_slurm_job_cleans_other_nodes_before_its_end_is_known(tmp_path: Path, node: Path) -> None:
     done = run_job(tmp_path, "true", "n1,n2")
     assert (done.returncode, done.stderr) == (0, "")
     steps = (tmp_path / "srun.log").read_text()

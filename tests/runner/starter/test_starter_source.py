@@ -105,6 +105,6 @@ def test_a_wheel_of_this_machine_goes_into_the_project(tmp_path: Path) -> None:
     assert f"put {wheel.name} into wheels/" in changed.note
 
 
-def test_what_came_from_an_index_is_named_with_its_version() -> None:
+def test_starter_source_from_an_index_is_named_with_its_version() -> None:
     """pip writes no direct_url.json for it; the index was the user's choice."""
     assert from_record(None) == Source(f"fairway-hpc[node]=={fairway_core.__version__}")

@@ -86,13 +86,13 @@ def test_they_are_as_safe_as_our_own(project: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_nothing_of_our_repository_is_left_in_them(project: Path, name: str) -> None:
+def test_starter_workflows_hold_nothing_of_this_repository(project: Path, name: str) -> None:
     text = (project / f".github/workflows/{name}.yml").read_text()
     assert not re.search(r"\bbin/|stacks/\*\*|constructs|docs/|demo", text)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_each_step_is_a_command_of_the_wheel(project: Path, name: str) -> None:
+def test_starter_workflow_steps_are_commands_of_the_wheel(project: Path, name: str) -> None:
     """What follows setup-python installs; what comes then is there, with such options."""
     installed = False
     for step in _steps(project / f".github/workflows/{name}.yml"):

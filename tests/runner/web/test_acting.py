@@ -29,7 +29,7 @@ BOB = Person("id-bob", "bob", Role.SUBMITTER)
     ],
 )
 @pytest.mark.parametrize(("person", "at_once"), [(ANN, 2), (ALONE, 4)])
-def test_one_of_several_people_leaves_half_of_the_room(
+def test_web_threads_of_one_of_several_people_leave_half_of_the_room(
     call: Callable[..., object],
     most: str,
     person: Person,

@@ -58,7 +58,7 @@ def test_without_a_sign_in_nothing_is_told(shared: TestClient, path: str) -> Non
     assert "nobody has signed in: the proxy passed no token of Entra ID" in answer.text
 
 
-def test_what_a_proxy_merely_says_of_a_person_is_nothing(shared: TestClient) -> None:
+def test_proxy_headers_without_a_token_do_not_sign_in(shared: TestClient) -> None:
     said = ("X-Auth-Request-Email", "X-Forwarded-Email", "X-Forwarded-User")
     said += ("X-MS-CLIENT-PRINCIPAL-NAME", "X-MS-CLIENT-PRINCIPAL", "X-Auth-Request-Groups")
     headers = dict.fromkeys(said, "ann@example.org")
@@ -104,7 +104,7 @@ def test_refusals_of_rest_are_findings(shared: TestClient, entra: Entra) -> None
     assert shared.get("/api/v1/runs", headers=bearer).status_code == 401
 
 
-def test_where_the_keys_are_away_it_says_so(shared: TestClient, entra: Entra) -> None:
+def test_sign_in_without_reachable_keys_answers_503(shared: TestClient, entra: Entra) -> None:
     entra.is_away = True
     bearer = {"Authorization": f"Bearer {entra.token('Reader')}"}
     assert shared.get("/api/v1/runs", headers=bearer).json()["findings"][0]["id"] == "no-keys"
@@ -115,7 +115,7 @@ def test_where_the_keys_are_away_it_says_so(shared: TestClient, entra: Entra) ->
 
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1:8765", "runs.example.org:80", ""])
-def test_it_is_reached_by_its_public_name(sign_in: SignIn, host: str) -> None:
+def test_web_server_answers_to_its_public_name_only(sign_in: SignIn, host: str) -> None:
     client = sign_in("Operator")
     assert client.get("/", headers={"Host": host}).status_code == 421
     assert client.get("/", headers={"Host": "RUNS.example.org:443"}).status_code == 200
@@ -277,7 +277,7 @@ def test_submitters_steer_their_own_runs(
     assert stat.S_IMODE(audit.stat().st_mode) == 0o600
 
 
-def test_what_is_done_is_written_down(
+def test_audit_log_records_each_action(
     sign_in: SignIn, make_run: MakeRun, audit: Path, fairway: RunFairway, store: RunStore
 ) -> None:
     run = submitted_by(make_run("job-a", state="failed"), BOB)
@@ -401,7 +401,7 @@ def test_a_cluster_of_the_servers_machine_is_that_machine(
 
 
 @pytest.mark.parametrize("kind", ["run", "steps"])
-def test_one_who_was_an_operator_runs_nothing_again_on_the_server(
+def test_retry_of_a_local_run_by_a_former_operator_is_forbidden(
     sign_in: SignIn, make_run: MakeRun, kind: str
 ) -> None:
     run = submitted_by(make_run("job-a", state="failed"), ANN)

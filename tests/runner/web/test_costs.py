@@ -55,7 +55,7 @@ def test_the_page_has_a_line_for_each_and_their_sum(client: TestClient) -> None:
         ("since=once", "since: `once` is neither"),
     ],
 )
-def test_what_costs_cannot_be_asked_for(client: TestClient, query: str, said: str) -> None:
+def test_cost_page_refuses_invalid_queries(client: TestClient, query: str, said: str) -> None:
     for path in ("/cost", "/api/v1/cost"):
         answer = client.get(f"{path}?{query}")
         assert answer.status_code == 422

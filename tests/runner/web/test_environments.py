@@ -42,7 +42,7 @@ def test_environments_are_listed(client: TestClient, project: Path) -> None:
     assert "demo" in [each["name"] for each in listed]
 
 
-def test_what_is_wrong_with_one_is_shown_at_its_line(client: TestClient, project: Path) -> None:
+def test_environment_page_shows_a_mistake_at_its_line(client: TestClient, project: Path) -> None:
     page = client.get("/environments/mine").text
     assert "did you mean `clusters`?" in page
     assert "    3 | clustrs: {}" in page
@@ -57,7 +57,7 @@ def test_what_is_wrong_with_one_is_shown_at_its_line(client: TestClient, project
 
 
 @pytest.mark.integration
-def test_one_has_its_cost_and_its_picture(
+def test_environment_page_shows_cost_check_and_diagram(
     client: TestClient, project: Path, fairway: RunFairway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code, printed, _ = fairway(project, "cost", "demo", "--offline", "--json")

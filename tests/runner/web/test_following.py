@@ -106,7 +106,7 @@ def test_the_next_step_begins(store: RunStore, fairway: RunFairway, follower: Fo
     assert ran == ["pipe-a", "pipe-a-data", "pipe-a-train", "pipe-a-score", "pipe-a-report"]
 
 
-def test_what_stands_in_the_way_is_told_once_and_goes(
+def test_follower_reports_an_obstacle_once_and_clears_it(
     store: RunStore,
     fairway: RunFairway,
     follower: Follower,
@@ -164,7 +164,7 @@ def test_a_target_that_is_silent_keeps_no_other_run_waiting(
     assert [each.message for each in follower.findings] == ["away-a: `far` does not answer"]
 
 
-def test_what_fails_by_itself_is_no_end(
+def test_follower_continues_after_an_unexpected_error(
     follower: Follower, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _with_a_step(make_run("job-a", [{"state": "queued"}], "queued", engine="batch"))

@@ -128,7 +128,7 @@ def test_a_token_brings_no_key_of_its_own(verifier: Verifier, entra: Entra, chan
         _unsigned({"alg": 1}, {}),
     ],
 )
-def test_what_is_no_token_is_refused(verifier: Verifier, token: str) -> None:
+def test_identity_refuses_an_invalid_token(verifier: Verifier, token: str) -> None:
     assert refusal(verifier, token)[0] == 401
 
 

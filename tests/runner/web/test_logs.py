@@ -57,7 +57,7 @@ def test_a_bar_that_never_ends_its_line_is_shown(client: TestClient, make_run: M
 LABELLED = "[1,0]<stdout>: a\n[1,1]<stdout>: b\nplain\n"
 
 
-def test_all_tasks_are_read_as_one(client: TestClient, make_run: MakeRun) -> None:
+def test_log_of_all_tasks_is_read_as_one(client: TestClient, make_run: MakeRun) -> None:
     make_run("job-a", [{"log": "one\n"}, {"log": "two\nthree"}])
     answer = client.get("/api/v1/runs/job-a/log?task=all")
     assert answer.text == "[0] one\n[1] two\n[1] three\n"

@@ -31,7 +31,7 @@ def _routes(client: TestClient) -> Iterator[tuple[str, str]]:
             yield method.lower(), route.path.replace(":path}", "}")
 
 
-def test_it_has_the_calls_that_there_are(client: TestClient) -> None:
+def test_openapi_document_lists_exactly_the_routes(client: TestClient) -> None:
     answer = client.get("/api/v1/openapi.json")
     assert answer.status_code == 200
     assert answer.headers["content-type"] == "application/json"
@@ -53,11 +53,11 @@ def operations() -> dict[tuple[str, str], dict[str, Any]]:
     return {(method, path): call for path, item in items for method, call in item.items()}
 
 
-def test_nobody_reads_it_without_the_token(anyone: TestClient) -> None:
+def test_openapi_document_requires_the_token(anyone: TestClient) -> None:
     assert anyone.get("/api/v1/openapi.json").status_code == 401
 
 
-def test_its_schemas_are_schemas() -> None:
+def test_openapi_schemas_are_valid_and_all_referenced() -> None:
     schemas = document()["components"]["schemas"]
     for schema in schemas.values():
         Draft202012Validator.check_schema(schema)

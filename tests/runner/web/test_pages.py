@@ -81,7 +81,7 @@ def test_a_run_that_goes_on_is_followed(client: TestClient, make_run: MakeRun) -
     assert "<html" not in answer.text
 
 
-def test_nothing_of_a_run_is_markup(client: TestClient, make_run: MakeRun) -> None:
+def test_pages_escape_text_of_a_run(client: TestClient, make_run: MakeRun) -> None:
     log = f"{EVIL}\x1b[31mred\x1b[0m\x1b]0;title\x07\x07\n10 %\r20 %\r\n"
     make_run("job-a", [{"params": {EVIL: EVIL}, "log": log}], name=EVIL, tags=(EVIL,))
     for path in ("/", "/runs/job-a", "/compare?run=job-a", f"/?text={EVIL}"):
@@ -167,7 +167,7 @@ def test_a_button_without_a_run(
     assert "no run was selected" in answer.text
 
 
-def test_what_there_is_not(client: TestClient) -> None:
+def test_pages_of_unknown_runs_and_paths_answer_404(client: TestClient) -> None:
     answer = client.get("/runs/none")
     assert answer.status_code == 404
     assert "there is no run `none`" in answer.text
@@ -196,7 +196,7 @@ def test_a_button_reaches_all_runs_also_where_one_refuses(
     assert cancelled == ["job-b"]
 
 
-def test_what_is_left_out_is_said(
+def test_pages_tell_that_a_list_is_shortened(
     client: TestClient, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = make_run("job-a", [{"log": "x"}] * 4)

@@ -105,7 +105,7 @@ def test_only_what_somebody_reads_is_brought_here(
     assert brought == [("job-a", True), ("job-b", True)]
 
 
-def test_who_looks_is_known(
+def test_pages_of_a_run_make_the_server_watch_it(
     client: TestClient, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks: list[str | None] = []

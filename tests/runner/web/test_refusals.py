@@ -83,7 +83,9 @@ def _rows() -> dict[str, int]:
 
 
 @pytest.mark.parametrize("words", sorted(_TRIED))
-def test_what_the_table_says_is_refused(client: TestClient, make_run: MakeRun, words: str) -> None:
+def test_requests_in_the_table_of_refusals_are_refused(
+    client: TestClient, make_run: MakeRun, words: str
+) -> None:
     kept = make_run("job-a").task_folder(0) / "outputs"
     kept.mkdir(parents=True)
     (kept / "file").symlink_to("/etc/passwd")
@@ -114,7 +116,7 @@ def test_no_answer_has_the_token(client: TestClient, make_run: MakeRun) -> None:
             assert secret not in answer.text + str(answer.headers)
 
 
-def test_it_listens_on_loopback_alone(tmp_path: Path, fairway: RunFairway) -> None:
+def test_web_server_listens_on_loopback_only(tmp_path: Path, fairway: RunFairway) -> None:
     with on_loopback(0).listener as listener:
         assert listener.getsockname()[0] == "127.0.0.1"
     (tmp_path / "fairway.yaml").write_text("{}\n")

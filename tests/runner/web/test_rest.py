@@ -85,7 +85,7 @@ def test_runs_of_one_moment_are_on_one_page_each(
         ("runs/job-a/outputs?from=-1", "`from`: Input should be greater than or equal to 0"),
     ],
 )
-def test_what_cannot_be_asked(
+def test_rest_api_refuses_invalid_queries_with_422(
     client: TestClient, make_run: MakeRun, path: str, message: str
 ) -> None:
     make_run("job-a")
@@ -305,7 +305,9 @@ def test_the_last_task_has_its_name(client: TestClient, make_run: MakeRun) -> No
     assert ">two\n</pre>" in client.get("/runs/job-a?task=finally").text
 
 
-def test_what_cannot_be_done_is_a_conflict(client: TestClient, make_run: MakeRun) -> None:
+def test_rest_api_answers_409_to_an_action_that_is_not_possible(
+    client: TestClient, make_run: MakeRun
+) -> None:
     make_run("job-a")
     answer = client.post("/api/v1/runs/job-a/retry")
     assert answer.status_code == 409

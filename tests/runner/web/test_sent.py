@@ -134,7 +134,9 @@ def test_paths_that_lead_elsewhere(client: TestClient, project: Path, path: str)
         ([_line([["a/", 1, False]]), b"x"], "it does not list its files"),
     ],
 )
-def test_what_is_no_code(client: TestClient, pieces: list[bytes], message: str) -> None:
+def test_sent_code_that_is_invalid_is_refused(
+    client: TestClient, pieces: list[bytes], message: str
+) -> None:
     answer = _check(client, _send(client, *pieces))
     assert answer.status_code == 422
     assert f"the code that was sent cannot be used: {message}" in answer.text or (
@@ -167,7 +169,9 @@ def test_pieces_that_are_refused(client: TestClient, monkeypatch: pytest.MonkeyP
     assert "of code were sent within a day" in answer.text
 
 
-def test_what_code_is_not_given_with(client: TestClient, store: RunStore) -> None:
+def test_sent_code_is_refused_with_fields_that_exclude_it(
+    client: TestClient, store: RunStore
+) -> None:
     code = _send(client, _line([]))
     answer = client.post("/api/v1/check", json={"code": code})
     assert "`code` needs a `job`" in answer.text
@@ -180,7 +184,7 @@ def test_what_code_is_not_given_with(client: TestClient, store: RunStore) -> Non
     assert "`run` and `code` cannot be combined" in answer.text
 
 
-def test_what_nobody_asks_for_goes_after_a_day(client: TestClient, store: RunStore) -> None:
+def test_sent_code_that_is_unused_for_a_day_is_removed(client: TestClient, store: RunStore) -> None:
     code = _send(client, _line([["a", 1, False]]), b"x")
     (own,) = (store.base / "sent").iterdir()
     left = own / ".code-left"
@@ -208,7 +212,7 @@ def test_a_reader_sends_nothing(sign_in: SignIn, store: RunStore) -> None:
     assert not (store.base / "sent").exists()
 
 
-def test_each_person_has_a_folder(sign_in: SignIn, far: dict[str, Any]) -> None:
+def test_sent_code_is_kept_in_a_folder_of_each_person(sign_in: SignIn, far: dict[str, Any]) -> None:
     code = _send(sign_in("Submitter"), _line([]))
     assert _check(sign_in("Submitter"), code, **far).is_success
     other = sign_in("Submitter", oid="id-bob")
@@ -240,7 +244,7 @@ def test_sent_code_runs_nothing_on_the_server(
     assert not (project / "ran").exists()
 
 
-def test_it_runs_nothing_there_when_its_run_is_run_again(
+def test_sent_templates_of_a_run_are_forbidden_when_it_is_run_again(
     sign_in: SignIn, project: Path, store: RunStore, far: dict[str, Any]
 ) -> None:
     mine = b"{# description: mine #}\necho mine\n"

@@ -37,7 +37,7 @@ def get(url: str, token: str) -> str:
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_it_answers_until_it_is_ended(
+def test_serve_command_answers_until_a_signal_ends_it(
     project: Path, make_run: MakeRun, number: signal.Signals, code: int
 ) -> None:
     make_run("job-a")
@@ -59,7 +59,9 @@ def test_it_answers_until_it_is_ended(
 
 
 @pytest.mark.parametrize("ends_first", [False, True])
-def test_a_second_server_leaves_the_record_of_the_first(project: Path, ends_first: bool) -> None:
+def test_serve_command_second_server_leaves_the_record_of_the_first(
+    project: Path, ends_first: bool
+) -> None:
     record = project / ".fairway" / "serve.json"
     with serving(project) as (first, _):
         before = record.read_text()
@@ -89,7 +91,7 @@ def test_a_record_that_no_server_wrote_goes(project: Path, left: str) -> None:
     assert not record.exists()
 
 
-def test_it_ends_beside_a_reader_who_follows(project: Path, make_run: MakeRun) -> None:
+def test_serve_command_ends_while_a_reader_follows_a_log(project: Path, make_run: MakeRun) -> None:
     make_run("job-a", [{"log": "one\n", "state": "running"}], "running", engine="none-such")
     with serving(project) as (process, _):
         known = json.loads((project / ".fairway" / "serve.json").read_text())
@@ -102,7 +104,7 @@ def test_it_ends_beside_a_reader_who_follows(project: Path, make_run: MakeRun) -
     assert process.returncode == 143
 
 
-def test_what_is_printed_is_seen_at_once(project: Path, make_run: MakeRun) -> None:
+def test_serve_command_streams_log_lines_at_once(project: Path, make_run: MakeRun) -> None:
     run = make_run("job-a", [{"log": "one\n", "state": "running"}], "running", engine="none-such")
     with serving(project) as (_, _):
         known = json.loads((project / ".fairway" / "serve.json").read_text())

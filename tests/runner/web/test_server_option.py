@@ -86,7 +86,7 @@ def runs(make_run: MakeRun) -> list[Run]:
     ],
     ids=" ".join,
 )
-def test_it_says_what_is_said_there(
+def test_server_option_gives_the_same_output_as_on_the_server(
     ask: Ask, here: RunFairway, runs: list[Run], store: RunStore, words: list[str]
 ) -> None:
     to = store.base.parent / "kept"
@@ -186,7 +186,7 @@ def test_urls_that_no_token_is_sent_to(
     assert "secret" not in said
 
 
-def test_where_the_token_is_from(
+def test_server_option_reads_the_token_from_environment_file_or_record(
     url: str,
     runs: list[Run],
     fairway: RunFairway,

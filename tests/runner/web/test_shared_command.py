@@ -158,7 +158,7 @@ def project(tmp_path: Path) -> Path:
         (["--behind-proxy", *OPTIONS, "--audience", "a b"], "--audience: write the application's"),
     ],
 )
-def test_what_cannot_be_is_refused(
+def test_serve_command_refuses_invalid_options(
     project: Path, fairway: RunFairway, options: list[str], said: str
 ) -> None:
     code, _, err = fairway(project, "serve", *options)

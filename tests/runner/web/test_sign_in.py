@@ -281,7 +281,7 @@ def test_people_sign_in_and_get_what_their_role_allows(page: Page) -> None:
     assert page.sign_in.asked[0]["code_challenge_method"] == "S256"
 
 
-def test_nobody_gets_in_without_a_good_token(page: Page) -> None:
+def test_sign_in_without_a_valid_token_or_role_is_refused(page: Page) -> None:
     def refused(path: str, **headers: str) -> int:
         with pytest.raises(HTTPError) as error:
             page.browser().open(Request(f"{page.url}{path}", headers=headers))
@@ -321,7 +321,7 @@ def test_a_token_that_ends_soon_is_replaced_by_another(page: Page) -> None:
     assert set(page.sign_in.granted[1:]) == {"refresh_token"}
 
 
-def test_who_may_no_longer_sign_in_has_to_sign_in_again(page: Page) -> None:
+def test_sign_in_that_was_revoked_has_to_be_repeated(page: Page) -> None:
     page.sign_in.lasts = 1700
     browser = page.browser()
     with browser.open(f"{page.url}/") as answer:

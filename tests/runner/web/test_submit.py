@@ -233,7 +233,7 @@ def test_a_run_is_run_again_with_changes(
         ({"job": ""}, "the file is empty"),
     ],
 )
-def test_what_a_run_is_not_run_again_with(
+def test_rerun_by_api_refuses_fields_that_do_not_fit(
     client: TestClient, store: RunStore, asked: dict[str, Any], message: str
 ) -> None:
     _run(client, store)
@@ -357,7 +357,7 @@ def test_no_other_page_submits(browser: TestClient, store: RunStore) -> None:
     assert not list(store.unsorted())
 
 
-def test_nothing_of_a_job_is_markup(browser: TestClient, make_run: MakeRun) -> None:
+def test_submit_page_escapes_text_of_a_job(browser: TestClient, make_run: MakeRun) -> None:
     evil = "</textarea><script>alert('x')</script>"
     form = {"job": evil, "set": evil, "target": '"><script>alert(1)', "action": "check"}
     page = browser.post("/submit", data=form, headers=ORIGIN).text

@@ -78,7 +78,7 @@ def test_the_laptops_code_runs(
     assert not list((store.base / "sent").glob("*/.*"))
 
 
-def test_its_linked_and_empty_folders_are_there_too(
+def test_submit_to_server_sends_linked_and_empty_folders(
     send: Ask, laptop: Path, store: RunStore, tmp_path: Path
 ) -> None:
     (tmp_path / "lib").mkdir()
@@ -140,7 +140,7 @@ _MANY = "name: many\ncommand: echo\nparams: {n: 1}\nsweep: {points: {repeat: 120
         (JOB + "sweep: {points: {files: 'none/*'}}\nparams: {file: a, name: b, stem: c}\n", []),
     ],
 )
-def test_it_says_what_is_said_beside_the_runs(
+def test_submit_to_server_prints_the_same_as_beside_the_runs(
     send: Ask, fairway: RunFairway, laptop: Path, store: RunStore, job: str, words: list[str]
 ) -> None:
     (laptop / "job.yaml").write_text(job)
@@ -229,7 +229,7 @@ def test_code_beside_the_job_and_templates_travel(
     assert "job.yaml" in facts["git"]["untracked"]
 
 
-def test_what_a_later_step_would_miss_is_said_at_once(
+def test_submit_to_server_refuses_files_that_a_later_step_would_miss(
     send: Ask, laptop: Path, store: RunStore
 ) -> None:
     """When it begins, the server has the snapshot of the code alone."""
@@ -252,7 +252,7 @@ def test_what_a_later_step_would_miss_is_said_at_once(
     assert _log(store, "two-a-b").split() == ["a.csv"]
 
 
-def test_it_says_that_the_server_goes_on_with_it(
+def test_submit_to_server_tells_that_the_server_begins_later_steps(
     send: Ask, laptop: Path, store: RunStore, follower: Follower
 ) -> None:
     (laptop / "steps.yaml").write_text(

@@ -142,7 +142,7 @@ def test_nodes_are_drained_and_resumed(browser: TestClient, engine: Engine) -> N
     assert engine.done == [("drain", "nd-1"), ("resume", "nd-1")]
 
 
-def test_what_cannot_be_done_to_a_node(browser: TestClient, engine: Engine) -> None:
+def test_node_action_that_is_not_possible_is_refused(browser: TestClient, engine: Engine) -> None:
     for form, said in (
         ({"action": "drain"}, "no node was selected"),
         ({"action": "burn", "node": "nd-1"}, "`burn` is not an action for nodes"),
@@ -161,7 +161,9 @@ def test_what_cannot_be_done_to_a_node(browser: TestClient, engine: Engine) -> N
     assert len(engine.done) == 1
 
 
-def test_what_an_engine_cannot_do_has_no_button(client: TestClient, engine: Engine) -> None:
+def test_target_page_has_no_buttons_for_unsupported_node_actions(
+    client: TestClient, engine: Engine
+) -> None:
     page = client.get("/targets/local").text
     assert "Drain" not in page
     assert 'type="checkbox"' not in page

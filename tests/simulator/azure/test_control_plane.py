@@ -82,7 +82,7 @@ def test_a_request_without_a_token_is_refused(azure: Client) -> None:
     assert (status, found["error"]["code"]) == (401, "AuthenticationFailed")
 
 
-def test_what_is_put_is_there_until_its_group_is_deleted(azure: Client) -> None:
+def test_control_plane_keeps_a_resource_until_its_group_is_deleted(azure: Client) -> None:
     subnet = f"{NETWORK}/virtualNetworks/net/subnets/compute"
     assert azure("GET", subnet)[1]["error"]["code"] == "ResourceNotFound"
     azure("PUT", GROUP, {"location": "westeurope"})
@@ -162,7 +162,9 @@ def test_a_disk_is_attached_without_losing_the_identity(azure: Client) -> None:
         ("Microsoft.NetApp/netAppAccounts/a/capacityPools/b/volumes", "mountTargets"),
     ],
 )
-def test_what_a_service_adds_is_read_back(azure: Client, type_: str, keys: str) -> None:
+def test_control_plane_returns_properties_added_by_the_service(
+    azure: Client, type_: str, keys: str
+) -> None:
     path = f"{GROUP}/providers/{type_}/it"
     _, made = azure("PUT", path, {"location": "westeurope", "properties": None})
     for key in keys.split():

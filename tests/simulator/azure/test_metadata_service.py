@@ -77,6 +77,6 @@ def test_a_question_without_header_or_version_is_refused(
     assert ask(service, path, header=header)[0] == 400
 
 
-def test_nothing_else_is_there(service: MetadataService) -> None:
+def test_metadata_service_answers_404_to_unknown_paths(service: MetadataService) -> None:
     assert ask(service, "attested/document?api-version=2020-09-01")[0] == 404
     assert ask(service, "instance/compute?api-version=2021-02-01", {})[0] == 404

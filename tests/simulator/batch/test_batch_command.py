@@ -86,7 +86,7 @@ def children(pid: int) -> set[int]:
     return below - {pid}
 
 
-def test_it_serves_until_a_signal_leaves_nothing_running_and_keeps_its_state(
+def test_batch_simulator_keeps_its_state_and_stops_all_on_a_signal(
     start: Any, tmp_path: Path
 ) -> None:
     file, state = tmp_path / "sim.env", tmp_path / "state"
@@ -130,7 +130,7 @@ def blobs_of(variables: dict[str, str]) -> BlobServiceClient:
     return BlobServiceClient.from_connection_string(variables["AZURE_STORAGE_CONNECTION_STRING"])
 
 
-def test_all_that_it_started_ends_even_when_it_is_killed(start: Any, tmp_path: Path) -> None:
+def test_batch_simulator_that_is_killed_leaves_no_process(start: Any, tmp_path: Path) -> None:
     process = start("--nodes", "1", "--state", str(tmp_path))
     variables = ready(process)
     with client_of(variables) as client:
@@ -200,7 +200,7 @@ def test_a_folder_of_somebody_else_is_not_taken(tmp_path: Path) -> None:
     assert not (tmp_path / "theirs" / "data").exists()
 
 
-def test_it_says_whose_network_nodes_have(start: Any) -> None:
+def test_batch_simulator_tells_that_nodes_share_the_network(start: Any) -> None:
     process = start("--nodes", "0", "--shared-network")
     ready(process)
     said = process.stderr.readline()
@@ -221,7 +221,7 @@ def test_without_azurite_it_says_what_to_type(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("sshd", "notes"), [(None, 1), ("/usr/sbin/sshd", 0)])
-def test_it_says_at_its_start_that_jobs_of_several_nodes_lack_sshd(
+def test_batch_simulator_tells_at_start_that_sshd_is_missing(
     monkeypatch: pytest.MonkeyPatch, capsys: Any, sshd: str | None, notes: int
 ) -> None:
     monkeypatch.setattr(sshd_mesh, "program", lambda: sshd)

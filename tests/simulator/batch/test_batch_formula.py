@@ -97,6 +97,6 @@ def test_the_branch_that_is_not_taken_is_not_computed_unless_it_is_asked_for(
         "1 = 2;",
     ],
 )
-def test_what_the_service_would_not_evaluate_fails(formula: str) -> None:
+def test_batch_formula_that_the_service_would_refuse_fails(formula: str) -> None:
     with pytest.raises(interpreter.FormulaError):
         interpreter.Pool(now=NOW).evaluate(formula)

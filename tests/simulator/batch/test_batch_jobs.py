@@ -265,7 +265,9 @@ def test_a_task_is_preparing_while_its_node_is_prepared(service: Any, client: An
     assert client.get_task("j", "1").previous_state == "running"
 
 
-def test_where_preparation_fails_no_task_runs(service: Any, client: Any) -> None:
+def test_batch_job_runs_no_task_on_a_node_with_failed_preparation(
+    service: Any, client: Any
+) -> None:
     script = "[[ $AZ_BATCH_NODE_ID != tvm-sim-1_d ]] || exit 9"
     make(client, jobPreparationTask={"commandLine": bash(script)})
     add(client, "1")

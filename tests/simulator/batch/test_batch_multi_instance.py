@@ -117,7 +117,7 @@ def test_the_loss_of_any_node_starts_the_task_again(service: Any, client: Any, j
     assert again.node_info.node_id == "tvm-sim-3_d"
 
 
-def test_it_waits_until_enough_nodes_are_there_and_keeps_them(
+def test_batch_multi_instance_task_waits_for_nodes_and_holds_them(
     service: Any, client: Any, job: str
 ) -> None:
     client.create_task(job, {"id": "small", "commandLine": "sleep 300"})

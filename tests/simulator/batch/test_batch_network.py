@@ -96,7 +96,7 @@ def test_nodes_reach_one_another_and_the_account_and_nothing_else(
 
 
 @pytest.mark.usefixtures("apart")
-def test_nothing_of_it_is_left(tmp_path: Path) -> None:
+def test_batch_node_networks_are_removed_with_the_node(tmp_path: Path) -> None:
     def networks() -> int:
         found = 0
         for path in Path("/proc/self/fd").iterdir():

@@ -173,7 +173,7 @@ def test_the_start_task_runs_before_a_node_is_ready(service: Any, client: Any) -
     assert client.get_node("p", "tvm-p-1_d").start_task_info.result == "success"
 
 
-def test_what_the_start_task_leaves_running_lives_until_the_next_boot(
+def test_batch_start_task_processes_live_until_the_next_boot(
     service: Any, client: Any, sleep: Any
 ) -> None:
     pids = "$AZ_BATCH_NODE_SHARED_DIR/pids"

@@ -44,7 +44,9 @@ def test_a_task_sees_and_ends_nothing_of_another_node(
         assert client.get_task(job, name).state == "running"
 
 
-def test_nothing_of_a_node_outlives_it(tmp_path: Any, connect: Any, sleep: Any) -> None:
+def test_batch_node_processes_end_with_the_simulator(
+    tmp_path: Any, connect: Any, sleep: Any
+) -> None:
     with BatchSimulator(tmp_path, nodes=1) as service:
         client = connect(service)
         client.create_job({"id": "job", "poolInfo": {"poolId": "sim"}})

@@ -52,7 +52,7 @@ def test_a_property_that_there_is_not_is_refused(
     assert list(client.list_tasks(job)) == []
 
 
-def test_one_of_a_collection_is_too(client: Any, job: str) -> None:
+def test_batch_refusal_of_a_task_in_a_collection_names_its_property(client: Any, job: str) -> None:
     tasks = [{"id": "1", "commandLine": "true"}, {"id": "2", "commandLine": "true", "nodes": 2}]
     _, details = post(client, f"/jobs/{job}/addtaskcollection", {"value": tasks})
     assert details["PropertyName"] == "value[1].nodes"
@@ -64,7 +64,7 @@ def test_a_word_that_an_enumeration_has_not_is_refused(client: Any, job: str) ->
     assert post(client, f"/jobs/{job}", {"onAllTasksComplete": "TerminateJob"}, "PATCH") is None
 
 
-def test_each_body_that_is_looked_at_is_of_an_operation(service: Any) -> None:
+def test_batch_request_bodies_are_checked_for_every_operation_with_a_body(service: Any) -> None:
     from fairway_simulator.batch.simulator import OPERATIONS
 
     known = {(method, path) for method, path, _ in OPERATIONS}

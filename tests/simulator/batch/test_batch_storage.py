@@ -200,7 +200,7 @@ def test_outputs_go_by_condition(run: Any, container: Any) -> None:
 
 
 @pytest.mark.parametrize("how", ["timeout", "terminate"])
-def test_what_was_said_is_kept_of_a_task_that_is_ended(
+def test_batch_output_files_of_an_ended_task_are_uploaded(
     service: Any, client: Any, job: str, container: Any, how: str
 ) -> None:
     line = bash("echo said; touch $AZ_BATCH_NODE_MOUNTS_DIR/shared/up; sleep 300")

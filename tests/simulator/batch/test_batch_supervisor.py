@@ -19,7 +19,7 @@ def _killed(program: Callable[[], Popen[bytes]]) -> Popen[bytes]:
     return process
 
 
-def test_one_that_was_killed_as_it_began_is_let_go_of(tmp_path: Path) -> None:
+def test_batch_supervisor_killed_at_its_start_is_released(tmp_path: Path) -> None:
     """As when its node goes meanwhile, with all processes that there are."""
     supervisor = Supervisor(Setting("node", ()), _killed)
     log = str(tmp_path / "log")

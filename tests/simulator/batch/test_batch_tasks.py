@@ -53,7 +53,9 @@ def test_the_variables_of_the_task_come_after_those_of_the_job(service: Any, cli
     assert b"".join(client.download_task_file("v", "1", "stdout.txt")) == b"task $HOME|x\n"
 
 
-def test_there_is_no_shell(run: Any, client: Any, service: Any, job: str, read: Any) -> None:
+def test_batch_command_line_is_run_without_a_shell(
+    run: Any, client: Any, service: Any, job: str, read: Any
+) -> None:
     client.create_task(job, {"id": "e", "commandLine": "echo $HOME && false"})
     service.wait_for_task(job, "e")
     assert read("e") == "$HOME && false\n"
@@ -118,7 +120,7 @@ def test_the_wall_clock_time_ends_a_task_and_is_no_reason_to_retry(
     assert read() == "started\n"
 
 
-def test_what_a_task_leaves_behind_ends_with_it(run: Any, service: Any, sleep: Any) -> None:
+def test_batch_task_leftover_processes_end_with_it(run: Any, service: Any, sleep: Any) -> None:
     run(
         f"setsid sleep {sleep.seconds} & disown; "
         f"(setsid sh -c 'echo $$ >$HOME/pid; exec sleep {sleep.seconds}' &); "

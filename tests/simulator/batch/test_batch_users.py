@@ -57,7 +57,7 @@ def test_the_users_of_tasks_get_to_their_folders(tmp_path: Path) -> None:
     assert folder.stat().st_mode & 0o777 == 0o711
 
 
-def test_all_may_write_where_nodes_share(run: Any) -> None:
+def test_batch_shared_folders_are_writable_for_all_users(run: Any) -> None:
     folders = "$AZ_BATCH_NODE_SHARED_DIR/x $AZ_BATCH_NODE_MOUNTS_DIR/shared/x $HOME/x /tmp/x"
     assert (
         run(f"for each in {folders}; do echo > $each || exit; done").execution_info.exit_code == 0
@@ -65,7 +65,7 @@ def test_all_may_write_where_nodes_share(run: Any) -> None:
 
 
 @apart
-def test_what_lies_in_temporary_folders_is_a_nodes_own(
+def test_batch_temporary_folders_are_separate_for_each_node(
     service: Any, client: Any, job: str, tmp_path: Path
 ) -> None:
     """Nodes are machines of their own. What is beside the simulator's folder stays in sight."""

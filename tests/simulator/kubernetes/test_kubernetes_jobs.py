@@ -266,7 +266,7 @@ def test_defaults_are_those_of_the_server(space: Space, jobs: Makers) -> None:
         ),
     ],
 )
-def test_what_the_server_refuses(
+def test_kubernetes_invalid_job_is_refused_by_the_server(
     space: Space, jobs: Makers, changes: dict[str, Any], code: str, said: str
 ) -> None:
     message = space.refused("create", "-f", "-", stdin=json.dumps(jobs.job("a", "true", **changes)))

@@ -80,7 +80,7 @@ def test_a_job_waits_until_there_is_quota_for_all_its_pods(queue: Space, make: A
     queue.wait(_workload(queue, "second"), "Finished")
 
 
-def test_what_can_never_fit_is_said_to_exceed_the_quota(queue: Space, make: Any) -> None:
+def test_kueue_workload_that_never_fits_exceeds_max_quota(queue: Space, make: Any) -> None:
     queue.create(make("much", "exit 0", 8, count=3))
     reason, message = _why(queue, "much")
     assert reason == "ExceedsMaxQuota"

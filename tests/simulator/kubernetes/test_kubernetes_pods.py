@@ -155,7 +155,7 @@ def test_a_pod_that_does_not_listen_is_killed_after_its_grace(space: Space) -> N
     space.do("delete", "pod", "deaf")  # kubectl waits until it is gone
 
 
-def test_what_a_pod_learns_of_itself(space: Space) -> None:
+def test_kubernetes_pod_gets_its_fields_and_expanded_variables(space: Space) -> None:
     fields = (
         "metadata.name",
         "metadata.uid",
@@ -359,7 +359,7 @@ def test_init_containers_come_first(space: Space) -> None:
     assert space.do("logs", "p", "-c", "task") == "1\n"
 
 
-def test_what_runs_for_ever_is_started_again(space: Space) -> None:
+def test_kubernetes_pod_with_restart_policy_always_is_restarted(space: Space) -> None:
     space.create(
         _pod(
             "p",
@@ -448,7 +448,7 @@ def test_the_nodes_serve_any_api_server(tmp_path: Path) -> None:
             kubelet.stop()
 
 
-def test_nothing_of_a_cluster_is_left(tmp_path: Path) -> None:
+def test_kubernetes_cluster_leaves_no_process_or_port_after_its_end(tmp_path: Path) -> None:
     with KubernetesCluster(tmp_path / "k", nodes=1) as cluster:
         pod = json.dumps(_pod("p", "exec sleep 98765"))
         cluster.kubectl("create", "-f", "-", stdin=pod)
@@ -478,7 +478,7 @@ def _shared(**mount: Any) -> dict[str, Any]:
 _LENT = "ls /dev | grep -x 'nvidia[0-9]*' | xargs; [ -c /dev/null ] && echo ok; read -r _ </go/gate"
 
 
-def test_each_container_has_devices_of_its_own(space: Space, tmp_path: Path) -> None:
+def test_kubernetes_container_gets_gpu_devices_of_its_own(space: Space, tmp_path: Path) -> None:
     """The files of these and no others, by the numbers of the node, which are free afterwards."""
     gates = {}
     volume = {"name": "go", "mountPath": "/go"}

@@ -95,7 +95,7 @@ class TestClaims:
             ({}, {"volumeName": None}, "no storage class is set"),
         ],
     )
-    def test_one_that_does_not_suit_is_not(
+    def test_kubernetes_claim_that_does_not_fit_the_volume_stays_pending(
         self, server: Server, volume: dict[str, Any], claim: dict[str, Any], said: str
     ) -> None:
         server.volume(**volume)
@@ -132,7 +132,7 @@ class TestClaims:
         (QUOTAS, {"hard": {"pods": "1"}, "scopes": ["BestEffort"]}, "has no scopes"),
     ],
 )
-def test_what_cannot_be_is_refused(
+def test_kubernetes_volume_or_claim_that_is_invalid_is_refused(
     server: Server, resource: Resource, spec: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(ApiError, match=said) as raised:
@@ -140,7 +140,7 @@ def test_what_cannot_be_is_refused(
     assert raised.value.code == 422
 
 
-def test_where_data_is_does_not_change(server: Server) -> None:
+def test_kubernetes_volume_source_and_claim_spec_are_immutable(server: Server) -> None:
     server.volume()
     server.claim()
     server.phase()
@@ -183,7 +183,7 @@ class TestQuotas:
         self.pod(server, "small")
         self.pod(server, "three", **{"nvidia.com/gpu": "2"})
 
-    def test_one_that_has_ended_holds_nothing(self, server: Server) -> None:
+    def test_kubernetes_quota_ignores_ended_pods(self, server: Server) -> None:
         self.quota(server, requests_cpu="1")
         self.pod(server, "one", cpu="1")
         ended = server.store.get(PODS, SPACE, "one")

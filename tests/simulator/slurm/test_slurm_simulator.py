@@ -35,7 +35,7 @@ def test_the_repository_declares_its_target(repository: Path) -> None:
 
 
 @pytest.mark.usefixtures("possible")
-def test_it_runs_until_interrupted(tmp_path: Path) -> None:
+def test_slurm_simulator_runs_until_interrupted(tmp_path: Path) -> None:
     env = tmp_path / "slurm.env"
     words = [sys.executable, "-m", "fairway_simulator.slurm", "--nodes", "2", "--env", str(env)]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -86,7 +86,7 @@ def test_in_the_background_it_returns_when_it_is_ready(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("possible")
-def test_nothing_of_a_cluster_is_left() -> None:
+def test_slurm_cluster_leaves_no_process_or_folder_after_its_end() -> None:
     with SlurmCluster(nodes=2) as cluster:
         folder = cluster.folder
         cluster.run("sbatch", "--wrap", "sleep 600", "-o", "/dev/null")

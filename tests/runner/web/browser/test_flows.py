@@ -74,7 +74,7 @@ def test_a_job_with_a_mistake_then_right_is_one_run(project: Path, page: Page) -
     ("label", "text"), [("Job", "comand: echo\n"), ("Settings to change", "comand=echo")]
 )
 @pytest.mark.nightly
-def test_what_is_typed_before_the_script_is_there_is_checked(
+def test_submit_form_text_typed_before_the_script_loads_is_checked(
     page: Page, label: str, text: str
 ) -> None:
     def type_first(script: Route) -> None:
@@ -87,7 +87,9 @@ def test_what_is_typed_before_the_script_is_there_is_checked(
 
 
 @pytest.mark.nightly
-def test_what_runs_is_drawn_again(page: Page, make_run: MakeRun) -> None:
+def test_runs_page_redraws_a_changed_state_and_keeps_the_selection(
+    page: Page, make_run: MakeRun
+) -> None:
     run = make_run("job-a", [{"log": "", "state": "running"}], "running", engine="none-such")
     page.reload()
     box = page.get_by_label("Select job-a")
@@ -243,7 +245,7 @@ def test_a_page_goes_on_after_its_server_was_killed(
         expect(log).to_have_text("one\ntwo\nthree\nfour\n")
 
 
-def test_what_a_task_prints_is_no_markup(page: Page, make_run: MakeRun) -> None:
+def test_run_page_shows_markup_in_a_log_as_text(page: Page, make_run: MakeRun) -> None:
     evil = "<img src=x onerror=alert(1)><script>alert(1)</script>\n"
     run = make_run("job-a", [{"log": evil, "state": "running"}], "running", engine="none-such")
     page.on("dialog", lambda dialog: pytest.fail(dialog.message))
