@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 # What is deleted can be brought back for as long, and by nobody be made to vanish sooner.
 _KEPT_DAYS = 90
 
-_KEY_API = "2023-07-01"
+# All before it retire on 2027-02-27.
+# https://learn.microsoft.com/azure/key-vault/general/migrate-api-version
+_KEY_API = "2026-02-01"
 _KEY_BITS = 3072
 # A key gets a new version after a year; those who name no version follow by themselves.
 _ROTATED_AFTER = "P1Y"

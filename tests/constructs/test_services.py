@@ -166,6 +166,7 @@ class TestVault:
         (deployment,) = resources["azurerm_resource_group_template_deployment"].values()
         (key,) = json.loads(deployment["template_content"])["resources"]
         assert key["type"] == "Microsoft.KeyVault/vaults/keys"
+        assert key["apiVersion"] >= "2026-02-01", "Azure retires all before in February 2027"
         assert key["properties"]["kty"] == kind
         assert key["properties"]["keyOps"] == ["wrapKey", "unwrapKey"]
         parameters = json.loads(deployment["parameters_content"])
