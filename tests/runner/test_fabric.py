@@ -259,7 +259,7 @@ def test_a_node_finds_its_ports_and_its_partition(tmp_path: Path) -> None:
 def test_a_topology_file_that_is_not_there_is_told_and_gpudirect_goes_on(
     tmp_path: Path, size: str, level: list[str]
 ) -> None:
-    """Pods have none, nor have images of one's own; NCCL alone would say nothing of it."""
+    """Pods have none, and few images of jobs have one; NCCL alone would say nothing of it."""
     port(tmp_path, "mlx5_ib0")
     done = in_shell(tmp_path, rendered(tmp_path, size), nodes=2, has_topology=False)
     assert done.returncode == 0

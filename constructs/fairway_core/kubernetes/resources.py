@@ -44,7 +44,7 @@ def of_node(target: Target) -> dict[str, str]:
 
 
 def _memory(gib: float) -> int:
-    """Of so many GiB, what a pod can have that is alone on its node but for those of every node.
+    """What of a node's GiB a pod can have that is alone on its node but for those of every node.
 
     The lesser of two: large nodes keep a share, and on small ones what AKS keeps is more.
     https://learn.microsoft.com/azure/aks/node-resource-reservations
