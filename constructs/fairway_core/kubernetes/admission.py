@@ -1,4 +1,4 @@
-"""Which pods the namespace of jobs takes: none by which a submitter gets hold of a node.
+"""The pods that the namespace of jobs takes: none by which a submitter gets hold of a node.
 
 Everybody who submits may create pods there. What the baseline of Pod Security refuses is refused
 here too, in a policy of its own, because a task's pod locks memory for InfiniBand (IPC_LOCK), which

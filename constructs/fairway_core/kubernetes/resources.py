@@ -44,7 +44,7 @@ def of_node(target: Target) -> dict[str, str]:
 
 
 def _memory(gib: float) -> int:
-    """What of a node's GiB a pod can have that is alone on its node but for those of every node.
+    """The GiB of a node that are left to one pod, beside those pods that every node has.
 
     The lesser of two: large nodes keep a share, and on small ones what AKS keeps is more.
     https://learn.microsoft.com/azure/aks/node-resource-reservations
