@@ -1,20 +1,19 @@
-"""What is under way with a run beside its tasks: `control.json` in its folder.
+"""State of a run beyond its tasks: `control.json` in the run's folder.
 
-    parts, complete   the jobs that its scheduler was asked for, and whether it has them all
-    cancelled         the submission that a person has ended; `cancelled_tasks` each by itself
-    started, limit    since when it goes on, and which limit of its own it is over
-    unmet             what speaks against it, once the runs have ended that it comes after
-    notified          the events that somebody was told of
-    final             the tasks whose last state is known
-    best              which tasks of other runs kept its inputs
-    ended             the Jobs and pods that Kubernetes' controller has ended, and why
-    blocked           what does not start there, and why: tasks, or what the controller makes
+`parts` are the jobs that the scheduler was asked for, and `complete` is true if it has all of them.
+`cancelled` is the submission that a person has ended, and `cancelled_tasks` the tasks that a person
+has ended one by one. `started` is the time since when the run is active, and `limit` the limit of
+its own that it has exceeded. `unmet` lists the reasons against starting the run, once the runs that
+it comes after have ended. `notified` lists the events that somebody was notified of. `final` holds
+the tasks whose last state is known, and `best` the tasks of other runs that kept this run's inputs.
+`ended` holds the Jobs and pods that Kubernetes' controller has ended, with the reasons. `blocked`
+holds what does not start there, with the reasons: tasks, or objects that the controller makes.
 
-All of it but what is `best` is of one submission: which time the run was started, from 0.
+All fields but `best` belong to one submission, which counts the starts of the run from 0.
 
-A program that changes something holds `control.lock` for as long as that takes. One that hands a
-run over to its scheduler, or takes it back, holds `submit.lock`, and takes the other within.
-Standard library only.
+A program that changes a field holds `control.lock` meanwhile. One that hands a run over to its
+scheduler, or takes it back, holds `submit.lock`, and takes `control.lock` within. Standard library
+only.
 """
 
 from __future__ import annotations
@@ -107,8 +106,8 @@ class Part(JsonRecord):
         return self.job, index if self.is_array else -1
 
     def comment(self, run: str, submission: int) -> str:
-        """What marks the job as this part, by which it is found again whatever befell the program
-        that submitted it."""
+        """Returns the comment that marks the job as this part. By it the job is found again,
+        whatever happened to the program that submitted it."""
         return f"fairway {run} {self.stage} {self.number} {submission}"
 
 
@@ -135,7 +134,7 @@ class Control(JsonRecord):
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether a person has ended the whole run."""
+        """True if a person has ended the run, with all its tasks."""
         return self.cancelled is not None and self.cancelled >= self.submission
 
     @property
@@ -152,7 +151,8 @@ class Control(JsonRecord):
         return self.is_cancelled or task in self.cancelled_names
 
     def of(self, submission: int) -> Control:
-        """The same of a submission: of a later one nothing is known yet but what is to end."""
+        """Returns the record as of a submission. For a submission other than the recorded one it
+        holds only the cancellations and `best`, as nothing else is known yet."""
         if self.submission == submission:
             return self
         kept = {name: getattr(self, name) for name in ("cancelled", "cancelled_tasks", "best")}
@@ -160,7 +160,7 @@ class Control(JsonRecord):
 
 
 def read(folder: Path) -> Control:
-    """What is known of a run; of one of which nothing is, an empty record. Fault where the file is
+    """Reads a run's control record; an empty record if there is none. Raises Fault if the file is
     damaged."""
     return records.read(folder / FILE, Control.from_json) or Control()
 

@@ -49,9 +49,11 @@ def watch(folders: Sequence[str], bell: socket.socket) -> threading.Event:
 
 
 def decide(folder: Path, plan: RunPlan, submission: int) -> list[str] | None:
-    """What speaks against the run of a folder, as `run-id failed`: nothing where it is to begin,
-    and None while that depends on those that go on. It is decided once for each submission: what
-    they do later changes nothing."""
+    """Returns the reasons against starting the run of a folder, as `run-id failed`. The list is
+    empty if the run is to begin; None while that depends on runs that are still active.
+
+    This is decided once for each submission: later changes of those runs have no effect.
+    """
     with control.locked(folder):
         known = control.read(folder).of(submission).unmet
         if known is not None:

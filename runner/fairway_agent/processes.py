@@ -290,10 +290,10 @@ TASK_SIGNALS = (
 
 
 def signal_wakeups(*numbers: signal.Signals) -> tuple[socket.socket, socket.socket]:
-    """What has something to read once one of these signals has come: the number of each; and what
-    threads write to, to the same end.
+    """Returns two sockets. The first has something to read once one of these signals has come: the
+    number of each. Threads write to the second to the same end.
 
-    One that gets a handler of its own afterwards is read too.
+    A signal that gets a handler of its own afterwards is read too.
     """
     wakeup, writer = socket.socketpair()
     writer.setblocking(False)

@@ -1,10 +1,10 @@
-"""What became of a run that a scheduler keeps: by what its tasks have written, and what the
-scheduler says of their jobs.
+"""State of a run that a scheduler keeps, from the files that its tasks have written and from the
+scheduler's report on their jobs.
 
-A task writes its own states while it runs. What it cannot write, because it has not begun, because
-its node died, or because the scheduler ended it, is decided here by one rule for all schedulers,
-whenever somebody looks. A final state stays as it is. Looking changes nothing at the scheduler.
-Standard library only.
+A task writes its own states while it runs. A state that it cannot write, because it has not begun,
+its node died or the scheduler ended it, is decided here by one rule for all schedulers, whenever
+somebody looks. A final state stays as it is. Looking changes nothing at the scheduler. Standard
+library only.
 """
 
 from __future__ import annotations

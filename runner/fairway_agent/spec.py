@@ -180,18 +180,19 @@ class Retry(JsonRecord):
 
 @dataclass(frozen=True, slots=True)
 class RunPlan(JsonRecord):
-    """What holds for all tasks of a run.
+    """Settings of a run that hold for all its tasks.
 
-    `tasks` counts them, the one of `finally:` included; `directory` is where they run, `after`
-    names the runs to wait for, `conditions` how those of them must have ended that need not have
-    succeeded, by their IDs, and `needs` the programs that the main host must have.
+    `tasks` counts them, the one of `finally:` included. `directory` is where they run. `after`
+    names the runs to wait for; `conditions` says, by run ID, how those of them must have ended that
+    need not have succeeded. `needs` lists the programs that the main host must have.
 
-    `timeout` is that of an attempt, `max_duration` that of the run, `sample_every` the time between
-    two samples of the nodes, and `grace` what a task has after its `signal`, all in seconds.
-    `max_cost` is what the run may cost, `idle_gpu` for how long the GPUs of a task may do nothing.
-    `retries` is for how many failures a task begins again; `retry_limits` is for how many ends by
-    what is no failure of its own, by their cause. `secrets` are the names of variables, and
-    `environment` holds what every task is told. `retry` says that some tasks run again.
+    `timeout` limits an attempt and `max_duration` the run, `sample_every` is the time between two
+    samples of the nodes, and `grace` is the time a task has after its `signal`, all in seconds.
+    `max_cost` limits the cost of the run, and `idle_gpu` the time for which the GPUs of a task may
+    do nothing. `retries` is the number of failures after which a task begins again; `retry_limits`
+    is the number of ends that are no failure of its own, by their cause. `secrets` are names of
+    variables, and `environment` holds the variables that every task gets. `retry` says that some
+    tasks run again.
     """
 
     CALLED = "the plan"

@@ -172,7 +172,8 @@ class Supervisor:
             self.reason = f"not started: {', '.join(unmet)}"
 
     def _may_wait(self) -> bool:
-        """Whether its tasks may have to wait for nodes, or for what other runs have of one."""
+        """True if the run's tasks may have to wait for nodes, or for resources of a node that other
+        runs hold."""
         if self.allocator.lends_nodes:
             return True
         first = next(job_facts.read_specs(self.folder / "tasks.jsonl"), None)

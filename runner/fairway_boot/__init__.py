@@ -1,6 +1,6 @@
-"""All that machines boot with: the programs of Slurm's scheduler and nodes, and idle stop.
+"""Programs that machines boot with: those of Slurm's scheduler and nodes, and idle stop.
 
-Standard library only, on Python 3.10 or later. It travels in a machine's custom data: a change of
-its code, comments and docstrings aside, replaces the machine. So it also holds nothing but these
-programs and what they share with `fairway_agent`.
+Standard library only, on Python 3.10 or later. The package travels in a machine's custom data: a
+change of its code, comments and docstrings aside, replaces the machine. So it holds nothing but
+these programs and the code that they share with `fairway_agent`.
 """

@@ -1,13 +1,13 @@
-"""Which nodes a cluster without a scheduler has, and which runs use them or wait for them.
+"""Nodes of a cluster without a scheduler, and the runs that use them or wait for them.
 
-Each node's timer writes `<shared>/clusters/<cluster>/hosts/<host name>`, whose first word is
-the node's address; what follows its third is what the node lacks. One that lacks something, or has
-been silent for longer than FRESH, is not counted on.
-Where there is no such folder the main host is alone.
+Each node's timer writes `<shared>/clusters/<cluster>/hosts/<host name>`. Its first word is the
+node's address; the text after its third is what the node lacks. A node that lacks something, or has
+been silent for longer than FRESH, is not counted on. Where there is no such folder, the main host
+is alone.
 
-Beside it lie `nodes/<name>`, a lock that the run holds which uses the node, and
-`queue/<time>-<run>`, a ticket that a run holds locked while it waits; see
-`fairway_agent.allocators.cluster_nodes`. What other people have written is read with care.
+Beside it lie `nodes/<name>`, a lock that the run using the node holds, and `queue/<time>-<run>`, a
+ticket that a run holds locked while it waits; see `fairway_agent.allocators.cluster_nodes`. Files
+that other people have written are read with care.
 """
 
 from __future__ import annotations

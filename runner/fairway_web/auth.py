@@ -167,7 +167,7 @@ class BehindProxy:
         return origin == self.url
 
     async def person(self, headers: Headers, path: str) -> Person:
-        """Who the token is of."""
+        """Returns the person whom the token belongs to."""
         try:
             limiter = _verifying.get()
         except LookupError:

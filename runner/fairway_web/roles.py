@@ -1,6 +1,6 @@
-"""Who asks, what the roles may do, and the record of who did what.
+"""Callers and their roles, the rights of each role, and the record of who did what.
 
-Routes, pages and docs go by the one table of roles here.
+Routes, pages and docs use the one table of roles here.
 """
 
 from __future__ import annotations

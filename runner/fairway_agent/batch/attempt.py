@@ -1,6 +1,7 @@
-"""What Batch starts as a task's command, on its main node: one attempt, and what Batch keeps of it.
+"""One attempt of a task on Batch, and the files that Batch keeps of it. Batch starts this as the
+task's command, on the task's main node.
 
-Which attempt this is stands in a file that the next attempt finds.
+The number of the attempt is in a file that the next attempt finds.
 """
 
 from __future__ import annotations
@@ -117,8 +118,9 @@ _ATTEMPT_PAUSE = 0.5  # seconds between two looks whether the task is to end
 
 @dataclass
 class Batch(Scheduled):
-    """What Batch has to say of an attempt: whether Azure takes a node of it away, which `events`
-    announce, or a client has removed the file RUNNING, having no other way in."""
+    """Backend of an attempt on Batch. Its attempt ends early if Azure takes one of its nodes away,
+    which `events` announces, or if a client has removed the file RUNNING, the only way in that a
+    client has."""
 
     REFUSED: ClassVar[tuple[type[Exception], ...]] = (OSError, Fault, NeverFits)
     RETRIES_HERE: ClassVar = False

@@ -60,7 +60,8 @@ class Controller:
 
     @property
     def is_awaited(self) -> bool:
-        """Whether others wait for what it does: to be started, or to hear of the run."""
+        """True if others wait for the run's controller: to be started, or to be notified of the
+        run."""
         known = receive.read(self.folder)
         is_whole = known is not None and all(part.job for part in known.parts)
         return self.plan.notify is not None or not is_whole
@@ -106,8 +107,8 @@ class Controller:
         return known if is_mine else None
 
     def _is_needless(self, part: Part, objects: Objects) -> bool:
-        """Whether a part's Job waits for nodes for nothing: its run is over a limit, or its tasks
-        were ended each by itself. What begins would only see that."""
+        """True if a part's Job waits for nodes in vain: its run is over a limit, or its tasks were
+        ended one by one. A pod that began would only find that out."""
         seen, state = control.read(self.folder), state_files.read_run(self.folder)
         if state is not None and seen.limit is not None:
             return not state.is_final and not state.tasks.get("running")

@@ -45,8 +45,8 @@ _FIRST_LOOK, _LOOK = 0.05, 1.0
 
 @dataclass
 class Kubernetes(Scheduled):
-    """What Kubernetes has to say of the attempts of a task whose first pod this is; `nodes`
-    reach the others, and `part` is that of the submission which it is of."""
+    """Backend of the attempts of a task whose first pod this is. `nodes` reaches the other pods,
+    and `part` is the part of the submission that the pod belongs to."""
 
     STOPPED: ClassVar = "its pod was ended by Kubernetes"
     BEFORE: ClassVar = "Kubernetes ended the pod of the one before, and began it again"

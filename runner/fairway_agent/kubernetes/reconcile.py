@@ -49,7 +49,9 @@ def reconcile_all(api: Api, folders: Sequence[Path]) -> dict[str, str]:
 
 
 def reconcile(api: Api, folders: Sequence[Path], objects: Objects) -> dict[str, str]:
-    """The same by what is there of them."""
+    """Brings the states of these runs up to date from `objects`, as already read from the API
+    server. A run with a damaged file is left as it is: returns the faults of such runs, by run
+    name."""
     damaged: dict[str, str] = {}
     for folder in folders:
         try:

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PodFacts(JsonRecord):
-    """What a cluster of Kubernetes has for a target's pods: images and service accounts, those of
-    the head's own pods beside those of tasks; the claims by the mounts that they are; the labels of
-    the nodes that they may have, and the taints of these that they bear; the queue of Kueue's in
-    which they wait, and its classes of priority by the words of jobs."""
+    """Facts of a Kubernetes cluster for a target's pods. They are images and service accounts, for
+    the head's own pods and for tasks; claims, by the mounts that they provide; labels of the nodes
+    that pods may use, and the taints that these nodes bear; the Kueue queue in which pods wait, and
+    its priority classes, by the words that jobs use."""
 
     CALLED = "`kubernetes` of the target"
 

@@ -90,7 +90,7 @@ def is_pending(pod: Object) -> bool:
 
 
 def _end(job: Object, part: Part, position: int) -> str:
-    """Whether the task's pods have ended for good, and how; "" where they go on."""
+    """Returns how the task's pods have ended for good; "" if they are still active."""
     status = job.get("status") or {}
     if part.nodes == 1:
         if holds(status.get("completedIndexes"), position):
@@ -164,8 +164,9 @@ PATIENCE = 300.0
 
 @dataclass
 class StuckPods:
-    """Those of the run in a `folder`, and `since` when each was seen so. Why something was ended is
-    in the run's control record before it is, so that a look meanwhile knows it."""
+    """Stuck pods of the run in a `folder`; `since` has the time when each was first seen stuck. The
+    reason for ending a pod or Job is written to the run's control record before it is ended, so
+    that a look meanwhile finds it."""
 
     api: Api
     folder: Path

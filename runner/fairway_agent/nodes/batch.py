@@ -61,7 +61,7 @@ class BatchNodes(Nodes):
         return ["bash", str(script)]
 
     def sessions(self, task: Task) -> set[int]:
-        """Those of what other nodes have started here."""
+        """Returns the sessions of processes that other nodes have started here."""
         return sshd_mesh.sessions(task.folder)
 
     def signal(self, task: Task, number: signal.Signals) -> None:
@@ -91,8 +91,8 @@ class BatchNodes(Nodes):
             write_ending(self.folders, status, self.over)
 
     def sampling(self, task: Task, environment: dict[str, str]) -> Sampling:
-        """What samples all of them. They share no folder: all of it comes to the main one, into a
-        file that is kept with the logs."""
+        """Returns the sampling of all nodes. They share no folder, so all samples come to the main
+        node, into a file that is kept with the logs."""
         # It is none of the task's programs, and needs no secret.
         hidden = {*task.plan.secrets, self.MARK}
         kept = {name: value for name, value in environment.items() if name not in hidden}
@@ -125,7 +125,7 @@ class BatchNodes(Nodes):
         return Path(os.environ["AZ_BATCH_TASK_DIR"], "stdout.txt")
 
     def directories(self, task: Task) -> dict[str, Path]:
-        """Those of the contract, by variable."""
+        """Returns the directories of the contract, by variable."""
         return self.folders.directories(task.spec)
 
     def session_folder(self, task: Task) -> Path:

@@ -66,7 +66,7 @@ class PodNodes(SharedNodes):
                 task.stop(PREEMPTION if self.gang.was_told() else NODE)
 
     def sessions(self, task: Task) -> set[int]:
-        """Those of what other pods have started here."""
+        """Returns the sessions of processes that other pods have started here."""
         return sshd_mesh.sessions(base())
 
     def signal(self, task: Task, number: signal.Signals) -> None:
@@ -137,6 +137,6 @@ def _others(task: Task) -> list[str]:
 
 
 def _sampled(task: Task) -> str:
-    """What the task's part of a node is called where several tasks have samples of the same one,
-    each of which sees only GPUs of its own."""
+    """Returns the name of the task's part of a node. Several tasks may have samples of one node,
+    and each sees only its own GPUs."""
     return f"{task.hosts[0].name}.{task.name}"

@@ -28,7 +28,7 @@ def scratch_folder(task: Task) -> Path:
 
 
 def is_prepared(task: Task) -> bool:
-    """Whether the task's nodes need nothing more before its script than folders."""
+    """True if the task's nodes need nothing but folders before its script."""
     return not task.plan.staged and not has_setup(task.run_folder)
 
 
@@ -46,7 +46,7 @@ class SharedNodes(Nodes):
             (task.folder / name).unlink(missing_ok=True)
 
     def setup_failed(self, task: Task) -> bool:
-        """Whether it failed in this attempt."""
+        """True if the job's setup failed in this attempt."""
         # Listed: a node that has looked for a file believes for a while that it is not there.
         return any(each.name == SETUP_FAILED for each in task.folder.iterdir())
 
@@ -61,7 +61,7 @@ class SharedNodes(Nodes):
         return {"node": names or None, "submission": task.submission}
 
     def sampling(self, task: Task, environment: dict[str, str]) -> Sampling | None:
-        """What samples each of them."""
+        """Returns the sampling of each node."""
         hidden = set(task.plan.secrets)
 
         def outside() -> dict[str, str]:
@@ -84,7 +84,8 @@ class SharedNodes(Nodes):
         return scratch_folder(task) / f"mpi{task.attempt}"
 
     def directories(self, task: Task) -> dict[str, Path]:
-        """Those in the folder that all nodes see; `contract` has that on each node's disk."""
+        """Returns the directories in the folder that all nodes see. The one on each node's disk is
+        in `contract`."""
         found = super().directories(task)
         del found["FAIRWAY_SCRATCH_DIR"]
         own = found["FAIRWAY_CHECKPOINT_DIR"]  # an absolute one stays itself
@@ -133,7 +134,7 @@ class SshNodes(SharedNodes):
         """The program on the main host sees to that."""
 
     def loss(self, task: Task) -> Loss | None:
-        """Which could not be reached any more."""
+        """Returns the nodes that could not be reached any more; None if there are none."""
         lost = lost_nodes(task.folder)
         if not lost:
             return None

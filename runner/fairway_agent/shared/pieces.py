@@ -31,8 +31,8 @@ class Piece(JsonRecord):
 def pieces_of(
     files: Iterable[tuple[str, Path]], known: Mapping[str, int], budget: list[int]
 ) -> tuple[dict[str, Piece], bool]:
-    """What each of these files has beyond what is `known` of it, by its name, as far as the budget
-    of bytes goes; and whether there is more."""
+    """Returns the piece of each file beyond the bytes `known` of it, by name, as far as the budget
+    of bytes goes; also returns True if there is more."""
     more = False
     found: dict[str, Piece] = {}
     for name, file in files:

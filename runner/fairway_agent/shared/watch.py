@@ -131,7 +131,8 @@ class Watch:
 
 
 def should_notify(folder: Path, plan: RunPlan, state: RunState) -> bool:
-    """Whether it is to be told now; then the caller does so."""
+    """True if the run's state is to be notified now. The event is then recorded, and the caller
+    sends the notification."""
     waits = state.state == "queued" and bool(state.reason)
     if not (state.is_final or waits) or not is_wanted(plan, state) or plan.notify is None:
         return False

@@ -57,8 +57,8 @@ _ENDS = {signal.SIGTERM: ENDED, signal.SIGUSR1: TIME, signal.SIGUSR2: HAND_OVER}
 
 @dataclass
 class Slurm(Scheduled):
-    """What Slurm has to say of the attempts of a task in a job of its own; `part` is the number of
-    the submission's part that this is of."""
+    """Backend of the attempts of a task in a Slurm job of its own. `part` is the number of the
+    submission's part that the job belongs to."""
 
     FAULTS: ClassVar[tuple[type[Exception], ...]] = (Fault, commands.Refused)
     REFUSED: ClassVar[tuple[type[Exception], ...]] = (OSError, *FAULTS)

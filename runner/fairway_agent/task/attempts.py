@@ -48,7 +48,7 @@ class Patience:
     hindrance: str | None = None
 
     def lasts(self, error: Exception) -> bool:
-        """Whether this may pass, and there is time for it."""
+        """True if the error may pass, and there is still time for that."""
         if not isinstance(error, OSError) or error.errno not in record.PASSING:
             return False
         now = time.monotonic()
@@ -60,7 +60,7 @@ class Patience:
 
 
 class Backend:
-    """What whatever runs a task has to say of its attempts; here it has nothing to say."""
+    """Backend of a task's attempts: its hooks into them. This one changes nothing."""
 
     # What keeps an attempt from being started, and is no fault of the whole run.
     REFUSED: ClassVar[tuple[type[Exception], ...]] = (OSError,)
@@ -81,7 +81,7 @@ class Backend:
         return code
 
     def interrupted(self, attempts: Attempts, code: int) -> bool:
-        """Whether the attempt was cut short, and it is said what follows."""
+        """True if the attempt was cut short; the consequence is then recorded."""
         return False
 
     def refusal(self, error: Exception) -> tuple[int, str]:

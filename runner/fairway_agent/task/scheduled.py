@@ -64,7 +64,7 @@ class Scheduled(Backend):
         return handle
 
     def may_begin(self, task: Task) -> bool:
-        """Whether the runs that its run comes after have ended as it wants."""
+        """True if the runs that the task's run comes after have ended as required."""
         return True
 
     def prepare(self, task: Task) -> None:

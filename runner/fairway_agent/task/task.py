@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
 
 def best_tasks(run: Path, plan: RunPlan, *, decides: bool = False) -> BestTasks:
-    """Which tasks of other runs are the best ones whose outputs are inputs of this run, as far as
-    that is known, or is to be decided now."""
+    """Returns the best tasks of other runs, those whose outputs are inputs of this run, as far as
+    they are known; with `decides`, decides them now."""
     if any(each.best for each in plan.chained):
         from fairway_agent import outputs  # few runs have such an input
 
@@ -131,7 +131,8 @@ class Nodes:
         processes.signal_sessions(task.sessions(), number)
 
     def sampling(self, task: Task, environment: dict[str, str]) -> Sampling | None:
-        """What samples them while an attempt runs; None where something else does."""
+        """Returns the sampling of the nodes while an attempt runs; None if something else samples
+        them."""
 
     def clean(self, task: Task, code: int) -> None:
         """Ends what an attempt with this exit code has left on the other nodes."""
@@ -141,14 +142,15 @@ class Nodes:
         shutil.rmtree(task.folder / "scratch", ignore_errors=True)
 
     def loss(self, task: Task) -> Loss | None:
-        """Which of them the last attempt has lost, where it has."""
+        """Returns the nodes that the last attempt has lost; None if it has lost none."""
 
     def setup_failed(self, task: Task) -> bool:
-        """Whether it ended because the job's setup failed on one of them."""
+        """True if the attempt ended because the job's setup failed on one of the nodes."""
         return False
 
     def facts(self, task: Task) -> dict[str, Any]:
-        """What the task's state says of where it runs, and for which submission."""
+        """Returns the fields of the task's state that say where it runs, and for which
+        submission."""
         return {}
 
     def record(self, task: Task, status: TaskState) -> None:
@@ -160,7 +162,7 @@ class Nodes:
             task.states.write(task.folder / state_files.FILE, status)
 
     def idle_watch(self, task: Task, watch: IdleWatch) -> IdleWatch:
-        """What looks at the task's GPUs, as these nodes are sampled."""
+        """Returns the watch on the task's idle GPUs, adapted to how these nodes are sampled."""
         return watch
 
     def directories(self, task: Task) -> dict[str, Path]:
@@ -485,14 +487,18 @@ class Task:
         return cause
 
     def retries_exhausted(self, cause: str) -> bool:
-        """Whether more of its attempts have ended by this than the job's `retry` allows."""
+        """True if more of the task's attempts have ended for this cause than the job's `retry`
+        allows."""
         limit = self.plan.retry_limits.get(cause)
         return limit is not None and self.failures_by_cause[cause] > limit
 
     def has_retry(self, cause: str) -> bool:
-        """Whether it may be begun again after an attempt that ended for this cause, and is counted.
-        A cause with a limit in `retry` has that one; a lost node without is free where a scheduler
-        takes nodes away, and a failure elsewhere; failures have `retries`."""
+        """True if the task may begin again after an attempt that ended for this cause and is
+        already counted.
+
+        A cause with a limit in `retry` has that limit. Without one, a lost node is free where a
+        scheduler takes nodes away, and counts as a failure elsewhere. Failures have `retries`.
+        """
         limits = self.plan.retry_limits
         if self.limit:
             return False

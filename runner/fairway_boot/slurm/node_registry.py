@@ -169,13 +169,13 @@ class Claim:
 
 @dataclass
 class NodeRegistry:
-    """All that the scheduler knows of the nodes of one scale set.
+    """Scheduler's knowledge of the nodes of one scale set.
 
-    `wanted` are names that Slurm asked for and no instance has yet, `claims` those that one
-    has. `leaving` are instances to be deleted, and `unnamed` those that were seen without a
-    name; each with the time. `troubles` is what instances say that they lack, by
-    their numbers, and `hold` whether Slurm may ask for more of them now. `hosts` are physical
-    hosts whose hardware failed, with the reason and the time.
+    `wanted` are names that Slurm asked for and no instance has yet, `claims` those that an instance
+    has. `leaving` are instances to be deleted, and `unnamed` those that were seen without a name;
+    each with the time. `troubles` is what instances report that they lack, by their numbers, and
+    `hold` says if Slurm may ask for more of them now. `hosts` are physical hosts whose hardware
+    failed, with the reason and the time.
     """
 
     wanted: dict[str, float] = field(default_factory=dict)

@@ -235,7 +235,7 @@ class RemoteStore(RunStore):
         return RemoteRun(self.folder / self.mirror.pull(text, going=going))
 
     def view(self, run: Run) -> RunView:
-        """All that `show` prints of a run."""
+        """Returns everything that `show` prints of a run."""
         facts = self.server.get(f"/runs/{quoted(run.id)}")
         with self.server.understood():
             tasks = [

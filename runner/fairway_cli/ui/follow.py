@@ -185,7 +185,7 @@ def copy_logs(
 
 
 def _texts(log: LogFile, selection: Selection, shape: Shape, *, ended: bool) -> Iterator[bytes]:
-    """What is written of a log that has grown."""
+    """Yields the text to write for a log that has grown."""
     if not selection.is_one_log or shape.coloured or shape.named or shape.json:
         for line in selection.taken(log.lines(ended=ended)):
             yield shape.shown(line, log, selection)

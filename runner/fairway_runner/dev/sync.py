@@ -97,8 +97,8 @@ class Known:
 
 @dataclass
 class Sync:
-    """What copies the changes of a session's code to the folder `there`, which all its nodes share:
-    by rsync, or as a tar file where one of the two sides has none."""
+    """Copier of the changes of a session's code to the folder `there`, which all its nodes share:
+    by rsync, or as a tar file if one of the two sides has no rsync."""
 
     beside: Beside
     known: Known

@@ -203,7 +203,8 @@ class Engine:
         return []
 
     def manifests(self) -> str:
-        """What the target needs before jobs run there, as a document of the cluster's own."""
+        """Returns what the target needs before jobs run there, as a document in the cluster's own
+        format."""
         raise unsupported(self, "be prepared", "there is nothing to prepare: submit a job")
 
     def prepare(self) -> str:

@@ -198,7 +198,7 @@ def has_steps(data: Any) -> bool:
 
 
 def sweeps_files(data: Any) -> bool:
-    """Whether a job's sweep makes points of an input's files, by a quick look at its text."""
+    """True if a job's sweep makes points of an input's files, by a quick look at its data."""
     sweep = data.get("sweep") if isinstance(data, dict) else None
     points = sweep.get("points") if isinstance(sweep, dict) else None
     generators = points if isinstance(points, list) else [points]

@@ -135,12 +135,12 @@ class Selection:
 
     @property
     def is_one_log(self) -> bool:
-        """Whether there is but one log, and all lines of it are wanted."""
+        """True if there is only one log, and all its lines are wanted."""
         limits = (self.ranks, self.attempt, self.grep)
         return len(self.logs) == 1 and all(each is None for each in limits)
 
     def taken(self, lines: Iterable[Line]) -> Iterable[Line]:
-        """Those of the lines of a log that are wanted; UserError where the pattern takes without
+        """Returns the wanted lines of a log. Raises UserError if matching the pattern takes without
         end."""
         wanted = (
             line

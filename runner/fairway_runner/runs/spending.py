@@ -1,4 +1,4 @@
-"""What a project's runs have held, also those that other machines have submitted."""
+"""Resources that a project's runs have held, including runs that other machines have submitted."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 @dataclass
 class Spending:
-    """What each run has held. `unanswered` is what targets do not tell, `damaged` what is wrong
-    with runs that cannot be read."""
+    """Resources that each run has held. `unanswered` holds findings on facts that targets do not
+    report, `damaged` those on runs that cannot be read."""
 
     uses: list[Use]
     unanswered: list[Finding] = field(default_factory=list)
@@ -41,10 +41,11 @@ def spending(
     since: float | None = None,
     region: str | None = None,
 ) -> Spending:
-    """What runs submitted `since` have held, on targets of an environment or on any.
+    """Returns what runs submitted `since` have held, on targets of one environment or on any.
 
     Runs that other machines have submitted to the targets to `ask` get a folder here; targets of
-    another environment are left out. With None nobody is asked, and runs count as last seen.
+    another environment are left out. With `ask` None no target is asked, and runs count as last
+    seen.
     """
     unanswered: list[Finding] = []
     if ask is not None:

@@ -77,7 +77,7 @@ class PreparedRun:
     steps: Mapping[str, PreparedRun] = field(default_factory=dict)
 
     def all_files(self) -> dict[str, Content]:
-        """What is written into the run's folder, by names."""
+        """Returns the files to write into the run's folder, by name."""
         return {**self.files, "plan.json": self.plan.text(), **self.lines}
 
     @property

@@ -84,7 +84,8 @@ def once_a_node(job: Job) -> Job:
 
 
 def receiver_of(notify: Notify | None) -> Receiver | None:
-    """Who hears of the run, as the plan has it."""
+    """Returns the receiver of the run's notifications, as the plan has it; None if there is
+    none."""
     if notify is None:
         return None
     by_mail = None

@@ -203,8 +203,8 @@ def earlier(store: RunStore, run_id: str, *alike: Mapping[str, str]) -> Run | No
 
 
 def _is_same(run: Run, files: Mapping[str, str]) -> bool:
-    """Whether it was submitted with these files; the target of one that was not sent may have been
-    corrected since."""
+    """True if the run was submitted with these files. The target of a run that was not sent may
+    have been corrected since, so only its name counts."""
     if recorded_text(run, "job.json") != files["job.json"]:
         return False
     if run.is_unsent:

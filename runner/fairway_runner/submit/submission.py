@@ -137,7 +137,8 @@ def _start(prepared: PreparedRun, store: RunStore, forgets: type[UserError]) -> 
 
 
 def _in_place_of(first: PreparedRun, other: PreparedRun) -> PreparedRun:
-    """The same run as it goes to another target, with the labels and the origin of the first."""
+    """Returns the first run as it goes to another target, with the labels and the origin of the
+    first."""
     record = replace(first.record, target=other.record.target, engine=other.record.engine)
     files = {**other.files, "provenance.json": first.files["provenance.json"]}
     return replace(other, record=record, files=files)

@@ -124,9 +124,10 @@ def prepare_for(
 
 
 def _fit(prepared: Sequence[PreparedRun]) -> tuple[list[PreparedRun], dict[str, str]]:
-    """Those whose targets may run the job; why others cannot now, by the names of their targets.
+    """Returns the runs whose targets may run the job, and the reasons why others cannot now, by
+    target name.
 
-    UserError where a target never can run it, or none can now.
+    Raises UserError if a target never can run it, or none can now.
     """
     found: list[PreparedRun] = []
     passed: dict[str, str] = {}

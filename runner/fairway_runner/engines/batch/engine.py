@@ -177,7 +177,7 @@ class BatchEngine(Engine):
         return ()
 
     def no_capacity(self, job: Job) -> str:
-        """That the pool could not grow when it was last to."""
+        """Says that the pool could not grow at the last attempt; "" if it could."""
         errors = pools.resize_errors(self.account.pool_facts())
         return f"the pool cannot grow: {errors[0]}" if errors else ""
 

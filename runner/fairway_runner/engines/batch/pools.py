@@ -48,7 +48,8 @@ def resize_errors(pool: Mapping[str, Any]) -> list[str]:
 
 
 def why_waiting(account: Account, job: Mapping[str, Any]) -> str:
-    """What a queued run waits for and what is done before its job, in a sentence."""
+    """Returns, in a sentence, the reason why a queued run waits and the work that is done before
+    its job."""
     return f"{_why_no_node(account)}{_done_before(account, job)}"
 
 

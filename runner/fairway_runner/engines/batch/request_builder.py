@@ -56,7 +56,7 @@ PREPARATION = "prepare"
 
 
 def reports_endings(plan: RunPlan) -> bool:
-    """Whether somebody reads what the tasks of a run report of their ends."""
+    """True if somebody reads the reports of a run's tasks on their ends."""
     return plan.notify is not None or is_tracked(plan)
 
 

@@ -126,7 +126,7 @@ class _LogCopies(JsonRecord):
 
 
 def logs_are_complete(run: RunFolder) -> bool:
-    """Whether all that the tasks of an ended run printed is in its folder."""
+    """True if everything that the tasks of an ended run printed is in its folder."""
     return _LogCopies.read(run).complete
 
 

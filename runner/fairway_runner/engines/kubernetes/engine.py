@@ -179,7 +179,7 @@ class KubernetesEngine(ScheduledEngine):
         self.ask("clean", RunsRequest(remove=run.id), RunsReport)
 
     def no_capacity(self, job: Job) -> str:
-        """That its queue admits nothing."""
+        """Says that the queue admits nothing; "" if it admits jobs."""
         health = self._look(health=True, queue=self.access.queue or "").health
         fault = "" if health is None else health.queue
         return f"its queue admits nothing: {fault}" if fault else ""

@@ -295,8 +295,8 @@ class Mirror:
 def _requests(
     runs: Iterable[RunFolder], *, logs: bool, samples: bool
 ) -> tuple[dict[str, RunRequest], list[Finding]]:
-    """What to ask by id of the runs of which not all is known, and what is said of those that are
-    damaged here."""
+    """Returns the requests for the runs of which not all is known, by run ID, and the findings on
+    runs that are damaged here."""
     asked: dict[str, RunRequest] = {}
     damaged: list[Finding] = []
     for run in runs:

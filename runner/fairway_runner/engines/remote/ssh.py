@@ -210,8 +210,8 @@ class Ssh(Connection):
             super().download(folder, names, to, deadline=deadline)
 
     def _copied_by_rsync(self, words: Program, data: bytes, deadline: float) -> bool:
-        """Whether rsync has copied all, with `data` as its input; False where one of the two sides
-        has no rsync. `words` make its options and places."""
+        """True if rsync has copied everything, with `data` as its input; False if one of the two
+        sides has no rsync. `words` returns its options and places."""
         if not self.has_rsync or shutil.which("rsync") is None:
             return False
 
@@ -383,8 +383,8 @@ class Ssh(Connection):
 
     @property
     def _has_bastion(self) -> bool:
-        """Whether a Bastion leads there: it takes a while to connect though all is well, and the
-        address says which host is meant in its own network only."""
+        """True if a Bastion leads to the host. Connecting then takes a while even if all is well,
+        and the address names the host only within the host's own network."""
         return self.reach is not None and self.reach.bastion is not None
 
     def _is_permanent(self, said: str) -> bool:

@@ -113,7 +113,8 @@ class SlurmEngine(ScheduledEngine):
         self.require_nodes(job)
 
     def no_capacity(self, job: Job) -> str:
-        """That the partition starts no jobs, or has fewer nodes fit for work than it needs."""
+        """Says that the partition starts no jobs, or has fewer fit nodes than the job needs; "" if
+        neither is so."""
         found = self._look(health=True)
         state = "up" if found.health is None else found.health.available
         if state != "up":

@@ -83,7 +83,7 @@ class SshEngine(RemoteEngine):
         return ()
 
     def no_capacity(self, job: Job) -> str:
-        """That fewer nodes are up than it needs."""
+        """Says that fewer nodes are up than the job needs; "" if enough are up."""
         up = sum(node.fresh and not node.trouble for node in self._look().nodes)
         return f"the job needs {job.nodes} nodes, and {up} are up" if up < job.nodes else ""
 

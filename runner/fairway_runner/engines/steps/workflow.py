@@ -148,7 +148,8 @@ class WorkflowState:
         return [run for run in ended if run is not None]
 
     def _unmet(self, step: StepRecord) -> list[str]:
-        """What became of those that it comes after that have ended otherwise than it wants."""
+        """Lists the steps before this one that have ended otherwise than it requires, and how each
+        ended."""
         others = {name: self.states[self._index(name)] for name in step.after}
         return [
             f"{name} {_ending(state)}"
