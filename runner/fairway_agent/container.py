@@ -273,9 +273,9 @@ def _import(runtime: Runtime, image: str) -> str:
     """The image as a file, which is made once a host."""
     import hashlib
 
-    from fairway_agent import staging
+    from fairway_agent import scratch
 
-    folder = staging.root() / "images"
+    folder = scratch.root() / "images"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     file = folder / f"{hashlib.sha256(image.encode()).hexdigest()[:16]}.sqsh"
     with record.alone(folder / f"{file.stem}.lock"):

@@ -9,9 +9,7 @@ container, or empty. The setup's output then goes to the setup's log. Standard l
 
 from __future__ import annotations
 
-import json
 import os
-import socket
 import subprocess
 import sys
 import tempfile
@@ -21,20 +19,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent import bundle, job_facts, record, staging, state_files
-from fairway_agent.records import Fields, Unfit
+from fairway_agent import bundle, job_facts, record, scratch, staging, state_files
 from fairway_agent.state_files import IO_ERROR, TaskState
 from fairway_agent.task_logs import Mask
 from fairway_boot.files import Fault
-from fairway_boot.http import Failure
-from fairway_boot.identity import OWN, KeyVault, reading
-from fairway_boot.imds import PEOPLE_FROM
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from fairway_agent.spec import RunPlan, TaskSpec
-    from fairway_boot.identity import Identity
 
 
 SETUP_FAILED = "setup-failed"  # in a task's folder: written by the node on which the setup failed
@@ -89,50 +82,6 @@ def _append(run: Path, folder: Path, text: bytes) -> None:
         log.write(mask.feed(text) + mask.flush())
 
 
-_SERVICE = Path("/run/fairway-secrets/socket")
-_PATIENCE = 180.0  # seconds; it asks again what fails for a moment
-_LONGEST = 1 << 18  # bytes; a secret has 25,600 at most, which JSON may write as six each
-
-
-def secrets_of(run: Path) -> dict[str, str]:
-    """The values of the secrets of the run in a folder; see `values`."""
-    return values(job_facts.of_job(run).secrets, job_facts.of_target(run).vault_url)
-
-
-def values(sources: Mapping[str, str], address: str, metadata: Identity = OWN) -> dict[str, str]:
-    """The value of each secret by its variable; Fault, without any value, where one cannot be
-    read."""
-    vault = KeyVault(address, metadata)
-    read = _ask_service if _has_service() else vault.read
-    found = {}
-    for variable, source in sources.items():
-        name = source.removeprefix("keyvault:")
-        with reading(f"the secret {name} in {address.rstrip('/')}"):
-            found[variable] = read(name)
-    return found
-
-
-def _has_service() -> bool:
-    """True if a service reads secrets for this account."""
-    return os.getuid() >= PEOPLE_FROM and _SERVICE.is_socket()
-
-
-def _ask_service(name: str) -> str:
-    """The value of a secret; Failure where it is not for this account."""
-    try:
-        with socket.socket(socket.AF_UNIX) as service:
-            service.settimeout(_PATIENCE)
-            service.connect(str(_SERVICE))
-            service.sendall(f"{name}\n".encode())
-            with service.makefile("rb") as said:
-                answer = Fields(json.loads(said.readline(_LONGEST)), "the answer")
-        if (error := answer.text_or_none("error")) is not None:
-            raise Failure(403, "Forbidden", error)
-        return answer.text("value")
-    except (OSError, ValueError, Unfit) as error:
-        raise Failure(0, "NoAnswer", str(error)) from None
-
-
 def main() -> None:
     """The program; see the module's docstring for its arguments. It ends with the setup's code."""
     run, *words = Path(sys.argv[1]), *sys.argv[2:]
@@ -158,7 +107,7 @@ def _prepare_all(run: Path, option: str, printed: int | None) -> int:
 def _prepare(run: Path) -> None:
     try:
         plan = job_facts.read_shared_plan(run)
-        staging.prepare(os.environ)
+        scratch.prepare(os.environ)
         _stage(plan, run)
         setup = job_facts.read_spec(run / "setup.jsonl") if has_setup(run) else None
     except Fault as fault:
@@ -178,12 +127,12 @@ def _stage(plan: RunPlan, run: Path) -> None:
     """Copies inputs: to this node, and to the shared folder if it is the task's first."""
     for entry in plan.staged:
         if entry.stage == "scratch" or os.environ.get("FAIRWAY_NODE_RANK", "0") == "0":
-            staging.stage(entry, staging.input_folder(run.parents[1], entry))
+            staging.stage(entry, scratch.input_folder(run.parents[1], entry))
 
 
 def _set_up(plan: RunPlan, setup: TaskSpec, run: Path) -> int:
     """Runs the job's setup unless it has succeeded here; its exit code."""
-    done = staging.root() / "set-up" / run.name
+    done = scratch.root() / "set-up" / run.name
     done.parent.mkdir(exist_ok=True)
     # Other tasks of the run may begin on this node at the same moment.
     with record.alone(done.with_name(f".{run.name}.lock")):

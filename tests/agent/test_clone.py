@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import pytest
 
-from fairway_agent import staging
+from fairway_agent import scratch
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,7 +32,7 @@ def is_copy(file: Path) -> bool:
 def test_a_copy_has_all_that_the_file_had(script: Path, tmp_path: Path) -> None:
     """On whatever file system this is."""
     copy = tmp_path / "copy"
-    staging.copy(script, copy)
+    scratch.copy(script, copy)
     assert is_copy(copy)
     copy.write_text("false\n")
     assert script.read_text() == "true\n"
@@ -50,14 +50,14 @@ def test_clone_on_a_sharing_file_system_copies_no_bytes(
     monkeypatch.setattr(shutil, "copyfile", None)
     (tmp_path / "tree").mkdir()
     script.rename(tmp_path / "tree/run.sh")
-    shutil.copytree(tmp_path / "tree", tmp_path / "copy", copy_function=staging.copy)
+    shutil.copytree(tmp_path / "tree", tmp_path / "copy", copy_function=scratch.copy)
     assert is_copy(tmp_path / "copy/run.sh")
 
 
 def test_links_are_as_they_are_asked_for(script: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("run.sh")
-    staging.copy(tmp_path / "link", tmp_path / "followed")
-    staging.copy(tmp_path / "link", tmp_path / "kept", follow_symlinks=False)
+    scratch.copy(tmp_path / "link", tmp_path / "followed")
+    scratch.copy(tmp_path / "link", tmp_path / "kept", follow_symlinks=False)
     assert is_copy(tmp_path / "followed")
     assert not (tmp_path / "followed").is_symlink()
     assert os.readlink(tmp_path / "kept") == "run.sh"  # noqa: PTH115
@@ -66,6 +66,6 @@ def test_links_are_as_they_are_asked_for(script: Path, tmp_path: Path) -> None:
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(shutil.SpecialFileError):
-        staging.copy(tmp_path / "pipe", tmp_path / "copy")
+        scratch.copy(tmp_path / "pipe", tmp_path / "copy")
     with pytest.raises(FileNotFoundError):
-        staging.copy(tmp_path / "none", tmp_path / "copy")
+        scratch.copy(tmp_path / "none", tmp_path / "copy")

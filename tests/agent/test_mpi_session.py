@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fairway_agent import staging
+from fairway_agent import scratch
 from fairway_agent.fanout import launchers
 from fairway_agent.nodes.shared import SshNodes
 from fairway_agent.spec import RunPlan, TaskSpec
@@ -47,6 +47,6 @@ def test_mpi_session_folder_differs_for_each_attempt(tmp_path: Path) -> None:
     assert first != second
     assert not Path(first).exists()  # mpirun makes it
     there = Task(task.plan, task.spec, tmp_path / "runs" / "r", tmp_path / "t", 3, SshNodes())
-    folder = staging.root() / "tasks" / "job-aaaaaa-0" / "mpi3"
+    folder = scratch.root() / "tasks" / "job-aaaaaa-0" / "mpi3"
     assert there.contract()["OMPI_MCA_orte_tmpdir_base"] == str(folder)
     assert not folder.exists()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent import staging, state_files, supervisor
+from fairway_agent import scratch, state_files, supervisor
 from fairway_agent.kubernetes.pod import Kubernetes
 from fairway_agent.nodes.pods import PodNodes
 from fairway_agent.nodes.shared import SshNodes
@@ -120,7 +120,7 @@ def test_a_task_in_pods_that_saves_and_ends_with_0_as_one_is_evicted_begins_agai
     attempts: int,
 ) -> None:
     monkeypatch.setenv("_FAIRWAY_POD", "job-a-0-0-abcde")
-    monkeypatch.setattr(staging, "root", lambda: tmp_path)
+    monkeypatch.setattr(scratch, "root", lambda: tmp_path)
     run = tmp_path / "runs" / "job-a"
     run.mkdir(parents=True)
     plan = RunPlan("job-a", str(tmp_path), retry_limits=limits)
@@ -178,7 +178,7 @@ def test_a_start_that_fails_for_what_may_pass_is_tried_again_for_a_while(
 ) -> None:
     """It is no attempt, and counts as no failure."""
     monkeypatch.setenv("_FAIRWAY_POD", "job-a-0-0-abcde")
-    monkeypatch.setattr(staging, "root", lambda: tmp_path)
+    monkeypatch.setattr(scratch, "root", lambda: tmp_path)
     clock = SimpleNamespace(now=1.0)
     time = SimpleNamespace(monotonic=lambda: clock.now, time=lambda: clock.now)
     monkeypatch.setattr(attempts_of, "time", time)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent import resources, staging
+from fairway_agent import resources, scratch, staging
 from fairway_agent.allocators import machine
 from fairway_agent.allocators.cluster_nodes import Nodes, Queue
 from fairway_agent.allocators.hosts import Host
@@ -417,7 +417,7 @@ class TestScratch:
     """What a task finds on a node that others use too."""
 
     def start(self, lease: str, **variables: str) -> subprocess.Popen[bytes]:
-        environment = {**os.environ, staging.LEASE: lease, **variables}
+        environment = {**os.environ, scratch.LEASE: lease, **variables}
         process = subprocess.Popen(
             ["sh", "-c", "echo; read _"],
             env=environment,
@@ -433,7 +433,7 @@ class TestScratch:
     def lease(self, task: str, *cores: int) -> str:
         share = Share((), cores, 0.5, (0, 0)) if cores else None
         host: Any = Host(os.uname().nodename, "localhost", share=share)
-        return staging.lease(self.run, task, 0, [host])
+        return scratch.lease(self.run, task, 0, [host])
 
     @pytest.fixture(autouse=True)
     def _run(self, tmp_path: Path) -> None:
@@ -446,7 +446,7 @@ class TestScratch:
         inside = staging.processes.environments
         mine = lambda: [each for each in inside() if str(tmp_path) in "".join(each[1])]  # noqa: E731
         monkeypatch.setattr(staging.processes, "environments", mine)
-        monkeypatch.setattr(staging, "_GRACE", 0.0)
+        monkeypatch.setattr(scratch, "_GRACE", 0.0)
         names = {"FAIRWAY_RUN": "sweep-a"}
         other = self.start(self.lease("1", 2, 3), FAIRWAY_TASK="1", **names)
         left = self.start(self.lease("2", 1, 9), FAIRWAY_TASK="2", **names)
@@ -455,20 +455,20 @@ class TestScratch:
             (folder / name).mkdir(parents=True)
         try:
             environment = {
-                staging.LEASE: self.lease("0", 0, 1),
+                scratch.LEASE: self.lease("0", 0, 1),
                 "FAIRWAY_CORES": "0-1",
                 "FAIRWAY_SCRATCH_DIR": str(folder / "sweep-a-0"),
             }
-            staging.prepare(environment)
+            scratch.prepare(environment)
             assert left.wait(300) < 0
             assert other.poll() is None
             assert sorted(each.name for each in folder.iterdir()) == ["sweep-a-0", "sweep-a-1"]
             # Who has the whole node finds nobody there who may stay.
             whole = {
-                staging.LEASE: self.lease("3"),
+                scratch.LEASE: self.lease("3"),
                 "FAIRWAY_SCRATCH_DIR": str(folder / "sweep-a-3"),
             }
-            staging.prepare(whole)
+            scratch.prepare(whole)
             assert other.wait(300) < 0
             assert [each.name for each in folder.iterdir()] == ["sweep-a-3"]
         finally:

@@ -72,7 +72,7 @@ class TestCheck:
         self, lab: Any
     ) -> None:
         size = "size: Standard_ND96isr_H100_v5, nodes: {min: 0, max: 100}, mounts: [data]"
-        many = "".join(f"  gpu{number}: {{engine: slurm, {size}}}\n" for number in range(10))
+        many = "".join(f"  gpu{number}: {{engine: slurm, {size}}}\n" for number in range(40))
         file = lab(**{"clusters:\n": f"clusters:\n{many}"})
         done = _run("check", file, "--json")
         assert done.exit_code == 2

@@ -142,7 +142,7 @@ def test_no_half_file_is_left(run: Run, tmp_path: Path, monkeypatch: pytest.Monk
         target.write_bytes(b"half")
         raise OSError(28, "No space left on device", str(target))
 
-    monkeypatch.setattr(fetching.clone, "copy", fails)
+    monkeypatch.setattr(fetching.scratch, "copy", fails)
     with pytest.raises(UserError, match="No space left"):
         fetch(run, tmp_path / "to")
     assert found(tmp_path / "to") == {}

@@ -20,20 +20,21 @@ pytestmark = pytest.mark.integration
 PROGRAM = (
     Path(__file__).with_name("full_disk.py").read_text()
     + """
-from fairway_agent import run_files, supervisor
+from fairway_agent import job_facts, supervisor
 
 _, ready = os.pipe()
 lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT)
-supervisor.supervise(folder, lock, ready, run_files.read_plan(folder))
+supervisor.supervise(folder, lock, ready, job_facts.read_plan(folder), patience=patience)
 """
 )
 # Lets the first starts of tasks fail: the number of the fault, how many, and for how many seconds
 # the supervisor waits for such a fault to pass.
 FAULTS = """
 import os, sys
-from fairway_agent import supervisor, task
+from fairway_agent.task import attempts, task
 
-number, left, supervisor._START_WAIT = int(sys.argv[2]), [None] * int(sys.argv[3]), int(sys.argv[4])
+number, left = int(sys.argv[2]), [None] * int(sys.argv[3])
+patience = attempts.Patience(int(sys.argv[4]))
 launch = task.Task._launch
 
 def refuse(self, *words):
@@ -116,11 +117,11 @@ def test_a_task_whose_start_fails_for_a_while_is_started_once_that_has_passed(
 
 
 @pytest.mark.parametrize(("fault", "wait"), [(errno.EACCES, 600), (errno.ENOSPC, -1)])
-def test_a_start_that_fails_for_good_is_retried_and_then_the_tasks_end(
+def test_start_failure_that_does_not_pass_ends_its_task_and_no_other(
     tmp_path: Path, fault: int, wait: int
 ) -> None:
-    """The first task is tried twice, the second once before it succeeds."""
-    done = supervised(tmp_path, "true", "true", faults=(fault, 3, wait), retries=1)
+    """A retry would meet the same."""
+    done = supervised(tmp_path, "true", "true", faults=(fault, 1, wait), retries=1)
 
     assert (done.returncode, done.stderr) == (0, "")
     run = state(tmp_path)

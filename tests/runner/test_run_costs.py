@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import fairway_hpc
-from fairway_agent import task as agent_task
 from fairway_agent.spec import RunPlan, TaskSpec
+from fairway_agent.task import task as agent_task
 from fairway_core.cost.prices import read_prices
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.engines.outage import TargetUnavailable

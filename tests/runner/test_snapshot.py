@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent import staging
+from fairway_agent import scratch
 from fairway_core.findings import UserError
 from fairway_runner.jobs.project_sandbox import confined
 from fairway_runner.submit import snapshot
@@ -24,13 +24,13 @@ def test_equal_code_is_taken_by_two_threads_at_once(
 ) -> None:
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "a.txt").write_text("a")
-    both, copy = Barrier(2), staging.copy
+    both, copy = Barrier(2), scratch.copy
 
     def copied(*paths: Any) -> Any:
         both.wait(300)
         return copy(*paths)
 
-    monkeypatch.setattr(staging, "copy", copied)
+    monkeypatch.setattr(scratch, "copy", copied)
     code = snapshot.collect(tmp_path / "code")
     with ThreadPoolExecutor(2) as pool:
         takes = [pool.submit(snapshot.snapshot, code, tmp_path / "store") for _ in range(2)]

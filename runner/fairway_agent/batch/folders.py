@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent import job_facts, prepare
+from fairway_agent import job_facts, job_secrets
 from fairway_agent.fanout.sshd_mesh import Meeting
 from fairway_agent.outputs import BROUGHT
 from fairway_agent.task_logs import say as say
@@ -62,7 +62,7 @@ class Folders:
         without any value, where one cannot be read."""
         identity = self.target.identity
         metadata = Metadata(identity={"msi_res_id": identity} if identity else {})
-        return prepare.values(self.job_facts.secrets, self.target.vault_url, metadata)
+        return job_secrets.values(self.job_facts.secrets, self.target.vault_url, metadata)
 
     @property
     def setup_is_admin(self) -> bool:

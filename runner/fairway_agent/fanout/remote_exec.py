@@ -23,7 +23,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent import bundle, processes, staging
+from fairway_agent import bundle, processes, scratch
 from fairway_agent.fanout import channel
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ def _as_rsh(host: str, words: list[str]) -> int:
         lose(host)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         time.sleep(_PATIENCE)
-        mark = f"{staging.LEASE}={os.environ.get(staging.LEASE)}"
+        mark = f"{scratch.LEASE}={os.environ.get(scratch.LEASE)}"
         processes.kill(processes.sessions_with(mark.__eq__) | {os.getsid(0)})
     elif reached:
         reached.unlink(missing_ok=True)

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from fairway_agent import bundle, control, processes, record, records, staging
+from fairway_agent import bundle, control, processes, record, records, scratch
 from fairway_agent.allocators.hosts import Host
 from fairway_agent.fanout import sshd_mesh
 from fairway_agent.fanout.sshd_mesh import Meeting
@@ -182,7 +182,7 @@ class Gang:
 
 def base() -> Path:
     """This pod's own folder, of the same path in each."""
-    folder = staging.root() / "pods" / os.environ["_FAIRWAY_POD"]
+    folder = scratch.root() / "pods" / os.environ["_FAIRWAY_POD"]
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     return folder
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from signal import SIGKILL
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fairway_agent import bundle, processes, staging
+from fairway_agent import bundle, processes, scratch
 from fairway_agent.fanout import launchers, sshd_mesh
 from fairway_agent.fanout.remote_exec import lost_nodes
 from fairway_agent.figures.sampler import sampler
@@ -114,7 +114,7 @@ class PodNodes(SharedNodes):
         need it."""
         command = ["bash", str(script)]
         if is_prepared(task) and self.config is None:
-            staging.make(scratch_folder(task), staging.Others.KEPT)
+            scratch.make(scratch_folder(task), scratch.Others.KEPT)
             return command
         return [*bundle.program(_PREPARE), str(task.run_folder), "", *command]
 

@@ -8,7 +8,7 @@ import shutil
 import sys
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fairway_agent import bundle, container, staging
+from fairway_agent import bundle, container, scratch
 from fairway_agent.fanout import launchers
 from fairway_agent.fanout.remote_exec import LOST, REACHED, lost_nodes
 from fairway_agent.figures.sampler import Sampling
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def scratch_folder(task: Task) -> Path:
     """The task's own folder on each node's local disk."""
-    return staging.root() / "tasks" / f"{task.plan.run}-{task.name}"
+    return scratch.root() / "tasks" / f"{task.plan.run}-{task.name}"
 
 
 def is_prepared(task: Task) -> bool:
@@ -96,7 +96,7 @@ class SharedNodes(Nodes):
         """Where staged inputs and the task's own folder lie on each node."""
         shared = task.run_folder.parents[1]
         inputs = {
-            f"FAIRWAY_INPUT_{entry.name.upper()}": str(staging.input_folder(shared, entry))
+            f"FAIRWAY_INPUT_{entry.name.upper()}": str(scratch.input_folder(shared, entry))
             for entry in task.plan.staged
         }
         own = {"FAIRWAY_SCRATCH_DIR": str(scratch_folder(task))}
@@ -109,13 +109,13 @@ _ATTEMPT, _REMOTE_EXEC = "fairway_agent.ssh.attempt", "fairway_agent.fanout.remo
 class SshNodes(SharedNodes):
     """Nodes that a run of a cluster has been lent; a task knows its own when it starts."""
 
-    MARK: ClassVar = staging.LEASE
+    MARK: ClassVar = scratch.LEASE
     WAY: ClassVar = "ssh"
     LOSSES_ARE_FAILURES: ClassVar = True
 
     def mark(self, task: Task) -> str:
         """The attempt's lease, which marks whatever runs for it, on every node."""
-        return staging.lease(task.run_folder, task.name, task.attempt, task.hosts)
+        return scratch.lease(task.run_folder, task.name, task.attempt, task.hosts)
 
     def prepare(self, task: Task) -> None:
         """Also forgets which nodes were reached."""

@@ -8,7 +8,7 @@ import subprocess
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fairway_agent import bundle, staging
+from fairway_agent import bundle, scratch
 from fairway_agent.fanout import launchers
 from fairway_agent.figures.sampler import sampler
 from fairway_agent.nodes.shared import SharedNodes, is_prepared, scratch_folder
@@ -53,7 +53,7 @@ class SlurmNodes(SharedNodes):
                 program = bundle.program(f"{_SLURM}.leftovers")
                 self._step(task, [*words, *program, str(shared)])
         super().prepare(task)
-        folders = (str(shared), str(staging.root()))
+        folders = (str(shared), str(scratch.root()))
         self.entry = container.entry_of(task.run_folder, task.plan.directory, folders)
 
     def signal(self, task: Task, number: signal.Signals) -> None:
@@ -173,7 +173,7 @@ def _end_steps() -> None:
 def _make_scratch(task: Task) -> None:
     """Makes the task's own folder on every node; what others left there goes."""
     folder = scratch_folder(task)
-    staging.make(folder, staging.Others.KEPT if task.share else staging.Others.GONE)
+    scratch.make(folder, scratch.Others.KEPT if task.share else scratch.Others.GONE)
     if words := _on_others(task):
         make = 'rm -rf -- "$1" && mkdir -p -m 700 -- "$1"'
         words += ["sh", "-c", make, "sh", str(folder)]

@@ -8,7 +8,7 @@ import tarfile
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 
-from fairway_agent import control, job_facts, predecessors, staging, state_files
+from fairway_agent import control, job_facts, predecessors, scratch, state_files
 from fairway_agent.control import Numbers, Part
 from fairway_agent.prepare import has_failed
 from fairway_agent.resources import Wanted
@@ -102,7 +102,7 @@ def copy_code(shared: Path, code: str, folder: Path) -> None:
     snapshot = adopt_code(shared, code, folder.name)
     draft = folder / ".code"
     shutil.rmtree(draft, ignore_errors=True)
-    shutil.copytree(snapshot, draft, symlinks=True, copy_function=staging.copy)
+    shutil.copytree(snapshot, draft, symlinks=True, copy_function=scratch.copy)
     draft.rename(folder / "code")
 
 

@@ -10,9 +10,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fairway_agent import control, processes, state_files
+from fairway_agent.scratch import LEASE
 from fairway_agent.shared.reports import CancelRequest, Done
 from fairway_agent.ssh.start import PAUSE, free_lock, is_watched
-from fairway_agent.staging import LEASE
 from fairway_agent.state_files import RunState
 
 if TYPE_CHECKING:

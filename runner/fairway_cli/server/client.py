@@ -18,7 +18,7 @@ from fairway_boot.files import NO_ANSWER
 from fairway_cli.server.address import Address, token_for
 from fairway_core.findings import Finding, Location, Severity, UserError
 from fairway_core.overrides import COMMAND_LINE
-from fairway_runner.engines.outage import deadline
+from fairway_runner.engines.outage import TargetUnavailable, deadline
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -161,7 +161,7 @@ class Server:
         why = getattr(error, "strerror", None) or str(error) or type(error).__name__
         message = f"{self.address.url} does not answer: {why}"
         hint = "does `fairway serve` run there, and does the port or the proxy lead to it?"
-        return UserError.of(NO_ANSWER, message, hint, exit_code=_FAILED)
+        return TargetUnavailable.of(NO_ANSWER, message, hint, exit_code=_FAILED)
 
     def _refused(self, response: HTTPResponse, call: str) -> UserError:
         status, kind = response.status, response.headers.get_content_type()

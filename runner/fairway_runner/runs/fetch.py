@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fairway_agent import staging
+from fairway_agent import scratch
 from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.engines.engine import no_progress
@@ -194,7 +194,7 @@ def _bring(source: Path, target: Path, known: Path | None) -> int:
         if _is_link(source):
             draft.symlink_to(source.readlink())
         elif known is None or not _linked(known, draft):
-            staging.copy(source, draft)
+            scratch.copy(source, draft)
         size = os.lstat(draft).st_size
         draft.replace(target)
     finally:

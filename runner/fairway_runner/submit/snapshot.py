@@ -130,7 +130,7 @@ def _take(code: Code, store: Path) -> Path:
     target = stored(code.digest, store)
     if target.is_dir():
         return target
-    from fairway_agent import staging
+    from fairway_agent import scratch
 
     store.mkdir(parents=True, exist_ok=True)
     # A server submits the same code in several threads at once.
@@ -143,7 +143,7 @@ def _take(code: Code, store: Path) -> Path:
                 copy.mkdir(parents=True, exist_ok=True)
                 continue
             copy.parent.mkdir(parents=True, exist_ok=True)
-            staging.copy(code.folder / file.path, copy)
+            scratch.copy(code.folder / file.path, copy)
         try:
             draft.rename(target)
         except OSError:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent import control, processes, record, staging
+from fairway_agent import control, processes, record, scratch
 from fairway_agent.fanout import sshd_mesh
 from fairway_agent.kubernetes import gang
 from fairway_agent.kubernetes.gang import Gang, Member
@@ -30,7 +30,7 @@ def pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, value in told.items():
         monkeypatch.setenv(f"_FAIRWAY_{name}", value)
     monkeypatch.setenv("FAIRWAY_NODE_ADDRESS", "10.0.0.2")
-    monkeypatch.setattr(staging, "root", lambda: tmp_path / "scratch")
+    monkeypatch.setattr(scratch, "root", lambda: tmp_path / "scratch")
     run = tmp_path / "job-a"
     run.mkdir()
     return run

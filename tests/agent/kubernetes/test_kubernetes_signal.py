@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fairway_agent import staging
+from fairway_agent import scratch
 from fairway_agent.allocators.hosts import Host
 from fairway_agent.nodes.pods import PodNodes
 from fairway_agent.spec import RunPlan, TaskSpec
@@ -30,7 +30,7 @@ def silent() -> Iterator[socket.socket]:
 def task(tmp_path: Path, silent: socket.socket, monkeypatch: pytest.MonkeyPatch) -> Task:
     """A task on this node and on one that hangs."""
     monkeypatch.setenv("_FAIRWAY_POD", "r-0")
-    monkeypatch.setattr(staging, "root", lambda: tmp_path)
+    monkeypatch.setattr(scratch, "root", lambda: tmp_path)
     run = tmp_path / "run"
     (run / "tasks" / "0").mkdir(parents=True)
     config = tmp_path / "ssh_config"

@@ -114,7 +114,7 @@ def test_two_that_ask_at_once_get_the_same_run(
         assert go_on.wait(_PATIENCE)
         return real_submit(prepared, store)
 
-    monkeypatch.setattr("fairway_web.submitting.submit", start)
+    monkeypatch.setattr("fairway_web.submissions.submit", start)
     answers: list[int] = []
     asked = {"job": JOB, "run_id": "hello-once"}
     callers = [

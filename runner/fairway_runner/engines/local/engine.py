@@ -160,7 +160,7 @@ class LocalEngine(Engine):
         if retry and run.state_at_end == "lost":
             _end_all(run)
         elif not retry:
-            from fairway_agent.staging import copy
+            from fairway_agent.scratch import copy
 
             try:
                 # A copy of its own, in which the setup may build and tasks may write.

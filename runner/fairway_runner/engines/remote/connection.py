@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent.staging import copy
+from fairway_agent.scratch import copy
 from fairway_core.findings import Finding, Severity, UserError, printable
 from fairway_runner.engines.die_with_parent import die_with_parent
 

@@ -1,0 +1,150 @@
+"""The local disk of a node: where tasks and staged inputs lie on it, and cheap copies of files."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import stat
+import sys
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fairway_agent import processes
+from fairway_agent.resources import CORES, numbers_of, ranges
+from fairway_boot.cluster import own_name
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from fairway_agent.allocators.hosts import Host
+    from fairway_agent.spec import Staged
+
+
+# Of every process of an attempt; not FAIRWAY_…, which launchers pass on to other nodes.
+LEASE = "_FAIRWAY_LEASE"
+
+_SHARE = "share:"
+_NVME = Path("/mnt/resource_nvme")
+_GRACE = 5.0  # seconds for what another run has left on the node
+
+
+def root() -> Path:
+    """The node's local NVMe disks where it has any, else its folder for temporary files."""
+    base = _NVME if os.access(_NVME, os.W_OK) else Path("/var/tmp")  # noqa: S108 - a folder for each user
+    return base / f"fairway-{os.getuid()}"
+
+
+def lease(run: Path, task: str, attempt: int, nodes: Sequence[Host]) -> str:
+    """Returns the lease of an attempt: its number, the names of its nodes, since the main host may
+    start programs elsewhere, and before them its share of a node, if it has only a share."""
+    share = nodes[0].share if nodes else None
+    own = f"#{_SHARE}{ranges(share.numbers)}" if share is not None else ""
+    return f"{run}#{task}#{attempt}{own}#{','.join(host.name for host in nodes)}"
+
+
+def input_folder(shared: Path, entry: Staged) -> Path:
+    """Where a staged input lies: where the job says, or the same folder for the same blobs."""
+    if entry.to is not None:
+        return Path(entry.to)
+    key = f"{entry.account}\0{entry.container}\0{entry.path}"
+    name = hashlib.sha256(key.encode()).hexdigest()[:16]
+    return (shared if entry.stage == "shared" else root()) / "inputs" / name
+
+
+def prepare(environment: Mapping[str, str]) -> None:
+    """Makes the attempt's own folder, and ends and removes what others have left behind.
+
+    The caller's run has this node, or its share of it, for itself: whatever else carries a lease
+    of the same devices is a leftover of a run whose supervisor was killed. In Slurm's jobs nothing
+    does: see `slurm.leftovers`.
+    """
+    if LEASE in environment:
+        _end_leftovers(f"{LEASE}={environment[LEASE]}")
+    others = Others.GONE
+    if CORES in environment:
+        # Slurm's tasks remove their own, and may have made one before they have a process.
+        others = Others.ALIVE if LEASE in environment else Others.KEPT
+    make(Path(environment["FAIRWAY_SCRATCH_DIR"]), others)
+
+
+class Others(Enum):
+    """Folders of other tasks that may be in use: none, if a task has an entire node; those of tasks
+    with a live process; or any."""
+
+    GONE = "gone"
+    ALIVE = "alive"
+    KEPT = "kept"
+
+
+def make(folder: Path, others: Others = Others.GONE) -> None:
+    """Makes a task's own folder, and removes what others have left beside it."""
+    folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    found = list(folder.parent.iterdir())
+    # After the look: a task has a process before it makes its folder.
+    alive = _alive() if others is Others.ALIVE else set()
+    for other in found:
+        is_left = others is not Others.KEPT and other.name not in alive
+        if other == folder or is_left:
+            shutil.rmtree(other, ignore_errors=True)
+    folder.mkdir(mode=0o700)
+
+
+def _alive() -> set[str]:
+    """The names of the folders of all tasks of which a process lives here."""
+    found = set()
+    for _, variables in processes.environments():
+        told = dict(each.partition("=")[::2] for each in variables)
+        found.add(f"{told.get('FAIRWAY_RUN')}-{told.get('FAIRWAY_TASK')}")
+    return found
+
+
+def _end_leftovers(own: str) -> None:
+    name, mine = own_name(), _share_of(own)
+
+    def is_left(variable: str) -> bool:
+        if not variable.startswith(f"{LEASE}=") or variable == own:
+            return False
+        theirs = _share_of(variable)
+        # Where one of the two has the whole node, the other cannot be there.
+        is_same = mine is None or theirs is None or not mine.isdisjoint(theirs)
+        return is_same and name in variable.rpartition("#")[2].split(",")
+
+    processes.end(processes.sessions_with(is_left) - {os.getsid(0)}, _GRACE)
+
+
+def _share_of(variable: str) -> set[int] | None:
+    """The devices that a lease is about; None where it is about whole nodes."""
+    _, _, share = variable.rpartition("#")[0].rpartition("#")
+    if not share.startswith(_SHARE):
+        return None
+    try:
+        return set(numbers_of(share.removeprefix(_SHARE)))
+    except ValueError:
+        return None
+
+
+_FICLONE = 0x40049409  # Linux, include/uapi/linux/fs.h
+
+
+def copy(source: str | Path, target: str | Path, *, follow_symlinks: bool = True) -> str:
+    """As `shutil.copy2`, also for `shutil.copytree`; the target is no folder."""
+    if (follow_symlinks or not os.path.islink(source)) and _cloned(source, target):  # noqa: PTH114
+        shutil.copystat(source, target)
+        return str(target)
+    return str(shutil.copy2(source, target, follow_symlinks=follow_symlinks))
+
+
+def _cloned(source: str | Path, target: str | Path) -> bool:
+    """Clones the source into the target; returns True if that worked. Otherwise the target may be
+    left empty."""
+    if sys.platform != "linux" or not stat.S_ISREG(os.stat(source).st_mode):  # noqa: PTH116
+        return False
+    try:
+        with open(source, "rb") as old, open(target, "wb") as new:  # noqa: PTH123
+            fcntl.ioctl(new, _FICLONE, old.fileno())
+    except OSError:
+        return False
+    return True
