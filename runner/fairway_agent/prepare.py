@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent import bundle, job_facts, record, scratch, staging, state_files
+from fairway_agent import bundle, job_facts, record, scratch, state_files
 from fairway_agent.state_files import IO_ERROR, TaskState
 from fairway_agent.task_logs import Mask
 from fairway_boot.files import Fault
@@ -127,6 +127,8 @@ def _stage(plan: RunPlan, run: Path) -> None:
     """Copies inputs: to this node, and to the shared folder if it is the task's first."""
     for entry in plan.staged:
         if entry.stage == "scratch" or os.environ.get("FAIRWAY_NODE_RANK", "0") == "0":
+            from fairway_agent import staging  # its imports take longer than the rest
+
             staging.stage(entry, scratch.input_folder(run.parents[1], entry))
 
 

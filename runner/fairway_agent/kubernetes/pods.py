@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from fairway_agent.kubernetes import names, submit
 from fairway_agent.kubernetes.api import CORE, Api
-from fairway_agent.kubernetes.nodes import PodReport, PodsReport, PodsRequest
 from fairway_agent.kubernetes.objects import index_of
+from fairway_agent.kubernetes.reports import PodReport, PodsReport, PodsRequest
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,8 +16,8 @@ from fairway_agent import bundle, control, job_facts, record
 from fairway_agent.kubernetes import manifests, names, settings, shares
 from fairway_agent.kubernetes.api import BATCH, FORBIDDEN, RIGHTS, Api, Refused
 from fairway_agent.kubernetes.manifests import QUEUE
-from fairway_agent.kubernetes.nodes import SubmitRequest
 from fairway_agent.kubernetes.reconcile import reconcile_all
+from fairway_agent.kubernetes.reports import SubmitRequest
 from fairway_agent.kubernetes.settings import parse, pods_of
 from fairway_agent.shared import receive
 from fairway_agent.shared.reports import SubmitReport

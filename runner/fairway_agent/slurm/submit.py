@@ -23,8 +23,8 @@ from fairway_agent.resources import Wanted
 from fairway_agent.shared import receive
 from fairway_agent.shared.reports import SubmitReport
 from fairway_agent.slurm.jobs import ENDED, jobs_named
-from fairway_agent.slurm.nodes import SubmitRequest
 from fairway_agent.slurm.reconcile import reconcile_all
+from fairway_agent.slurm.reports import SubmitRequest
 from fairway_boot.files import Fault
 from fairway_boot.slurm import commands
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_agent.kubernetes.api import Refused
-from fairway_agent.kubernetes.nodes import SubmitRequest
+from fairway_agent.kubernetes.reports import SubmitRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

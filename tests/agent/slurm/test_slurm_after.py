@@ -15,8 +15,8 @@ from fairway_agent.shared import receive
 from fairway_agent.slurm import job, submit
 from fairway_agent.slurm.cancel import Watch
 from fairway_agent.slurm.job import Slurm
-from fairway_agent.slurm.nodes import SubmitRequest
 from fairway_agent.slurm.reconcile import reconcile_all
+from fairway_agent.slurm.reports import SubmitRequest
 from fairway_agent.spec import Retry, RunPlan, TaskSpec
 from fairway_agent.state_files import RunState
 from fairway_agent.task.attempts import Attempts

@@ -15,7 +15,7 @@ from fairway_agent.shared import receive, watch
 from fairway_agent.shared.reports import SubmitReport
 from fairway_agent.slurm import reconcile, submit
 from fairway_agent.slurm.jobs import Element
-from fairway_agent.slurm.nodes import SubmitRequest
+from fairway_agent.slurm.reports import SubmitRequest
 from fairway_agent.spec import Receiver as Told
 from fairway_agent.spec import RunPlan
 from fairway_agent.state_files import RunState, TaskState

@@ -12,7 +12,7 @@ from kubernetes_validate import validate
 from pydantic import ValidationError
 from ruamel.yaml import YAML
 
-from fairway_agent.kubernetes.nodes import Health, NodeReport, NodesReport
+from fairway_agent.kubernetes.reports import Health, NodeReport, NodesReport
 from fairway_core.documents import FieldError
 from fairway_core.findings import UserError
 from fairway_core.kubernetes.head import objects, rights

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from fairway_agent.job_facts import PRIORITIES
 from fairway_agent.kubernetes.api import DOWN
-from fairway_agent.kubernetes.nodes import (
+from fairway_agent.kubernetes.reports import (
     NodesReport,
     NodesRequest,
     PodsReport,
@@ -34,7 +34,7 @@ from fairway_runner.engines.remote.remote_host import RemoteHost
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from fairway_agent.kubernetes.nodes import NodeReport
+    from fairway_agent.kubernetes.reports import NodeReport
     from fairway_core.target import KubernetesAccess, Target
     from fairway_runner.engines.remote.submission_state import Submission
     from fairway_runner.jobs.job import Job

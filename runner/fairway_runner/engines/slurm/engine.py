@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from fairway_agent.slurm.nodes import NodesReport, NodesRequest, SubmitRequest
+from fairway_agent.slurm.reports import NodesReport, NodesRequest, SubmitRequest
 from fairway_boot.slurm.commands import DOWN
 from fairway_core import archives
 from fairway_core.findings import Finding, Severity, UserError
@@ -24,7 +24,7 @@ from fairway_runner.engines.remote.engine import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from fairway_agent.slurm.nodes import Health, NodeReport
+    from fairway_agent.slurm.reports import Health, NodeReport
     from fairway_core.machine import Machine
     from fairway_core.target import SlurmAccess
     from fairway_runner.engines.remote.submission_state import Submission
