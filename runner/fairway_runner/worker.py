@@ -28,7 +28,7 @@ from fairway_runner.engines import outage
 from fairway_runner.memory_limit import memory_limit, taken
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
 T = TypeVar("T")
 
@@ -169,7 +169,12 @@ def main() -> None:
     while head := orders.read(_HEAD.size):
         order = orders.read(_HEAD.unpack(head)[1])
         folder, environment, limits, function, arguments = pickle.loads(order)  # noqa: S301 - ours
-        _be_like(folder, environment, limits)
+        os.chdir(folder)
+        if dict(os.environ) != environment:
+            os.environ.clear()
+            os.environ.update(environment)
+        metric_logs.CPU_LIMIT = limits[2]
+        outage.choose(limits[3], offered=limits[4])
         # During a call nothing comes but the end of the input, and its signal ends us.
         fcntl.fcntl(orders, fcntl.F_SETFL, usual | os.O_ASYNC)
         if select.select([orders], [], [], 0)[0]:
@@ -187,16 +192,6 @@ def main() -> None:
         is_small = (taken() or 0) - at_first < _GROWN
         answers.write(_HEAD.pack(is_small, len(answer)) + answer)
         answers.flush()
-
-
-def _be_like(folder: str, environment: Mapping[str, str], limits: Sequence[Any]) -> None:
-    """Takes over what the process that asks has for itself."""
-    os.chdir(folder)
-    if dict(os.environ) != environment:
-        os.environ.clear()
-        os.environ.update(environment)
-    metric_logs.CPU_LIMIT = limits[2]
-    outage.choose(limits[3], offered=limits[4])
 
 
 def _answered(function: Callable[..., Any], arguments: Sequence[Any]) -> tuple[bool, Any]:

@@ -218,7 +218,9 @@ class Upload:
         with file.open("rb") as content, blocks_at_once() as start:
             while data := content.read(length):
                 whole.update(data)
-                block = _block_id(len(ids), data)
+                index = len(ids)
+                digest = hashlib.sha256(data).hexdigest()[:32]
+                block = base64.b64encode(f"{index:06}-{digest}".encode()).decode()
                 ids.append(block)
                 if block in kept:
                     report(len(data))
@@ -250,12 +252,6 @@ class Upload:
                 return set()
             raise
         return {block.id for block in uncommitted}
-
-
-def _block_id(index: int, data: bytes) -> str:
-    """All ids of one blob are equally long, as the service wants them."""
-    digest = hashlib.sha256(data).hexdigest()[:32]
-    return base64.b64encode(f"{index:06}-{digest}".encode()).decode()
 
 
 def _is_same(file: Path, blob: BlobProperties | None) -> bool:

@@ -7,7 +7,7 @@ import re
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fairway_core.documents import Document
 from fairway_core.findings import Finding, UserError
@@ -78,20 +78,14 @@ def session_job(wanted: Wanted, target: Target) -> JobFile:
     }
     if wanted.jupyter:
         data["options"]["jupyter"] = True
-    text = _yaml(data)
-    file = given.document.file
-    return replace(given, document=Document(parse_yaml(text, file), data), assignments=())
-
-
-def _yaml(data: Any) -> str:
-    """JSON that is YAML too: that has no pairs of surrogates."""
     pair = re.compile(r"\\u(d[89ab]..)\\u(d[c-f]..)")
     text = json.dumps(data, indent=1)
-    return pair.sub(lambda m: rf"\U{_code_point(m[1], m[2]):08x}", text)
-
-
-def _code_point(high: str, low: str) -> int:
-    return 0x10000 + ((int(high, 16) - 0xD800) << 10) + int(low, 16) - 0xDC00
+    text = pair.sub(
+        lambda m: rf"\U{0x10000 + ((int(m[1], 16) - 0xD800) << 10) + int(m[2], 16) - 0xDC00:08x}",
+        text,
+    )
+    file = given.document.file
+    return replace(given, document=Document(parse_yaml(text, file), data), assignments=())
 
 
 def begin(wanted: Wanted, target: Target, store: RunStore) -> tuple[Run, Sequence[Finding]]:

@@ -136,7 +136,11 @@ def write_host(run: Run, access: SessionAccess, program: Sequence[str]) -> Host:
     folder = _ssh_folder() / FOLDER
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _remove_stale(folder)
+        for file in folder.glob("*.conf"):  # of runs that are no more
+            with suppress(OSError, ValueError):
+                first = file.read_text(encoding="utf-8").partition("\n")[0]
+                if first.startswith("# /") and not Path(first.removeprefix("# ")).is_dir():
+                    file.unlink()
         draft = folder / f".{run.id}.{os.getpid()}"
         draft.touch(mode=0o600)
         draft.write_text(block, encoding="utf-8")
@@ -164,15 +168,6 @@ def _is_included() -> bool:
     except OSError:
         return False
     return re.search(rf"(?im)^\s*include\s.*\b{re.escape(FOLDER)}/\*", text) is not None
-
-
-def _remove_stale(folder: Path) -> None:
-    """Removes the blocks of runs that are no more."""
-    for file in folder.glob("*.conf"):
-        with suppress(OSError, ValueError):
-            first = file.read_text(encoding="utf-8").partition("\n")[0]
-            if first.startswith("# /") and not Path(first.removeprefix("# ")).is_dir():
-                file.unlink()
 
 
 def _key(run: Run) -> Path:

@@ -127,7 +127,12 @@ class Sync:
             return changes
         if not (self.has_rsync and self._sent_by_rsync(changes)):
             self.has_rsync = False
-            self._send_as_tar(changes)
+            shell = [*_UNUSED, "sh", "-c"]
+            if changes.removed:
+                names = b"".join(os.fsencode(path) + b"\0" for path in changes.removed)
+                self.beside.ask([*shell, 'cd "$1" && xargs -0 rm -f --', "sh", self.there], names)
+            unpack = [*shell, UNPACK, "sh", self.there]
+            self.beside.ask(unpack, _packed(self.known.folder, changes.written))
         self.known = replace(self.known, files=now)
         self.known.write(self.beside.run)
         return changes
@@ -140,14 +145,6 @@ class Sync:
         names = b"".join(os.fsencode(path) + b"\0" for path in (*changes.written, *changes.removed))
         words = [*_RSYNC, "-e", through, "--", f"{self.known.folder}/", f"env:{self.there}/"]
         return self.beside.run_here(words, names).returncode in (0, _VANISHED)
-
-    def _send_as_tar(self, changes: Changes) -> None:
-        shell = [*_UNUSED, "sh", "-c"]
-        if changes.removed:
-            names = b"".join(os.fsencode(path) + b"\0" for path in changes.removed)
-            self.beside.ask([*shell, 'cd "$1" && xargs -0 rm -f --', "sh", self.there], names)
-        unpack = [*shell, UNPACK, "sh", self.there]
-        self.beside.ask(unpack, _packed(self.known.folder, changes.written))
 
 
 def take_turn(run: RunFolder) -> int | None:

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from fairway_core.notifications import Notify
     from fairway_core.target import Target
     from fairway_runner.engines.engine import Engine
-    from fairway_runner.jobs.job import Finally, Job
+    from fairway_runner.jobs.job import Job
     from fairway_runner.jobs.job_file import JobFile
     from fairway_runner.runs.folder import Content
     from fairway_runner.runs.store import Run, RunStore
@@ -174,7 +174,14 @@ def prepare(
     if job.release_command is not None:
         lines["release.jsonl"] = task_line("release", alone, engine, render_release(job))
     if job.finally_ is not None:
-        last = _last_task(job, job.finally_)
+        changes = {
+            "command": job.finally_.command,
+            "template": "plain",
+            "nodes": 1,
+            "processes_per_node": 1,
+        }
+        changes |= {"outputs": job.finally_.outputs, "preflight": "none", "options": {}}
+        last = job.model_copy(update=changes)
         script = launchers.render(first, last, target)
         lines["finally.jsonl"] = task_line(LAST, last, engine, script)
     require_gpus(job, target, first.document)
@@ -300,12 +307,6 @@ def _checked(job_file: JobFile, job: Job, target: Target) -> list[Finding]:
     if errors := [finding for finding in found if finding.severity is Severity.ERROR]:
         raise UserError(errors)
     return found
-
-
-def _last_task(job: Job, last: Finally) -> Job:
-    changes = {"command": last.command, "template": "plain", "nodes": 1, "processes_per_node": 1}
-    changes |= {"outputs": last.outputs, "preflight": "none", "options": {}}
-    return job.model_copy(update=changes)
 
 
 def _code_folder(job_file: JobFile, job: Job) -> Path:

@@ -117,7 +117,10 @@ def _submit(prepared: PreparedRun, store: RunStore) -> Run:
                 found = [each for each in error.findings if each.id != CUT_OFF]
                 raise type(error)([*found, *tried], exit_code=error.exit_code) from None
             passed[now.record.target] = why = error.findings[0].message
-            _warn(f"`{now.record.target}` was passed over: {printable(why)}")
+            import logging
+
+            log = logging.getLogger("fairway")
+            log.warning("`%s` was passed over: %s", now.record.target, printable(why))
         left, more = with_room(left)
         passed |= more
         left = [_in_place_of(prepared, each) for each in left]
@@ -142,9 +145,3 @@ def _in_place_of(first: PreparedRun, other: PreparedRun) -> PreparedRun:
     record = replace(first.record, target=other.record.target, engine=other.record.engine)
     files = {**other.files, "provenance.json": first.files["provenance.json"]}
     return replace(other, record=record, files=files)
-
-
-def _warn(message: str) -> None:
-    import logging
-
-    logging.getLogger("fairway").warning("%s", message)

@@ -271,7 +271,12 @@ def _figure(store: RunStore, name: str, target: str, metric: str) -> float | Non
                 continue
             # One that is away is not waited for again: it has told what it told.
             is_asked = is_asked and _is_refreshed(run)
-            found = _per_node(run, metric)
+            values = [
+                task.metrics[metric] / task.nodes
+                for task in run.tasks
+                if not task.is_last and task.metrics.get(metric, 0.0) > 0.0
+            ]
+            found = sum(values) / len(values) if values else None
         except (UserError, OSError):
             continue  # it is damaged, and the others count
         if found is not None:
@@ -285,13 +290,3 @@ def _is_refreshed(run: Run) -> bool:
     except UserError:
         return False
     return True
-
-
-def _per_node(run: Run, metric: str) -> float | None:
-    """The mean over its tasks of the metric's last value divided by the nodes of each."""
-    values = [
-        task.metrics[metric] / task.nodes
-        for task in run.tasks
-        if not task.is_last and task.metrics.get(metric, 0.0) > 0.0
-    ]
-    return sum(values) / len(values) if values else None

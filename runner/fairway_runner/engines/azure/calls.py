@@ -172,7 +172,9 @@ class Calls:
                     raise self._not_started() from None
                 self.failures += 1
                 watched.failed(_facts(error)[2])
-                asked = _asked_pause(error)
+                response = getattr(error, "response", None)
+                text = response.headers.get("Retry-After", "") if response is not None else ""
+                asked = float(text) if text.isdecimal() else None
                 pause = asked or random.uniform(wait / 2, wait)  # noqa: S311
                 if self.clock() + pause >= end or self.stopped.wait(pause):
                     raise self._away(what, error, asked) from None
@@ -284,11 +286,6 @@ def _wraps(error: BaseException, kind: type[OSError]) -> bool:
     return False
 
 
-def _asked_pause(error: AzureError) -> float | None:
-    """The seconds that the service asks to be left alone for."""
-    response = getattr(error, "response", None)
-    text = response.headers.get("Retry-After", "") if response is not None else ""
-    return float(text) if text.isdecimal() else None
 
 
 def _facts(error: AzureError) -> tuple[int, str, str]:

@@ -160,7 +160,9 @@ def _of_limits(pool: Mapping[str, Any], job: Job, target: Target) -> Iterator[Fi
 def _of_size(pool: Mapping[str, Any], job: Job, target: Target) -> Iterator[Finding]:
     name = str(pool["id"])
     if pool.get("enableAutoScale"):
-        most = _autoscale_maximum(str(pool.get("autoScaleFormula") or ""))
+        formula = str(pool.get("autoScaleFormula") or "")
+        found = re.search(r"^\s*maxNodes\s*=\s*(\d+)\s*;", formula, re.MULTILINE)
+        most = int(found[1]) if found else None
         if most is not None and most < job.nodes:
             message = f"the autoscale formula of the pool `{name}` allows at most {most} nodes"
             yield Finding("too-many-nodes", message, f"-s nodes={most}, or raise its maximum")
@@ -195,9 +197,3 @@ def _of_nodes(account: Account, pool: Mapping[str, Any], job: Job) -> Iterator[F
     yield Finding(
         "unfit-nodes", message, f"see all of them: fairway nodes list {account.target.name}"
     )
-
-
-def _autoscale_maximum(formula: str) -> int | None:
-    """The number that Fairway's formulas call their maximum; None for a formula of another kind."""
-    found = re.search(r"^\s*maxNodes\s*=\s*(\d+)\s*;", formula, re.MULTILINE)
-    return int(found[1]) if found else None

@@ -74,7 +74,9 @@ class Poller:
         """One run. With `brief` its tasks are only counted for as long as it goes on."""
         state = State.read(run)
         if state is None or not state.complete:
-            _say_cut_off(run)
+            reason, before = cut_off(run), known_state(run.folder) or RunState()
+            if reason and not before.is_final:
+                write_state(run, replace(before, state="queued", reason=reason))
             return
         if job is None or states.is_being_deleted(job):
             write_state(run, RunState("lost", "its job was deleted"))
@@ -250,13 +252,6 @@ def cut_off(run: RunFolder) -> str:
     """Why the submission of a run is not complete; "" where it is, or goes on right now."""
     state = State.read(run)
     return run.cut_off(complete=state is not None and state.complete)
-
-
-def _say_cut_off(run: RunFolder) -> None:
-    """Says that a submission is not complete, where nobody is about to complete it."""
-    reason, before = cut_off(run), known_state(run.folder) or RunState()
-    if reason and not before.is_final:
-        write_state(run, replace(before, state="queued", reason=reason))
 
 
 # --- the setup, which each node runs before its first task ------------------------------

@@ -171,7 +171,12 @@ class Submission:
                 known = {str(task["id"]) for task in self.account.tasks(job_id, ["id"])}
             self.accepted = len(known)
             self._add((task for task in payload.tasks if task["id"] not in known), job_id)
-            self._end_when_done(job_id)
+            try:
+                self.account.end_when_done(job_id)
+            except ServiceError as error:
+                state = str(self.account.job(job_id)["state"]) if error.exists_already else ""
+                if state.lower() not in ("completed", "terminating"):
+                    raise  # otherwise it was told before, and has ended since
         except ServiceError as error:
             raise self._cut_off(error) from None
         self.state.complete = True
@@ -275,14 +280,6 @@ class Submission:
                 message = f"Azure Batch could not take {len(chunk)} tasks: {again[chunk[0]['id']]}"
                 raise ServiceAway(Finding(NO_ANSWER, message, _LATER), status=503, code="")
             wait = min(wait * 2, 10.0) * random.uniform(0.7, 1.0)  # noqa: S311
-
-    def _end_when_done(self, job_id: str) -> None:
-        try:
-            self.account.end_when_done(job_id)
-        except ServiceError as error:
-            state = str(self.account.job(job_id)["state"]) if error.exists_already else ""
-            if state.lower() not in ("completed", "terminating"):
-                raise  # otherwise it was told before, and has ended since
 
     def _cut_off(self, error: ServiceError) -> UserError:
         message = (

@@ -17,14 +17,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fairway_agent.scratch import copy
 from fairway_core.findings import Finding, Severity, UserError, printable
 from fairway_runner.engines.die_with_parent import die_with_parent
-
-if TYPE_CHECKING:
-    from typing import BinaryIO
 
 STRANGE = "nothing was taken from its answer; is it still the same host?"
 """The hint where a cluster has sent something of another shape."""
@@ -280,7 +277,11 @@ class Unpacking:
         guard: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
         with os.fdopen(reader, "rb") as data:
             try:
-                _skip_to_mark(data)
+                last = b""
+                while last != _MARK:
+                    if not (byte := data.read(1)):
+                        raise EOFError("there is no file")
+                    last = (last + byte)[-len(_MARK) :]
                 with tarfile.open(fileobj=data, mode="r|gz") as files:
                     files.extractall(self.to, self._wanted(files), **guard)  # noqa: S202 - looked at
             except Exception as error:  # noqa: BLE001 - it is raised by who waits for the thread
@@ -291,23 +292,11 @@ class Unpacking:
     def _wanted(self, files: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
         for each in files:
             if _is_wanted(each, self.names):
-                _make_room(self.to / posixpath.normpath(each.name), self.to)
+                # A person may have fetched it, as the same file: writing into it changes that too.
+                path = self.to / posixpath.normpath(each.name)
+                if path.is_file() and path.parent.resolve().is_relative_to(self.to.resolve()):
+                    path.unlink()
                 yield each
-
-
-def _skip_to_mark(data: BinaryIO) -> None:
-    last = b""
-    while last != _MARK:
-        if not (byte := data.read(1)):
-            raise EOFError("there is no file")
-        last = (last + byte)[-len(_MARK) :]
-
-
-def _make_room(path: Path, to: Path) -> None:
-    """Takes a file away that comes anew: a person may have fetched it, as the same file, and
-    writing into it would change that too."""
-    if path.is_file() and path.parent.resolve().is_relative_to(to.resolve()):
-        path.unlink()
 
 
 def _is_wanted(member: tarfile.TarInfo, names: Sequence[str]) -> bool:

@@ -191,7 +191,11 @@ class Ssh(Connection):
                 watched.failed(_last_line(ended.err))
                 if not self._is_fault(ended.err) and self._turn_from(tried):
                     continue
-                if self._is_permanent(ended.err) or not watched.pause(reached=self.reached):
+                if (
+                    self._is_refused_here(ended.err)
+                    or self._is_fault(ended.err)
+                    or not watched.pause(reached=self.reached)
+                ):
                     raise self._unreachable(ended.err)
 
     def upload(self, folder: Path, to: str, *, deadline: float) -> None:
@@ -317,7 +321,12 @@ class Ssh(Connection):
         that are untried have a share in them."""
         if self.folder is None:
             # Short: a socket's path has 108 bytes at most, some of which ssh wants itself.
-            _remove_left_over()
+            # Of processes that were killed, once their connections have ended.
+            for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+                pid = folder.name.removeprefix(_PREFIX).partition("-")[0]
+                with suppress(OSError):  # another's, or removed meanwhile
+                    if not Path("/proc", pid).exists() and not (folder / "ssh").exists():
+                        shutil.rmtree(folder)
             self.folder = Path(tempfile.mkdtemp(prefix=private_folder_prefix()))
         self.socket = self.folder / "ssh"
         share = patience / (1 + len(self._untried))
@@ -387,10 +396,6 @@ class Ssh(Connection):
         and the address names the host only within the host's own network."""
         return self.reach is not None and self.reach.bastion is not None
 
-    def _is_permanent(self, said: str) -> bool:
-        """True if another try at this host is pointless."""
-        return self._is_refused_here(said) or self._is_fault(said)
-
     def _is_fault(self, said: str) -> bool:
         """True if the problem is something else than a host that accepts no connection."""
         fault = bastion.fault_in(said)
@@ -426,12 +431,3 @@ def private_folder_prefix() -> str:
 
 def _last_line(text: str) -> str:
     return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
-
-
-def _remove_left_over() -> None:
-    """Removes the folders of processes that were killed, once their connections have ended."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-        pid = folder.name.removeprefix(_PREFIX).partition("-")[0]
-        with suppress(OSError):  # another's, or removed meanwhile
-            if not Path("/proc", pid).exists() and not (folder / "ssh").exists():
-                shutil.rmtree(folder)

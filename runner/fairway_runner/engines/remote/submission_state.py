@@ -119,7 +119,9 @@ class Inputs:
         request = InputsRequest(self.run.id, tuple(each.path for each in self.entries))
         missing = self.remote.call(_MODULE, request, InputsReport).missing
         for each in self.entries:
-            if each.path in missing and not self._is_here(each):
+            if each.path in missing and not (
+                each.source is not None and self._folder(each).is_dir()
+            ):
                 raise gone_input(each.name, each.source or each.path)
         return missing
 
@@ -133,9 +135,6 @@ class Inputs:
         if copied:
             request = InputsRequest(self.run.id, tuple(copied), adopt=True)
             self.remote.call(_MODULE, request, InputsReport)
-
-    def _is_here(self, entry: Chained) -> bool:
-        return entry.source is not None and self._folder(entry).is_dir()
 
     def _folder(self, entry: Chained) -> Path:
         assert entry.source is not None, "it is copied from here"

@@ -197,7 +197,11 @@ class WorkflowState:
         began = [each for each in self.states if not _is_left_out(each)]
         started = min((each.started for each in began if each.started), default=None)
         if any(not each.is_final for each in self.states):
-            return RunState("running" if _began(began) else "queued", started=started, tasks=counts)
+            return RunState(
+                "running" if any(each.state != "queued" for each in began) else "queued",
+                started=started,
+                tasks=counts,
+            )
         ends = Counter(state.state for state in began)
         state = record.end_state(ends)
         if self.is_cancelled and counts["succeeded"] < len(self.states):
@@ -251,7 +255,7 @@ class WorkflowState:
             started=status.started,
             ended=status.ended if ended else None,
             exit_code=own.exit_code if ended and (begun or status.state != "cancelled") else None,
-            reason=status.reason or (None if begun else _left_out(own)),
+            reason=status.reason or (None if begun else own.task_status(0).reason),
         )
         if state.state == "queued" and not state.reason:
             state = replace(state, reason=self._awaited(index))
@@ -266,11 +270,6 @@ class WorkflowState:
 
     def _index(self, name: str) -> int:
         return next(i for i, step in enumerate(self.steps) if step.name == name)
-
-
-def _began(states: Sequence[TaskState]) -> bool:
-    """True if a task is running, or has run."""
-    return any(each.state != "queued" for each in states)
 
 
 def _is_left_out(state: TaskState) -> bool:
@@ -289,11 +288,6 @@ def _never_began(run: Run) -> bool:
 def has_begun(run: Run) -> bool:
     """True if any task of a run has begun."""
     return any(run.task_status(index).attempts for index in range(run.record.tasks))
-
-
-def _left_out(own: Run) -> str | None:
-    """Why a run ended in which no task began: what is said of the first."""
-    return own.task_status(0).reason
 
 
 def _show_log(folder: Path, own: Run) -> None:
