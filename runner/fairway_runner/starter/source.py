@@ -71,7 +71,9 @@ def from_record(record: dict[str, Any] | None) -> Source:
         return Source(f"{_NAME} @ {vcs['vcs']}+{url}@{vcs['commit_id']}")
     if "dir_info" in record:
         return from_clone(_path(url))
-    digest = _digest(record.get("archive_info") or {})
+    archive = record.get("archive_info") or {}
+    given = (archive.get("hashes") or {}).get("sha256")
+    digest = str(given or str(archive.get("hash") or "").removeprefix("sha256="))
     if urlsplit(url).scheme != "file":
         return Source(f"{_NAME} @ {url}" + (f"#sha256={digest}" if digest else ""))
     return _from_wheel(_path(url), digest)
@@ -96,11 +98,6 @@ def _only_here(root: Path) -> str:
         f"requirements.txt installs Fairway from {root}, which exists only on this machine: "
         "change that line before the workflows run"
     )
-
-
-def _digest(archive: dict[str, Any]) -> str:
-    given = (archive.get("hashes") or {}).get("sha256")
-    return str(given or str(archive.get("hash") or "").removeprefix("sha256="))
 
 
 def _path(url: str) -> Path:

@@ -69,7 +69,9 @@ class CodeUpload:
                     found[folder / file.path] = file
         for job in jobs:
             for destination, source in _templates(job):
-                found.setdefault(destination, _file(source))
+                found.setdefault(
+                    destination, snapshot.CodeFile("", source.stat().st_size, executable=False)
+                )
                 sources[destination] = source
             for destination in _swept(job):
                 found.setdefault(destination, snapshot.CodeFile("", 0, executable=False))
@@ -214,10 +216,6 @@ def _matching(folder: Path, pattern: str) -> Iterator[Path]:
     for path in found:
         if not any(fnmatch(part, each) for part in path.split("/") for each in NEVER):
             yield Path(os.path.normpath(folder / path))
-
-
-def _file(path: Path) -> snapshot.CodeFile:
-    return snapshot.CodeFile("", path.stat().st_size, executable=False)
 
 
 def _require_few(root: Path, files: Any) -> None:

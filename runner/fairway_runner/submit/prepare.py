@@ -143,7 +143,10 @@ def prepare(
     require(job, target)
     locate = lambda name: job_file.document.location(("secrets", name))  # noqa: E731
     require_readable(job.secrets, target, locate)
-    warnings = [*_checked(first, job, target), *to_list]
+    found = check_job(job.model_dump(exclude_unset=True, by_alias=True), target, first.document)
+    if errors := [finding for finding in found if finding.severity is Severity.ERROR]:
+        raise UserError(errors)
+    warnings = [*found, *to_list]
     warnings += changed_numbers(job_file.document, job.params)
     warnings += ineffective(job, target, job_file.document)
     engine = engine_for(target)
@@ -299,14 +302,6 @@ def _told_there(default: Notify | None, target: Target) -> Notify | None:
         return default
     on = tuple(event for event in default.on if event != "waiting")
     return default.model_copy(update={"on": on}) if on else None
-
-
-def _checked(job_file: JobFile, job: Job, target: Target) -> list[Finding]:
-    """Checks the job; returns the warnings, and raises UserError with the errors."""
-    found = check_job(job.model_dump(exclude_unset=True, by_alias=True), target, job_file.document)
-    if errors := [finding for finding in found if finding.severity is Severity.ERROR]:
-        raise UserError(errors)
-    return found
 
 
 def _code_folder(job_file: JobFile, job: Job) -> Path:

@@ -128,7 +128,10 @@ def find_kept(
         # As far as is known here: one that goes on may have ended meanwhile.
         is_there = run.state in FINAL_STATES
     elif is_there:
-        run = _ended(run, with_logs=isinstance(source, BestInput))
+        run.refresh(logs=isinstance(source, BestInput))
+        if (state := run.state) not in FINAL_STATES:
+            hint = f"wait for it first: fairway wait {run.id}"
+            raise UserError.of("running-run", f"{run.id} has not ended: it is {state}", hint)
     task, facts = _task(run, source)
     output = wanted.output or name
     if is_there:
@@ -146,15 +149,6 @@ def find_best(name: str, source: BestSource, store: RunStore) -> tuple[Chained, 
     best = Best(metric, run.record.metrics[metric], lower)
     entry = Chained(name, f"runs/{run.id}/tasks/*/outputs/{output}", best=best)
     return entry, {"run": run.id, "task": BEST, "output": output, "metric": metric}
-
-
-def _ended(run: Run, *, with_logs: bool) -> Run:
-    """The run, brought up to date; UserError while it may keep more."""
-    run.refresh(logs=with_logs)
-    if (state := run.state) not in FINAL_STATES:
-        hint = f"wait for it first: fairway wait {run.id}"
-        raise UserError.of("running-run", f"{run.id} has not ended: it is {state}", hint)
-    return run
 
 
 def _task(run: Run, source: KeptInput | BestInput) -> tuple[int, dict[str, Any]]:

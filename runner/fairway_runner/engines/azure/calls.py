@@ -286,8 +286,6 @@ def _wraps(error: BaseException, kind: type[OSError]) -> bool:
     return False
 
 
-
-
 def _facts(error: AzureError) -> tuple[int, str, str]:
     """HTTP's status, the service's code, and its sentence; 0 and "" where there is none."""
     status = int(getattr(error, "status_code", None) or 0)

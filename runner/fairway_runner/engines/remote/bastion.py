@@ -48,8 +48,10 @@ def settings(reach: Reach | None, host: str) -> dict[str, str]:
         return {"ProxyJump": ",".join(reach.jump)}
     assert reach.bastion is not None, "one of the two ways"
     name = reach.bastion.rpartition("/")[2]
+    # -I and -S: no variable and no package of the user changes what it does, or slows it down.
+    words = shlex.join([sys.executable, "-I", "-S", __file__, reach.bastion])
     return {
-        "ProxyCommand": _proxy_command(reach.bastion),
+        "ProxyCommand": f"{words.replace('%', '%%')} %h %p",
         # Environments have the same addresses, and each of its hosts is made anew with a new key.
         "HostKeyAlias": f"{host}.{name}",
         "StrictHostKeyChecking": "accept-new",
@@ -96,12 +98,6 @@ def hint_for(host: str, reach: Reach | None) -> str:
     if reach is not None and reach.jump is not None:
         return "are it and the jump hosts up, and do they admit you? try: {ssh}"
     return "is it up, and the network or tunnel to it? try: {ssh}"
-
-
-def _proxy_command(bastion_id: str) -> str:
-    # -I and -S: no variable and no package of the user changes what it does, or slows it down.
-    words = shlex.join([sys.executable, "-I", "-S", __file__, bastion_id])
-    return f"{words.replace('%', '%%')} %h %p"
 
 
 def is_private(host: str) -> bool:

@@ -187,7 +187,12 @@ class Mirror:
         chained = submission_state.Inputs.of(run, self.remote)
         missing = chained.missing()
         request = ReceiveRequest(run.id, code)
-        found = self.remote.call(f"{SHARED}.receive", request, ReceiveReport, _packed(run))
+        buffer = io.BytesIO()
+        with tarfile.open(fileobj=buffer, mode="w:gz", compresslevel=1) as files:
+            for path in sorted(run.folder.iterdir()):
+                if path.is_file() and path.name not in _OWN and not path.name.startswith("."):
+                    files.add(path, arcname=path.name)
+        found = self.remote.call(f"{SHARED}.receive", request, ReceiveReport, buffer.getvalue())
         chained.bring(missing)
         if not found.has_code:
             if not snapshot.is_dir():
@@ -368,16 +373,6 @@ def _apply_missing(run: RunFolder) -> None:
         return
     state = replace(_known(run), state="lost", reason="its folder is gone", ended=time.time())
     state_files.write(run.folder, state)
-
-
-def _packed(run: RunFolder) -> bytes:
-    """The files at the top of the run's folder, as a compressed tar file."""
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w:gz", compresslevel=1) as files:
-        for path in sorted(run.folder.iterdir()):
-            if path.is_file() and path.name not in _OWN and not path.name.startswith("."):
-                files.add(path, arcname=path.name)
-    return buffer.getvalue()
 
 
 def _adopt(
