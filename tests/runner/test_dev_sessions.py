@@ -10,7 +10,6 @@ import pytest
 
 from fairway_core.findings import UserError
 from fairway_core.target import Target
-from fairway_runner.dev.beside import Beside
 from fairway_runner.dev.sessions import (
     SessionAccess,
     Wanted,
@@ -21,6 +20,7 @@ from fairway_runner.dev.sessions import (
     look,
     session_job,
 )
+from fairway_runner.dev.sync import Beside
 from fairway_runner.runs.view import run_facts
 
 if TYPE_CHECKING:

@@ -14,9 +14,8 @@ import pytest
 
 from fairway_core.findings import UserError
 from fairway_runner.dev import ssh
-from fairway_runner.dev.beside import Beside, SessionFailed
 from fairway_runner.dev.sessions import SessionAccess
-from fairway_runner.dev.sync import Known, Sync, take_turn
+from fairway_runner.dev.sync import Beside, Known, SessionFailed, Sync, take_turn
 from fairway_runner.submit import snapshot
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from fairway_cli.commands import tunnel
 from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.engines.outage import TargetUnavailable
-from fairway_runner.targets.ssh_config import host_block
+from fairway_runner.targets.lookup import host_block
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -22,7 +22,6 @@ def command(
     To use them: fairway ssh-config gpu >~/.ssh/fairway, and `Include fairway` as the first line
     of ~/.ssh/config. Then `ssh gpu` connects to the target's main host or login node.
     """
-    from fairway_runner.targets.lookup import find_target
-    from fairway_runner.targets.ssh_config import host_block
+    from fairway_runner.targets.lookup import find_target, host_block
 
     print("\n\n".join([host_block(find_target(name)) for name in targets]))

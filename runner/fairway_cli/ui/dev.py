@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING
 from fairway_cli.ui.follow import Remarks, Shape, copy_logs
 from fairway_cli.ui.progress import print_ended
 from fairway_core.findings import UserError, format_finding
-from fairway_runner.dev.beside import Beside, SessionFailed
 from fairway_runner.dev.sessions import has_jupyter, look
 from fairway_runner.dev.ssh import INCLUDE, remove_host, write_host
-from fairway_runner.dev.sync import Known, Sync, take_turn
+from fairway_runner.dev.sync import Beside, Known, SessionFailed, Sync, take_turn
 from fairway_runner.engines.capabilities import capabilities
 from fairway_runner.engines.die_with_parent import die_with_parent
 from fairway_runner.engines.outage import Absence

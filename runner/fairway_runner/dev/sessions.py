@@ -13,8 +13,7 @@ from fairway_core.documents import Document
 from fairway_core.findings import Finding, UserError
 from fairway_core.yaml_text import parse_yaml
 from fairway_runner.dev import TEMPLATE
-from fairway_runner.dev.beside import SessionFailed
-from fairway_runner.dev.sync import Known
+from fairway_runner.dev.sync import Known, SessionFailed
 from fairway_runner.engines.capabilities import capabilities
 from fairway_runner.engines.outage import brief
 from fairway_runner.jobs.job import Job
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fairway_core.target import Target
-    from fairway_runner.dev.beside import Beside
+    from fairway_runner.dev.sync import Beside
     from fairway_runner.runs.store import Run, RunStore
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from fairway_runner.runs.folder import RunFolder, RunFolders
     from fairway_runner.runs.kept import KeptOutput
 
+
 Progress = Callable[[int, int], None]
 
 
@@ -276,3 +277,21 @@ def target_of(record: Mapping[str, Any]) -> Target:
     from fairway_core.target import Target
 
     return Target.model_validate(record)
+
+
+def new_key(comment: str) -> tuple[bytes, str]:
+    """The throw-away ssh key pair of a run, by which its nodes trust each other: the private key
+    and its public half, both in OpenSSH's form. UserError where there is no ssh-keygen."""
+    import subprocess
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "key")
+        words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", str(file)]
+        try:
+            subprocess.run(words, check=True, capture_output=True, stdin=subprocess.DEVNULL)
+        except FileNotFoundError:
+            message = "`ssh-keygen` is not on this machine's PATH"
+            hint = "install OpenSSH's client"
+            raise UserError.of("missing-tool", message, hint, exit_code=4) from None
+        return file.read_bytes(), file.with_suffix(".pub").read_text(encoding="ascii").strip()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -238,3 +239,23 @@ def submitted_to(run: RunFolder) -> Target:
     except ValueError:  # pydantic's ValidationError is one
         raise damaged(path, "it is not a target") from None
     return as_known_now(target)
+
+
+def host_block(target: Target) -> str:
+    """A target as a `Host` block of ~/.ssh/config, for programs that connect by themselves;
+    UserError for one that ssh does not lead to."""
+    from fairway_runner.engines.remote import bastion
+
+    access = target.access
+    if access is None:
+        message = f"`{target.name}` is not reached by ssh: its engine is `{target.engine}`"
+        raise UserError.of("not-supported", message, "see which are: fairway targets list")
+    if not access.host:
+        message = f"`{target.name}` has no address to connect to"
+        raise UserError.of("no-address", message, "deploy it again, then: fairway targets sync")
+    if not re.fullmatch(r"[\w.-]+", target.name):
+        message = f"`{target.name}` cannot be a host name"
+        raise UserError.of("bad-name", message, "give it a name of letters, digits and dashes")
+    facts = {"HostName": access.host, **({"User": access.user} if access.user else {})}
+    facts |= {**bastion.settings(target.reach, access.host), "ServerAliveInterval": "15"}
+    return "\n".join([f"Host {target.name}", *(f"    {key} {facts[key]}" for key in facts)])

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from fairway_runner.engines import keys
+from fairway_runner.engines import engine
 from fairway_runner.engines.batch import names
 
 
 def test_batch_keys_differ_for_each_run() -> None:
-    (first, public), (second, _) = keys.new_key("a"), keys.new_key("a")
+    (first, public), (second, _) = engine.new_key("a"), engine.new_key("a")
     assert first != second
     assert first.startswith(b"-----BEGIN OPENSSH PRIVATE KEY-----")
     assert public.startswith("ssh-ed25519 ")

@@ -10,8 +10,8 @@ import pytest
 from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.engines.azure import sdk
+from fairway_runner.engines.azure.sdk import Forwarding
 from fairway_runner.engines.remote.connection import Ended
-from fairway_runner.engines.remote.forwarding import Forwarding
 
 
 class _Ssh:

@@ -22,11 +22,11 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.findings import UserError
-from fairway_runner.engines import keys
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.batch import pools
 from fairway_runner.engines.batch.stale_logins import TemporaryLogin, delete_user
 from fairway_runner.engines.die_with_parent import die_with_parent
+from fairway_runner.engines.engine import new_key
 from fairway_runner.engines.remote import bastion
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def shell(account: Account, node: str | None, command: Sequence[str], *, forward
     host, port, way = _address(account, name)
     user = f"fairway-{os.urandom(4).hex()}"
     with _ended_by_signals(), TemporaryLogin(account, name, user) as left:
-        private, public = keys.new_key(user)
+        private, public = new_key(user)
         key = left.folder / "key"
         key.touch(mode=0o600)
         key.write_bytes(private)

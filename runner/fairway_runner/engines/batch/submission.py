@@ -21,7 +21,7 @@ from fairway_agent.records import JsonRecord
 from fairway_boot.files import NO_ANSWER
 from fairway_core import archives
 from fairway_core.findings import Finding, UserError
-from fairway_runner.engines import keys
+from fairway_runner.engines import engine
 from fairway_runner.engines.azure.calls import ServiceAway, ServiceError
 from fairway_runner.engines.azure.storage import CODE, OUTPUTS
 from fairway_runner.engines.batch import names, outputs
@@ -133,7 +133,7 @@ class Submission:
         """The run in Batch's terms; nothing is asked of anybody."""
         folder, run = self.run.folder, self.run.id
         # First, while this process is small: starting another doubles it for a moment.
-        key = keys.new_key(f"fairway {run}")[0]
+        key = engine.new_key(f"fairway {run}")[0]
         plan = read_plan(folder)
         job = Job.model_validate_json((folder / "job.json").read_bytes())
         record = archives.pack(

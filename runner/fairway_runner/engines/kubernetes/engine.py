@@ -168,7 +168,7 @@ class KubernetesEngine(ScheduledEngine):
 
     def request(self, run: RunFolder, submission: Submission, code: str) -> SubmitRequest:
         """With what a pod takes of its node, and the key pair of a job on several."""
-        from fairway_runner.engines.keys import new_key
+        from fairway_runner.engines.engine import new_key
 
         job = job_of(run)
         key = new_key(run.id)[0].decode("ascii") if job.nodes > 1 else ""
