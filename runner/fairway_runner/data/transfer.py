@@ -74,10 +74,8 @@ def at_once(operation: Callable[[T], None], items: Iterable[T]) -> None:
 
 @contextmanager
 def blocks_at_once() -> Iterator[Callable[[Callable[[], None]], None]]:
-    """A function that starts an operation on a block of one file; on leaving all have ended.
-
-    It waits while too many are under way: their bytes are in memory.
-    """
+    """A function that starts an operation on a block of one file; on leaving all have ended. It
+    waits while too many are under way: their bytes are in memory."""
     room = BoundedSemaphore(BLOCKS_AT_ONCE)
     with ThreadPoolExecutor(BLOCKS_AT_ONCE) as pool:
         started = []

@@ -129,10 +129,8 @@ _SET = "export ARM_SUBSCRIPTION_ID=$(az account show --query id --output tsv)"
 
 
 def examine_subscription(environment: Environment | None) -> Iterator[Examined]:
-    """Sign-in, subscription, and what the environment needs of it.
-
-    What cannot be asked without the one before it is left out.
-    """
+    """Sign-in, subscription, and what the environment needs of it. What cannot be asked without the
+    one before it is left out."""
     try:
         cloud = chosen_cloud()
     except UserError as error:

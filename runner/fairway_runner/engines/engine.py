@@ -66,10 +66,8 @@ class Engine:
     pause: ClassVar[float] = 1.0
 
     def require(self, job: Job, needs: Sequence[str]) -> None:
-        """Refuses what can never run there; nothing has been written yet.
-
-        `needs` are the programs that the launchers want on the main host's PATH.
-        """
+        """Refuses what can never run there; nothing has been written yet. `needs` are the programs
+        that the launchers want on the main host's PATH."""
 
     def no_capacity(self, job: Job) -> str:
         """Why a job that is submitted now would wait for nodes that cannot be had, as far as the
@@ -78,9 +76,7 @@ class Engine:
 
     def begin_connection(self) -> None:
         """Connects in the background, where that takes a while, for a run that is about to start.
-
-        It says nothing where it fails: what uses the connection does.
-        """
+        It says nothing where it fails: what uses the connection does."""
 
     def environment(self) -> dict[str, str]:
         """Variables that every task has, set before those of the contract."""
@@ -147,10 +143,8 @@ class Engine:
     def collect(
         self, run: RunFolder, tasks: Sequence[int], arrived: Progress = no_progress
     ) -> None:
-        """Brings the outputs that these tasks have kept into the run's folder.
-
-        `arrived` is told how many files of how many are there, where they come one by one.
-        """
+        """Brings the outputs that these tasks have kept into the run's folder. `arrived` is told
+        how many files of how many are there, where they come one by one."""
 
     def cancel(self, run: RunFolder) -> None:
         """Ends a run early and waits until it has; one that has ended stays as it is."""
@@ -182,10 +176,8 @@ class Engine:
         raise unsupported(self, "be resized")
 
     def shell(self, node: str | None, command: Sequence[str] = (), *, forward: str = "") -> int:
-        """Opens a shell on a node, or runs a command there, and returns its exit code.
-
-        `forward` is `LOCAL_PORT:HOST:PORT`, and no shell: it returns when interrupted.
-        """
+        """Opens a shell on a node, or runs a command there, and returns its exit code. `forward` is
+        `LOCAL_PORT:HOST:PORT`, and no shell: it returns when interrupted."""
         raise unsupported(self, "be connected to")
 
     def main_host(self, run: RunFolder) -> str:
@@ -194,9 +186,7 @@ class Engine:
 
     def enter(self, run: RunFolder, task: int, node: int, command: Sequence[str]) -> int:
         """Runs a command beside a task that runs, on one of its nodes, and returns its exit code.
-
-        The first word is the rank, or `-`; see `fairway_agent.inside`.
-        """
+        The first word is the rank, or `-`; see `fairway_agent.inside`."""
         raise NotImplementedError
 
     def doctor(self) -> list[Finding]:
@@ -214,11 +204,8 @@ class Engine:
 
 
 def engine_for(target: Target, deadline: float | None = None) -> Engine:
-    """The engine of a target; what it needs is imported now.
-
-    `deadline` are the seconds for which a failing service is asked again, where they are not
-    those of the command line.
-    """
+    """The engine of a target; what it needs is imported now. `deadline` are the seconds for which a
+    failing service is asked again, where they are not those of the command line."""
     return _made(target.engine, target, deadline)
 
 

@@ -56,10 +56,8 @@ class Schedules(Protocol):
         """As a line of cron says; UserError where the service cannot."""
 
     def create(self, prepared: PreparedRun, recurrence: Recurrence) -> str:
-        """Makes the schedule, named as the run that was prepared; returns that name.
-
-        UserError where the service cannot start such a job by itself, or has such a schedule.
-        """
+        """Makes the schedule, named as the run that was prepared; returns that name. UserError
+        where the service cannot start such a job by itself, or has such a schedule."""
 
     def all(self) -> Sequence[Schedule]:
         """Lists the target's schedules, sorted by name."""

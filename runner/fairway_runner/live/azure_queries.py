@@ -234,10 +234,8 @@ class Asked:
 
 
 def ask_azure(environment: Environment, azure: Reader) -> Asked:
-    """Asks Azure about an environment: errors and warnings, and offers of its sizes.
-
-    Raises UserError if nobody is signed in, or if the service failed.
-    """
+    """Asks Azure about an environment: errors and warnings, and offers of its sizes. Raises
+    UserError if nobody is signed in, or if the service failed."""
     asking = _Asking(environment, azure)
     asking.providers()
     asking.features()

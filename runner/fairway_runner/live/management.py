@@ -65,10 +65,8 @@ class Cloud:
 
 
 def chosen_cloud(environ: Mapping[str, str] | None = None) -> Cloud:
-    """The cloud of ARM_METADATA_HOSTNAME, or of ARM_ENVIRONMENT, or the public one.
-
-    Raises UserError where there is no such cloud, or where its host does not answer.
-    """
+    """The cloud of ARM_METADATA_HOSTNAME, or of ARM_ENVIRONMENT, or the public one. Raises
+    UserError where there is no such cloud, or where its host does not answer."""
     variables = os.environ if environ is None else environ
     authorities = variables.get("SSL_CERT_FILE") or None
     host = variables.get("ARM_METADATA_HOSTNAME")
@@ -87,9 +85,7 @@ def chosen_cloud(environ: Mapping[str, str] | None = None) -> Cloud:
 
 def credential_for(cloud: Cloud, environ: Mapping[str, str] | None = None) -> TokenCredential:
     """The identity Terraform would sign in as: a service principal of its variables, or the user.
-
-    The user is the one that `az login`, an identity of this machine or AZURE_… variables say.
-    """
+    The user is the one that `az login`, an identity of this machine or AZURE_… variables say."""
     import logging
 
     from azure.identity import ClientSecretCredential, DefaultAzureCredential
@@ -194,9 +190,7 @@ class Management:
 
     def put(self, path: str, version: str, body: Mapping[str, Any]) -> Any:
         """Makes what is at a path below the subscription; answers with what Azure made of it.
-
-        Raises NotAllowed, Refused, and UserError as `get` does.
-        """
+        Raises NotAllowed, Refused, and UserError as `get` does."""
         url = f"{self.cloud.manager}/subscriptions/{self.subscription}/{path}"
         return self._ask(url, path, {"api-version": version}, body)
 
@@ -257,11 +251,8 @@ class Management:
             time.sleep(_PAUSE)
 
     def own_id(self) -> str:
-        """The object id of who is signed in; "" where the token does not say. UserError where
-        there is no token.
-
-        Source: Microsoft identity platform, access token claims reference (`oid`).
-        """
+        """The object id of who is signed in; "" where the token does not say. UserError where there
+        is no token. Source: Microsoft identity platform, access token claims reference (`oid`)."""
         from azure.core.exceptions import AzureError, ClientAuthenticationError
 
         try:

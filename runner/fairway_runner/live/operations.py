@@ -32,10 +32,8 @@ _LOST = 3
 
 
 def stop(target: Target, *, force: bool = False) -> None:
-    """Deallocates the VM or the scale set of a target, and returns when that is done.
-
-    UserError where runs are on it, unless with `force`, or where nobody can tell.
-    """
+    """Deallocates the VM or the scale set of a target, and returns when that is done. UserError
+    where runs are on it, unless with `force`, or where nobody can tell."""
     machines = _machines(target)
     if not force:
         _require_idle(target)

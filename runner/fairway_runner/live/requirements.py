@@ -126,9 +126,7 @@ def providers_of(environment: Environment) -> list[str]:
 
 def features_of(environment: Environment) -> list[str]:
     """The features of providers that must be registered before it is made: `NAMESPACE/FEATURE`.
-
-    Without that of AKS, nodes of a pool with InfiniBand do not get into one fabric.
-    """
+    Without that of AKS, nodes of a pool with InfiniBand do not get into one fabric."""
     fast = [name for name, pool in environment.node_pools.items() if vm_size(pool.size).rdma]
     return [_INFINIBAND_OF_NODE_POOLS] if fast else []
 

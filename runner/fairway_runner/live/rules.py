@@ -100,10 +100,7 @@ class StoppedMachine:
 
 def stopped_machines(plan: Mapping[str, Any]) -> list[StoppedMachine]:
     """Lists the stopped machines that a plan, as `terraform show -json` prints it, cannot change
-    while they are stopped.
-
-    Empty if Azure cannot be asked: Terraform then reports the problem.
-    """
+    while they are stopped. Empty if Azure cannot be asked: Terraform then reports the problem."""
     machines = dict(_with_changed_extensions(plan))
     found = []
     for id_, target in machines.items():
@@ -153,10 +150,8 @@ def _with_changed_extensions(plan: Mapping[str, Any]) -> Iterator[tuple[str, str
 def size_offered(
     path: str, size: str, location: str, zone: int | None, skus: Sequence[Mapping[str, Any]]
 ) -> Iterator[Finding]:
-    """A size that the region or the zone does not have, or not for this subscription.
-
-    Without a zone only the region counts.
-    """
+    """A size that the region or the zone does not have, or not for this subscription. Without a
+    zone only the region counts."""
     how = f"az vm list-skus --location {location} --size {size} --all --output table"
     sku = next((one for one in skus if str(one.get("name", "")).lower() == size.lower()), None)
     if sku is None:
@@ -422,10 +417,8 @@ def role_is_free(
 def may_deploy(
     actions: Sequence[str], permissions: Sequence[Mapping[str, Any]]
 ) -> Iterator[Finding]:
-    """Actions that a deployment takes, and that the signed-in user is not allowed.
-
-    A warning: another identity may be the one that deploys.
-    """
+    """Actions that a deployment takes, and that the signed-in user is not allowed. A warning:
+    another identity may be the one that deploys."""
     own = [
         Permission(tuple(each.get("actions") or ()), tuple(each.get("notActions") or ()))
         for each in permissions

@@ -38,10 +38,8 @@ _EMAIL = re.compile(
 
 @dataclass(frozen=True)
 class Answers:
-    """The region, the cluster, what it may cost a month in USD, and who hears of that.
-
-    `nodes` is the number of nodes, or the largest where they come and go.
-    """
+    """The region, the cluster, what it may cost a month in USD, and who hears of that. `nodes` is
+    the number of nodes, or the largest where they come and go."""
 
     location: str = LOCATION
     engine: str = _ENGINE
@@ -52,10 +50,8 @@ class Answers:
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Answers:
-        """The answers that were given, by the names of the options, and the usual ones.
-
-        Raises UserError where Azure would refuse one.
-        """
+        """The answers that were given, by the names of the options, and the usual ones. Raises
+        UserError where Azure would refuse one."""
         engine = checked("engine", given.get("engine") or _ENGINE)
         found = {
             name: checked(name, usual(name, engine) if given.get(name) is None else given[name])

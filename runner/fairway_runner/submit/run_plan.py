@@ -113,10 +113,8 @@ def budget_of(job: Job, target: Target) -> Budget | None:
 
 
 def hourly_price(target: Target, path: str, instead: str) -> float:
-    """Returns the hourly price of a node of the target, as known here or from Azure.
-
-    Raises UserError at the field `path` if it is unknown, with advice on what to write `instead`.
-    """
+    """Returns the hourly price of a node of the target, as known here or from Azure. Raises
+    UserError at the field `path` if it is unknown, with advice on what to write `instead`."""
     from fairway_core.cost.cache import CachedPrices, prices_at_hand
     from fairway_core.cost.node_price import price_of
     from fairway_core.cost.service import PriceService

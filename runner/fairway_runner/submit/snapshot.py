@@ -113,10 +113,8 @@ def listed(folder: Path, exclude: Sequence[str] = (), *, gitignore: bool | None 
 
 
 def snapshot(code: Code, store: Path) -> Path:
-    """A copy of the code under `store`, made once for each digest; returns its folder.
-
-    UserError where it cannot be made.
-    """
+    """A copy of the code under `store`, made once for each digest; returns its folder. UserError
+    where it cannot be made."""
     try:
         return _take(code, store)
     except OSError as error:
@@ -237,10 +235,7 @@ def is_kept_by_git(folder: Path) -> bool:
 
 class Ignored:
     """Leaves out of a walk what Git ignores, each work tree by its own rules: those of links and of
-    repositories within it too.
-
-    UserError where the folder is no work tree, or git does not say.
-    """
+    repositories within it too. UserError where the folder is no work tree, or git does not say."""
 
     def __init__(self, folder: Path) -> None:
         known = _ignored(folder)
@@ -307,9 +302,7 @@ _LARGEST_DIFF = 2**20
 
 def provenance(folder: Path, template: str, code_digest: str) -> tuple[dict[str, Any], str]:
     """Returns the provenance of a run, and the diff against its commit ("" if there is none).
-
-    `template` is the text of the launcher's template.
-    """
+    `template` is the text of the launcher's template."""
     import getpass
 
     try:

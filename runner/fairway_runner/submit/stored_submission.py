@@ -188,10 +188,7 @@ def require_run_id(text: str) -> None:
 
 def earlier(store: RunStore, run_id: str, *alike: Mapping[str, str]) -> Run | None:
     """The run of that id, where it is of the same job, which has the files of one that is `alike`;
-    None where there is none.
-
-    UserError where the id is taken by another job, or is none.
-    """
+    None where there is none. UserError where the id is taken by another job, or is none."""
     require_run_id(run_id)
     run = Run(store.folder / run_id)
     if not (run.folder / "run.json").is_file():

@@ -46,10 +46,8 @@ class TargetSelection:
 
 
 def select_targets(job_file: JobFile, names: Sequence[str] = ()) -> TargetSelection:
-    """Where a job runs: what the caller names, or the job itself, or `local`.
-
-    UserError for a target that is not there.
-    """
+    """Where a job runs: what the caller names, or the job itself, or `local`. UserError for a
+    target that is not there."""
     own = None if names else where_of(job_file.document)
     names = names or (own.names if own is not None else ()) or [LOCAL]
     unknown: Sequence[Finding] = ()
@@ -125,10 +123,7 @@ def prepare_for(
 
 def _fit(prepared: Sequence[PreparedRun]) -> tuple[list[PreparedRun], dict[str, str]]:
     """Returns the runs whose targets may run the job, and the reasons why others cannot now, by
-    target name.
-
-    Raises UserError if a target never can run it, or none can now.
-    """
+    target name. Raises UserError if a target never can run it, or none can now."""
     found: list[PreparedRun] = []
     passed: dict[str, str] = {}
     errors: list[UserError] = []

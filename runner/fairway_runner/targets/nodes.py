@@ -105,9 +105,7 @@ def report_of(
     target: Target, node: str, category: str, description: str | None = None
 ) -> HealthReport:
     """Returns the report about that node; without a description, the reason why it is out of use.
-
-    Raises UserError if its VM is not known, or for an unknown category.
-    """
+    Raises UserError if its VM is not known, or for an unknown category."""
     from fairway_core.catalog.guest_health import impact_category
     from fairway_runner.live.operations import HealthReport
 

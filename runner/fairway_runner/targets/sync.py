@@ -33,9 +33,7 @@ _WRITE = "write it again: terraform output -json >FILE"
 
 def read_targets(source: Path) -> list[Target]:
     """The targets in a folder of stacks or a file of outputs, in the order of their names.
-
-    UserError where there are none, and with exit code 4 where Terraform is missing.
-    """
+    UserError where there are none, and with exit code 4 where Terraform is missing."""
     try:
         records = list(_of_folder(source) if source.is_dir() else _of_file(source))
     except RecursionError:
@@ -62,10 +60,7 @@ def read_targets(source: Path) -> list[Target]:
 
 def as_person(targets: Sequence[Target], name: str | None, file: Path) -> list[Target]:
     """The targets as the person of that account reaches them; without a name as the one for whom
-    `file` was written before.
-
-    UserError for an account that no target has.
-    """
+    `file` was written before. UserError for an account that no target has."""
     known = sorted({user for target in targets for user in target.users or {}})
     if name is None:
         name = _written_for(file)

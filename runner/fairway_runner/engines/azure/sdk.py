@@ -96,9 +96,7 @@ class Forwarding:
 
     def failure_since(self, mark: int) -> str:
         """Why the far side made no connection lately, in OpenSSH's words; "" where it did.
-
-        UserError where it forwards nothing at all.
-        """
+        UserError where it forwards nothing at all."""
         lines = [line for line in self._ssh.said[mark:].splitlines() if _FAILED in line]
         why = lines[-1].rpartition(_FAILED)[2] if lines else ""
         if _PROHIBITED in "".join(lines):

@@ -258,10 +258,8 @@ def cut_off(run: RunFolder) -> str:
 
 
 def _unprepared(account: Account, job_id: str) -> tuple[str, bool]:
-    """Why nodes could not be prepared for a job, and whether that is all nodes of the pool.
-
-    Batch keeps such a node from the job without a word, and the job would wait for ever.
-    """
+    """Why nodes could not be prepared for a job, and whether that is all nodes of the pool. Batch
+    keeps such a node from the job without a word, and the job would wait for ever."""
     broken = {}
     for node in account.preparation(job_id):
         info = node.get("jobPreparationTaskExecutionInfo") or {}

@@ -72,9 +72,8 @@ class Blobs:
 
 @dataclass
 class RequestBuilder:
-    """Turns one run into a job and tasks. `first` has for a retry the number that the next
-    attempt of each task has, and `done` how many tasks that do not run again ended in which
-    state."""
+    """Turns one run into a job and tasks. `first` has for a retry the number that the next attempt
+    of each task has, and `done` how many tasks that do not run again ended in which state."""
 
     run: str
     plan: RunPlan

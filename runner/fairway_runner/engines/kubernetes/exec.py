@@ -231,10 +231,8 @@ class Exec(Connection):
 
 
 class _Call:
-    """One command in the pod: what it is sent, and what came back until its mark.
-
-    What it prints goes to the descriptor `to` as it comes, where there is one.
-    """
+    """One command in the pod: what it is sent, and what came back until its mark. What it prints
+    goes to the descriptor `to` as it comes, where there is one."""
 
     def __init__(
         self, line: tuple[list[str], str], data: bytes, patience: float, to: int | None = None

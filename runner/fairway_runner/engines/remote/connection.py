@@ -47,10 +47,8 @@ it is written."""
 
 
 class Connection:
-    """The main host. Methods raise UserError with exit code 5 where it cannot be reached.
-
-    Folders are copied as tar files, where nothing better is known.
-    """
+    """The main host. Methods raise UserError with exit code 5 where it cannot be reached. Folders
+    are copied as tar files, where nothing better is known."""
 
     has_rsync: bool = False
     """Whether rsync is on both sides; True as long as nobody has looked."""

@@ -252,11 +252,8 @@ _CANCEL_SLACK = 20.0
 
 @dataclass
 class ScheduledEngine(RemoteEngine):
-    """See `engines.engine.Engine` for what each method does.
-
-    REFUSALS are the faults of a run of which nothing was started; DOWN is what to do about a
-    scheduler that does not answer.
-    """
+    """See `engines.engine.Engine` for what each method does. REFUSALS are the faults of a run of
+    which nothing was started; DOWN is what to do about a scheduler that does not answer."""
 
     pause: ClassVar[float] = 0.5
     REFUSALS: ClassVar[frozenset[str]]

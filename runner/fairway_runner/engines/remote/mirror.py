@@ -68,10 +68,8 @@ def listed_runs(answer: RunsReport) -> list[tuple[str, object, int]]:
 
 
 def adopted(run_id: str, files: Any) -> tuple[RunRecord, dict[str, str]]:
-    """The record of a run that lies at a cluster, and its other files by name.
-
-    Unfit for anything that no submission writes.
-    """
+    """The record of a run that lies at a cluster, and its other files by name. Unfit for anything
+    that no submission writes."""
     if not is_run_id(run_id):
         raise Unfit("its name is not one that runs have")
     for name, text in Fields(files, "what it has").facts.items():
@@ -131,10 +129,7 @@ def known_samples(run: RunFolder) -> dict[str, int]:
 
 def add_pieces(run: RunFolder, report: RunReport) -> None:
     """Writes pieces to the ends of logs and samples, each without what another command wrote
-    meanwhile.
-
-    The caller sees to it that nobody else adds anything meanwhile.
-    """
+    meanwhile. The caller sees to it that nobody else adds anything meanwhile."""
     folders = dict(_folders(run))
     files = [(folders[name] / "log.txt", piece) for name, piece in report.logs.items()]
     samples = run.folder / FOLDER

@@ -105,10 +105,8 @@ def close_all() -> None:
 
 @dataclass
 class Ssh(Connection):
-    """A host, and the socket of the connection to it while there is one.
-
-    Where it was never reached and takes no connection, the next of the `others` is taken for it.
-    """
+    """A host, and the socket of the connection to it while there is one. Where it was never reached
+    and takes no connection, the next of the `others` is taken for it."""
 
     host: str
     user: str

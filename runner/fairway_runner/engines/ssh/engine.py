@@ -69,10 +69,8 @@ class SshEngine(RemoteEngine):
     NODE: ClassVar[str] = "fairway_agent.ssh"
 
     def require(self, job: Job, needs: Sequence[str]) -> None:
-        """UserError for more nodes than the cluster has, and for containers over MPI.
-
-        Whether its nodes run containers is seen when a task starts.
-        """
+        """UserError for more nodes than the cluster has, and for containers over MPI. Whether its
+        nodes run containers is seen when a task starts."""
         self.require_launcher(job)
         self.require_nodes(job)
 
