@@ -16,8 +16,7 @@ _PAGE = resource.getpagesize()
 
 
 def taken() -> int | None:
-    """The bytes of memory that this process has for its data; None where the system does not
-    say, as on macOS."""
+    """The bytes that this process has for its data; None where the system does not say (macOS)."""
     sizes = _sizes(os.getpid())
     return None if sizes is None else int(os.pread(sizes, 200, 0).split()[5]) * _PAGE
 

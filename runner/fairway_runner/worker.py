@@ -73,8 +73,7 @@ def call(function: Callable[..., T], *arguments: object) -> T:
 
 
 def look_at_job(function: Callable[..., T], *arguments: object) -> T:
-    """Calls a function that checks a job in another process; raises UserError if it takes more
-    resources than allowed."""
+    """Checks a job in another process; UserError if that takes more resources than allowed."""
     try:
         return call(function, *arguments)
     except metric_logs.OverLimit:
@@ -87,8 +86,7 @@ def look_at_job(function: Callable[..., T], *arguments: object) -> T:
 
 
 def lift() -> None:
-    """From here on a call in a process of its own has no limits, nor has what it starts: all that
-    was to be looked at was looked at."""
+    """Takes the limits off this process and what it starts: all that was to be looked at was."""
     if _usual is not None:
         signal.setitimer(signal.ITIMER_PROF, 0)
         resource.setrlimit(resource.RLIMIT_DATA, _usual)

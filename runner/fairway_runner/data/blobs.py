@@ -44,8 +44,7 @@ _FORM = "write TARGET:CONTAINER/PATH"
 
 
 def blob_path(text: str) -> BlobPath:
-    """Reads `TARGET:CONTAINER/PATH`; UserError where it is none, or the target has no such
-    container."""
+    """Reads `TARGET:CONTAINER/PATH`; UserError where it is none, or no container of the target."""
     name, colon, rest = text.partition(":")
     container, _, path = rest.partition("/")
     if not colon or not container:
@@ -112,11 +111,8 @@ def entries(at: BlobPath, storage: Storage, *, recursive: bool) -> list[Entry]:
 
 
 def staging_job(target: Target, source: str, destination: str) -> Job:
-    """A job that copies `CONTAINER:PATH` to `MOUNT:PATH`; UserError where it cannot.
-
-    What is there already, and is the same, is not copied again: run once more, it goes on
-    where it was cut off.
-    """
+    """A job that copies `CONTAINER:PATH` to `MOUNT:PATH`; UserError where it cannot. It goes on
+    where it was cut off: what is there already is not copied again."""
     container, colon, path = source.partition(":")
     if not colon:
         message = f"`{source}` does not say what to copy"

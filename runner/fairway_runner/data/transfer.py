@@ -41,8 +41,7 @@ Report = Callable[[int], None]
 
 @dataclass(frozen=True)
 class Transferred:
-    """Result of a transfer: the files that were copied, their size in bytes, and the number of
-    files that were there already."""
+    """The files that were copied, their size in bytes, and how many were there already."""
 
     files: tuple[str, ...]
     size: int

@@ -121,9 +121,8 @@ def has_jupyter(run: Run) -> bool:
 
 
 def going(store: RunStore, target: str | None = None) -> tuple[list[Run], list[Finding]]:
-    """The sessions that have not ended, of one target or all, the newest last; and what is wrong
-    with targets that do not answer. Runs that cannot be read are passed over: `fairway list` names
-    them."""
+    """The sessions that have not ended, of one target or all, the newest last, and which targets
+    are silent; `fairway list` names runs that cannot be read."""
     found: list[Run] = []
     for run in store.unsorted():
         with suppress(UserError, OSError):
@@ -168,8 +167,7 @@ printf "\\nfairway-%s=%s\\n" user "$(id -un)" folder "$FAIRWAY_SESSION" \\
 
 @dataclass(frozen=True)
 class SessionAccess:
-    """The `user` of a session's programs, the `folder` of its code, and the `port` and `token` of
-    Jupyter, if it runs there."""
+    """The `user` of a session's programs, its code's `folder`, and Jupyter's `port` and `token`."""
 
     user: str
     folder: str

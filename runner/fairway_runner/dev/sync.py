@@ -92,8 +92,7 @@ Stamp = tuple[int, int, bool]
 
 @dataclass(frozen=True)
 class Changes:
-    """Differences between the local folder and the files sent: paths of new or changed files, and
-    of removed ones."""
+    """Paths of new or changed files, and of removed ones, since the files were sent."""
 
     written: Sequence[str] = ()
     removed: Sequence[str] = ()
@@ -156,8 +155,7 @@ class Sync:
     """The seconds of the last look at the folder."""
 
     def look(self) -> tuple[Changes, dict[str, Stamp]]:
-        """Returns the differences now, and the folder's files. Raises UserError if the folder holds
-        more than code, or cannot be read."""
+        """What differs now, and the folder's files; UserError where it holds more than code."""
         began, known = time.monotonic(), self.known
         try:
             now = _stamps(known.folder, known.exclude, gitignore=known.gitignore)
@@ -209,8 +207,7 @@ def _stamps(folder: Path, exclude: Sequence[str], *, gitignore: bool) -> dict[st
 
 
 def _packed(folder: Path, paths: Sequence[str]) -> bytes:
-    """The files, as a compressed tar file; what is gone again is left out, as the next look sees.
-    UserError for what cannot be read."""
+    """The files, as a compressed tar file; without those that went, as the next look sees."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz", compresslevel=1, dereference=True) as files:
         for path in paths:

@@ -147,8 +147,7 @@ _UNKNOWN = Capabilities(
 
 
 def capabilities(engine: str) -> Capabilities:
-    """Returns the capabilities of the engine of this name; an unknown one runs elsewhere, and
-    supports nothing."""
+    """The capabilities of the engine of this name; an unknown one supports nothing."""
     return ENGINES.get(engine, _UNKNOWN)
 
 

@@ -22,8 +22,7 @@ _NOT_FOUND = 127
 
 
 def die_with_parent(words: Sequence[str]) -> list[str]:
-    """The command line that runs these words so. Where there is no such signal, as on macOS, they
-    are run as they are."""
+    """The command line that runs these words so; on macOS, which has no such signal, the same."""
     if sys.platform != "linux":
         return list(words)
     # -I and -S: no variable and no package of the user changes what it does, or slows it down.

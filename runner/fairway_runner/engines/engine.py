@@ -37,11 +37,8 @@ def no_progress(done: int, of: int) -> None:
 
 @dataclass(frozen=True)
 class Node:
-    """A node of a target: its name, its state in the engine's own word, and what runs on it.
-
-    `reason` says why it is not fit for work; `facts` are more columns, by their title. `machine`
-    is which VM it is, where the engine was asked for that and knows it.
-    """
+    """A node of a target: its name, its state in the engine's own word, and what runs on it;
+    `reason` says why it is unfit, `facts` are more columns, and `machine` is its VM where known."""
 
     name: str
     state: str
@@ -95,9 +92,8 @@ class Engine:
         return False
 
     def input_from(self, name: str, kept: KeptOutput) -> Chained | Staged:
-        """How the plan of a later run names an input that this task has kept: where it lies, if
-        that is where the tasks of this target see it, or else where `start` copies it, from this
-        machine."""
+        """How the plan of a later run names an input that this task has kept: where it lies, if the
+        target's tasks see it, or else where `start` copies it from this machine."""
         raise NotImplementedError
 
     def start(
@@ -109,20 +105,16 @@ class Engine:
         *,
         retry: bool = False,
     ) -> None:
-        """Starts the recorded run on the code of `snapshot`, or goes on where an earlier call
-        was cut off: everything is started exactly once.
-
-        `lock` is the descriptor that holds the run's lock, which is closed here. `retry` says
-        that tasks run again, as the run's `retry.json` has it.
-        """
+        """Starts the recorded run on the code of `snapshot`, or goes on where an earlier call was
+        cut off. `lock` holds the run's lock, and is closed here; `retry` says that tasks run again,
+        as `retry.json` has it."""
         raise NotImplementedError
 
     def refresh(
         self, runs: Sequence[RunFolder], *, logs: bool = False, samples: bool = False
     ) -> None:
-        """Brings the states of these runs into their folders, with `logs` what their tasks have
-        printed since the last call, and with `samples` what was sampled on their nodes. Runs that
-        have ended are left as they are once their last state, and what is asked for, are there."""
+        """Brings the states of these runs into their folders, with `logs` and `samples` what is new
+        of those; runs whose end is known with all that is asked for stay as they are."""
 
     def go_on(self, run: RunFolder, *, logs: bool = False) -> None:
         """Refreshes a run, and begins each of its steps whose time has come."""
@@ -159,8 +151,7 @@ class Engine:
         """Removes what lies elsewhere of a run that has ended."""
 
     def adopt(self, store: RunFolders) -> Sequence[Finding]:
-        """Makes a folder for each run on the target that was submitted from elsewhere; returns
-        what is wrong with those that cannot be read."""
+        """Makes a folder for each run there that was submitted elsewhere; what cannot be read."""
         return ()
 
     def nodes(self) -> list[Node]:
@@ -194,8 +185,7 @@ class Engine:
         return []
 
     def manifests(self) -> str:
-        """Returns what the target needs before jobs run there, as a document in the cluster's own
-        format."""
+        """What the target needs before jobs run there, as a document in the cluster's format."""
         raise unsupported(self, "be prepared", "there is nothing to prepare: submit a job")
 
     def prepare(self) -> str:

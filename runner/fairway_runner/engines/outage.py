@@ -34,8 +34,7 @@ def deadline() -> float:
 
 
 def brief() -> float:
-    """The seconds for a target that is one of many which a command looks at, and that it shows
-    without an answer too."""
+    """The seconds for a target that a command may show without an answer, as one of many."""
     return LEAST if _Choice.seconds is None else _Choice.seconds
 
 
@@ -96,8 +95,7 @@ class Absence:
     told: bool = False
 
     def look(self, ask: Callable[[], object]) -> None:
-        """Calls `ask`. UserError where the deadline is over, or where another try would change
-        nothing."""
+        """Calls `ask`; UserError once the deadline is over, or where no other try helps."""
         try:
             ask()
         except TargetUnavailable as error:
@@ -191,8 +189,7 @@ class Watched:
 
 
 class Silence:
-    """Looks after the calls to a service; says once that it does not answer, and once more only
-    after it did."""
+    """Says once that a service does not answer, and once more only after it did."""
 
     def __init__(self) -> None:
         import threading  # commands that only read what is known here need none

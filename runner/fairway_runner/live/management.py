@@ -151,10 +151,7 @@ class Reader(Protocol):
 
     def get(self, path: str, version: str, **query: str) -> Any:
         """The JSON at a path below the subscription, or at a whole id; None where nothing is.
-
-        Raises NotAllowed where the caller may not see it, and UserError where nobody is
-        signed in, or where the service failed.
-        """
+        NotAllowed where the caller may not see it, UserError where the service failed."""
 
     def list(self, path: str, version: str, **query: str) -> list[dict[str, Any]]:
         """All items of a collection, page after page."""

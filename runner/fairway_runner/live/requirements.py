@@ -47,11 +47,8 @@ _WORKSPACES = "2022-10-01"
 
 @dataclass(frozen=True)
 class Existing:
-    """A resource that is there already, by the field of the file that names it.
-
-    `api` is the version with which Azure is asked for it; `same_region` says that it has to be in
-    the region of the environment.
-    """
+    """A resource that is there already, by the field that names it; `api` is the version with which
+    Azure is asked for it, and `same_region` that it has to be in the environment's region."""
 
     path: str
     id: str
@@ -61,11 +58,8 @@ class Existing:
 
 @dataclass(frozen=True)
 class Machines:
-    """A number of VMs of one size at most, for one part of the environment.
-
-    `path` is that part in the environment file. `pool` says that they are nodes of a Batch
-    pool, which count against the quota of its account.
-    """
+    """A number of VMs of one size at most, for the part of the environment at `path`; nodes of a
+    Batch `pool` count against the quota of its account."""
 
     path: str
     size: str
@@ -157,8 +151,7 @@ def extended_machines_of(environment: Environment) -> dict[str, str]:
 
 
 def existing_of(environment: Environment) -> list[Existing]:
-    """Lists the resources that the environment uses and does not create, except its network, which
-    Terraform reads."""
+    """The resources that the environment uses and does not create, except its network."""
     group, registry = environment.resource_group, environment.registry
     monitoring = environment.monitoring
     found = (

@@ -47,9 +47,8 @@ class PromisedRole:
 def promised_roles(
     environment: Environment, own_id: Callable[[], str], *, storage: str, batch: str
 ) -> Iterator[PromisedRole]:
-    """Yields the roles on the containers of a storage account and on a Batch account, given by
-    their ids: "" for one that is still to be created. `own_id` returns the id of the signed-in
-    account."""
+    """Yields the roles on a storage account's containers and on a Batch account, by their ids, ""
+    for one still to be created. `own_id` returns the id of the signed-in account."""
     containers = environment.storage.containers if storage else ()
     for person in researchers_of(environment.access.researchers):
         for each in data_roles(containers, pools=bool(batch)):

@@ -81,8 +81,7 @@ def usual(name: str, engine: str | None = None) -> Any:
 
 
 def of_account() -> dict[str, str]:
-    """The region and the address that the Azure CLI keeps for its user, where it has them; no
-    service is asked."""
+    """The region and the address that the Azure CLI keeps for its user; no service is asked."""
     folder = Path(os.environ.get("AZURE_CONFIG_DIR") or Path.home() / ".azure")
     found = {}
     settings = configparser.ConfigParser(interpolation=None)
@@ -277,8 +276,7 @@ def zone(answers: Answers) -> str:
 
 
 def ways_in(answers: Answers) -> str:
-    """Returns the access settings of an environment without a VM that leads to storage and
-    Batch."""
+    """The access settings of an environment without a VM that leads to storage and Batch."""
     if answers.engine != "batch":
         return ""
     return (

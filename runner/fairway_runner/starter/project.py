@@ -98,11 +98,8 @@ class Settings:
 
     @cached_property
     def known(self) -> list[Finding]:
-        """The findings of `fairway check` on these answers; UserError where one is an error that
-        nothing but another answer takes away.
-
-        Not of the stand-ins for a key and an address, which a person is still to replace.
-        """
+        """The findings of `fairway check` on these answers, but for those of the stand-ins for a
+        key and an address; UserError for an error that only another answer takes away."""
         from fairway_core.checks import check_environment
         from fairway_core.environment import read_environment
 
@@ -160,8 +157,7 @@ def name_from(folder: Path) -> str:
 
 
 def project_files(settings: Settings, *, in_git: bool) -> Iterator[tuple[Path, bytes]]:
-    """Each file of the project, by its path in it, with its content; `in_git` is whether it lies in
-    a work tree."""
+    """Each file of the project by its path; `in_git` is whether it lies in a work tree."""
     replacements = {**settings.replacements(), "GITIGNORE": "" if in_git else "# "}
     for file in sorted(_FILES.rglob(f"*{_SUFFIX}")):
         parts = [_RENAMED.get(part, part) for part in file.relative_to(_FILES).parts]
@@ -208,8 +204,7 @@ def write_project(folder: Path, settings: Settings) -> list[Path]:
 
 
 def _in_the_way(folder: Path, path: Path) -> Path | None:
-    """Returns an existing path that has the file's name, or is not a folder where the file needs
-    one."""
+    """An existing path that has the file's name, or is no folder where the file needs one."""
     for parent in reversed(path.parents):
         if os.path.lexists(folder / parent) and not (folder / parent).is_dir():
             return parent if parent != Path() else Path(folder.name)

@@ -45,8 +45,7 @@ class CodeUpload:
 
     @classmethod
     def of(cls, job_file: JobFile) -> CodeUpload:
-        """Collects the files that the job's own submission would take; raises UserError if they
-        cannot be sent."""
+        """The files that the job's own submission would take; UserError if they cannot be sent."""
         jobs = [job_file]
         if has_steps(job_file.document.data):
             from fairway_runner.jobs.steps import read_steps

@@ -21,13 +21,9 @@ if TYPE_CHECKING:
 
 
 def with_files(job_file: JobFile, target: Target, *, asks: bool = True) -> JobFile:
-    """The job file with the files of the inputs whose names its sweep takes, as they are now on the
-    target; itself where it takes none.
-
-    Unless one `asks`, a target elsewhere is not asked: a single point stands for all of them.
-    UserError at its line for an input that is not staged from storage, and where the target does
-    not answer.
-    """
+    """The job file with the files of the inputs whose names its sweep takes; itself where it takes
+    none. Unless one `asks`, a target elsewhere is not asked: a single point stands for all.
+    UserError at its line for an input that is not staged from storage."""
     if not sweeps_files(job_file.document.data) or (sweep := job_file.sweep()) is None:
         return job_file
     wanted = {name: path for path, name in sweep.inputs()}

@@ -79,13 +79,9 @@ def rerun(
     note: str | None = None,
     on_changes: OnChanges | None = None,
 ) -> RerunResult:
-    """Starts a new run of the same job with the same code.
-
-    `assignments` are further `KEY=VALUE` over those that the run was submitted with. It keeps
-    the run's tags, beside the new ones. `on_changes` is called with them before anything
-    starts.
-    UserError where the run's record is incomplete, its code is gone, or a change cannot be.
-    """
+    """Starts a new run of the same job with the same code. `assignments` are further `KEY=VALUE`,
+    and tags are added; `on_changes` is called with the changes before anything starts. UserError
+    where the run's record is incomplete, its code is gone, or a change cannot be."""
     _require_one_job(run)
     if not assignments and target is None:
         with code.in_use(snapshots_of(run)):
@@ -141,8 +137,7 @@ class Submitted:
 
 
 def submitted(run: Run) -> Submitted:
-    """Reads the job of a run as it was submitted; raises UserError if its record is incomplete, or
-    it has several steps."""
+    """The job of a run as it was submitted; UserError if its record is incomplete, or has steps."""
     _require_one_job(run)
     assignments = recorded_facts(run, "provenance.json").get("set", [])
     return Submitted(recorded_text(run, "job.yaml"), tuple(assignments))
@@ -291,14 +286,10 @@ def _changes(before: Any, after: Any, path: str = "") -> Iterator[tuple[str, tup
 
 
 def retry(run: Run, *, failed_only: bool = False) -> dict[int, int]:
-    """Starts the tasks of an ended run again that did not succeed; returns by their numbers which
-    attempt of each comes, from 1.
-
-    With `failed_only` those that were cancelled or lost stay as they are. Each goes on from
-    its checkpoints, its log is continued and its attempts count on; it has as many retries
-    as before. A setup that succeeded is not repeated; `finally:` is. UserError where the run
-    has not ended or has nothing to retry, or its target no longer runs such a job.
-    """
+    """Starts the tasks of an ended run again that did not succeed, or with `failed_only` failed;
+    returns by number which attempt comes, from 1. Each goes on from its checkpoints, with as many
+    retries as before; a setup that succeeded is not repeated, `finally:` is. UserError where the
+    run has not ended, has nothing to retry, or cannot run there any more."""
     secrets = secret_values(recorded_facts(run, "job.json").get("secrets", {}), os.environ)
     run.refresh()
     lock = run.take_lock()

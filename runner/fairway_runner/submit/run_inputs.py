@@ -60,13 +60,9 @@ def resolve_inputs(
     asks: bool = True,
 ) -> ResolvedInputs:
     """Looks for them, but for those of the runs that are `coming`; UserError at its line for one
-    that is not there, or not yet.
-
-    What the runs that are `going` keep is there once they have ended, and where the tasks see it.
-    `copies` is whether those that lie on another target are brought to this machine; else nothing
-    can be started by that plan. `asks` is whether the targets of other runs are asked how these
-    stand.
-    """
+    that is not there. What runs that are `going` keep is there once they have ended. `copies` is
+    whether those on another target are brought here, without which nothing can start; `asks` is
+    whether the targets of other runs are asked how these stand."""
     found = ResolvedInputs()
     for name, source in job.inputs.items():
         if not isinstance(source, KeptInput | BestInput):
@@ -141,9 +137,8 @@ def find_kept(
 
 
 def find_best(name: str, source: BestSource, store: RunStore) -> tuple[Chained, dict[str, Any]]:
-    """Resolves the input `name` of an active run for the plan, with the facts to record about it:
-    the best task is chosen where the run waits. Raises UserError if the metric is ambiguous, or it
-    is not known which of its values is better."""
+    """The input `name` of an active run, and the facts to record about it: the best task is chosen
+    where the run waits. UserError if the metric is ambiguous, or which value is better."""
     run, output = store.find(source.run), source.output or name
     metric, lower = _measure(run, source)
     best = Best(metric, run.record.metrics[metric], lower)
@@ -168,8 +163,7 @@ def _task(run: Run, source: KeptInput | BestInput) -> tuple[int, dict[str, Any]]
 
 
 def _measure(run: Run, source: BestSource) -> tuple[str, bool]:
-    """The metric that decides, and whether its lowest value is the best; UserError where that is
-    not known."""
+    """The metric that decides, and whether its lowest value is best; UserError if unknown."""
     from fairway_runner.runs.results import lower_is_better, metric_name
 
     metric = metric_name(run, source.metric)

@@ -84,8 +84,7 @@ def once_a_node(job: Job) -> Job:
 
 
 def receiver_of(notify: Notify | None) -> Receiver | None:
-    """Returns the receiver of the run's notifications, as the plan has it; None if there is
-    none."""
+    """The receiver of the run's notifications, as the plan has it; None if there is none."""
     if notify is None:
         return None
     by_mail = None
@@ -174,11 +173,8 @@ def require_readable(
     target: Target,
     locate: Callable[[str], Location | None] = lambda _: None,
 ) -> None:
-    """Refuses what the target cannot read: on `local` a vault, elsewhere this environment.
-
-    A value of this machine would have to travel to the nodes, and lie in what a service keeps
-    of a task; from a vault the nodes read it themselves, by their identity.
-    """
+    """Refuses what the target cannot read: on `local` a vault, elsewhere this environment, whose
+    values would travel to nodes and lie in what a service keeps; nodes read vaults themselves."""
     here, findings = runs_here(target.engine), []
     for name, source in sources.items():
         path, hint = f"secrets.{name}", ""

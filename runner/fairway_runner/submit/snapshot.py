@@ -59,19 +59,15 @@ class Code:
 
 @dataclass(frozen=True)
 class Listing:
-    """The files of a folder in the order of their paths, and what a person should hear of others
-    there."""
+    """The files of a folder, sorted by path, and what a person should hear of others there."""
 
     files: Sequence[CodeFile]
     warnings: Sequence[Finding]
 
 
 def collect(folder: Path, exclude: Sequence[str] = (), *, gitignore: bool | None = False) -> Code:
-    """The code in a folder; UserError where it is too large to be only code.
-
-    `exclude` are shell patterns, matched against each path below the folder and each name.
-    `gitignore` is whether what Git ignores is left out; with None a warning names it instead.
-    """
+    """The code in a folder; UserError where it is too large to be only code. `exclude` are shell
+    patterns for paths and names; with `gitignore` None a warning names what Git ignores."""
     found = listed(folder, exclude, gitignore=gitignore)
     return Code(folder, found.files, _digest(folder, found.files), found.warnings)
 
@@ -342,7 +338,6 @@ def git_facts(folder: Path) -> tuple[Mapping[str, Any], str]:
 
 
 def _git(folder: Path, *arguments: str) -> str:
-    """Runs git on the folder and returns its output; "" if it is not a repository or git is not
-    installed."""
+    """Runs git on the folder and returns its output; "" without a repository or git."""
     done = ask_git(folder, *arguments)
     return "" if done is None or done.returncode else done.stdout.decode("utf-8", "replace")

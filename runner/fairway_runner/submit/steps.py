@@ -40,9 +40,8 @@ def prepare_steps(
     asks: bool = True,
     copies: bool = True,
 ) -> PreparedRun:
-    """Looks at all that can be wrong with each step, as far as that is known before the others have
-    ended; UserError with all that is. `targets` is where all of them run, in place of what they
-    say; `asks` and `copies` are as for `prepare`."""
+    """Looks at all that can be wrong with each step, as far as that is known now; UserError with
+    all that is. `targets` replace what they say; `asks` and `copies` are as for `prepare`."""
     workflow_id = run_id or store.new_id(_name_of(job_file))
     named = read_steps(job_file.document, workflow_id)
     _require_ids(workflow_id, named, store)
@@ -131,8 +130,7 @@ def _prepared(
 
 
 def _can_wait(step: NamedStep, workflow_id: str, found: Mapping[str, PreparedRun]) -> bool:
-    """True if its run can be submitted while its upstream runs are active: its target sees how they
-    end, and everything that it reads from them has a known place."""
+    """True if its run can wait for active upstream runs: its target sees their ends and outputs."""
     engine = found[step.name].engine
     others = [found[name].engine.target for name in step.after]
     able = capabilities(engine.target.engine).begins_steps

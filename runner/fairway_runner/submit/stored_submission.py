@@ -49,8 +49,7 @@ def recorded_text(run: Run, name: str) -> str:
 
 
 def recorded_lines(run: Run, name: str) -> Iterator[bytes]:
-    """Yields one of its files line by line, since it may be very large; raises UserError if it
-    cannot be read."""
+    """Yields the lines of a run's file, which may be very large; UserError if it is unreadable."""
     try:
         with (run.folder / name).open("rb") as lines:
             for line in lines:
@@ -91,8 +90,7 @@ def retarget(run: Run) -> bool:
 
 
 def require_runnable(run: Run) -> Job:
-    """The job of a run; UserError where its target cannot run it, or no longer can: what a
-    submission is refused for."""
+    """The job of a run; UserError where its target cannot run it, or no longer can."""
     given = {**recorded_facts(run, "job.json"), "sweep": None}
     try:
         job = Job.model_validate(given)
@@ -140,8 +138,7 @@ def resume(run: Run, forgets: type[UserError] = Refused) -> Run:
 
 
 def repeat(run: Run, forgets: type[UserError] = Refused) -> Run:
-    """Resumes a job that is submitted again by its run's id; waits for a command that is submitting
-    it right now."""
+    """Resumes a job submitted again by its run's id; waits for a command that submits it now."""
     if not runs_here(run.record.engine):
         run.await_lock()
     return resume(run, forgets)

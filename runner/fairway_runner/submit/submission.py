@@ -49,11 +49,8 @@ def prepare_submission(
     asks: bool = True,
     copies: bool = True,
 ) -> PreparedRun:
-    """Looks at all that can be wrong with a job file; UserError where something is.
-
-    `targets` is where it runs in place of what it says. `asks` is whether targets are asked, which
-    takes its time; `copies` is as for `prepare`.
-    """
+    """Looks at all that can be wrong with a job file; UserError where something is. `targets`
+    replace what it says, `asks` is whether targets are asked; `copies` is as for `prepare`."""
     if run_id is not None:
         require_run_id(run_id)
     if has_steps(job_file.document.data):
@@ -140,8 +137,7 @@ def _start(prepared: PreparedRun, store: RunStore, forgets: type[UserError]) -> 
 
 
 def _in_place_of(first: PreparedRun, other: PreparedRun) -> PreparedRun:
-    """Returns the first run as it goes to another target, with the labels and the origin of the
-    first."""
+    """The run as it goes to another target, with the labels and the origin of the first."""
     record = replace(first.record, target=other.record.target, engine=other.record.engine)
     files = {**other.files, "provenance.json": first.files["provenance.json"]}
     return replace(other, record=record, files=files)

@@ -38,8 +38,7 @@ _IN_ORDER = "give an order of your own: -s 'target=[FIRST, SECOND]'"
 
 @dataclass(frozen=True)
 class TargetSelection:
-    """The targets that a job may run on, the best one first, and what a person should hear of their
-    order."""
+    """The targets that a job may run on, the best first, and what to hear of their order."""
 
     targets: tuple[Target, ...]
     warnings: Sequence[Finding] = ()
@@ -59,8 +58,7 @@ def select_targets(job_file: JobFile, names: Sequence[str] = ()) -> TargetSelect
 
 
 def _found(names: Sequence[str], document: Document | None) -> list[Target]:
-    """The targets of those names, which the document names, if there is one; UserError for all
-    that are not there."""
+    """The targets of those names; UserError for all that are not there, at the document's lines."""
     targets: list[Target] = []
     unknown: list[Finding] = []
     for name in dict.fromkeys(names):
@@ -140,11 +138,8 @@ def _fit(prepared: Sequence[PreparedRun]) -> tuple[list[PreparedRun], dict[str, 
 
 
 def with_room(prepared: Sequence[PreparedRun]) -> tuple[list[PreparedRun], dict[str, str]]:
-    """The first whose target has room now, and those after it; then those that would have to wait.
-    Also says why those before it do not come first, by the names of their targets.
-
-    The last one is not asked: it says by itself what is wrong. UserError where none answers.
-    """
+    """The first whose target has room now, and those after it; then those that would wait, and by
+    name why. The last is not asked: it says so by itself. UserError where none answers."""
     waits: list[PreparedRun] = []
     passed: dict[str, str] = {}
     away: list[UserError] = []

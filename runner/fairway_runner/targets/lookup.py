@@ -43,9 +43,8 @@ def local_processes() -> int:
 
 
 def uses_this_machine(target: Target) -> bool:
-    """True if jobs there could read this process's files: the target's tasks are processes of this
-    machine, or this machine itself is the host of the cluster, by whatever name or address, and its
-    account is ours or root's. On a login node people's runs may have an account of their own."""
+    """True if jobs there could read this process's files: tasks are processes of this machine, or
+    it is the cluster's host, by whatever name or address, and the account is ours or root's."""
     access = target.access
     if access is None or runs_here(target.engine):
         return runs_here(target.engine)
@@ -85,8 +84,7 @@ def _as_ssh_has_it(host: str, user: str) -> tuple[str, str]:
 
 
 def _is_own_account(user: str) -> bool:
-    """True if the account may read what this process can; an account unknown here counts as
-    such."""
+    """True if the account may read what this process can, or is unknown here."""
     import pwd
 
     try:
@@ -137,11 +135,8 @@ def find_target(name: str) -> Target:
 
 
 def as_known_now(recorded: Target) -> Target:
-    """A run's target with the address and the way that the same cluster has now.
-
-    Azure replaces a main host, and a Bastion is added or goes: runs that were submitted before
-    are reached as new ones are, once the targets were read again.
-    """
+    """A run's target with the address and the way that its cluster has now: main hosts are
+    replaced, Bastions come and go, and old runs are reached as new ones are."""
     if not recorded.environment:
         return recorded
     try:
@@ -182,8 +177,7 @@ def all_targets(folder: str | Path | None = None) -> dict[str, KnownTarget]:
 
 
 def default_notify() -> Notify | None:
-    """Returns the default recipients of notifications about runs, from the project's
-    `fairway.yaml`."""
+    """Who hears of runs by default, as the project's `fairway.yaml` has it."""
     _, file = find_project()
     if file is None:
         return None
@@ -227,8 +221,7 @@ def processes_per_node(target: Target) -> int:
 
 
 def submitted_to(run: RunFolder) -> Target:
-    """The target that a run was submitted to, as it is known now; UserError where the run's
-    record of it is damaged."""
+    """The target of a run, as it is known now; UserError where the run's record is damaged."""
     from fairway_runner.engines.engine import target_of
 
     if runs_here(run.record.engine):

@@ -34,8 +34,7 @@ def node_facts(node: Node) -> dict[str, Any]:
 
 
 def nodes_of(target: Target, deadline: float) -> list[dict[str, Any]]:
-    """All of them, as `fairway nodes list --json` prints them; UserError where the target does not
-    answer within `deadline` seconds."""
+    """All nodes, as `fairway nodes list --json` prints them; UserError for a silent target."""
     return [node_facts(node) for node in engine_for(target, deadline).nodes()]
 
 

@@ -145,8 +145,7 @@ def _of_folder(folder: Path) -> Iterator[Any]:
 
 
 def _has_targets(file: Path) -> bool:
-    """True if a stack publishes targets: the stack of an environment's clusters, or one of a
-    program's own."""
+    """True if a stack publishes targets: an environment's clusters, or a program's own."""
     try:
         document = json.loads(file.read_bytes())
     except (OSError, ValueError):

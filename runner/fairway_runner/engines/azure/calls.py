@@ -127,8 +127,7 @@ class Calls:
 
     @contextmanager
     def soon(self) -> Iterator[None]:
-        """Gives up earlier, where the command line names no deadline: a command that only looks
-        is not to hang."""
+        """Gives up earlier, where no deadline was named: for commands that only look."""
         deadline = self.deadline
         self.deadline = min(deadline, SOON) if command_line.chosen() is None else deadline
         try:
@@ -137,13 +136,9 @@ class Calls:
             self.deadline = deadline
 
     def call(self, what: str, operation: Callable[[], T], *, brief: bool = True) -> T:
-        """Calls the operation and returns its result; raises ServiceError if the service refuses or
-        does not answer.
-
-        `what` names the request in messages, as `the list of jobs`. An operation that is not
-        `brief` may take long although the service answers, and counts as silent only from its first
-        failure on.
-        """
+        """Calls the operation and returns its result; ServiceError if the service refuses or does
+        not answer. `what` names the request in messages, as `the list of jobs`; one that is not
+        `brief` may take long, and counts as silent only from its first failure on."""
         with self.silence.watch(self.service, self.deadline) as watched:
             if not brief:
                 watched.answered()

@@ -152,12 +152,8 @@ _PORTS = {"http": 80, "https": 443}
 
 
 def adapter_for(target: Target, url: str, deadline: float) -> HTTPAdapter:
-    """Returns the HTTP adapter for a service of the target.
-
-    Connections go through the target's gateway if the name of the service resolves to a public
-    address here, or to none: the service itself has a private one only. Raises UserError if the
-    gateway cannot be reached.
-    """
+    """The HTTP adapter for a service of the target: through the gateway, if the service's name
+    resolves to a public address here, or to none. UserError if the gateway cannot be reached."""
     where = urlsplit(url)
     gateway = target.gateway if target.gateway and target.gateway.host else None
     if gateway is None or where.hostname is None or _is_near(where.hostname):
@@ -245,8 +241,7 @@ def token_credential() -> TokenCredential:
 
 
 def transport(adapter: HTTPAdapter | None = None, deadline: float = _TIMEOUT) -> RequestsTransport:
-    """The connections of an adapter, or straight ones; nobody waits at one for longer than the
-    `deadline` that the calls have."""
+    """The connections of an adapter, or straight ones; none waits longer than the `deadline`."""
     import requests
 
     session = requests.Session()

@@ -88,11 +88,8 @@ def _ask(account: Account, job_id: str, task: str) -> bool:
 
 
 def _end_tasks(account: Account, job_id: str, grace: float) -> None:
-    """Asks the running tasks, also those that begin only now, and waits until they have ended
-    or their grace is over.
-
-    It goes by the list of tasks: Batch's counts may lag behind (see Get Task Counts).
-    """
+    """Asks the running tasks, also those that begin only now, and waits until they have ended or
+    their grace is over. It goes by the list: Batch's counts may lag (see Get Task Counts)."""
     asked: set[str] = set()
 
     def ask(task: str) -> None:
@@ -123,8 +120,7 @@ class CancelledTasks:
     storage: Storage
 
     def has(self, task: Mapping[str, Any]) -> bool:
-        """True if the task is cancelled. Other machines' notes are read once, and only for a task
-        that was ended early."""
+        """True if the task is cancelled. Others' notes are read once, and only if need be."""
         name = str(task["id"])
         if name in self.state.cancelled:
             return True

@@ -49,8 +49,7 @@ _HINT = (
 
 
 class _Dates(SansIOHTTPPolicy[Any, Any]):
-    """Dates requests as the service would, where this machine's clock is far off: a signature
-    with another date is refused."""
+    """Dates requests as the service would, which refuses signatures of a clock that is far off."""
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
@@ -167,11 +166,9 @@ class Account:
         self.order("the removal of a job", "DELETE", f"/jobs/{job_id}")
 
     def order(self, what: str, method: str, path: str, **body: Any) -> None:
-        """Asks for something that goes on after the answer, and does not wait for its end.
-
-        The SDK's own methods for these start a thread each that asks every five seconds,
-        hides its errors, and fails where there is no body (ValueError).
-        """
+        """Asks for something that goes on after the answer. The SDK's own methods start a thread
+        each that asks every five seconds, hides errors, and fails where there is no body
+        (ValueError)."""
         request = self._request(method, path, body or None)
         self.calls.call(what, lambda: self.client.send_request(request).raise_for_status())
 

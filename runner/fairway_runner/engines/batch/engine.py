@@ -55,8 +55,7 @@ class BatchEngine(Engine):
         return Poller(self.account, self.storage)
 
     def require(self, job: Job, needs: Sequence[str]) -> None:
-        """Checks the job's preconditions. Programs that the launcher needs are looked for on the
-        node: this machine is not one."""
+        """Programs that the launcher needs are looked for on the node: this machine is not one."""
         health.require_pool(self.account, job)
 
     def input_from(self, name: str, kept: KeptOutput) -> Staged:
@@ -99,8 +98,7 @@ class BatchEngine(Engine):
     def refresh(
         self, runs: Sequence[RunFolder], *, logs: bool = False, samples: bool = False
     ) -> None:
-        """Asks Batch; with `logs` reads the tasks' files from nodes and storage. Who only looks
-        has an answer soon, or is told that the service has none."""
+        """Asks Batch; who only looks has an answer soon, or is told that the service has none."""
         self._poller.refresh(runs, logs=logs, patient=False)
         for run in runs if samples else ():
             self.bring_figures(run)

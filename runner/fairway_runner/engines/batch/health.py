@@ -136,8 +136,7 @@ def _of_pool(pool: Mapping[str, Any], job: Job, target: Target) -> Iterator[Find
 
 
 def _of_limits(pool: Mapping[str, Any], job: Job, target: Target) -> Iterator[Finding]:
-    """Checks that the nodes mount a shared folder if the job has limits: tasks keep the data for
-    each other, and for their next attempts, there."""
+    """A job with limits needs a shared folder: tasks keep there what others and retries read."""
     if target.mounts or pool.get("mountConfiguration"):
         return
     nothing = f"`{target.name}` mounts no file system that its nodes share"

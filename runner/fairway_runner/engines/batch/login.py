@@ -42,8 +42,7 @@ _SSH_PORT = 22
 
 
 def shell(account: Account, node: str | None, command: Sequence[str], *, forward: str) -> int:
-    """Opens it, or runs the command there; returns the exit code. UserError where there is no
-    such node, or the pool lets nobody in."""
+    """Opens it, or runs the command there; UserError for no such node, or a pool without access."""
     name = node or _any_node(account)
     host, port, way = _address(account, name)
     user = f"fairway-{os.urandom(4).hex()}"

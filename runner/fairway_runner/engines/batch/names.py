@@ -73,8 +73,7 @@ def task_folder(run: str, task: int | str) -> str:
 
 
 def cancelled_folder(run: str, submission: int) -> str:
-    """Where each task that a person has ended by itself has an empty blob of its name, in the
-    container `outputs`."""
+    """Has an empty blob for each task that a person has ended by itself, in `outputs`."""
     return f"{run}/cancelled/{submission}/"
 
 

@@ -70,8 +70,7 @@ def collect(
 
 
 def note_empty(run: RunFolder, storage: Storage, found: dict[int, TaskState]) -> None:
-    """Says of the tasks of an ended run which of their outputs are empty. Each is looked at once:
-    somebody may remove the files later."""
+    """Says once which outputs of an ended run are empty: somebody may remove the files later."""
     ended: dict[int, list[str]] = {}
     for number, output in expected(run):
         status = found.get(number)

@@ -46,8 +46,7 @@ class Poller:
     written: dict[tuple[str, int], TaskState] = field(default_factory=dict)
 
     def refresh(self, runs: Sequence[RunFolder], *, logs: bool, patient: bool = True) -> None:
-        """See `Engine.refresh`. Who is not patient wants an answer soon, or to know that the
-        service has none."""
+        """See `Engine.refresh`. Who is not patient wants an answer soon, or to know of none."""
         with nullcontext() if patient else self.account.calls.soon():
             self._refresh_all([run for run in runs if _is_open(run, logs=logs)], logs=logs)
 
@@ -224,8 +223,7 @@ def _is_open(run: RunFolder, *, logs: bool) -> bool:
 
 
 def limited(known: RunState, over: Over) -> RunState:
-    """The state of a run that is over a limit. It has that before it has ended, too: each task is
-    asked once."""
+    """The state of a run that is over a limit, before it has ended too: each task is asked once."""
     known = replace(known, reason=over.reason, limit=over.limit)
     return replace(known, state="failed", exit_code=TIMED_OUT) if known.is_final else known
 
@@ -238,8 +236,7 @@ def _is_older(status: TaskState, known: TaskState | None) -> bool:
 
 
 def write_state(run: RunFolder, state: RunState) -> None:
-    """Writes where a run stands, unless another command has seen its end. Why it ended so, which
-    the service may not know, stays."""
+    """Writes where a run stands, unless another command has seen its end. A reason stays."""
     before = known_state(run.folder)
     has_ended = before is not None and before.is_final and not state.is_final
     if before is not None and before.is_final and before.state == state.state:
@@ -290,8 +287,7 @@ def _watch_setup(run: RunFolder, account: Account, job_id: str, *, ended: bool) 
 
 
 def setup_status(nodes: list[Any], account: Account, log: Path, *, ended: bool) -> TaskState:
-    """The setup's state over all nodes, the first that fails, or else the last of them, whose log
-    is copied."""
+    """The setup's state over all nodes: of the first that fails, or of the last."""
     status = TaskState("cancelled" if ended else "queued")
     for node in nodes:
         info = node.get("jobPreparationTaskExecutionInfo")

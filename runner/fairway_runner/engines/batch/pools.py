@@ -48,8 +48,7 @@ def resize_errors(pool: Mapping[str, Any]) -> list[str]:
 
 
 def why_waiting(account: Account, job: Mapping[str, Any]) -> str:
-    """Returns, in a sentence, the reason why a queued run waits and the work that is done before
-    its job."""
+    """Why a queued run waits, in a sentence, and the work that is done before its job."""
     return f"{_why_no_node(account)}{_done_before(account, job)}"
 
 

@@ -358,8 +358,7 @@ def slots_required(target: Target, wanted: Wanted | None) -> int | None:
 def container_settings(
     container: Container, target: Target, identity: Mapping[str, str] | None
 ) -> dict[str, Any]:
-    """The settings in their wire form; `identity` is who pulls the image from a registry of
-    Azure's."""
+    """The settings in their wire form; `identity` pulls the image from a registry of Azure's."""
     settings: dict[str, Any] = {
         "imageName": container.image,
         "workingDirectory": "taskWorkingDirectory",

@@ -27,8 +27,7 @@ _GONE = b"gone\n"
 
 @dataclass(frozen=True)
 class _Order(JsonRecord):
-    """Order to the other process of things to remove: the `folder` here, and the `user` of a
-    `node`."""
+    """What the other process is to remove: the `folder` here, and the `user` of a `node`."""
 
     CALLED = "the order"
 
@@ -41,10 +40,7 @@ class _Order(JsonRecord):
 
 class TemporaryLogin:
     """A private folder, and a user of a node: both are removed, also where this program is killed.
-
-    `folder` is removed at the context's end. The caller removes the user, and then calls
-    `user_is_gone`.
-    """
+    The caller removes the user, and then calls `user_is_gone`."""
 
     def __init__(self, account: Account, node: str, user: str) -> None:
         self._account, self._node, self._user = account, node, user

@@ -183,8 +183,7 @@ class Submission:
         self.state.write(self.run)
 
     def upload(self, payload: Payload, snapshot: Path) -> None:
-        """Uploads everything that the nodes start with, unless it is there. Raises Refused if an
-        input from another run no longer exists."""
+        """Uploads what the nodes start with, unless it is there; Refused for a missing input."""
         blobs, storage = payload.blobs, self.storage
         outputs.bring_inputs(self.run, storage)
 
@@ -300,8 +299,7 @@ def _taken(message: str) -> UserError:
 
 
 def _refused(answers: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """The tasks that are to be sent again, with the service's reasons; UserError for one that
-    it never takes."""
+    """The tasks to send again, with the service's reasons; UserError for one it never takes."""
     again = {}
     for answer in answers:
         status = str(answer["status"]).lower()

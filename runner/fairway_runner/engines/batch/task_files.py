@@ -78,11 +78,8 @@ class TaskFiles:
             raise
 
     def marker(self, task: int, *, ended: bool) -> str:
-        """Reads the marker that the node wrote when the current or last attempt began: its number,
-        and a unique text; "" if there is none.
-
-        The service's own counts are not enough: neither changes when a node is preempted.
-        """
+        """The marker that the node wrote when the last attempt began: its number and a unique text,
+        or "". The service's own counts do not change when a node is preempted."""
         data = self.read(task, "wd/logs/attempt.txt", ended=ended)
         return (data or b"").decode(errors="replace").strip()
 
@@ -139,8 +136,7 @@ def reopen_logs(run: RunFolder) -> None:
 
 
 def follow_logs(files: TaskFiles, statuses: Mapping[int, TaskState]) -> dict[int, int]:
-    """Appends what is new of each task that has begun; the last attempt of each that has printed
-    anything."""
+    """Appends what is new of each task that has begun, of its last attempt that printed."""
     run = files.run
     with alone(run.folder / "logs.lock"):
         copies = _LogCopies.read(run)
@@ -371,8 +367,7 @@ def _add_samples(folder: Path, text: bytes, last: dict[str, float]) -> dict[str,
 
 
 def _origin(line: bytes) -> tuple[str, float] | None:
-    """The node and the time of a sample; None for any other line, as a task may write to the file
-    too."""
+    """The node and the time of a sample; None for other lines, which tasks may write there too."""
     try:
         sample = json.loads(line)
     except (ValueError, RecursionError):

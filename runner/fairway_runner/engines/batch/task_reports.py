@@ -35,8 +35,7 @@ _FROM_TASK = ("state", "exit_code", "reason", "held", "ends", "timed_out")
 
 
 def add_shares(files: TaskFiles, found: dict[int, TaskState]) -> None:
-    """Completes the states of tasks that have begun, and whose share is not known yet, with the
-    numbers of the GPUs and cores that they have."""
+    """Notes which GPUs and cores tasks have that have begun, where that is not known yet."""
     job = read_json(files.run.folder / "job.json")
     if job.get("gpus") is None and job.get("cores") is None:
         return
@@ -53,8 +52,7 @@ def add_shares(files: TaskFiles, found: dict[int, TaskState]) -> None:
 
 
 def add_endings(files: TaskFiles, submission: int, found: dict[int, TaskState]) -> Over | None:
-    """Completes the states of tasks that have ended; the limit that the run was over, if it was
-    over one."""
+    """Completes the states of tasks that have ended; the limit that the run was over, if any."""
     run = files.run
     plan = read_plan(run.folder)
     reported = reports_endings(plan)

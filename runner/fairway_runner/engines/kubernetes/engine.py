@@ -66,8 +66,7 @@ def _of_claims(claims: Mapping[str, str], namespace: str) -> Iterator[Finding]:
 
 
 def _of_rights(lacks: Sequence[str], target: Target) -> Iterator[Finding]:
-    """Reports rights that the head pod's account lacks because an earlier release created it, or a
-    person by hand."""
+    """Reports rights that the head pod's account lacks, as a release or a person made it."""
     found = [right for right in head.rights(target) if right in lacks]
     if found:
         message = f"the account of the head pod may not {', '.join(found)}"
@@ -134,18 +133,14 @@ class KubernetesEngine(ScheduledEngine):
         return RemoteHost(self.connection, self.access.shared, self.deadline)
 
     def place_of(self, target: Target) -> tuple[str, ...]:
-        """The namespace, by the name that kubectl has for its cluster, and where that is, and the
-        folder."""
+        """The namespace, by kubectl's name for its cluster, where that is, and the folder."""
         access = target.kubernetes
         assert access is not None, "a target with this engine has the section"
         return access.kubeconfig, access.context, access.namespace, access.shared
 
     def require(self, job: Job, needs: Sequence[str]) -> None:
-        """UserError for more nodes than there are, for a priority that nobody keeps, for options of
-        another container runtime, and where a node's resources are not known.
-
-        Whether the image has a launcher's programs is seen when a task starts.
-        """
+        """UserError for what can never run there; whether the image has a launcher's programs is
+        seen when a task starts."""
         self.require_nodes(job)
         self._require_priority(job)
         of_node(self.target)
@@ -214,8 +209,7 @@ class KubernetesEngine(ScheduledEngine):
         raise unsupported(self, "be resized", hint)
 
     def shell(self, node: str | None, command: Sequence[str] = (), *, forward: str = "") -> int:
-        """In the head pod; or on a node, in a pod of a run that is there, or in the pod of that
-        name."""
+        """In the head pod; or on a node, in a run's pod there, or in the pod of that name."""
         if node is None:
             return self.connection.interactive(command, forward=forward)
         nodes = {each.name: each.pod for each in self._look().nodes}
@@ -249,8 +243,7 @@ class KubernetesEngine(ScheduledEngine):
         return self.connection.enter(pod, inside_words(run.id, run.task_name(task), command))
 
     def doctor(self) -> list[Finding]:
-        """Checks kubectl, the head pod, the shared folder, claims, queue and nodes; returns the
-        problems."""
+        """Checks kubectl, the head pod, the shared folder, claims, queue and nodes."""
         try:
             began = time.time()
             found = self._look(

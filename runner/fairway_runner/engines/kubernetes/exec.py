@@ -112,8 +112,7 @@ class Exec(Connection):
         return f"{self.access.namespace}/{self.access.head}"
 
     def kubectl(self, *words: str) -> list[str]:
-        """A command line of kubectl's for this cluster and namespace; UserError where it is not
-        there."""
+        """A command line of kubectl's for this cluster and namespace; UserError without kubectl."""
         # Its wheel puts it beside this Python, whose folder need not be on PATH.
         program = shutil.which("kubectl") or shutil.which(_OWN)
         if program is None:
@@ -158,9 +157,8 @@ class Exec(Connection):
         return self.enter(f"deploy/{self.access.head}", words, forward=forward)
 
     def enter(self, pod: str, words: Sequence[str], *, forward: str = "") -> int:
-        """Opens a shell in any pod, `NAME` or `deploy/NAME`, or runs a command or forwards a port
-        there; raises UserError for an invalid name, since a run's record may come from other
-        people."""
+        """Opens a shell in a pod, `NAME` or `deploy/NAME`, runs a command or forwards a port there;
+        UserError for a bad name: a run's record may come from other people."""
         if not _POD.fullmatch(pod):
             raise UserError.of(
                 "no-pod", f"{pod!r} is not the name of a pod", "see: kubectl get pods"

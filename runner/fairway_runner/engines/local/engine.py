@@ -33,9 +33,8 @@ if TYPE_CHECKING:
 
 
 def search_path() -> str:
-    """PATH with the programs of Fairway's own environment: before the machine's, so that
-    `python` is the one that Fairway was installed with, but behind an environment that the
-    user activated."""
+    """PATH with Fairway's own programs: before the machine's, but behind those of an environment
+    that the user activated."""
     own = str(Path(sys.executable).parent)
     path = os.environ.get("PATH", os.defpath)
     activated = os.environ.get("VIRTUAL_ENV") or os.environ.get("CONDA_PREFIX")
@@ -145,11 +144,8 @@ class LocalEngine(Engine):
         *,
         retry: bool = False,
     ) -> None:
-        """Starts the run's supervisor, detached; returns when the run is under way.
-
-        The lock passes to the supervisor, as do the secrets: by a pipe, and nowhere else.
-        UserError where nothing can be written, which leaves nothing behind.
-        """
+        """Starts the run's supervisor, detached, and passes it the lock, and by a pipe the secrets.
+        UserError where nothing can be written, which leaves nothing behind."""
         from fairway_runner.runs.records import read_plan
 
         plan = read_plan(run.folder)

@@ -86,8 +86,7 @@ def fault_in(said: str) -> Fault | None:
 
 
 def hint_for(host: str, reach: Reach | None) -> str:
-    """Returns advice for a host that does not answer; `{ssh}` stands for the command to try by
-    hand."""
+    """Advice for a host that does not answer; `{ssh}` stands for the command to try by hand."""
     if reach is None and is_private(host):
         return (
             f"{host} is a private address, reached only from its own network: is your VPN up?\n"

@@ -59,8 +59,7 @@ class Connection:
         raise NotImplementedError
 
     def begin(self) -> None:
-        """Connects in the background, where that takes a while; what fails is said by what first
-        uses the connection."""
+        """Connects in the background; what fails is said by what first uses the connection."""
 
     def run(
         self,
@@ -76,8 +75,7 @@ class Connection:
         raise NotImplementedError
 
     def upload(self, folder: Path, to: str, *, deadline: float) -> None:
-        """Copies what is in a folder of this machine into a folder there, which is made in one
-        that exists."""
+        """Copies what is in a folder of this machine into one there, which is made."""
         words = ["bash", "-c", UNPACK, "bash", to]
         buffer = io.BytesIO()
         with tarfile.open(fileobj=buffer, mode="w:gz", compresslevel=1) as files:
@@ -101,11 +99,9 @@ class Connection:
         unpacking.require_success()
 
     def interactive(self, words: Sequence[str], *, forward: str = "") -> int:
-        """Runs a command on this terminal, or a shell without one; returns its exit code.
-
-        With `forward`, `PORT:HOST:PORT` or `PORT:SOCKET`, a port here leads there for as long
-        as the command runs, or without one until this is interrupted.
-        """
+        """Runs a command on this terminal, or a shell; returns its exit code. With `forward`,
+        `PORT:HOST:PORT` or `PORT:SOCKET`, a port here leads there meanwhile, or until
+        interrupted."""
         raise NotImplementedError
 
 
@@ -119,8 +115,7 @@ def is_here(host: str) -> bool:
 
 
 class Here(Connection):
-    """This machine itself, where the command line is used on the cluster: nothing is faster there
-    than a plain copy."""
+    """This machine, where the command line is used on the cluster: a plain copy is fastest."""
 
     @property
     def name(self) -> str:
@@ -240,8 +235,7 @@ _LOG = logging.getLogger("fairway")
 
 @dataclass
 class Unpacking:
-    """Writes what was asked for of a tar file that a host sends, as it comes, and nothing that
-    would lie elsewhere."""
+    """Writes what was asked for of a tar file that a host sends, and nothing elsewhere."""
 
     host: str
     names: Sequence[str]
@@ -262,8 +256,7 @@ class Unpacking:
             thread.join()
 
     def require_success(self) -> None:
-        """UserError where the last tar file could not be unpacked, OSError where this machine could
-        not write what was in it."""
+        """UserError where a tar file could not be unpacked, OSError where not written."""
         if isinstance(self.error, tarfile.TarError | EOFError | zlib.error):
             message = f"{self.host} sent files that cannot be unpacked: {self.error}"
             raise UserError.of("host-failed", message, STRANGE, exit_code=5)
@@ -312,8 +305,7 @@ def _is_wanted(member: tarfile.TarInfo, names: Sequence[str]) -> bool:
 
 
 def of_shell(remote: Connection, deadline: float) -> list[Finding]:
-    """Checks if a host's shell prints anything before a command that ssh runs there, which rsync
-    takes for its own data."""
+    """Checks if a host's shell prints anything before a command, which rsync takes for its data."""
     said = remote.run(["true"], deadline=deadline).out.decode(errors="replace").strip()
     if not said:
         return []

@@ -281,12 +281,9 @@ class ScheduledEngine(RemoteEngine):
     def refresh(
         self, runs: Sequence[RunFolder], *, logs: bool = False, samples: bool = False
     ) -> None:
-        """One command on the host for all of them, and there one question to the scheduler.
-
-        Where that does not answer, what tasks have written themselves is there all the same,
-        and it is said once. A command that follows a run puts up with it until the
-        deadline: what runs goes on meanwhile.
-        """
+        """One command on the host for all of them, with one question to the scheduler. Where that
+        does not answer, what tasks have written is there all the same, and it is said once; a
+        command that follows a run puts up with it until the deadline."""
         silent = self.mirror.refresh(runs, logs=logs, samples=samples)
         now = time.monotonic()
         if not silent:
@@ -333,8 +330,7 @@ def of_shared_folder(fault: str, free: int, shared: str, host: str) -> Iterator[
 
 
 def of_clock(time: float, called: str, began: float, ended: float) -> Iterator[Finding]:
-    """Reports a host's clock that is not between two moments of this machine's clock, or close to
-    that."""
+    """Reports a host's clock that is not (nearly) between two moments of this machine's clock."""
     off = max(began - time, time - ended, 0.0)
     if off > _MOST_SKEW:
         message = f"the {called}'s clock differs by {off:.0f} s from this machine's"

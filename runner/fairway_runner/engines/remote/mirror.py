@@ -52,8 +52,7 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 def check_names(report: RunReport, run: RunFolder) -> None:
-    """Unfit where a report of the run names a task, or a setup, that it does not have, or what
-    cannot be a node."""
+    """Unfit where a report names a task or setup that the run does not have, or an odd node."""
     for name in (*report.tasks, *report.logs):
         if name != "setup" and run.index_of(name) is None:
             raise Unfit(f"{run.id} has no task `{shown(name)}`")
@@ -62,8 +61,7 @@ def check_names(report: RunReport, run: RunFolder) -> None:
 
 
 def listed_runs(answer: RunsReport) -> list[tuple[str, object, int]]:
-    """The runs that a host has: of each its id, its files, which are still to be checked, and
-    the number of its last submission."""
+    """Of each run of a host its id, its unchecked files, and its last submission's number."""
     return [(run, files, answer.submissions.get(run, 0)) for run, files in answer.runs.items()]
 
 
@@ -173,11 +171,9 @@ class Mirror:
     states: str = f"{SHARED}.states"
 
     def publish(self, run: RunFolder, snapshot: Path) -> PurePosixPath:
-        """Brings the run's files, its code and its inputs of other runs there, unless they are; the
-        run's folder there. Refused where such an input has gone.
-
-        The code is left at the snapshot's name under `code/`; see `shared.receive.adopt_code`.
-        """
+        """Brings the run's files, code and inputs of other runs there, unless they are; the run's
+        folder there. The code is left under `code/`; see `shared.receive.adopt_code`. Refused where
+        such an input has gone."""
         code = snapshot.name
         chained = submission_state.Inputs.of(run, self.remote)
         missing = chained.missing()
@@ -199,11 +195,8 @@ class Mirror:
     def refresh(
         self, runs: Sequence[RunFolder], *, logs: bool = False, samples: bool = False
     ) -> str:
-        """See `Engine.refresh`; one command on the host, or more where logs are very long.
-
-        Returns who did not answer the host, whose part of the states may be old; "" otherwise.
-        UserError for runs whose files are damaged, here or there, once the others are up to date.
-        """
+        """See `Engine.refresh`; one command on the host, or more where logs are very long. Returns
+        who did not answer it, or "". UserError for damaged runs, once the others are up to date."""
         wanted, silent = {run.id: run for run in runs}, ""
         damaged: list[Finding] = []
         before: dict[str, RunRequest] = {}
@@ -276,8 +269,7 @@ class Mirror:
     def _states(
         self, asked: Mapping[str, RunRequest], runs: Mapping[str, RunFolder]
     ) -> StatesReport:
-        """Asks the host for the states of these runs; raises UserError for an implausible
-        answer."""
+        """Asks the host for the states of these runs; UserError for an implausible answer."""
         answer = self.remote.call(self.states, StatesRequest(asked), StatesReport)
         try:
             for run_id, run in runs.items():
@@ -295,8 +287,7 @@ class Mirror:
 def _requests(
     runs: Iterable[RunFolder], *, logs: bool, samples: bool
 ) -> tuple[dict[str, RunRequest], list[Finding]]:
-    """Returns the requests for the runs of which not all is known, by run ID, and the findings on
-    runs that are damaged here."""
+    """The requests for runs of which not all is known, by id, and faults of damaged ones."""
     asked: dict[str, RunRequest] = {}
     damaged: list[Finding] = []
     for run in runs:

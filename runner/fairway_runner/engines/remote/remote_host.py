@@ -49,8 +49,7 @@ mv -T "$draft" "$1/fairway/$2" 2>/dev/null || { rm -rf "$draft"; [ -d "$1/fairwa
 
 @dataclass
 class RemoteHost:
-    """A main host by its `connection`, the folder `shared`, and for how many seconds a
-    connection that breaks is tried again."""
+    """A main host by its `connection`, the folder `shared`, and for how long a call is repeated."""
 
     connection: Connection
     shared: str
@@ -80,11 +79,8 @@ class RemoteHost:
         *,
         timeout: float = COMMAND_TIMEOUT,
     ) -> R:
-        """Calls the module's `answer(shared, request, payload)` on the host and returns its result.
-
-        The call may be made twice if the connection breaks. Raises UserError if the host refuses,
-        gives no answer, or one of another type.
-        """
+        """Calls the module's `answer(shared, request, payload)` on the host, perhaps twice;
+        UserError if the host refuses, gives no answer, or one of another type."""
         name, files = archives.agent()
         words = ["sh", "-c", _CALL, "sh", self.shared, name, module]
         data = json.dumps(request.to_json()).encode() + b"\n" + payload
@@ -141,11 +137,8 @@ class RemoteHost:
 def connection_to(
     host: str, user: str, reach: Reach | None = None, others: Sequence[str] = ()
 ) -> Connection:
-    """The connection of this process to a host; UserError where there is no ssh, or not what
-    the way to it takes.
-
-    `localhost`, or the name of this machine, is this machine; an empty name is none.
-    """
+    """The process's connection to a host, which may be this machine; an empty name is none.
+    UserError where there is no ssh, or not what the way to it takes."""
     if not host:
         hint = "`host` is a name or an address, or localhost for this machine itself"
         raise UserError.of("no-address", "the target does not say which host to connect to", hint)

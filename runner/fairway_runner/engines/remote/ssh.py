@@ -170,8 +170,7 @@ class Ssh(Connection):
         broken: Sequence[int] = (BROKEN,),
         into: Into | None = None,
     ) -> Ended:
-        """Runs a program that uses the connection, and again where it ends with a code that
-        says that the connection is `broken`."""
+        """Runs a program over the connection, again where its code says that is `broken`."""
         with self.silence.watch(self.name, deadline) as watched:
             if self._has_bastion:
                 watched.answered()

@@ -52,11 +52,8 @@ def read(run: RunFolder) -> Submission | None:
 
 
 def begin(run: RunFolder, *, retry: bool) -> Submission:
-    """Begins a submission, or goes on with one that was cut off.
-
-    The caller holds the run's lock. From now on something of the run may be at the cluster. The run
-    is queued, and so are the tasks of a retry, as `retry.json` has them.
-    """
+    """Begins a submission, or goes on with one that was cut off; the caller holds the run's lock.
+    The run is queued, and so are the tasks of a retry, as `retry.json` has them."""
     last = read(run)
     if last is not None and not (retry and last.complete):
         return last
@@ -112,8 +109,7 @@ class Inputs:
         return cls(run, remote, [each for each in plan.chained if not plan.awaits(each)])
 
     def missing(self) -> Mapping[str, str]:
-        """Returns the inputs that have to be copied there, by their paths, each with its
-        destination folder; raises Refused if one should exist and does not."""
+        """The inputs to copy there, by path, with their folders; Refused where one has gone."""
         if not self.entries:
             return {}
         request = InputsRequest(self.run.id, tuple(each.path for each in self.entries))

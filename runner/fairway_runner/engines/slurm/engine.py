@@ -104,17 +104,13 @@ class SlurmEngine(ScheduledEngine):
         return self.target.slurm
 
     def require(self, job: Job, needs: Sequence[str]) -> None:
-        """UserError for more nodes than the partition has, and for containers over MPI.
-
-        Whether the nodes have a launcher's programs, or run containers, is seen when a task
-        starts: a program may be a module that the job loads.
-        """
+        """UserError for more nodes than there are, and for containers over MPI; programs and
+        containers are looked for when a task starts: they may be modules that the job loads."""
         self.require_launcher(job)
         self.require_nodes(job)
 
     def no_capacity(self, job: Job) -> str:
-        """Says that the partition starts no jobs, or has fewer fit nodes than the job needs; "" if
-        neither is so."""
+        """Says that the partition starts no jobs, or has too few fit nodes; "" otherwise."""
         found = self._look(health=True)
         state = "up" if found.health is None else found.health.available
         if state != "up":
@@ -165,8 +161,7 @@ class SlurmEngine(ScheduledEngine):
         return connection.interactive(relay, forward=f"{here}:{socket}")
 
     def doctor(self) -> list[Finding]:
-        """Checks the login host, the shared folder, Slurm, the partition and its nodes; returns the
-        problems."""
+        """Checks the login host, the shared folder, Slurm, the partition and its nodes."""
         try:
             began = time.time()
             found = self._look(health=True)
@@ -180,8 +175,7 @@ class SlurmEngine(ScheduledEngine):
         return self.ask("nodes", request, NodesReport)
 
     def _program(self, module: str, *words: str) -> list[str]:
-        """The command line that runs one of the node side's modules on the login host, where its
-        files are since it was asked anything."""
+        """The command line of one of the node side's modules on the login host, where it lies."""
         # ssh begins at home, and so does a path that a shell would expand.
         files = f"{self.access.shared.removeprefix('~/')}/fairway/{archives.agent()[0]}"
         return ["python3", "-s", files, f"{_NODE}.{module}", *words]

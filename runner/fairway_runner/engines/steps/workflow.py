@@ -79,8 +79,7 @@ class WorkflowState:
             self.errors.setdefault(index, error)
 
     def look(self, patience: float, *, logs: bool = False) -> None:
-        """Brings up to date what is known of steps that go on, of whose targets each has that many
-        seconds."""
+        """Brings steps that go on up to date; each target has that many seconds."""
         open_ = {i: own for i in self.going() if (own := self.run_of(self.steps[i]))}
         self.away += refresh_all(open_.values(), patience=patience)
         self.bring_logs(logs=logs)
@@ -97,8 +96,7 @@ class WorkflowState:
                     own.refresh(logs=True)
 
     def raise_errors(self) -> None:
-        """UserError with what stands in the way of steps, and with what is said of targets that do
-        not answer."""
+        """UserError with what stands in the way of steps, and of silent targets."""
         errors = list(self.errors.values())
         found = list(dict.fromkeys(each for error in errors for each in error.findings))
         found += [each for each in self.away if each not in found]
@@ -108,8 +106,7 @@ class WorkflowState:
             raise kind(found, exit_code=errors[0].exit_code if errors else 5)
 
     def begin_next(self) -> bool:
-        """Begins a step whose time has come, or settles that one does not begin; whether there was
-        one."""
+        """Begins a step whose time has come, or settles that it never does; False if none."""
         for index, step in enumerate(self.steps):
             is_tried = index in self.errors or index in self.late
             if is_tried or self.states[index].is_final or self.run_of(step) is not None:
@@ -128,8 +125,7 @@ class WorkflowState:
         return False
 
     def _before(self, step: StepRecord) -> list[Run] | None:
-        """The runs that go on of steps that it comes after; None where it cannot wait for them on
-        its target."""
+        """The upstream runs that go on; None where it cannot wait for them on its target."""
         going = []
         for other in map(self._index, step.after):
             if self.states[other].is_final:
@@ -148,8 +144,7 @@ class WorkflowState:
         return [run for run in ended if run is not None]
 
     def _unmet(self, step: StepRecord) -> list[str]:
-        """Lists the steps before this one that have ended otherwise than it requires, and how each
-        ended."""
+        """The steps before this one that have not ended as it requires, and how each ended."""
         others = {name: self.states[self._index(name)] for name in step.after}
         return [
             f"{name} {_ending(state)}"
@@ -167,8 +162,7 @@ class WorkflowState:
         self._settle(index, TaskState("cancelled", reason=reason, ended=time.time()))
 
     def is_left_out(self, index: int, own: Run) -> bool:
-        """True if a step's run has ended without beginning, because the steps before it ended
-        otherwise than required."""
+        """True if a step's run never began, as steps before it ended otherwise than required."""
         return not has_begun(own) and bool(self._unmet(self.steps[index]))
 
     def end(self, index: int) -> None:
@@ -182,8 +176,7 @@ class WorkflowState:
             self._settle(index, TaskState("cancelled", reason=_BY_HAND, ended=time.time()))
 
     def write(self) -> None:
-        """Where the whole stands, and what steps wait for that have not begun; its end is written
-        once."""
+        """Where the whole stands, and what its steps wait for; its end is written once."""
         for index in self.going():
             if self.run_of(self.steps[index]) is None:
                 due = f"it can start now: fairway wait {self.run.id}"
@@ -217,11 +210,8 @@ class WorkflowState:
         return None
 
     def _begin(self, index: int, step: StepRecord, going: Sequence[Run]) -> None:
-        """Submits it, to wait for those that are still going.
-
-        Only what no later try would change makes the step fail; what is wrong with this command,
-        its secrets say, or with a target can be repaired.
-        """
+        """Submits it, to wait for those that are still going. Only what no later try would change
+        makes the step fail: secrets and targets can be repaired."""
         with self.collecting_errors(index):
             try:
                 before = [*going, *self._to_wait_for_again(step)] if going else going
