@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import takewhile
 from pathlib import Path, PurePosixPath
 from threading import BoundedSemaphore, Lock
 from typing import TYPE_CHECKING, TypeVar
@@ -123,14 +122,6 @@ def _empty(folders: list[str]) -> list[Finding]:
     return [Finding("empty-folders", message, hint, severity=Severity.WARNING)]
 
 
-def _require_text(names: Mapping[str, Path]) -> None:
-    """UserError for a file whose name is not UTF-8: in storage every name is."""
-    for name, file in names.items():
-        if unfit_character(name):
-            message = f"{file}: its name is not UTF-8, as names in storage must be"
-            raise UserError.of("odd-name", message, "rename the file, or leave it out")
-
-
 class Upload:
     """Files on their way to a container; made once, `run` once."""
 
@@ -138,8 +129,12 @@ class Upload:
         self._storage = storage
         self._at = at
         self._names = self._blob_names(source)
-        _require_text(self._names)
-        there = {blob.name: blob for blob in storage.blobs(at.container, self._beginning())}
+        for name, file in self._names.items():
+            if unfit_character(name):
+                message = f"{file}: its name is not UTF-8, as names in storage must be"
+                raise UserError.of("odd-name", message, "rename the file, or leave it out")
+        beginning = os.path.commonprefix(list(self._names))  # noqa: RUF071 - names are no paths
+        there = {blob.name: blob for blob in storage.blobs(at.container, beginning)}
         self._new = {
             name: file for name, file in self._names.items() if not _is_same(file, there.get(name))
         }
@@ -174,12 +169,6 @@ class Upload:
         if source.is_file() and self._at.path and not self._at.path.endswith("/"):
             return {self._at.path: source}
         return {self._at.name_of(name): file for name, file in files.items()}
-
-    def _beginning(self) -> str:
-        """How the names of all the blobs begin."""
-        first, last = min(self._names), max(self._names)
-        same = takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False))
-        return "".join(character for character, _ in same)
 
     def _require_free(self, there: Mapping[str, BlobProperties]) -> None:
         taken = [name for name in self._new if name in there]
@@ -252,7 +241,7 @@ class Upload:
 
 
 def _is_same(file: Path, blob: BlobProperties | None) -> bool:
-    if blob is None or blob.size != file.stat().st_size:
+    if blob is None or not file.is_file() or blob.size != file.stat().st_size:
         return False
     known = blob.content_settings.content_md5
     return known is not None and bytes(known) == digest_of(file)
@@ -265,9 +254,7 @@ class Download:
         self._at = at
         self._storage = storage
         self._files = self._wanted(folder)
-        self._new = {
-            file: blob for file, blob in self._files.items() if not _is_downloaded(file, blob)
-        }
+        self._new = {file: blob for file, blob in self._files.items() if not _is_same(file, blob)}
         taken = [str(file) for file in self._new if os.path.lexists(file)]
         if taken and not force:
             hint = "choose another folder, or replace them with --force"
@@ -384,10 +371,3 @@ def _inside(path: str, name: str) -> PurePosixPath:
     if found.is_absolute() or ".." in found.parts or not found.parts:
         raise UserError.of("bad-blob-name", f"the blob `{name}` cannot be a file here", _RENAME)
     return found
-
-
-def _is_downloaded(file: Path, blob: BlobProperties) -> bool:
-    if not file.is_file() or file.stat().st_size != blob.size:
-        return False
-    known = blob.content_settings.content_md5
-    return known is not None and bytes(known) == digest_of(file)

@@ -177,14 +177,6 @@ def require(job: Job, target: Target) -> None:
             hint = f"limit each attempt instead: -s {name}=null -s timeout=SPAN"
             findings.append(Finding("not-supported", message, hint, name))
     findings += _about_idle_gpu(job, target, able)
-    if job.retry_limits and not able.counts_losses:
-        message = (
-            f"`{target.name}` does not limit how often a node is lost: its engine is "
-            f"`{target.engine}`"
-        )
-        changes = " ".join(f"-s retry.{name}=null" for name in job.retry_limits)
-        hint = f"the service restarts such tasks as often as that happens; leave it out: {changes}"
-        findings.append(Finding("not-supported", message, hint, "retry"))
     for name in ("account", "qos") if not able.accounts else ():
         if getattr(job, name) is not None:
             message = f"`{target.name}` does not support `{name}`: its engine is `{target.engine}`"

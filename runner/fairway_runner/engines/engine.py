@@ -199,11 +199,11 @@ def engine_for(target: Target, deadline: float | None = None) -> Engine:
     return _made(target.engine, target, deadline)
 
 
-def engine_of_steps(deadline: float | None = None) -> Engine:
+def engine_of_steps() -> Engine:
     """Returns the engine for runs of several steps, each of which has a target of its own."""
     from fairway_core.target import Target
 
-    return _made("steps", Target.local(), deadline)
+    return _made("steps", Target.local(), None)
 
 
 def _made(name: str, target: Target, deadline: float | None) -> Engine:

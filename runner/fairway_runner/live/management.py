@@ -7,6 +7,7 @@ import json
 import os
 import time
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fairway_core.findings import UserError
@@ -83,7 +84,7 @@ def chosen_cloud(environ: Mapping[str, str] | None = None) -> Cloud:
     return Cloud(manager, login, authorities, batch=batch)
 
 
-def credential_for(cloud: Cloud, environ: Mapping[str, str] | None = None) -> TokenCredential:
+def credential_for(cloud: Cloud) -> TokenCredential:
     """The identity Terraform would sign in as: a service principal of its variables, or the user.
     The user is the one that `az login`, an identity of this machine or AZURE_… variables say."""
     import logging
@@ -92,12 +93,11 @@ def credential_for(cloud: Cloud, environ: Mapping[str, str] | None = None) -> To
 
     # What it says of each way in that it tried is for those who listen, and not for a terminal.
     logging.getLogger("azure").addHandler(logging.NullHandler())
-    variables = os.environ if environ is None else environ
     options: dict[str, Any] = {"authority": cloud.login, "disable_instance_discovery": cloud.own}
     if cloud.authorities:
         options["connection_verify"] = cloud.authorities
     names = ("ARM_TENANT_ID", "ARM_CLIENT_ID", "ARM_CLIENT_SECRET")
-    tenant, client, secret = (variables.get(name, "") for name in names)
+    tenant, client, secret = (os.environ.get(name, "") for name in names)
     if tenant and client and secret:
         return ClientSecretCredential(tenant, client, secret, **options)
     return DefaultAzureCredential(**options)
@@ -174,7 +174,6 @@ class Management:
     cloud: Cloud
     credential: TokenCredential
     subscription: str
-    _client: PipelineClient[Any, Any] | None = field(default=None, repr=False)
     _silence: Silence = field(default_factory=Silence, repr=False)
 
     def get(self, path: str, version: str, **query: str) -> Any:
@@ -294,12 +293,12 @@ class Management:
         try:
             request = HttpRequest(method, url, params=query, json=body)
             with self._silence.watch(_SERVICE, deadline()):
-                answer: HttpResponse = self._pipeline().send_request(request)
+                answer: HttpResponse = self._client.send_request(request)
+                return answer
         except ClientAuthenticationError as error:
             raise not_signed_in(error) from None
         except AzureError as error:
             raise _no_answer(error) from None
-        return answer
 
     def _read(self, answer: HttpResponse, path: str, *, writes: bool = False) -> Any:
         status = answer.status_code
@@ -319,22 +318,20 @@ class Management:
         message = f"{_SERVICE} answers {status} for {path}"
         raise UserError.of("service-failed", message, _LATER, exit_code=_FAILED)
 
-    def _pipeline(self) -> PipelineClient[Any, Any]:
-        if self._client is None:
-            from azure.core import PipelineClient as Client
-            from azure.core.pipeline.policies import BearerTokenCredentialPolicy, RetryPolicy
-            from azure.core.pipeline.transport import RequestsTransport
+    @cached_property
+    def _client(self) -> PipelineClient[Any, Any]:
+        from azure.core import PipelineClient
+        from azure.core.pipeline.policies import BearerTokenCredentialPolicy, RetryPolicy
+        from azure.core.pipeline.transport import RequestsTransport
 
-            verify = self.cloud.authorities or True
-            self._client = Client(
-                self.cloud.manager,
-                policies=[
-                    RetryPolicy(retry_total=_RETRIES, timeout=round(deadline())),
-                    BearerTokenCredentialPolicy(self.credential, self.cloud.scope),
-                ],
-                transport=RequestsTransport(connection_verify=verify),
-            )
-        return self._client
+        return PipelineClient(
+            self.cloud.manager,
+            policies=[
+                RetryPolicy(retry_total=_RETRIES, timeout=round(deadline())),
+                BearerTokenCredentialPolicy(self.credential, self.cloud.scope),
+            ],
+            transport=RequestsTransport(connection_verify=self.cloud.authorities or True),
+        )
 
     def close(self) -> None:
         """Closes the connections."""
@@ -344,7 +341,7 @@ class Management:
             close()
 
     def _close_client(self) -> None:
-        if self._client is not None:
+        if "_client" in self.__dict__:
             self._client.close()
 
 

@@ -148,9 +148,7 @@ def file_report(azure: Management, report: HealthReport) -> str:
     return name
 
 
-def follow_report(
-    azure: Management, name: str, seconds: float, pause: float = _PAUSE
-) -> str | None:
+def follow_report(azure: Management, name: str, seconds: float) -> str | None:
     """Azure's last word, or its latest after that many seconds; None where it has said nothing."""
     deadline = time.monotonic() + seconds
     while True:
@@ -161,7 +159,7 @@ def follow_report(
         left = deadline - time.monotonic()
         if left <= 0:
             return said[-1] if said else None
-        time.sleep(min(pause, left))
+        time.sleep(min(_PAUSE, left))
 
 
 def _answers(azure: Management, name: str) -> list[str]:

@@ -153,10 +153,10 @@ def as_known_now(recorded: Target) -> Target:
     return recorded.model_copy(update=changes)
 
 
-def all_targets(folder: str | Path | None = None) -> dict[str, KnownTarget]:
-    """The targets of the project that `folder` is in, by default the current one, by name."""
+def all_targets() -> dict[str, KnownTarget]:
+    """The targets of the current project, by name."""
     found = {LOCAL: KnownTarget(Target.local(), "")}
-    folder, file = find_project(None if folder is None else Path(folder))
+    folder, file = find_project()
     for target in _synced(folder / SYNCED):
         found[target.name] = KnownTarget(target, str(folder / SYNCED))
     if file is None:

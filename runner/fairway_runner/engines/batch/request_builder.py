@@ -93,7 +93,7 @@ class RequestBuilder:
     def job_spec(self, display_name: str, metadata: Mapping[str, str]) -> dict[str, Any]:
         """The job. It takes no action when it is empty: its tasks come after it."""
         common = [{"name": "FAIRWAY_RUN", "value": self.run}]
-        if self.submission and self._tells_endings:
+        if self.submission and reports_endings(self.plan):
             common.append({"name": "FAIRWAY_SUBMISSION", "value": str(self.submission)})
         return {
             "id": self.job_id,
@@ -109,10 +109,6 @@ class RequestBuilder:
             "jobReleaseTask": self._release(),
             "metadata": [{"name": name, "value": value} for name, value in metadata.items()],
         }
-
-    @cached_property
-    def _tells_endings(self) -> bool:
-        return reports_endings(self.plan)
 
     def _preparation(self) -> dict[str, Any]:
         task: dict[str, Any] = {
@@ -251,7 +247,7 @@ class RequestBuilder:
             self._kept(each, folder.rstrip("/"), "taskcompletion")
             for each in ("../std*.txt", "logs/*.txt")
         ]
-        if self._tells_endings:
+        if reports_endings(self.plan):
             files.append(self._kept(_SAID, f"{self._endings}{index}", "taskcompletion"))
         for name, output in outputs.items():
             condition = _CONDITIONS[output.when]

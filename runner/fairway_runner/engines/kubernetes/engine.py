@@ -104,15 +104,12 @@ def _of_nodes(nodes: Sequence[NodeReport], target: Target) -> Iterator[Finding]:
             yield Finding("unfit-node", message, hint, severity=Severity.WARNING)
 
 
-_NODE = "fairway_agent.kubernetes"
-
-
 @dataclass
 class KubernetesEngine(ScheduledEngine):
     """A namespace of a cluster; see `engines.engine.Engine` for what each method does."""
 
     pause: ClassVar[float] = 1.0
-    NODE: ClassVar[str] = _NODE
+    NODE: ClassVar[str] = "fairway_agent.kubernetes"
     REFUSALS: ClassVar = frozenset({"refused-job", "failed-predecessor", "taken-id"})
     DOWN: ClassVar = DOWN
 

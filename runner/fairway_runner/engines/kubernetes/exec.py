@@ -26,7 +26,13 @@ from fairway_boot.files import NO_CONNECTION
 from fairway_core.findings import UserError
 from fairway_core.kubernetes.credentials import credentials_of
 from fairway_runner.engines.outage import LEAST, Silence, TargetUnavailable
-from fairway_runner.engines.remote.connection import COMMAND_TIMEOUT, Connection, Ended, on_terminal
+from fairway_runner.engines.remote.connection import (
+    COMMAND_TIMEOUT,
+    Connection,
+    Ended,
+    last_line,
+    on_terminal,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -147,7 +153,7 @@ class Exec(Connection):
                     self.reached = True
                     watched.answered()
                     return ended
-                said = _last_line(call.said)
+                said = last_line(call.said)
                 watched.failed(said)
                 if self._lasting(said) is not None or not watched.pause(reached=self.reached):
                     raise self._unreachable(said)
@@ -184,7 +190,7 @@ class Exec(Connection):
                 raise self._unreachable(f"no answer within {deadline:g} s") from None
         said = done.stderr.decode(errors="replace")
         if done.returncode and re.search("connect|no route|lookup|context|config", said):
-            raise self._unreachable(_last_line(said))
+            raise self._unreachable(last_line(said))
         return Ended(done.returncode, done.stdout, said)
 
     def _kubeconfig(self) -> list[str]:
@@ -347,7 +353,3 @@ class _Call:
             if stream is not None and not (stream is self.process.stdin and self.sender.is_alive()):
                 with suppress(OSError):
                     stream.close()
-
-
-def _last_line(text: str) -> str:
-    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")

@@ -326,3 +326,8 @@ def require_success(host: str, ended: Ended) -> None:
         if ended.code == GARBLED and "protocol" in last[0]:
             hint = "is one of the two versions very old? check here and there: rsync --version"
         raise UserError.of("host-failed", message, hint, exit_code=5)
+
+
+def last_line(text: str) -> str:
+    """The last line that is not empty."""
+    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")

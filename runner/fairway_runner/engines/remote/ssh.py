@@ -35,6 +35,7 @@ from fairway_runner.engines.remote.connection import (
     GARBLED,
     Connection,
     Ended,
+    last_line,
     of_shell,
     on_terminal,
     require_success,
@@ -185,7 +186,7 @@ class Ssh(Connection):
                         return ended
                     with self._connecting:
                         self._drop()
-                watched.failed(_last_line(ended.err))
+                watched.failed(last_line(ended.err))
                 if not self._is_fault(ended.err) and self._turn_from(tried):
                     continue
                 if (
@@ -414,7 +415,7 @@ class Ssh(Connection):
         by_hand = shlex.join(["ssh", *self._configuration(), *way, self.name])
         hints = (hint for text, hint in _PERMANENT.items() if text in said)
         hint = next(hints, None) or bastion.hint_for(self.host, self.reach)
-        message = f"{self.name} cannot be reached: {_last_line(said) or 'the connection broke'}"
+        message = f"{self.name} cannot be reached: {last_line(said) or 'the connection broke'}"
         hint = hint.format(ssh=by_hand)
         if any(text in said for text in _REFUSALS) or self._is_refused_here(said):
             return UserError.of("refused-connection", message, hint, exit_code=5)
@@ -424,7 +425,3 @@ class Ssh(Connection):
 def private_folder_prefix() -> str:
     """How the names of this process's private folders begin; they go with it, see below."""
     return f"{_PREFIX}{os.getpid()}-"
-
-
-def _last_line(text: str) -> str:
-    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")

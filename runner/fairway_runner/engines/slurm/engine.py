@@ -82,7 +82,6 @@ def _of_nodes(nodes: Sequence[NodeReport]) -> Iterator[Finding]:
             yield Finding("unfit-node", message, hint, severity=Severity.WARNING)
 
 
-_NODE = "fairway_agent.slurm"
 _MOST_PRIORITY = 1000
 
 
@@ -90,7 +89,7 @@ _MOST_PRIORITY = 1000
 class SlurmEngine(ScheduledEngine):
     """A cluster with a scheduler; see `engines.engine.Engine` for what each method does."""
 
-    NODE: ClassVar[str] = _NODE
+    NODE: ClassVar[str] = "fairway_agent.slurm"
     # Refused before anything of it was started.
     REFUSALS: ClassVar = frozenset(
         {"refused-job", "no-share", "no-partition", "failed-predecessor"}
@@ -178,7 +177,7 @@ class SlurmEngine(ScheduledEngine):
         """The command line of one of the node side's modules on the login host, where it lies."""
         # ssh begins at home, and so does a path that a shell would expand.
         files = f"{self.access.shared.removeprefix('~/')}/fairway/{archives.agent()[0]}"
-        return ["python3", "-s", files, f"{_NODE}.{module}", *words]
+        return ["python3", "-s", files, f"{self.NODE}.{module}", *words]
 
     def _require_node(self, name: str) -> str:
         """The node's name; UserError where the partition has none of that name or address."""
