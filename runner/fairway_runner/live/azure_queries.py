@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -109,11 +109,8 @@ class _Asking:
             by_name = {str(each.get("name", "")): str(each.get("id", "")) for each in mine}
             for target, name in names.items():
                 if name in by_name and is_stopped(self.azure, by_name[name]):
-                    found, path = (
-                        StoppedMachine(by_name[name], target).finding,
-                        f"clusters.{target}",
-                    )
-                    self.findings.append(replace(found, path=path, severity=Severity.WARNING))
+                    machine = StoppedMachine(by_name[name], target)
+                    self.findings.append(rules.machine_is_stopped(f"clusters.{target}", machine))
 
     def roles(self) -> None:
         """Checks the roles of people who submit on resources that already exist."""

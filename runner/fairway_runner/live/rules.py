@@ -373,6 +373,12 @@ def existing_is_there(
         yield Finding("in-another-region", message, f"name one in {location}", existing.path)
 
 
+def machine_is_stopped(path: str, machine: StoppedMachine) -> Finding:
+    """A VM that does not run, of which Azure would change no extension."""
+    found = machine.finding
+    return Finding("stopped-machine", found.message, found.hint, path, Severity.WARNING)
+
+
 def role_is_free(
     promised: PromisedRole, role_id: str, given: Sequence[Mapping[str, Any]]
 ) -> Iterator[Finding]:
