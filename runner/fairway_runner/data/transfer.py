@@ -19,8 +19,6 @@ from fairway_runner.jobs.walk import left_out, walk
 from fairway_runner.quantities import few
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from azure.storage.blob import BlobProperties
 
     from fairway_runner.data.blobs import BlobPath
@@ -128,7 +126,10 @@ class Upload:
     def __init__(self, source: Path, at: BlobPath, storage: Storage, *, force: bool) -> None:
         self._storage = storage
         self._at = at
-        self._names = self._blob_names(source)
+        files, self.warnings = files_below(source)
+        self._names = {at.name_of(name): file for name, file in files.items()}
+        if source.is_file() and at.path and not at.path.endswith("/"):
+            self._names = {at.path: source}
         for name, file in self._names.items():
             if unfit_character(name):
                 message = f"{file}: its name is not UTF-8, as names in storage must be"
@@ -138,8 +139,11 @@ class Upload:
         self._new = {
             name: file for name, file in self._names.items() if not _is_same(file, there.get(name))
         }
-        if not force:
-            self._require_free(there)
+        taken = [name for name in self._new if name in there]
+        if taken and not force:
+            message = f"{at} already holds other data: {few(taken)}"
+            hint = "choose another path, or replace it with --force"
+            raise UserError.of("existing-blobs", message, hint, exit_code=3)
 
     @property
     def size(self) -> int:
@@ -163,19 +167,6 @@ class Upload:
 
         at_once(send, self._new.items())
         return Transferred(tuple(self._new), size, len(self._names) - len(self._new))
-
-    def _blob_names(self, source: Path) -> dict[str, Path]:
-        files, self.warnings = files_below(source)
-        if source.is_file() and self._at.path and not self._at.path.endswith("/"):
-            return {self._at.path: source}
-        return {self._at.name_of(name): file for name, file in files.items()}
-
-    def _require_free(self, there: Mapping[str, BlobProperties]) -> None:
-        taken = [name for name in self._new if name in there]
-        if taken:
-            message = f"{self._at} already holds other data: {few(taken)}"
-            hint = "choose another path, or replace it with --force"
-            raise UserError.of("existing-blobs", message, hint, exit_code=3)
 
     def _send_whole(self, name: str, file: Path, report: Report) -> None:
         from azure.storage.blob import ContentSettings

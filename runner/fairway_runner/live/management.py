@@ -220,7 +220,11 @@ class Management:
             if answer.status_code in (403, 404):
                 self._wait_for_state(path.rpartition("/")[0], version)
                 break
-            if _is_over(self._read(answer, path) or {}):
+            found = self._read(answer, path) or {}
+            status, error = found.get("status"), found.get("error") or {}
+            if status in ("Failed", "Canceled"):
+                raise Refused(str(error.get("code") or status), error.get("message") or "")
+            if status == "Succeeded":
                 break
         return True
 
@@ -343,15 +347,6 @@ class Management:
     def _close_client(self) -> None:
         if "_client" in self.__dict__:
             self._client.close()
-
-
-def _is_over(operation: Mapping[str, Any]) -> bool:
-    """True if an operation has succeeded; raises Refused if it failed or was cancelled."""
-    status = operation.get("status")
-    if status in ("Failed", "Canceled"):
-        error = operation.get("error") or {}
-        raise Refused(str(error.get("code") or status), error.get("message") or "")
-    return status == "Succeeded"
 
 
 _LATER = "try again later; can this machine reach Azure? az account show"

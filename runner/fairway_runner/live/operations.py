@@ -152,7 +152,9 @@ def follow_report(azure: Management, name: str, seconds: float) -> str | None:
     """Azure's last word, or its latest after that many seconds; None where it has said nothing."""
     deadline = time.monotonic() + seconds
     while True:
-        said = _answers(azure, name)
+        insights = azure.list(f"{_path(name)}/insights", _INSIGHTS)
+        found = [(each.get("properties") or {}).get("additionalDetails") or {} for each in insights]
+        said = [str(each["statusCode"]) for each in found if each.get("statusCode")]
         last = next((each for each in said if each in final_answers()), None)
         if last is not None:
             return last
@@ -160,12 +162,6 @@ def follow_report(azure: Management, name: str, seconds: float) -> str | None:
         if left <= 0:
             return said[-1] if said else None
         time.sleep(min(_PAUSE, left))
-
-
-def _answers(azure: Management, name: str) -> list[str]:
-    insights = azure.list(f"{_path(name)}/insights", _INSIGHTS)
-    details = ((each.get("properties") or {}).get("additionalDetails") or {} for each in insights)
-    return [str(each["statusCode"]) for each in details if each.get("statusCode")]
 
 
 def _path(name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import tempfile
@@ -140,7 +141,7 @@ class Settings:
             "REQUIREMENT": self.source.requirement,
             "PROJECT_ID": self.project_id,
             # JSON's quoting is YAML's: the comment of a key may hold anything.
-            "KEYS": "\n".join(f"    - {_quoted(key)}" for key in keys),
+            "KEYS": "\n".join(f"    - {json.dumps(key, ensure_ascii=False)}" for key in keys),
             "KEY_COMMENT": "" if self.ssh_keys else _NOBODYS_COMMENT,
         }
 
@@ -216,9 +217,3 @@ def _make_folder(folder: Path, made: list[Path]) -> None:
         if not each.exists():
             each.mkdir()
             made.append(each)
-
-
-def _quoted(text: str) -> str:
-    import json
-
-    return json.dumps(text, ensure_ascii=False)

@@ -14,7 +14,7 @@ import os
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fairway_core.documents import FieldError
 from fairway_core.findings import Finding, UserError
@@ -81,7 +81,10 @@ class CodeUpload:
         for each in empty:
             path = f"{each.relative_to(root).as_posix()}/"
             files[path] = snapshot.CodeFile(path, 0, executable=False)
-        _require_few(root, files.values())
+        size = sum(each.size for each in files.values())
+        if len(files) > snapshot.MOST_FILES or size > snapshot.MOST_BYTES:
+            message = f"{root}: this is more code than a server accepts"
+            raise UserError.of("bad-code", message, "leave some out: code: {exclude: [NAME]}")
         return cls(
             root,
             job_file.folder.relative_to(root).as_posix(),
@@ -215,9 +218,3 @@ def _matching(folder: Path, pattern: str) -> Iterator[Path]:
     for path in found:
         if not any(fnmatch(part, each) for part in path.split("/") for each in NEVER):
             yield Path(os.path.normpath(folder / path))
-
-
-def _require_few(root: Path, files: Any) -> None:
-    if len(files) > snapshot.MOST_FILES or sum(each.size for each in files) > snapshot.MOST_BYTES:
-        message = f"{root}: this is more code than a server accepts"
-        raise UserError.of("bad-code", message, "leave some out: code: {exclude: [NAME]}")

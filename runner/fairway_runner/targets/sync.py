@@ -137,7 +137,11 @@ def _of_folder(folder: Path) -> Iterator[Any]:
         why = _first_error(done.stderr) if done.returncode else ""
         # Before a deployment, and in a fresh clone: "Backend initialization required, please …".
         if "initialization required" in why or (not why and done.stdout.split() == ["{}"]):
-            raise _not_deployed(stack)
+            name = stack.name.removesuffix("-compute")
+            message = f"the environment `{name}` is not deployed yet, or not from this folder"
+            hint = f"fairway deploy {name}\nif it was deployed elsewhere: "
+            hint += f"{program()} -chdir={stack} init"
+            raise UserError.of("not-deployed", message, hint)
         if done.returncode:
             message = f"terraform has no outputs for {stack}: {why}"
             raise UserError.of("no-outputs", message, _DEPLOY, exit_code=5)
@@ -151,14 +155,6 @@ def _has_targets(file: Path) -> bool:
     except (OSError, ValueError):
         return False
     return "targets" in document.get("output", {})
-
-
-def _not_deployed(stack: Path) -> UserError:
-    """The environment that was synthesized last was not deployed, as far as is known here."""
-    name = stack.name.removesuffix("-compute")
-    message = f"the environment `{name}` is not deployed yet, or not from this folder"
-    hint = f"fairway deploy {name}\nif it was deployed elsewhere: {program()} -chdir={stack} init"
-    return UserError.of("not-deployed", message, hint)
 
 
 def _first_error(text: str) -> str:

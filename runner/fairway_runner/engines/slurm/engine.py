@@ -149,7 +149,10 @@ class SlurmEngine(ScheduledEngine):
         connection = self.remote_host.connection
         if node is None:
             return connection.interactive(command, forward=forward)
-        enter = self._program("node_access", self.access.partition, self._require_node(node))
+        # ssh begins at home, and so does a path that a shell would expand.
+        files = f"{self.access.shared.removeprefix('~/')}/fairway/{archives.agent()[0]}"
+        enter = ["python3", "-s", files, f"{self.NODE}.node_access"]
+        enter += [self.access.partition, self._require_node(node)]
         if not forward:
             return connection.interactive([*enter, "shell", *command])
         # What listens on the node may listen there on its loopback alone: a socket on the login
@@ -172,12 +175,6 @@ class SlurmEngine(ScheduledEngine):
     def _look(self, *, health: bool = False, action: str = "", node: str = "") -> NodesReport:
         request = NodesRequest(self.access.partition, health, action, node)
         return self.ask("nodes", request, NodesReport)
-
-    def _program(self, module: str, *words: str) -> list[str]:
-        """The command line of one of the node side's modules on the login host, where it lies."""
-        # ssh begins at home, and so does a path that a shell would expand.
-        files = f"{self.access.shared.removeprefix('~/')}/fairway/{archives.agent()[0]}"
-        return ["python3", "-s", files, f"{self.NODE}.{module}", *words]
 
     def _require_node(self, name: str) -> str:
         """The node's name; UserError where the partition has none of that name or address."""

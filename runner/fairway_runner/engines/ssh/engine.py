@@ -117,7 +117,8 @@ class SshEngine(RemoteEngine):
         if host is None or host.own:
             return connection.interactive(command, forward=forward)
         if not forward:
-            return connection.interactive(_onwards(host.address, command))
+            onwards = [host.address, shlex.join(command)] if command else [host.address]
+            return connection.interactive(["ssh", *([] if command else ["-t"]), "--", *onwards])
         # What listens on the node may listen there on its loopback alone: a socket on the main
         # host, which nobody else can open, is in between.
         port, _, there = forward.partition(":")
@@ -158,10 +159,3 @@ def _state(node: NodeReport) -> str:
     if not node.fresh:
         return "silent"
     return "busy" if node.run else "unwell" if node.trouble else "idle"
-
-
-def _onwards(address: str, command: Sequence[str]) -> list[str]:
-    """The command line that the main host runs to get to a node."""
-    if not command:
-        return ["ssh", "-t", "--", address]
-    return ["ssh", "--", address, shlex.join(command)]

@@ -54,20 +54,15 @@ def start_step(workflow: Run, step: StepRecord, store: RunStore, before: Sequenc
             job_file_of(own, facts, snapshot, target), assignments=tuple(facts.get("set", []))
         )
         options: dict[str, Any] = {"code_folder": snapshot, "before": before}
-        options["conditions"] = _conditions(workflow, step, before)
+        known = {run.id for run in before}
+        wanted = {step_run(workflow.id, name): how for name, how in step.after.items()}
+        options["conditions"] = {
+            run: how for run, how in wanted.items() if run in known and how != "succeeded"
+        }
         prepared = prepare(job_file, target, store, run_id=step.run, **options)
         _say_whose(prepared, own, facts, workflow, step)
         worker.lift()
         return submit(prepared, store)
-
-
-def _conditions(
-    workflow: Run, step: StepRecord, before: Sequence[Run]
-) -> dict[str, str | list[int]]:
-    """How those before it must end, by their runs, where that is not well."""
-    known = {run.id for run in before}
-    wanted = {step_run(workflow.id, name): each for name, each in step.after.items()}
-    return {run: each for run, each in wanted.items() if run in known and each != "succeeded"}
 
 
 def _say_whose(
