@@ -12,8 +12,7 @@ if TYPE_CHECKING:
 
 
 def write_output(file: Path, text: str) -> Path:
-    """Writes the file, as a whole or not at all, and returns it. UserError where it cannot be
-    written."""
+    """Writes the file, as a whole or not at all, and returns it; UserError where it cannot."""
     if file.is_dir():  # `.` has no name of which a draft's could be made
         hint = f"name a file in it, for example {file / 'result'}"
         raise UserError.of("unwritable-file", f"{file} is a directory", hint)

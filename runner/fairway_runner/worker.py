@@ -45,8 +45,7 @@ _lock = threading.Lock()
 
 
 def call(function: Callable[..., T], *arguments: object) -> T:
-    """Calls a function of a module in another process, which has our folder and environment;
-    OverLimit where it takes more than it may. What it raises is raised here."""
+    """Calls a function of a module in another process like ours; OverLimit if it takes too much."""
     limits = (CPU, MEMORY, metric_logs.CPU_LIMIT, outage.chosen(), outage.is_offered())
     order = (os.getcwd(), dict(os.environ), limits, function, arguments)  # noqa: PTH109 - as it is
     with _lock:

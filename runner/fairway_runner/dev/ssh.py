@@ -119,8 +119,7 @@ def server_command(run: Run) -> list[str]:
 
 
 def write_host(run: Run, access: SessionAccess, program: Sequence[str]) -> Host:
-    """Writes the block of a session, by which the program `program` gets to it. UserError where the
-    file cannot be written, or there is no ssh-keygen."""
+    """Writes the block of a session, by which `program` gets to it; UserError where it cannot."""
     _public_key(run)
     variable = f"{VARIABLE}={run.folder.parents[2]}"
     words = shlex.join(["env", variable, *program, "dev", "connect", run.id])

@@ -45,8 +45,7 @@ class Beside:
     program: Sequence[str]
 
     def ask(self, words: Sequence[str], data: bytes = b"") -> str:
-        """Runs a command in the session with `data` as its input, and returns its output. Raises
-        UserError with the last line of its error output if it fails."""
+        """Runs a command in the session and returns its output; UserError with its last error."""
         done = self.run_here(self.command(words), data)
         if done.returncode:
             said = done.stderr.decode(errors="replace").strip().splitlines()

@@ -129,8 +129,7 @@ _SET = "export ARM_SUBSCRIPTION_ID=$(az account show --query id --output tsv)"
 
 
 def examine_subscription(environment: Environment | None) -> Iterator[Examined]:
-    """Sign-in, subscription, and what the environment needs of it. What cannot be asked without the
-    one before it is left out."""
+    """Sign-in, subscription, and what the environment needs, as far as each can be asked."""
     try:
         cloud = chosen_cloud()
     except UserError as error:

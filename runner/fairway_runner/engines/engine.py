@@ -63,8 +63,7 @@ class Engine:
     pause: ClassVar[float] = 1.0
 
     def require(self, job: Job, needs: Sequence[str]) -> None:
-        """Refuses what can never run there; nothing has been written yet. `needs` are the programs
-        that the launchers want on the main host's PATH."""
+        """Refuses what can never run there; `needs` are programs for the main host's PATH."""
 
     def no_capacity(self, job: Job) -> str:
         """Why a job that is submitted now would wait for nodes that cannot be had, as far as the
@@ -72,8 +71,7 @@ class Engine:
         return ""
 
     def begin_connection(self) -> None:
-        """Connects in the background, where that takes a while, for a run that is about to start.
-        It says nothing where it fails: what uses the connection does."""
+        """Connects in the background for a run about to start; what uses it says what fails."""
 
     def environment(self) -> dict[str, str]:
         """Variables that every task has, set before those of the contract."""
@@ -135,8 +133,7 @@ class Engine:
     def collect(
         self, run: RunFolder, tasks: Sequence[int], arrived: Progress = no_progress
     ) -> None:
-        """Brings the outputs that these tasks have kept into the run's folder. `arrived` is told
-        how many files of how many are there, where they come one by one."""
+        """Brings the outputs of these tasks here; `arrived` is told of files, where one by one."""
 
     def cancel(self, run: RunFolder) -> None:
         """Ends a run early and waits until it has; one that has ended stays as it is."""
@@ -167,8 +164,7 @@ class Engine:
         raise unsupported(self, "be resized")
 
     def shell(self, node: str | None, command: Sequence[str] = (), *, forward: str = "") -> int:
-        """Opens a shell on a node, or runs a command there, and returns its exit code. `forward` is
-        `LOCAL_PORT:HOST:PORT`, and no shell: it returns when interrupted."""
+        """Opens a shell on a node, or runs a command; with `LOCAL_PORT:HOST:PORT` only forwards."""
         raise unsupported(self, "be connected to")
 
     def main_host(self, run: RunFolder) -> str:
@@ -194,8 +190,7 @@ class Engine:
 
 
 def engine_for(target: Target, deadline: float | None = None) -> Engine:
-    """The engine of a target; what it needs is imported now. `deadline` are the seconds for which a
-    failing service is asked again, where they are not those of the command line."""
+    """The engine of a target, imported now; `deadline` replaces that of the command line."""
     return _made(target.engine, target, deadline)
 
 
@@ -220,8 +215,7 @@ def unsupported(engine: Engine, what: str, hint: str = "") -> UserError:
 
 
 def inside_words(run: str, task: str, command: Sequence[str], python: str = "python3") -> list[str]:
-    """The command line by which a node runs a command beside a task that is there; `command`
-    begins with the rank, see `fairway_agent.inside`."""
+    """How a node runs a command beside a task; see `fairway_agent.inside` for its first word."""
     import fairway_agent
 
     source = Path(fairway_agent.__file__).with_name("inside.py").read_text(encoding="utf-8")

@@ -28,11 +28,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PromisedRole:
-    """A built-in role on a resource, by its id, for a principal; `who` says who that is.
-
-    Azure shows the `reason` beside it. Terraform has it at `address`, in the stack's `folder`; the
-    environment file names it at `path`, "" where it does not.
-    """
+    """A built-in role on a resource, by its id, for a principal, who is `who`. Azure shows
+    `reason`; Terraform has it at `address` in the stack's `folder`, the environment file at `path`
+    or ""."""
 
     scope: str
     role: str
@@ -149,8 +147,7 @@ def _with_changed_extensions(plan: Mapping[str, Any]) -> Iterator[tuple[str, str
 def size_offered(
     path: str, size: str, location: str, zone: int | None, skus: Sequence[Mapping[str, Any]]
 ) -> Iterator[Finding]:
-    """A size that the region or the zone does not have, or not for this subscription. Without a
-    zone only the region counts."""
+    """A size that the region, or the zone if any, does not have, or not for this subscription."""
     how = f"az vm list-skus --location {location} --size {size} --all --output table"
     sku = next((one for one in skus if str(one.get("name", "")).lower() == size.lower()), None)
     if sku is None:
@@ -416,8 +413,7 @@ def role_is_free(
 def may_deploy(
     actions: Sequence[str], permissions: Sequence[Mapping[str, Any]]
 ) -> Iterator[Finding]:
-    """Actions that a deployment takes, and that the signed-in user is not allowed. A warning:
-    another identity may be the one that deploys."""
+    """Actions that a deployment takes and the user may not: a warning, as another may deploy."""
     own = [
         Permission(tuple(each.get("actions") or ()), tuple(each.get("notActions") or ()))
         for each in permissions

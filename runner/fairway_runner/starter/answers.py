@@ -50,8 +50,7 @@ class Answers:
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Answers:
-        """The answers that were given, by the names of the options, and the usual ones. Raises
-        UserError where Azure would refuse one."""
+        """The given answers, by option, and the usual ones; UserError where Azure refuses one."""
         engine = checked("engine", given.get("engine") or _ENGINE)
         found = {
             name: checked(name, usual(name, engine) if given.get(name) is None else given[name])

@@ -90,8 +90,7 @@ class Settings:
         ssh_keys: tuple[str, ...],
         given: Mapping[str, Any],
     ) -> Settings:
-        """The settings, the name taken from the folder's where none is given. Raises UserError
-        where Azure would refuse one of them."""
+        """The settings, by default named as the folder; UserError where Azure would refuse one."""
         from fairway_core.environment.values import EnvironmentName
 
         name = validated("--name", EnvironmentName, name or name_from(folder))
@@ -177,8 +176,7 @@ def _filled(file: Path, replacements: Mapping[str, str]) -> bytes:
 
 
 def write_project(folder: Path, settings: Settings) -> list[Path]:
-    """Writes the project into the folder, which is made; answers with the paths in it. Raises
-    UserError, and writes nothing, where a file is there already or cannot be written."""
+    """Writes the project's files; returns their paths, or UserError with nothing written."""
     files = dict(project_files(settings, in_git=is_kept_by_git(folder)))
     taken = dict.fromkeys(filter(None, (_in_the_way(folder, path) for path in files)))
     if taken:

@@ -40,8 +40,7 @@ class OutputMissing(UserError):
 
 @dataclass(frozen=True)
 class ResolvedInputs:
-    """The inputs of a job that other runs have kept, as its plan has them, and by the name of each
-    input which run, task and output that is."""
+    """Inputs that other runs have kept, as the plan has them, and by name where they come from."""
 
     chained: list[Chained] = field(default_factory=list)
     staged: list[Staged] = field(default_factory=list)
@@ -113,10 +112,8 @@ def find_kept(
     brings: bool,
     asks: bool = True,
 ) -> tuple[KeptOutput, dict[str, Any]]:
-    """Resolves the input `name` to an output, with the facts to record about it; raises UserError
-    if it does not exist, or not yet. Outputs of the runs that are `going` need not exist yet.
-    `brings` means that it is copied to this machine if it is elsewhere, and `asks` that its target
-    is asked for the run's state."""
+    """Resolves the input `name` to an output, with the facts to record; UserError if it is not
+    there, unless the run is `going`. `brings` copies it to this machine, `asks` asks its target."""
     wanted = source.best if isinstance(source, BestInput) else source
     run = store.find(wanted.run)
     is_there = run.id not in going
@@ -206,8 +203,7 @@ def _bring(run: Run, kept: KeptOutput) -> None:
 def missing_outputs(
     step: NamedStep, workflow_id: str, jobs: Mapping[str, Job]
 ) -> Iterator[Finding]:
-    """Reports inputs from another step that has no such output, or if it is not clear which task is
-    meant; `jobs` are those of all steps, by their names."""
+    """Inputs from a step that has no such output, or of an unclear task; `jobs` has all steps."""
     runs = {step_run(workflow_id, name): name for name in jobs}
     for name, value in inputs_of_runs(step.document):
         wanted = value.get("best", value)

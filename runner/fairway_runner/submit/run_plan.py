@@ -143,10 +143,8 @@ def secret_values(
     locate: Callable[[str], Location | None] = lambda _: None,
 ) -> dict[str, str]:
     """The value of each secret, from the variable of the `environment` that its source names.
-
-    `locate` says where a secret stands in the job file. UserError with a finding for each
-    that has no value, or one too short to be kept out of logs.
-    """
+    UserError, located by `locate`, for each without a value, or with one too short to keep out of
+    logs."""
     values, findings = {}, []
     for name, source in sources.items():
         if not source.startswith("env:"):

@@ -109,8 +109,7 @@ def listed(folder: Path, exclude: Sequence[str] = (), *, gitignore: bool | None 
 
 
 def snapshot(code: Code, store: Path) -> Path:
-    """A copy of the code under `store`, made once for each digest; returns its folder. UserError
-    where it cannot be made."""
+    """A copy of the code under `store`, one for each digest; UserError where it cannot be made."""
     try:
         return _take(code, store)
     except OSError as error:

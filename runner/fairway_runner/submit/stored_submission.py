@@ -111,12 +111,9 @@ def _unusable(run: Run, name: str) -> UserError:
 
 
 def resume(run: Run, forgets: type[UserError] = Refused) -> Run:
-    """Completes the submission of a recorded run; one that was complete, or has ended, stays as it
-    is. One of which nothing was sent goes to its target as that is known now.
-
-    UserError where another command is submitting it right now; one that raises what `forgets` says,
-    as one that its target refuses, is forgotten.
-    """
+    """Completes a recorded submission; one that is complete, or has ended, stays as it is, and one
+    of which nothing was sent goes to its target as that is now. UserError where another command
+    submits it right now; one that raises what `forgets` says is forgotten."""
     if runs_here(run.record.engine):
         return run  # it is recorded and started in one step
     if run.status.is_final:

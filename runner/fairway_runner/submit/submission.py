@@ -80,12 +80,9 @@ def recorded_before(prepared: PreparedRun, store: RunStore) -> Run | None:
 
 def submit(prepared: PreparedRun, store: RunStore) -> Run:
     """Records the run and starts it on the first of its targets that takes it; one of the same ID
-    and the same job goes on, where a command was killed that began to start it.
-
-    A target that refuses it has nothing of it, and is passed over; where none takes it, nothing is
-    left here either, and the error names all of them. UserError where the target cannot be reached,
-    with the command that goes on.
-    """
+    and job goes on. A target that refuses it has nothing of it, and is passed over; where none
+    takes it, nothing is left here, and the error names all. UserError where the target cannot be
+    reached."""
     try:
         return _submit(prepared, store)
     except TakenId:

@@ -217,12 +217,9 @@ def _once(findings: Sequence[Finding]) -> list[Finding]:
 def _cheapest_first(
     job_file: JobFile, targets: Sequence[Target], metric: str, store: RunStore
 ) -> tuple[list[Target], list[Finding]]:
-    """The targets, the cheapest first, and what is not known of them.
-
-    With a `metric` by the price of what a run held for an hour, divided by that; targets on which
-    the job has no run that succeeded with the metric come last, by their price. UserError where a
-    price is not known.
-    """
+    """The targets, the cheapest first, and what is not known of them. A `metric` divides the price
+    of what a run held for an hour; targets without a run that has it come last, by their price.
+    UserError where a price is not known."""
     from fairway_runner.submit.run_plan import hourly_price
 
     prices = {each.name: hourly_price(each, "target.cheapest", _IN_ORDER) for each in targets}

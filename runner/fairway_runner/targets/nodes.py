@@ -49,8 +49,7 @@ def act_on_node(target: Target, action: str, node: str) -> None:
 
 
 def target_facts(targets: Sequence[KnownTarget], *, ask: bool) -> list[dict[str, Any]]:
-    """One mapping a target; `nodes_now` is null where the target was not asked, or is silent,
-    `ready` false where it takes no jobs yet."""
+    """One mapping a target; `nodes_now` is null for one not asked or silent; see also `ready`."""
     counts: list[int | None] = [None] * len(targets)
     if ask:
         with ThreadPoolExecutor(max_workers=16) as pool:
@@ -103,8 +102,7 @@ def _nodes_now(target: Target) -> int | None:
 def report_of(
     target: Target, node: str, category: str, description: str | None = None
 ) -> HealthReport:
-    """Returns the report about that node; without a description, the reason why it is out of use.
-    Raises UserError if its VM is not known, or for an unknown category."""
+    """The report about that node, or UserError; without a description, why it is out of use."""
     from fairway_core.catalog.guest_health import impact_category
     from fairway_runner.live.operations import HealthReport
 

@@ -32,8 +32,7 @@ _WRITE = "write it again: terraform output -json >FILE"
 
 
 def read_targets(source: Path) -> list[Target]:
-    """The targets in a folder of stacks or a file of outputs, in the order of their names.
-    UserError where there are none, and with exit code 4 where Terraform is missing."""
+    """The targets in a folder of stacks or a file of outputs, sorted; UserError for none."""
     try:
         records = list(_of_folder(source) if source.is_dir() else _of_file(source))
     except RecursionError:

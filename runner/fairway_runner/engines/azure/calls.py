@@ -103,14 +103,10 @@ class ServiceAway(ServiceError, TargetUnavailable):
 
 @dataclass
 class Calls:
-    """Asks one service; `deadline` is for how many seconds a failing call is asked again.
-
-    `service` names it in messages, `tries` counts all requests and `failures` those that
-    were asked again; `hint` is what to type where credentials are refused. `skew` is by how
-    many seconds the service's clock is ahead, once that has been in the way; None where requests
-    cannot be dated otherwise than by this machine's clock. Where nothing listens at an `address`
-    of this machine, nobody waits for it.
-    """
+    """Asks one service; a failing call is asked again for `deadline` seconds. `service` names it in
+    messages, `tries` and `failures` count requests; `hint` is for refused credentials. `skew` is by
+    how many seconds the service's clock is ahead, once that was in the way; None where requests are
+    dated by this machine alone. Nobody waits for an `address` of this machine."""
 
     service: str
     deadline: float

@@ -95,8 +95,7 @@ class Forwarding:
         return len(self._ssh.said)
 
     def failure_since(self, mark: int) -> str:
-        """Why the far side made no connection lately, in OpenSSH's words; "" where it did.
-        UserError where it forwards nothing at all."""
+        """Why the far side made no connection lately, or ""; UserError if it forwards nothing."""
         lines = [line for line in self._ssh.said[mark:].splitlines() if _FAILED in line]
         why = lines[-1].rpartition(_FAILED)[2] if lines else ""
         if _PROHIBITED in "".join(lines):
@@ -165,8 +164,7 @@ def adapter_for(target: Target, url: str, deadline: float) -> HTTPAdapter:
 
 
 def _is_near(host: str) -> bool:
-    """True if this machine is inside the network, or its VPN: there the service's name resolves to
-    a private address. An IP address speaks for itself."""
+    """True inside the network or its VPN, where the service's name has a private address."""
     try:
         found = {str(each[4][0]) for each in socket.getaddrinfo(host, None)}
     except OSError:

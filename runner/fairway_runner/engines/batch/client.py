@@ -188,8 +188,7 @@ class Account:
     # --- tasks --------------------------------------------------------------------------
 
     def add_tasks(self, job_id: str, tasks: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-        """Adds up to 100 tasks in one request; returns an answer for each. ServiceError with status
-        413 where the request is too large."""
+        """Adds up to 100 tasks in one request; an answer for each, or ServiceError 413."""
         # The SDK's own method makes a model object of each answer, which takes as long as all
         # the rest of it.
         request = self._request("POST", f"/jobs/{job_id}/addtaskcollection", {"value": tasks})
@@ -232,8 +231,7 @@ class Account:
         return self.calls.pages("subtasks", self.client.list_subtasks(job_id, task_id))
 
     def task_file(self, job_id: str, task_id: str, name: str, first: int, last: int) -> bytes:
-        """The bytes of a task's file from `first` to `last`, or as many as there are. ServiceError
-        with status 404 where the file or its node is gone."""
+        """The bytes of a task's file from `first` to `last`; ServiceError 404 where it is gone."""
         return self._read(
             lambda span: self.client.download_task_file(job_id, task_id, name, ocp_range=span),
             *(first, last),

@@ -65,8 +65,7 @@ def _of_account(account: Account) -> Iterator[Finding]:
 
 
 def require_pool(account: Account, job: Job) -> None:
-    """UserError with every reason why the job can never run on the account's pool: Batch accepts
-    all of this, and leaves the tasks waiting for ever."""
+    """UserError with why the pool can never run the job: Batch lets such tasks wait for ever."""
     findings = [*_of_target(account.target, job)]
     if findings:
         raise UserError(findings)

@@ -313,11 +313,8 @@ def _output_pattern(name: str, pattern: str) -> tuple[str, str]:
 
 
 def _dependencies(numbers: Sequence[int]) -> dict[str, Any]:
-    """On these tasks: by ranges of their ids, or where that would be many by the ids themselves.
-
-    Batch refuses too many ranges (TaskDependencyRangesTooLong, without a number that a document
-    names), and ids of more than 64,000 characters.
-    """
+    """On these tasks: by ranges of their ids, or where that would be many by the ids themselves:
+    Batch takes few ranges, by no documented number, and ids of 64,000 characters at most."""
     ranges, ids = _ranges(numbers), [str(number) for number in numbers]
     if len(ranges) <= _MOST_RANGES or sum(map(len, ids)) > _LONGEST_IDS:
         return {"taskIdRanges": ranges}

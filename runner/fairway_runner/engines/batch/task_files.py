@@ -301,8 +301,7 @@ class _SamplesCopy(JsonRecord):
 
 
 def bring_figures(files: TaskFiles) -> None:
-    """Adds new samples to the file of each node; running tasks come first. `figures.json` in the
-    run's folder says how much of each task was copied."""
+    """Adds new samples to the file of each node; `figures.json` says how much was copied."""
     run = files.run
     with alone(run.folder / "figures.lock"):
         copies = known_as(run.folder / "figures.json", _samples_copies) or {}

@@ -84,8 +84,7 @@ def add_endings(files: TaskFiles, submission: int, found: dict[int, TaskState]) 
 
 
 def completed(status: TaskState, ending: Ending) -> TaskState:
-    """The state that the service knows, with what the task itself has reported. A task that
-    reports another exit code was ended later, or is not what it was."""
+    """The service's state with the task's own report, unless that is of another exit code."""
     own = ending.state
     if own.state == status.state == "running" and own.attempt == status.attempt:
         return replace(status, reason=own.reason)

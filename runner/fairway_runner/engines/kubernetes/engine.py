@@ -136,8 +136,7 @@ class KubernetesEngine(ScheduledEngine):
         return access.kubeconfig, access.context, access.namespace, access.shared
 
     def require(self, job: Job, needs: Sequence[str]) -> None:
-        """UserError for what can never run there; whether the image has a launcher's programs is
-        seen when a task starts."""
+        """UserError for what can never run there; programs are looked for when a task starts."""
         self.require_nodes(job)
         self._require_priority(job)
         of_node(self.target)
