@@ -120,8 +120,7 @@ class _Process:
         return self._process.poll() is None
 
     def ask(self, order: bytes) -> tuple[bytes, bool]:
-        """Makes a call and returns its answer, and True if the process is still as small as it was;
-        raises OverLimit if it ends without an answer."""
+        """Makes a call; its answer, and True if the process stays small. OverLimit without one."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:

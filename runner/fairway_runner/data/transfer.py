@@ -70,8 +70,7 @@ def at_once(operation: Callable[[T], None], items: Iterable[T]) -> None:
 
 @contextmanager
 def blocks_at_once() -> Iterator[Callable[[Callable[[], None]], None]]:
-    """A function that starts an operation on a block of one file; on leaving all have ended. It
-    waits while too many are under way: their bytes are in memory."""
+    """Starts operations on blocks of a file, few at once: their bytes are in memory. All end."""
     room = BoundedSemaphore(BLOCKS_AT_ONCE)
     with ThreadPoolExecutor(BLOCKS_AT_ONCE) as pool:
         started = []

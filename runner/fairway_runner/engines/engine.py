@@ -172,8 +172,7 @@ class Engine:
         raise NotImplementedError
 
     def enter(self, run: RunFolder, task: int, node: int, command: Sequence[str]) -> int:
-        """Runs a command beside a task that runs, on one of its nodes, and returns its exit code.
-        The first word is the rank, or `-`; see `fairway_agent.inside`."""
+        """Runs a command, see `fairway_agent.inside`, beside a task on one of its nodes."""
         raise NotImplementedError
 
     def doctor(self) -> list[Finding]:

@@ -177,14 +177,9 @@ def prepare(
     if job.release_command is not None:
         lines["release.jsonl"] = task_line("release", alone, engine, render_release(job))
     if job.finally_ is not None:
-        changes = {
-            "command": job.finally_.command,
-            "template": "plain",
-            "nodes": 1,
-            "processes_per_node": 1,
-        }
-        changes |= {"outputs": job.finally_.outputs, "preflight": "none", "options": {}}
-        last = job.model_copy(update=changes)
+        own = {"command": job.finally_.command, "outputs": job.finally_.outputs, "options": {}}
+        usual = {"template": "plain", "nodes": 1, "processes_per_node": 1, "preflight": "none"}
+        last = job.model_copy(update={**own, **usual})
         script = launchers.render(first, last, target)
         lines["finally.jsonl"] = task_line(LAST, last, engine, script)
     require_gpus(job, target, first.document)

@@ -62,8 +62,7 @@ OnChanges = Callable[[Mapping[str, tuple[Any, Any]]], None]
 
 @dataclass(frozen=True)
 class RerunResult:
-    """The new run, and by the path of each field that was changed its value before and after;
-    `warnings` are what a person should hear of."""
+    """The new run, changed fields' values before and after by path, and `warnings`."""
 
     run: Run
     changes: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)

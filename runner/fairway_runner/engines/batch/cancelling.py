@@ -106,8 +106,7 @@ def _end_tasks(account: Account, job_id: str, grace: float) -> None:
 
 
 def note_cancelled(run: str, state: State, task: str, storage: Storage) -> None:
-    """Notes beside what the run keeps that a person has ended a task: the service does not say who
-    did, and other machines are to know."""
+    """Notes in storage that a person has ended a task: Batch does not tell other machines."""
     storage.upload(OUTPUTS, f"{names.cancelled_folder(run, state.submission)}{task}", b"")
 
 

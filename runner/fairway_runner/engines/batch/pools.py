@@ -142,8 +142,7 @@ def _node(account: Account, node: Mapping[str, Any]) -> Node:
 
 
 def act(account: Account, action: str, node: str) -> None:
-    """Reboots or reimages a node, or takes it out of work or back; running tasks go on
-    elsewhere. UserError where there is no such node."""
+    """Does one of `_ACTIONS` to a node; what runs goes on elsewhere. UserError for no such one."""
     verb, body = _ACTIONS[action]
     path = f"/pools/{account.pool}/nodes/{node}/{verb}"
     try:

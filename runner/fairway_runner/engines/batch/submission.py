@@ -207,8 +207,7 @@ class Submission:
                 done.result()
 
     def _create_job(self, job: Mapping[str, Any]) -> bool:
-        """Creates the job; returns True if it is new. Raises UserError if another object has its
-        id. Waits while a deleted job of that id is going away."""
+        """Creates the job, once a deleted one is gone; True if new, UserError if taken."""
         end = time.monotonic() + self.account.calls.deadline
         while True:
             try:

@@ -178,8 +178,7 @@ class Exec(Connection):
         return on_terminal(self.kubectl("exec", terminal, pod, "--", *(words or shell)))
 
     def ask(self, *words: str, deadline: float, data: bytes = b"") -> Ended:
-        """Runs kubectl itself, for at most `deadline` seconds, and returns its answer; raises
-        UserError if it finds no cluster, or is denied access."""
+        """Runs kubectl itself, `deadline` seconds at most; UserError without cluster or access."""
         line = self.kubectl(*words)
         with self.silence.watch(self.name, deadline):
             try:
@@ -235,8 +234,7 @@ class Exec(Connection):
 
 
 class _Call:
-    """One command in the pod: what it is sent, and what came back until its mark. What it prints
-    goes to the descriptor `to` as it comes, where there is one."""
+    """One command in the pod, and what came until its mark; its output goes to `to`."""
 
     def __init__(
         self, line: tuple[list[str], str], data: bytes, patience: float, to: int | None = None

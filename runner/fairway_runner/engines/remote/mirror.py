@@ -60,11 +60,6 @@ def check_names(report: RunReport, run: RunFolder) -> None:
         raise Unfit("a node has an invalid name")
 
 
-def listed_runs(answer: RunsReport) -> list[tuple[str, object, int]]:
-    """Of each run of a host its id, its unchecked files, and its last submission's number."""
-    return [(run, files, answer.submissions.get(run, 0)) for run, files in answer.runs.items()]
-
-
 def adopted(run_id: str, files: Any) -> tuple[RunRecord, dict[str, str]]:
     """The record of a run that lies at a cluster, and its other files by name. Unfit for anything
     that no submission writes."""
@@ -254,10 +249,10 @@ class Mirror:
         request = RunsRequest(target.name, tuple(run.id for run in store.unsorted()))
         answer = self.remote.call(f"{SHARED}.runs", request, RunsReport)
         findings = []
-        for run_id, files, submission in listed_runs(answer):
+        for run_id, files in answer.runs.items():
             try:
                 record, texts = adopted(run_id, files)
-                _adopt(store, record, texts, target, submission)
+                _adopt(store, record, texts, target, answer.submissions.get(run_id, 0))
             except Unfit as error:
                 message = (
                     f"`{run_id[:70]}` on `{target.name}` is a run that cannot be read: {error}"
