@@ -11,9 +11,9 @@ import pytest
 from fairway_core.findings import Finding, UserError
 from fairway_core.target import Target
 from fairway_runner.jobs.job_file import load_job
-from fairway_runner.jobs.ranks import labels_ranks
 from fairway_runner.jobs.rendering import render_launcher
 from fairway_runner.jobs.templates import Option, front_matter
+from fairway_runner.runs.log_lines import labels_ranks
 
 if TYPE_CHECKING:
     from fairway_runner.jobs.job_fields import Scalar

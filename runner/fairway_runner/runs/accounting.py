@@ -33,10 +33,8 @@ BY = ("name", "tag", "user", "target", "month")
 @dataclass(frozen=True)
 class Use:
     """Usage of one run so far: hours of nodes of a size, and the hourly price of one of them.
-
     `hourly` is None if no price is known, and `size` is empty if nodes have no price, as on this
-    machine.
-    """
+    machine."""
 
     run: Run
     node_hours: float
@@ -71,11 +69,9 @@ class Use:
 def uses(
     runs: Iterable[Run], prices: Prices, region: str | None = None, now: float | None = None
 ) -> list[Use]:
-    """Returns the usage of each of the runs until `now`, at these prices.
-
-    The `region` is that of the run's target or of its environment, unless it is given. Raises
-    UserError for a run that cannot be read.
-    """
+    """Returns the usage of each of the runs until `now`, at these prices. The `region` is that of
+    the run's target or of its environment, unless it is given. Raises UserError for a run that
+    cannot be read."""
     known, until = cache(_region), time.time() if now is None else now
     return [use_of(run, task_results(run), lambda: prices, region, known, until) for run in runs]
 
@@ -88,14 +84,10 @@ def use_of(
     region_of: Callable[[str], str] | None = None,
     now: float | None = None,
 ) -> Use:
-    """Returns the usage so far of one run, whose tasks have been read; prices are looked up only if
-    its nodes have one."""
+    """The usage so far of one run; prices are looked up only if its nodes have one."""
     target = _target(run)
-    size, spot, price = (
-        str(target.get("vm_size") or ""),
-        bool(target.get("spot")),
-        target.get("price"),
-    )
+    size, spot = str(target.get("vm_size") or ""), bool(target.get("spot"))
+    price = target.get("price")
     its_region = ""
     if size:
         known = region_of or _region
@@ -179,10 +171,8 @@ class Group:
 
 
 def grouped(found: Sequence[Use], by: str | None) -> list[Group]:
-    """The uses by one of `BY`, or each run alone; the most expensive last.
-
-    A run with several tags is in the group of each, and one without any in that called "".
-    """
+    """The uses by one of `BY`, or each run alone; the most expensive last. A run with several tags
+    is in the group of each, and one without any in that called ""."""
     groups: dict[str, Group] = defaultdict(lambda: Group(""))
     for use in found:
         for key in _KEYS[by or "run"](use.run):

@@ -33,10 +33,8 @@ _DRAFT_AGE = 86_400.0  # seconds
 
 @dataclass(frozen=True)
 class Removed:
-    """Result of a clean-up; the size is that of the removed files in bytes.
-
-    `kept` has a finding for each run that could not be removed.
-    """
+    """Result of a clean-up; the size is that of the removed files in bytes. `kept` has a finding
+    for each run that could not be removed."""
 
     runs: tuple[str, ...]
     snapshots: int
@@ -51,9 +49,7 @@ def removable(
     states: Collection[str] = (),
 ) -> list[Run]:
     """The runs that have ended and that everything given holds for; without names, of all.
-
-    `older_than` is in seconds since their end. UserError for a named run that has not ended.
-    """
+    `older_than` is in seconds since their end. UserError for a named run that has not ended."""
     runs = [store.find(name) for name in names] if names else list(store.unsorted())
     now = time.time()
     chosen = []
@@ -76,8 +72,7 @@ def removable(
 
 
 def _unread(store: RunStore, chosen: Sequence[Run], *, is_named: bool) -> list[Run]:
-    """Returns the runs whose outputs no active run reads; raises UserError for a named one that is
-    read."""
+    """The runs whose outputs no active run reads; UserError for a named one that is read."""
     readers = _readers(store) if chosen else {}
     for run in chosen:
         if is_named and run.id in readers:
@@ -89,8 +84,7 @@ def _unread(store: RunStore, chosen: Sequence[Run], *, is_named: bool) -> list[R
 
 
 def _readers(store: RunStore) -> dict[str, str]:
-    """By the id of each run whose outputs are read by one that goes on, or that is a step of it,
-    which that is."""
+    """By the id of each run that an active run reads, or has as a step, that active run."""
     found: dict[str, str] = {}
     for run in store.unsorted():
         wanted = [str(each["run"]) for each in input_facts(run).values()]
@@ -114,10 +108,7 @@ def _end_of(run: Run) -> tuple[str, float]:
 
 def remove(store: RunStore, runs: Iterable[Run]) -> Removed:
     """Removes the runs' folders, what is left of those that were never made whole, and then the
-    snapshots of code that no run uses.
-
-    A run that was started again meanwhile is left alone.
-    """
+    snapshots of code that no run uses. A run that was started again meanwhile is left alone."""
     removed, size = [], 0
     kept: list[Finding] = []
     for run in runs:
@@ -182,20 +173,17 @@ def _remove_snapshots(store: RunStore) -> tuple[int, int]:
         return 0, 0
     count = size = 0
     with code.in_use(folder, alone=True):
-        used = {_snapshot_of(run, folder) for run in store.unsorted()}
+        used = set()
+        for run in store.unsorted():
+            with suppress(UserError, OSError):
+                digest = read_json(run.folder / "provenance.json").get("code")
+                used |= {code.stored(digest, folder)} if isinstance(digest, str) else set()
         for snapshot in folder.iterdir():
             if snapshot.is_dir() and snapshot not in used:
                 size += _size(snapshot)
                 shutil.rmtree(snapshot, ignore_errors=True)
                 count += 1
     return count, size
-
-
-def _snapshot_of(run: Run, folder: Path) -> Path | None:
-    with suppress(UserError, OSError):
-        digest = read_json(run.folder / "provenance.json").get("code")
-        return code.stored(digest, folder) if isinstance(digest, str) else None
-    return None
 
 
 def _size(folder: Path) -> int:

@@ -63,9 +63,7 @@ def compare(runs: Sequence[Run]) -> list[dict[str, Any]]:
 def _settings(task: TaskResult, job: dict[str, ParamValue]) -> dict[str, ParamValue]:
     """Returns the settings of a task: its parameters, its shape, and the fields of its job."""
     fields = {**job, "nodes": task.nodes, "processes_per_node": task.processes_per_node}
-    params = {
-        f"params.{name}" if name in fields else name: task.params[name] for name in task.params
-    }
+    params = {f"params.{n}" if n in fields else n: value for n, value in task.params.items()}
     return {**params, **fields, "target": task.run.record.target}
 
 

@@ -84,9 +84,8 @@ def _lacking(run: Run, tasks: Collection[int]) -> Iterator[Mapping[str, Any]]:
             continue
         status, kept = run.task_status(index), run.task_folder(index) / "outputs" / name
         if status.state == "succeeded" and not (kept.is_dir() and any(kept.iterdir())):
-            was_empty = name in (status.empty_outputs or ())
             facts = {"run_id": run.id, "task": task_name(run, index), "output": name}
-            yield {**facts, "was_empty": was_empty}
+            yield {**facts, "was_empty": name in (status.empty_outputs or ())}
 
 
 def _fetch_steps(
@@ -140,11 +139,8 @@ def _is_same(source: Path, target: Path) -> bool:
     if source.is_file() and target.is_file() and not target.is_symlink():
         return source.samefile(target) or filecmp.cmp(source, target, shallow=False)
     if _is_link(source) or target.is_symlink():
-        return (
-            source.is_symlink()
-            and target.is_symlink()
-            and os.readlink(source) == os.readlink(target)  # noqa: PTH115 - as text, as it stands
-        )
+        are_links = source.is_symlink() and target.is_symlink()
+        return are_links and os.readlink(source) == os.readlink(target)  # noqa: PTH115 - as text
     return target.is_file() and filecmp.cmp(source, target, shallow=False)
 
 
@@ -203,8 +199,7 @@ def _bring(source: Path, target: Path, known: Path | None) -> int:
 
 
 def _linked(source: Path, target: Path) -> bool:
-    """Hard-links the target to the source; returns False if that fails, as on different file
-    systems, or on one without links."""
+    """Hard-links the target to the source; returns False if the file system cannot."""
     try:
         target.hardlink_to(source)
     except OSError:

@@ -37,12 +37,9 @@ class Gpu:
 
 @dataclass(frozen=True)
 class Sample:
-    """A node at one moment, `time` being seconds since 1970.
-
-    `cpu` and `io_wait` are shares of 1: of all cores, and of the time in which something waited
-    for a disk or a file system. Memory is in bytes, all else in bytes a second; None where the
-    kernel does not tell.
-    """
+    """A node at one moment, `time` being seconds since 1970. `cpu` and `io_wait` are shares of 1:
+    of all cores, and of the time in which something waited for a disk or a file system. Memory is
+    in bytes, all else in bytes a second; None where the kernel does not tell."""
 
     time: float
     cpu: float | None = None

@@ -36,9 +36,8 @@ from fairway_runner.runs.records import (
     RunRecord,
     damaged,
     known_state,
-    read_record,
-    read_state,
-    read_task,
+    known_task,
+    read_as,
     settled,
 )
 
@@ -79,7 +78,7 @@ class RunFolder:
     @cached_property
     def record(self) -> RunRecord:
         """Record of the submission."""
-        return read_record(self.folder / "run.json")
+        return read_as(self.folder / "run.json", RunRecord.from_json)
 
     @property
     def status(self) -> RunState:
@@ -97,8 +96,7 @@ class RunFolder:
 
     @property
     def is_unsent(self) -> bool:
-        """True if nothing of it was ever sent to its remote target, so that the target need not be
-        asked."""
+        """True if nothing of it was ever sent to its remote target, which need not be asked."""
         here = runs_here(self.record.engine) or steps.has_steps(self.folder)
         return not here and not (self.folder / "engine.json").exists()
 
@@ -232,10 +230,8 @@ class RunFolder:
     def label(
         self, add: Iterable[str] = (), *, remove: Iterable[str] = (), note: str | None = None
     ) -> Labels:
-        """Adds and removes tags, and replaces the note if one is given; returns all of them.
-
-        Raises UserError for a text that cannot be a tag, and for a missing tag to remove.
-        """
+        """Adds and removes tags, and replaces the note if one is given; returns all of them. Raises
+        UserError for a text that cannot be a tag, and for a missing tag to remove."""
         from fairway_runner.runs.labels import write_labels
 
         return write_labels(self.folder, self.record, add, remove, note)
@@ -249,9 +245,8 @@ class RunFolder:
 
     @staticmethod
     def _state_of(folder: Path, run_state: str = "running") -> TaskState:
-        try:
-            status = read_task(folder / "state.json")
-        except FileNotFoundError:
+        status = known_task(folder)
+        if status is None:
             from fairway_agent.state_files import TaskState
 
             return TaskState(settled("queued", run_state))
@@ -277,8 +272,7 @@ class RunFolder:
         return lock
 
     def cut_off(self, *, complete: bool) -> str:
-        """Why its submission to a target elsewhere is not `complete`; "" where it is, or goes on
-        right now."""
+        """Why its remote submission is not `complete`; "" where it is, or goes on right now."""
         try:
             if complete or self._is_watched():
                 return ""
@@ -289,7 +283,7 @@ class RunFolder:
     def _recorded(self) -> RunState:
         path = self.folder / "state.json"
         try:
-            return read_state(path)
+            return read_as(path, RunState.from_json)
         except FileNotFoundError:
             if not self.folder.exists():
                 raise  # it was removed just now
@@ -337,14 +331,20 @@ class RunFolders:
         return self.base / "runs"
 
     def create(self, record: RunRecord, files: Mapping[str, Content]) -> tuple[RunFolder, int]:
-        """Makes a run's folder as a whole, with its lock taken.
-
-        `files` is what it holds by the path in the folder. Returns the run and the open
-        descriptor that holds its lock. UserError where nothing can be written, TakenId where there
-        is such a run.
-        """
+        """Makes a run's folder as a whole, with its lock taken. `files` is what it holds by the
+        path in the folder. Returns the run and the open descriptor that holds its lock. UserError
+        where nothing can be written, TakenId where there is such a run."""
         with self.recording():
-            return self._create(record, files)
+            self.folder.mkdir(parents=True, exist_ok=True)
+            (self.base / ".gitignore").write_text("*\n", encoding="ascii")
+            # Nobody else's: of one that was killed the half of a folder may be left.
+            draft = self.folder / f".{record.id}.{secrets.token_hex(4)}"
+            draft.mkdir()
+            try:
+                return self._filled(draft, record, files)
+            except BaseException:
+                shutil.rmtree(draft, ignore_errors=True)
+                raise
 
     @contextmanager
     def recording(self) -> Iterator[None]:
@@ -356,37 +356,26 @@ class RunFolders:
             hint = "submit from a folder that you may write to"
             raise UserError.of("unwritable-folder", message, hint) from None
 
-    def _create(self, record: RunRecord, files: Mapping[str, Content]) -> tuple[RunFolder, int]:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        (self.base / ".gitignore").write_text("*\n", encoding="ascii")
-        # Nobody else's: of one that was killed the half of a folder may be left.
-        draft = self.folder / f".{record.id}.{secrets.token_hex(4)}"
-        draft.mkdir()
+    def _filled(
+        self, draft: Path, record: RunRecord, files: Mapping[str, Content]
+    ) -> tuple[RunFolder, int]:
+        facts, state = json.dumps(asdict(record), indent=1), json.dumps({"state": "queued"})
+        records = {"run.json": facts, "state.json": state, "lock": ""}
+        for name, content in {**files, **records}.items():
+            path = draft / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("wb") as file:
+                file.writelines([content.encode()] if isinstance(content, str) else content)
+        lock = os.open(draft / "lock", os.O_RDONLY)
+        fcntl.flock(lock, fcntl.LOCK_EX)
         try:
-            records = {
-                "run.json": json.dumps(asdict(record), indent=1),
-                "state.json": json.dumps({"state": "queued"}),
-                "lock": "",
-            }
-            for name, content in {**files, **records}.items():
-                path = draft / name
-                path.parent.mkdir(parents=True, exist_ok=True)
-                with path.open("wb") as file:
-                    pieces = [content.encode()] if isinstance(content, str) else content
-                    file.writelines(pieces)
-            lock = os.open(draft / "lock", os.O_RDONLY)
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            try:
-                draft.rename(self.folder / record.id)
-            except OSError as error:
-                os.close(lock)
-                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-                    raise
-                message = f"there is a run `{record.id}` already"
-                raise TakenId.of("taken-run-id", message, "choose another ID") from None
-        except BaseException:
-            shutil.rmtree(draft, ignore_errors=True)
-            raise
+            draft.rename(self.folder / record.id)
+        except OSError as error:
+            os.close(lock)
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+            message = f"there is a run `{record.id}` already"
+            raise TakenId.of("taken-run-id", message, "choose another ID") from None
         return RunFolder(self.folder / record.id), lock
 
     def new_id(self, name: str) -> str:

@@ -24,8 +24,7 @@ _CHUNK = 1 << 20
 
 @dataclass(frozen=True)
 class KeptOutput:
-    """One output of one task. `bring` sees to it that its files are on this machine; UserError
-    where there are none."""
+    """One output of one task. `bring` brings its files here; UserError where there are none."""
 
     run: RunFolder
     task: int

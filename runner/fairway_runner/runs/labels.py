@@ -36,10 +36,8 @@ class Labels(JsonRecord):
     def changed(
         self, add: Iterable[str] = (), remove: Iterable[str] = (), note: str | None = None
     ) -> Labels:
-        """These with more tags, with fewer, and with another note where one is given.
-
-        UserError for what cannot be a tag or a note, and for a tag to remove that is not there.
-        """
+        """These with more tags, with fewer, and with another note where one is given. UserError for
+        what cannot be a tag or a note, and for a tag to remove that is not there."""
         tags = list(dict.fromkeys((*self.tags, *(_checked("tag", each) for each in add))))
         for each in remove:
             if each not in tags:

@@ -18,7 +18,6 @@ from fairway_agent.record import FINAL_STATES
 from fairway_agent.spec import LAST
 from fairway_agent.task_logs import begun, split_label
 from fairway_core.findings import UserError
-from fairway_runner.jobs.ranks import labels_ranks, ranks_of_node
 from fairway_runner.runs.folder import chosen_task
 from fairway_runner.runs.records import read_json, read_specs
 from fairway_runner.runs.results import task_results
@@ -29,6 +28,8 @@ if TYPE_CHECKING:
 
     from fairway_runner.runs.folder import RunFolder
 
+# The function or the variable by which a launcher's script labels its ranks' output.
+_LABELS = re.compile(r"^label_ranks(?:\(\) \{|=\()", re.MULTILINE)
 _BATCH = 1000  # lines that are searched under one limit of processor time
 _BEGINNING = 1 << 20  # bytes of a log in which labels are looked for
 _PIECE = 1 << 20  # bytes that are read at once; a line that is longer comes as several
@@ -52,8 +53,7 @@ class Line:
 
 @dataclass
 class LogFile:
-    """One log of a run: the name of its task, what of it was read, and of which attempt, from 1,
-    that is."""
+    """One log of a run: its task's name, how far it was read, and in which attempt, from 1."""
 
     name: str
     path: Path
@@ -82,8 +82,7 @@ class LogFile:
         return data
 
     def piece(self, most: int = _PIECE, *, ended: bool) -> Iterator[Line]:
-        """The next lines, within a number of bytes; one without an end where the log has ended, or
-        where it is longer than that."""
+        """The next lines of `most` bytes; without an end at the log's end, or if it is longer."""
         data = self.read(most)
         end = data.rfind(b"\n") + 1
         if (ended and len(data) < most) or (not end and len(data) == most):
@@ -121,8 +120,7 @@ class Selection:
         grep: re.Pattern[str] | None = None,
         tail: int | None = None,
     ) -> Selection:
-        """Of one task, or of all and the setup; UserError where the run has no such task, or its
-        ranks cannot be told apart."""
+        """Of one task, or all and the setup; UserError for no such task, or unlabelled ranks."""
         numbers = task_numbers(run, task)
         logs = [LogFile(str(number), run.log(number)) for number in numbers]
         if run.has_last and numbers[-1] == run.record.tasks - 1:
@@ -140,8 +138,7 @@ class Selection:
         return len(self.logs) == 1 and all(each is None for each in limits)
 
     def taken(self, lines: Iterable[Line]) -> Iterable[Line]:
-        """Returns the wanted lines of a log. Raises UserError if matching the pattern takes without
-        end."""
+        """The wanted lines of a log; UserError for a pattern that takes without end."""
         wanted = (
             line
             for line in lines
@@ -238,7 +235,9 @@ def ranks_wanted(
         raise UserError.of("unknown-node", message, f"its nodes are 0 to {each.nodes - 1}")
     if count == 1 and run.record.tasks == 1:
         return None  # all of it is of rank 0
-    ranks = range(count) if node is None else ranks_of_node(node, each.processes_per_node)
+    # Launchers fill one node after the other.
+    width = each.processes_per_node
+    ranks = range(count) if node is None else range(node * width, (node + 1) * width)
     return {each for each in ranks if rank in (None, each)}
 
 
@@ -252,6 +251,11 @@ def names_ranks(run: RunFolder) -> bool:
     except (UserError, OSError):
         return False
     return first is not None and labels_ranks(first.script)
+
+
+def labels_ranks(script: str) -> bool:
+    """True if a launcher's script labels its ranks' output."""
+    return _LABELS.search(script) is not None
 
 
 def _asked(run: RunFolder) -> bool | None:
@@ -281,8 +285,7 @@ def require_labels(run: RunFolder, logs: Iterable[Path]) -> None:
 
 
 def require_attempt(run: RunFolder, tasks: Sequence[int], attempt: int) -> None:
-    """UserError where none of the tasks has this attempt, from 1, or a log does not say where it
-    begins and ends."""
+    """UserError where no task has this attempt, from 1, or a log does not mark it."""
     counts = {task: run.task_status(task).attempts for task in tasks}
     most = max(counts.values(), default=0)
     if not 0 < attempt <= most:

@@ -44,8 +44,7 @@ def compile_patterns(metrics: Mapping[str, str]) -> Patterns:
 def metric_log(
     path: Path, patterns: Patterns, offset: int = 0, until: int | None = None
 ) -> MetricLog:
-    """A task's log, whose values can be read in any thread; reading it raises UserError where a
-    pattern takes too long."""
+    """A task's log, read in any thread; UserError for a pattern that takes too long."""
     return MetricLog(path, patterns, offset, until, search)
 
 
@@ -116,8 +115,7 @@ def _take(values: Iterable[tuple[str, float]], found: dict[str, Values]) -> None
 
 
 def _read_kept(path: Path, patterns: Patterns) -> tuple[dict[str, Values], int]:
-    """Reads the stored values of these metrics, and the byte up to which the log was read; empty if
-    they are not of this log."""
+    """The stored values of these metrics, and up to which byte; empty for another log."""
     try:
         facts = json.loads(path.with_name(_KEPT).read_bytes())
         offset = int(facts["offset"])
@@ -136,8 +134,7 @@ def _texts(patterns: Patterns) -> dict[str, str]:
 
 
 def _before(path: Path, offset: int) -> list[int]:
-    """Returns a check value that changes if the log is no longer the one that was read up to that
-    byte."""
+    """A check value of what was read up to that byte, which another log does not have."""
     with path.open("rb") as file:
         file.seek(max(0, offset - _BEFORE))
         text = file.read(min(offset, _BEFORE))

@@ -51,12 +51,8 @@ class Column:
         if text in FACTS or (colon and kind in _KINDS and name):
             return cls(text)
         known = [*FACTS, *(f"{each}:NAME" for each in _KINDS)]
-        hint = did_you_mean(text, known) if not colon else ""
-        raise UserError.of(
-            "unknown-column",
-            f"there is no column `{text[:60]}`",
-            hint or f"columns: {', '.join(known)}",
-        )
+        hint = (not colon and did_you_mean(text, known)) or f"columns: {', '.join(known)}"
+        raise UserError.of("unknown-column", f"there is no column `{text[:60]}`", hint)
 
     @property
     def is_named(self) -> bool:
@@ -69,11 +65,9 @@ class Column:
         return self.title.startswith("metric:")
 
     def value(self, run: Run, status: RunState) -> Any:
-        """Returns the column's value for a run: a number, text, a list, or None.
-
-        A metric of several tasks is the list of its lowest and highest last value; a parameter the
-        list of its values, each once.
-        """
+        """Returns the column's value for a run: a number, text, a list, or None. A metric of
+        several tasks is the list of its lowest and highest last value; a parameter the list of its
+        values, each once."""
         if self.title in FACTS:
             return run_facts(run, status)[FACTS[self.title]]
         from fairway_runner.runs.results import task_results  # most lists show none of it
@@ -164,8 +158,7 @@ class Wanted:
 
 @dataclass
 class Listing:
-    """Runs with their recorded states, the last of their order last, and what is wrong with
-    those that cannot be read."""
+    """Runs with their states, the last of their order last, and what is wrong with others."""
 
     runs: list[Found] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
@@ -223,8 +216,7 @@ def _fitting(store: RunStore, wanted: Wanted, listing: Listing) -> Iterator[Run]
 
 @contextmanager
 def _readable(listing: Listing) -> Iterator[None]:
-    """Around what is read of a run: what is wrong with it is listed; one that was removed just now
-    is left out."""
+    """Around reading a run: lists what is wrong with it, and passes over one just removed."""
     try:
         yield
     except UserError as error:

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent.record import FINAL_STATES
+from fairway_agent.record import FINAL_STATES as FINAL_STATES
 from fairway_agent.records import JsonRecord, Moment, Plain, Unfit
 from fairway_agent.spec import TaskSpec
 from fairway_agent.state_files import RunState
@@ -26,24 +26,6 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 _MOST_TASKS = 1_000_000  # ten times what a sweep may have
-
-__all__ = [
-    "FINAL_STATES",
-    "RunRecord",
-    "damaged",
-    "is_run_id",
-    "known_as",
-    "known_state",
-    "known_task",
-    "read_as",
-    "read_json",
-    "read_kept",
-    "read_record",
-    "read_state",
-    "read_task",
-    "removed",
-    "settled",
-]
 
 
 @dataclass(frozen=True)
@@ -94,8 +76,7 @@ def settled(state: str, run_state: str) -> str:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """A mapping from a file; UserError where it is damaged or may not be read, FileNotFoundError
-    where it is missing."""
+    """A mapping from a file; UserError for a damaged one, FileNotFoundError for a missing one."""
     try:
         value = json.loads(path.read_bytes())
     except FileNotFoundError:
@@ -123,8 +104,7 @@ def read_kept(path: Path) -> dict[str, Any]:
 
 
 def read_as(path: Path, make: Callable[[object], T]) -> T:
-    """Reads a file and converts it with `make`; raises UserError if it is damaged,
-    FileNotFoundError if there is none."""
+    """A file's content by `make`; UserError if it is damaged, FileNotFoundError for none."""
     try:
         return make(read_json(path))
     except Unfit as error:
@@ -137,24 +117,6 @@ def known_as(path: Path, make: Callable[[object], T]) -> T | None:
         return read_as(path, make)
     except FileNotFoundError:
         return None
-
-
-def read_record(path: Path) -> RunRecord:
-    """Reads the record of the submission; raises UserError if the file is damaged."""
-    return read_as(path, RunRecord.from_json)
-
-
-def read_state(path: Path) -> RunState:
-    """The state of a run; UserError where the file is damaged, FileNotFoundError where there is
-    none."""
-    return read_as(path, RunState.from_json)
-
-
-def read_task(path: Path) -> TaskState:
-    """The state of a task, or of a setup, in the same way."""
-    from fairway_agent.state_files import TaskState  # a list of runs needs none
-
-    return read_as(path, TaskState.from_json)
 
 
 def known_state(folder: Path) -> RunState | None:

@@ -83,16 +83,12 @@ class TaskResult:
 
     @property
     def curves(self) -> dict[str, list[tuple[float, float]]]:
-        """How each metric that its log has went: the step of each value, and the value.
-
-        Steps are those that a report draws, or count from 1. Of more than a thousand values some
-        are left out, evenly; read anew each time.
-        """
+        """How each metric that its log has went: the step of each value, and the value. Steps are
+        those that a report draws, or count from 1. Of more than a thousand values some are left
+        out, evenly; read anew each time."""
         patterns = compile_patterns(self.run.record.metrics)
-        steps = {
-            name: setting.step
-            for name, setting in metric_settings(self.run.folder, patterns).items()
-        }
+        settings = metric_settings(self.run.folder, patterns)
+        steps = {name: setting.step for name, setting in settings.items()}
         found = series(self.run.log(self.index), patterns, steps=steps)
         return {name: each.points_over(axis_of(name, [each])) for name, each in found.items()}
 
@@ -205,6 +201,5 @@ def metric_name(run: RunFolder, metric: str | None) -> str:
         raise UserError.of("no-metric", f"{run.id} has no metric `{metric}`", hint)
     if len(known) == 1:
         return known[0]
-    raise UserError.of(
-        "no-metric", f"{run.id} has {len(known)} metrics", f"add --metric {' or '.join(known)}"
-    )
+    hint = f"add --metric {' or '.join(known)}"
+    raise UserError.of("no-metric", f"{run.id} has {len(known)} metrics", hint)

@@ -41,12 +41,9 @@ def spending(
     since: float | None = None,
     region: str | None = None,
 ) -> Spending:
-    """Returns what runs submitted `since` have held, on targets of one environment or on any.
-
-    Runs that other machines have submitted to the targets to `ask` get a folder here; targets of
-    another environment are left out. With `ask` None no target is asked, and runs count as last
-    seen.
-    """
+    """Returns what runs submitted `since` have held, on targets of one environment or on any. Runs
+    that other machines have submitted to the targets to `ask` get a folder here; targets of another
+    environment are left out. With `ask` None no target is asked, and runs count as last seen."""
     unanswered: list[Finding] = []
     if ask is not None:
         asked = [each for each in ask if environment in (None, each.environment)]

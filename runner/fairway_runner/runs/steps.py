@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from fairway_agent.records import Fields, Unfit
 from fairway_core.findings import UserError
-from fairway_runner.runs.records import damaged, is_run_id, known_task, read_json
+from fairway_runner.runs.records import damaged, is_run_id, known_task, read_json, read_kept
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -78,11 +78,6 @@ def is_of(folder: Path, whole: str) -> bool:
     return isinstance(step, dict) and step.get("of") == whole
 
 
-def are_steps(whole: Path, runs: Sequence[str]) -> bool:
-    """True if all of the runs are steps of the run in that folder."""
-    return has_steps(whole) and all(is_of(whole.with_name(run), whole.name) for run in runs)
-
-
 def begun(run: R) -> list[R]:
     """The runs of its steps that have begun; none of a run without steps."""
     known = read(run.folder) if has_steps(run.folder) else ()
@@ -110,9 +105,7 @@ def read(folder: Path) -> list[StepRecord]:
     """Reads the steps of a run; raises UserError if the file is damaged or missing."""
     path = folder / FILE
     try:
-        return [_step(each) for each in Fields(read_json(path), "the steps").each("steps")]
-    except FileNotFoundError:
-        raise damaged(path, "missing") from None
+        return [_step(each) for each in Fields(read_kept(path), "the steps").each("steps")]
     except Unfit as error:
         raise damaged(path, str(error)) from None
 

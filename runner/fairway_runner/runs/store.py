@@ -33,11 +33,7 @@ _SLACK = 60.0  # seconds beyond a task's grace in which its end is known
 
 
 def cancel_task(
-    run: RunFolder,
-    engine: Engine,
-    task: str | int,
-    *,
-    clock: Callable[[], float] = time.monotonic,
+    run: RunFolder, engine: Engine, task: str | int, *, clock: Callable[[], float] = time.monotonic
 ) -> str:
     """Ends a task, given by its number or as `finally`, or a step by its name; its state once it
     has ended. One that has ended stays as it is. UserError where the run has no such task, or its
@@ -54,9 +50,8 @@ def cancel_task(
     deadline = clock() + grace + _SLACK
     while (state := _state(run, index)) not in FINAL_STATES:
         if clock() >= deadline:
-            message = (
-                f"task {task_name(run, index)} of {run.id} is being ended, but is still {state}"
-            )
+            task = task_name(run, index)
+            message = f"task {task} of {run.id} is being ended, but is still {state}"
             hint = f"see its state: fairway show {run.id}"
             raise UserError.of("not-ended", message, hint, exit_code=5)
         time.sleep(engine.pause)
@@ -143,8 +138,7 @@ class Run(RunFolder):
         return log_lines(self, task=task, rank=rank, attempt=attempt, grep=grep, tail=tail)
 
     def cancel(self, task: str | int | None = None) -> None:
-        """Cancels the run, or only `task`: a number, `finally`, or the name of a step. Returns when
-        it has ended."""
+        """Cancels the run, or one task or step by number or name; returns when it has ended."""
         if task is not None:
             cancel_task(self, self.engine, task)
             return
@@ -190,9 +184,10 @@ class RunStore(RunFolders):
         matches = sorted(run_id for run_id in known if text and run_id.startswith(text))
         if len(matches) == 1:
             return Run(self.folder / matches[0])
-        whole = matches[0] if matches else ""  # the shortest of those that begin with it
-        if whole and steps.are_steps(self.folder / whole, matches[1:]):
-            return Run(self.folder / whole)
+        if matches and steps.has_steps(self.folder / matches[0]):  # the shortest of them
+            whole, *others = matches
+            if all(steps.is_of(self.folder / each, whole) for each in others):
+                return Run(self.folder / whole)
         if going and (open_ := [each for each in matches if self._goes_on(each)]):
             matches = open_
             if len(matches) == 1:
@@ -212,8 +207,7 @@ class RunStore(RunFolders):
             return False
 
     def elsewhere(self) -> str:
-        """Where there are runs above, or nothing: a project without a `fairway.yaml` is found from
-        its own folder alone."""
+        """Where a folder above has runs, which is not found from here without a `fairway.yaml`."""
         import shlex
 
         for folder in self.base.parent.parents:

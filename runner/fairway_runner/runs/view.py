@@ -14,6 +14,7 @@ from fairway_agent.records import Fields, Unfit
 from fairway_core.findings import UserError
 from fairway_runner.dev import TEMPLATE
 from fairway_runner.quantities import duration
+from fairway_runner.runs.folder import chosen_task
 from fairway_runner.runs.labels import actions
 from fairway_runner.runs.records import read_json
 from fairway_runner.runs.steps import has_steps, to_begin
@@ -33,10 +34,8 @@ BEST = "the best"
 
 
 def run_facts(run: Run, status: RunState | None = None) -> dict[str, Any]:
-    """One run: ids, state and why, tags, counts of its tasks by state, times in ISO 8601.
-
-    Its recorded `status` may be given.
-    """
+    """One run: ids, state and why, tags, counts of its tasks by state, times in ISO 8601. Its
+    recorded `status` may be given."""
     record, status, labels = run.record, status or run.status, run.labels
     return {
         "run_id": run.id,
@@ -65,6 +64,15 @@ def started_facts(run: Run) -> dict[str, Any]:
     facts = run_facts(run)
     found = {name: facts[name] for name in STARTED}
     return found | ({"steps_to_begin": to_begin(run)} if has_steps(run.folder) else {})
+
+
+def cancel_facts(run: Run, task: str | None) -> dict[str, Any]:
+    """The state of a run that was cancelled, or of which one task was, and of that task."""
+    found: dict[str, Any] = {"run_id": run.id, "state": run.state}
+    if task is not None:
+        state = run.task_status(chosen_task(run, task), run.state).state
+        found |= {"task": task, "task_state": state}
+    return found
 
 
 def target_facts(run: Run) -> dict[str, Any]:
@@ -101,8 +109,7 @@ def input_facts(run: Run) -> dict[str, Any]:
 
 
 def _decided(run: Run) -> BestTasks:
-    """Returns the tasks of other runs that were the best ones when this run began, from its tasks'
-    states."""
+    """The best tasks of other runs when this run began, from its tasks' states."""
     with suppress(UserError, OSError):
         for index in range(run.record.tasks if run.state != "queued" else 0):
             if best := run.task_status(index).best:

@@ -1,5 +1,4 @@
 """A page about a run: one file that needs nothing else, neither a network nor a script.
 
-`data` reads the run, `page` puts the page together; the charts are SVG written by hand:
-`curves` of metrics, `parallel` coordinates of a sweep, `scaling` over ranks.
+`data` reads the run, `charts` draws it with `svg`, and `page` puts the page together.
 """

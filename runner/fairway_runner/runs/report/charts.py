@@ -10,17 +10,7 @@ from fairway_runner.quantities import number
 from fairway_runner.runs.figures import mean
 from fairway_runner.runs.metrics import Series, axis_of, axis_title
 from fairway_runner.runs.report.data import CATEGORIES, MOST_CURVES, read
-from fairway_runner.runs.report.svg import (
-    Scale,
-    chart,
-    group,
-    label,
-    line,
-    polyline,
-    scale_of,
-    tag,
-    text,
-)
+from fairway_runner.runs.report.svg import Scale, chart, label, line, polyline, scale_of, tag, text
 from fairway_runner.runs.results import metric_name
 from fairway_runner.runs.view import shown
 
@@ -56,9 +46,8 @@ def curves(metric: str, rows: Sequence[Row], params: Sequence[str]) -> Markup | 
     drawn = [
         Line(row.name(params), row.shade, row.series[metric].points_over(axis)) for row in having
     ]
-    lowest, highest = (
-        number(extreme(row.series[metric].last for row in having)) for extreme in (min, max)
-    )
+    lasts = [row.series[metric].last for row in having]
+    lowest, highest = number(min(lasts)), number(max(lasts))
     description = f"{len(having)} tasks, the last values from {lowest} to {highest}."
     if len(having) == 1:
         one = having[0].series[metric]
@@ -67,9 +56,8 @@ def curves(metric: str, rows: Sequence[Row], params: Sequence[str]) -> Markup | 
     is_sampled = any(row.series[metric].is_sampled for row in having)
     if is_sampled:
         description += " Long logs were read in part."
-    return _metric_chart(
-        metric, drawn, axis_title(metric, axis, is_sampled=is_sampled), description
-    )
+    title = axis_title(metric, axis, is_sampled=is_sampled)
+    return _metric_chart(metric, drawn, title, description)
 
 
 def _metric_chart(metric: str, drawn: Sequence[Line], title: str, description: str) -> Markup:
@@ -93,7 +81,7 @@ def _polylines(drawn: Sequence[Line], hints: Sequence[str], x: Scale, y: Scale) 
         )
         for each, hint in zip(drawn, hints, strict=True)
     ]
-    return group(lines, class_="lines")
+    return tag("g", *lines, class_="lines")
 
 
 def whole_ticks(scale: Scale) -> list[float]:
@@ -117,8 +105,7 @@ def axes(x: Scale, y: Scale, x_title: str, x_ticks: Sequence[float]) -> Iterator
 
 @dataclass(frozen=True)
 class Overlay:
-    """The chart of each metric that two tasks have; the run of each colour's class; how many tasks
-    are left out."""
+    """The charts of metrics, each run with its colour's class, and how many tasks are left out."""
 
     charts: Sequence[tuple[str, Markup]]
     legend: Sequence[tuple[str, str]]
@@ -126,8 +113,7 @@ class Overlay:
 
 
 def overlay(runs: Sequence[Run]) -> Overlay:
-    """The curves of all their tasks, MOST_CURVES of them. UserError for a run that cannot be
-    read."""
+    """The curves of MOST_CURVES of their tasks; UserError for a run that cannot be read."""
     found = [
         (run, row, f"c{index % CATEGORIES}")
         for index, run in enumerate(runs)
@@ -168,8 +154,7 @@ _CHARTS: tuple[tuple[str, str, Callable[[Sample], float | None]], ...] = (
 
 
 def legend(nodes: Mapping[str, Sequence[Sample]]) -> list[tuple[str, str]]:
-    """Each node with the class of its colour; nothing where one needs none, or they are more than
-    there are colours."""
+    """Each node with the class of its colour; nothing for one, or for more than have colours."""
     if not 1 < len(nodes) <= CATEGORIES:
         return []
     return [(node, f"c{number}") for number, node in enumerate(nodes)]
@@ -236,9 +221,7 @@ class Point:
 
 def throughput_metric(report: Report, wanted: str | None) -> str | None:
     """The metric that says how fast a task is: the one asked for, or the first that is a rate.
-
-    UserError where the run has none of the name.
-    """
+    UserError where the run has none of the name."""
     if wanted is not None:
         return metric_name(report.run, wanted)
     return next((name for name in report.metrics if "per_second" in name), None)
@@ -340,7 +323,7 @@ def parallel(report: Report) -> Markup | None:
         f"{len(rows)} tasks as lines across {len(axes)} axes: "
         f"{', '.join(axis.name for axis in axes)}. The table of tasks has the same values."
     )
-    parts = [group(lines, class_="lines"), *drawn]
+    parts = [tag("g", *lines, class_="lines"), *drawn]
     return chart("parallel", "Parameters and results", description, (_WIDTH, _HEIGHT), parts)
 
 
@@ -367,9 +350,8 @@ def _number_axis(name: str, rows: Sequence[Row]) -> _Axis:
     is_log = values[0] > 0 and values[-1] / values[0] >= 20
     scale = scale_of(values, _BOTTOM, _TOP, log=is_log)
     marks = values if len(values) <= _MOST_LABELS else scale.ticks()
-    return _Axis(
-        name, "param", lambda row: scale(value_of(row)), [(scale(v), label(v)) for v in marks]
-    )
+    ticks = [(scale(v), label(v)) for v in marks]
+    return _Axis(name, "param", lambda row: scale(value_of(row)), ticks)
 
 
 def _metric_axis(name: str, rows: Sequence[Row]) -> _Axis:

@@ -47,11 +47,9 @@ _MOST_ROWS = 1000
 
 
 def page(run: Run, throughput: str | None = None) -> str:
-    """The run's page, HTML that is whole by itself.
-
-    `throughput` names the metric that scaling is measured by; by default the first whose
-    name contains `per_second`. UserError where the run has no such metric.
-    """
+    """The run's page, HTML that is whole by itself. `throughput` names the metric that scaling is
+    measured by; by default the first whose name contains `per_second`. UserError where the run has
+    no such metric."""
     return _template().render(_context(run, throughput))
 
 

@@ -30,11 +30,6 @@ def _shown(value: str | float) -> str:
     return f"{value:.1f}".removesuffix(".0") if isinstance(value, float) else str(value)
 
 
-def group(children: Iterable[str], **attributes: str | float) -> Markup:
-    """A <g> of these."""
-    return tag("g", *children, **attributes)
-
-
 def chart(
     id_: str, title: str, description: str, size: tuple[float, float], children: Iterable[str]
 ) -> Markup:
@@ -77,10 +72,8 @@ _FEW = 5  # labels that an axis has room for
 
 @dataclass(frozen=True)
 class Scale:
-    """Values from `low` to `high` lie from the pixel `start` to `end`; `log` says how.
-
-    `step` is that between two round values; 0 finds one that fits.
-    """
+    """Values from `low` to `high` lie from the pixel `start` to `end`; `log` says how. `step` is
+    that between two round values; 0 finds one that fits."""
 
     low: float
     high: float
@@ -115,11 +108,8 @@ class Scale:
 def scale_of(
     values: Iterable[float], start: float, end: float, *, log: bool | None = None
 ) -> Scale:
-    """A scale that all values lie on, with round ends.
-
-    Logarithmic where `log` says so, or by default where all are above 0 and differ by more
-    than a hundred times.
-    """
+    """A scale that all values lie on, with round ends. Logarithmic where `log` says so, or by
+    default where all are above 0 and differ by more than a hundred times."""
     found = list(values)
     low, high = min(found), max(found)
     if log is None:
