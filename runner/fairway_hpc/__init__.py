@@ -33,18 +33,12 @@ __all__ = [
 ]
 
 _MODULES = {
-    "Finding": "fairway_core.findings",
     "Job": "fairway_runner.jobs.job",
-    "KnownTarget": "fairway_runner.targets.lookup",
     "Run": "fairway_runner.runs.store",
-    "UserError": "fairway_core.findings",
     "__version__": "fairway_core",
-    "all_targets": "fairway_runner.targets.lookup",
-    "compare": "fairway_hpc.api",
-    "costs": "fairway_hpc.api",
-    "rerun": "fairway_hpc.api",
-    "runs": "fairway_hpc.api",
-    "submit": "fairway_hpc.api",
+    **dict.fromkeys(("Finding", "UserError"), "fairway_core.findings"),
+    **dict.fromkeys(("KnownTarget", "all_targets"), "fairway_runner.targets.lookup"),
+    **dict.fromkeys(("compare", "costs", "rerun", "runs", "submit"), "fairway_hpc.api"),
 }
 
 

@@ -90,10 +90,7 @@ def _job_file(job: Job, folder: Path, overrides: Sequence[str]) -> JobFile:
     return JobFile(document, folder.resolve(), assignments=tuple(overrides))
 
 
-def compare(
-    runs: Sequence[Run | str],
-    folder: str | Path | None = None,
-) -> list[dict[str, Any]]:
+def compare(runs: Sequence[Run | str], folder: str | Path | None = None) -> list[dict[str, Any]]:
     """Compares runs, each a `Run` or its ID: one record per task.
 
     A record has `run_id`, `task`, `state`, `seconds`, `params`, `metrics` (the `last`, `lowest` and
@@ -157,9 +154,8 @@ def costs(
     {'key': 'baseline', 'runs': 4, 'node_hours': 12.5, 'cost': 1125.0, …}
     """
     if by is not None and by not in BY:
-        raise UserError.of(
-            "bad-value", f"by: runs cannot be grouped by `{by}`", f"one of: {', '.join(BY)}"
-        )
+        message = f"by: runs cannot be grouped by `{by}`"
+        raise UserError.of("bad-value", message, f"one of: {', '.join(BY)}")
     known = prices_at_hand(None if prices is None else Path(prices))
     held = spending(
         _store(folder),

@@ -59,11 +59,8 @@ class FabricProfile:
 
 
 def fabric_profile(target: Target, job: Job, *, sharp: bool = False) -> FabricProfile | None:
-    """The profile of the target's VM size, or None where it names none.
-
-    `sharp` asks for in-network reduction, where the fabric has it. UserError for a size that
-    the catalogue does not know.
-    """
+    """The profile of the target's VM size, or None where it names none. `sharp` asks for in-network
+    reduction, where the fabric has it. UserError for a size that the catalogue does not know."""
     if not target.vm_size:
         return None
     try:

@@ -37,10 +37,8 @@ _SECRET_SOURCE = r"env:[A-Za-z_][A-Za-z0-9_]*|keyvault:[A-Za-z0-9-]{1,127}"  # n
 
 def _job_name(value: str) -> str:
     if not re.fullmatch(_JOB_NAME, value):
-        raise FieldError(
-            f"`{value[:60]}` cannot name a job",
-            "up to 40 lower-case letters, digits and hyphens, the first of them a letter",
-        )
+        hint = "up to 40 lower-case letters, digits and hyphens, the first of them a letter"
+        raise FieldError(f"`{value[:60]}` cannot name a job", hint)
     return value
 
 
@@ -409,10 +407,9 @@ class Job(Model):
     def _of_one_node(cls, count: int | None, info: ValidationInfo) -> int | None:
         nodes = info.data.get("nodes", 1)
         if count is not None and nodes > 1:
-            raise FieldError(
-                f"a job of {nodes} nodes uses whole nodes: `{info.field_name}` is for one node",
-                f"leave `{info.field_name}` out, or set `nodes: 1`",
-            )
+            name = info.field_name
+            message = f"a job of {nodes} nodes uses whole nodes: `{name}` is for one node"
+            raise FieldError(message, f"leave `{name}` out, or set `nodes: 1`")
         return count
 
     @field_validator("inputs", "outputs")

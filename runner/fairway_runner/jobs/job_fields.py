@@ -270,9 +270,8 @@ class StagedInput(Model):
     @classmethod
     def _is_shared(cls, to: str | None, info: ValidationInfo) -> str | None:
         if to is not None and info.data.get("stage") != "shared":
-            raise FieldError(
-                "only an input with `stage: shared` has a folder", "add `stage: shared`"
-            )
+            message = "only an input with `stage: shared` has a folder"
+            raise FieldError(message, "add `stage: shared`")
         return to
 
 
@@ -311,8 +310,7 @@ class BestInput(Model):
 
 
 def _kind(value: Any) -> str | None:
-    """Determines the kind of an input; no kind's name is a key, or the location of an error would
-    be lost."""
+    """The kind of an input; none is named like a key, or the location of an error would be lost."""
     if isinstance(value, str):
         return "a path"
     if isinstance(value, Mapping):

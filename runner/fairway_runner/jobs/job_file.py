@@ -39,8 +39,7 @@ LITERAL_FIELDS = {"params", "sweep", "target"}
 
 @dataclass(frozen=True)
 class JobFile:
-    """A job file with the `assignments` of the command line set over it; `index` is its point's
-    in a sweep."""
+    """A job file under the `assignments` of the command line; `index` is its point's in a sweep."""
 
     document: Document
     folder: Path
@@ -65,8 +64,7 @@ class JobFile:
         return read_sweep(self.document, self.folder, self.listed, self.drawn)
 
     def tasks(self) -> Iterator[JobFile]:
-        """One job file a task: itself, or one for each point of its sweep, with the values of
-        that point in `params`."""
+        """Itself, or a job file for each point of its sweep, with its values in `params`."""
         data = self.document.data
         sweep = self.sweep() if isinstance(data, dict) else None
         if sweep is None:
@@ -103,8 +101,7 @@ class JobFile:
         return replace(self.document, data=resolved).validate(Job)
 
     def field(self, path: DataPath, target: Target) -> Any:
-        """The value at a path with its templates rendered, by the job's own `params`; None where
-        there is none."""
+        """The value at a path, its templates rendered by the job's own `params`; None for none."""
         value = self.document.data
         for step in path:
             if not isinstance(value, dict) or step not in value:
@@ -117,10 +114,8 @@ class JobFile:
         try:
             file = templates.find_template(job.template, self.folder)
         except FieldError as error:
-            location = self.document.location(("template",))
-            finding = Finding(
-                "unknown-template", str(error), error.hint, "template", location=location
-            )
+            location, name = self.document.location(("template",)), "template"
+            finding = Finding("unknown-template", str(error), error.hint, name, location=location)
             raise UserError([finding]) from None
         require_own_template(file)
         return file
@@ -182,8 +177,7 @@ def _is_text(path: DataPath) -> bool:
 
 
 def _variable_hint(location: Location) -> str:
-    """Returns the replacement for `${{ inputs.NAME }}`, the notation for inputs in other programs'
-    jobs."""
+    """The replacement for `${{ inputs.NAME }}`, as other programs' jobs write it."""
     expression = location.text[location.column - 1 :]
     named = re.match(r"\{\{-?\s*(input|output)s\.(\w+)", expression)
     if named is None:
@@ -229,7 +223,8 @@ def load_job(file: str | Path, overrides: Sequence[str] = ()) -> JobFile:
 def job_of_text(text: str, file: str, folder: Path, overrides: Sequence[str] = ()) -> JobFile:
     """Parses a job from a text that stands for the contents of `file`, in `folder`."""
     parsed = parse_yaml(text, file)
-    return _with(Document(parsed, parsed.data), folder, overrides)
+    document = Document(parsed, parsed.data).override(overrides, typed_by(parsed.data))
+    return JobFile(document, folder, assignments=tuple(overrides))
 
 
 def _require_no_program(text: str, path: Path) -> None:
@@ -242,11 +237,6 @@ def _require_no_program(text: str, path: Path) -> None:
     if "#SBATCH" in text:
         hint += "\nits #SBATCH lines are fields there: `nodes: 2`, `timeout: 1h`"
     raise UserError.of("not-a-job", f"{path}: this is a program, and not a job file", hint)
-
-
-def _with(document: Document, folder: Path, overrides: Sequence[str]) -> JobFile:
-    document = document.override(overrides, typed_by(document.data))
-    return JobFile(document, folder, assignments=tuple(overrides))
 
 
 def _as_yaml(text: str) -> Any:

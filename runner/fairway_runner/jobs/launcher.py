@@ -42,10 +42,8 @@ UNFIT_NODES = 69
 def with_preflight(
     script: str, environment: SandboxedEnvironment, context: Mapping[str, object]
 ) -> str:
-    """The script with the checks after its opening comments; they end it where a node fails.
-
-    The text is `_preflight.sh.j2`, found as any template is; TemplateFault where it fails.
-    """
+    """The script with the checks after its opening comments; they end it where a node fails. The
+    text is `_preflight.sh.j2`, found as any template is; TemplateFault where it fails."""
     template = templating.compile_text(environment, '{% include "_preflight.sh.j2" %}')
     checks = templating.render(template, {**context, "unfit_nodes": UNFIT_NODES})
     lines = script.splitlines(keepends=True)
@@ -96,11 +94,11 @@ class Launchers:
                 script = with_preflight(script, launcher.environment, context)
         except templating.TemplateFault as fault:
             raise _located(fault, launcher.file, launcher.source) from None
-        refuse.raise_if_any()
+        if refuse.findings:
+            raise UserError(refuse.findings)
         if character := unfit_character(script):
-            message = (
-                f"{launcher.file}: the script that it makes contains the character {character}"
-            )
+            made = f"{launcher.file}: the script that it makes"
+            message = f"{made} contains the character {character}"
             hint = "remove it from the template, or from the field or parameter that it prints"
             raise UserError.of("bad-template", message, hint)
         return script
@@ -142,8 +140,7 @@ _LONGEST, _LARGEST = 131_000, 1_500_000
 
 
 def _require_room(job: Job, document: Document) -> None:
-    """UserError for each variable and parameter that no program can be given, or for all that
-    ranks are given together."""
+    """UserError for variables and parameters that are too long, each or together."""
     texts: dict[DataPath, str] = {("env", key): f"{key}={value}" for key, value in job.env.items()}
     for name, value in job.params.items():
         items = enumerate(value) if isinstance(value, list) else [(None, value)]
@@ -162,16 +159,11 @@ def _require_room(job: Job, document: Document) -> None:
         found = [(("command" if command > variables else "env",), message)]
     if found:
         hint = "write it to a file beside the job, and give the program the name of that file"
+        dotted = [".".join(map(str, path)) for path, _ in found]
         raise UserError(
             [
-                Finding(
-                    "too-long",
-                    message,
-                    hint,
-                    ".".join(map(str, path)),
-                    location=document.location(path),
-                )
-                for path, message in found
+                Finding("too-long", message, hint, name, location=document.location(path))
+                for name, (path, message) in zip(dotted, found, strict=True)
             ]
         )
 

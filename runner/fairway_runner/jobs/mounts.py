@@ -43,10 +43,8 @@ def input_directories(job_file: JobFile, job: Job, target: Target) -> dict[str, 
 
 
 def staged_inputs(job_file: JobFile, job: Job, target: Target) -> list[Staged]:
-    """Returns the inputs to copy from storage before the tasks.
-
-    Raises UserError at its line if the target has no such container; empty on `local`.
-    """
+    """Returns the inputs to copy from storage before the tasks. Raises UserError at its line if the
+    target has no such container; empty on `local`."""
     staged: list[Staged] = []
     if runs_here(target.engine):
         return staged
@@ -64,8 +62,7 @@ def staged_inputs(job_file: JobFile, job: Job, target: Target) -> list[Staged]:
 
 
 def blobs_of(job_file: JobFile, name: str, source: str, target: Target) -> tuple[str, str]:
-    """The container and the path in it of a staged input's `from`; UserError at its line where the
-    target has no such container."""
+    """The container and path of a staged input; UserError at its line for an unknown container."""
     container, _, path = source.partition(":")
     known = target.storage.containers if target.storage else ()
     if container not in known:
@@ -76,10 +73,8 @@ def blobs_of(job_file: JobFile, name: str, source: str, target: Target) -> tuple
 
 
 def checkpoint_directory(job_file: JobFile, job: Job, target: Target) -> str | None:
-    """The directory of the job's checkpoints, or None where each run has its own.
-
-    Elsewhere than on this machine one that is relative lies in the engine's shared folder.
-    """
+    """The directory of the job's checkpoints, or None where each run has its own. Elsewhere than on
+    this machine one that is relative lies in the engine's shared folder."""
     directory = job.checkpoint.directory
     if directory is None:
         return None
@@ -92,23 +87,17 @@ def checkpoint_directory(job_file: JobFile, job: Job, target: Target) -> str | N
             require_lasting(directory)
         path = job_file.folder / directory
     else:
-        path = _below_shared(job_file, key, directory)
+        path = PurePosixPath(directory)
+        if path.is_absolute() or ".." in path.parts:
+            message = f"`{directory}` is a folder of this machine"
+            _fail(job_file, key, message, "write MOUNT:PATH, or a path below the job's folder")
     if runs_here(target.engine):
         _require_possible(job_file, key, Path(path))
     return str(path)
 
 
-def _below_shared(job_file: JobFile, key: DataPath, directory: str) -> PurePosixPath:
-    path = PurePosixPath(directory)
-    if path.is_absolute() or ".." in path.parts:
-        message = f"`{directory}` is a folder of this machine"
-        _fail(job_file, key, message, "write MOUNT:PATH, or a path below the job's folder")
-    return path
-
-
 def below_mount(job_file: JobFile, key: DataPath, source: str, target: Target) -> Path:
-    """Where `MOUNT:PATH` of the job's field is on the target; UserError at its line for a mount
-    that the target does not have."""
+    """Where `MOUNT:PATH` is on the target; UserError at its line for an unknown mount."""
     mount, _, path = source.partition(":")
     if mount not in target.mounts:
         storage = target.storage

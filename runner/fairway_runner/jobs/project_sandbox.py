@@ -34,11 +34,6 @@ def confined(root: Path) -> Iterator[None]:
         _root.reset(before)
 
 
-def is_confined() -> bool:
-    """True while a remote user's job is being checked."""
-    return _root.get() is not None
-
-
 def is_code_of(root: Path, path: Path) -> bool:
     """True for the project's folder, and for paths in it that jobs may read: outputs of runs were
     written elsewhere, and `.git` and `.fairway` have secrets."""
@@ -84,8 +79,7 @@ def _refused(what: str, hint: str) -> UserError:
 
 @dataclass(frozen=True)
 class Origin:
-    """Where sent code lies for as long as its job is looked at, and what git said of it where it
-    came from."""
+    """Where sent code lies while its job is looked at, and what git said of it at home."""
 
     root: Path
     git: Mapping[str, Any]
@@ -113,8 +107,7 @@ def known_git() -> Mapping[str, Any] | None:
 
 @contextmanager
 def sent_before(facts: Mapping[str, Any], snapshot: Path) -> Iterator[None]:
-    """Sets the origin of sent code, for the snapshot of an earlier run whose provenance has these
-    facts."""
+    """Sets the origin of sent code for the snapshot of an earlier run by its provenance."""
     if facts.get("sent") is not True:
         yield
         return
@@ -123,11 +116,10 @@ def sent_before(facts: Mapping[str, Any], snapshot: Path) -> Iterator[None]:
 
 
 def is_own(path: Path) -> bool:
-    """True if templates may be taken from there: not from sent code, for people who may not run
-    code on this machine."""
+    """False for templates in sent code of people who may not run code on this machine."""
     origin = _origin.get()
     is_sent = origin is not None and path.resolve().is_relative_to(origin.root)
-    return not (is_sent and is_confined())
+    return not (is_sent and _root.get() is not None)
 
 
 def require_own_template(file: Path) -> None:
@@ -141,8 +133,7 @@ def require_own_template(file: Path) -> None:
 def require_lasting(directory: str) -> None:
     """UserError for checkpoints beside the job's file, where that was sent."""
     if _origin.get() is not None:
-        message = (
-            f"`checkpoint.directory`: `{directory}` would be in the copy of the code that was sent"
-        )
+        copy = "the copy of the code that was sent"
+        message = f"`checkpoint.directory`: `{directory}` would be in {copy}"
         hint = "write an absolute path on the server's machine, or MOUNT:PATH"
         raise UserError.of("bad-value", message, hint)

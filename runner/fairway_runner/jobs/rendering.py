@@ -147,10 +147,8 @@ class ParamUse:
         hint = f"use it as {{{{ params.{name} }}}}, or list it under `params:`"
         if near is not None:
             hint = f"did you mean `params.{near}`?"
-        path = f"params.{name}"
-        return Finding(
-            "unused-param", f"nothing reads `{path}`", hint, path, location=self._at(name)
-        )
+        path, location = f"params.{name}", self._at(name)
+        return Finding("unused-param", f"nothing reads `{path}`", hint, path, location=location)
 
     def _at(self, name: str) -> Location:
         """Where its name stands: on the command line, or in the sweep."""
@@ -179,8 +177,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def render_launcher(job_file: JobFile, job: Job, target: Target) -> str:
-    """The script of one job; see `Launchers.render`. UserError also for a parameter that is set
-    and that nothing reads."""
+    """The script of one job; UserError also for a parameter that is set and that nothing reads."""
     launchers = Launchers()
     ParamUse(job_file).require(job_file, launchers.of(job_file, job))
     return launchers.render(job_file, job, target)

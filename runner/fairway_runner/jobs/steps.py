@@ -155,14 +155,11 @@ def read_steps(document: Document, run: str) -> list[NamedStep]:
     """
     whole = document.validate(Whole)
     _require_known(document)
-    order = _ordered(whole, document)
     return [
         NamedStep(
-            name,
-            whole.steps[name].after,
-            _document_of(document, name, run, _before(whole, name)),
+            name, whole.steps[name].after, _document_of(document, name, run, _before(whole, name))
         )
-        for name in order
+        for name in _ordered(whole, document)
     ]
 
 
@@ -185,10 +182,8 @@ def _require_known(document: Document) -> None:
             findings.append(_finding(document, (key,), f"unknown key `{key}`", hint, of_key=True))
     for name, step in document.data["steps"].items():
         for key in (key for key in OF_THE_WHOLE if key in step):
-            message = f"`{key}` applies to all steps"
-            findings.append(
-                _finding(document, ("steps", name, key), message, "write it beside `steps`")
-            )
+            path, message = ("steps", name, key), f"`{key}` applies to all steps"
+            findings.append(_finding(document, path, message, "write it beside `steps`"))
     if findings:
         raise UserError(findings)
 
@@ -200,16 +195,8 @@ def _ordered(whole: Whole, document: Document) -> list[str]:
         for other in step.after:
             if other not in whole.steps:
                 path = ("steps", name, "after")
-                raise UserError(
-                    [
-                        _finding(
-                            document,
-                            path,
-                            f"there is no step `{other[:60]}`",
-                            did_you_mean(other, whole.steps),
-                        )
-                    ]
-                )
+                message, hint = f"there is no step `{other[:60]}`", did_you_mean(other, whole.steps)
+                raise UserError([_finding(document, path, message, hint)])
     found: list[str] = []
     while len(found) < len(whole.steps):
         ready = [
@@ -283,9 +270,8 @@ def _input(document: Document, name: str, key: str, value: Any, run: str, before
         return value
     path: DataPath = ("steps", name, "inputs", key)
     if "run" in named or "step" not in named:
-        message = f"the input `{key}` names " + (
-            "a run and a step" if "run" in named else "no step"
-        )
+        both = "a run and a step" if "run" in named else "no step"
+        message = f"the input `{key}` names {both}"
         raise UserError([_finding(document, path, message, "write `step: NAME` of one before")])
     step = named["step"]
     rest = {k: v for k, v in named.items() if k != "step"} | {"run": step_run(run, str(step))}

@@ -23,12 +23,7 @@ if TYPE_CHECKING:
 
 OptionType = Literal["int", "float", "text", "bool", "choice"]
 
-_NAMES = {
-    "int": "a whole number",
-    "float": "a number",
-    "text": "text",
-    "bool": "true or false",
-}
+_NAMES = {"int": "a whole number", "float": "a number", "text": "text", "bool": "true or false"}
 
 
 class Option(Model):
@@ -82,19 +77,15 @@ class Option(Model):
 
 
 def resolve_options(
-    given: Mapping[str, Scalar],
-    declared: Mapping[str, Option],
-    template: str,
-    document: Document,
+    given: Mapping[str, Scalar], declared: Mapping[str, Option], template: str, document: Document
 ) -> dict[str, Scalar]:
     """Every declared option with the job's value or its default.
 
     UserError with a finding for each that is unknown, missing or not of its type, at its
     line of the job's `document`.
     """
-    findings = [
-        _unknown(name, declared, template, document) for name in given if name not in declared
-    ]
+    unknown = [name for name in given if name not in declared]
+    findings = [_unknown(name, declared, template, document) for name in unknown]
     values: dict[str, Scalar] = {}
     for name, option in declared.items():
         value = option.accept(given[name]) if name in given else option.default
@@ -169,7 +160,12 @@ def find_template(name: str, job_folder: Path) -> Path:
     Raises FieldError for a name that leaves its folder or that is nowhere.
     """
     if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}", name):
-        return _by_name(name, job_folder)
+        for folder in template_paths(job_folder):
+            path = folder / (name + SUFFIX)
+            if path.is_file():
+                return path
+        hint = _FOREIGN.get(name) or did_you_mean(name, all_templates(job_folder)) or _LIST
+        raise FieldError(f"there is no template `{name}`", hint)
     root = job_folder.resolve()
     try:
         path = (root / name).resolve()
@@ -177,18 +173,15 @@ def find_template(name: str, job_folder: Path) -> Path:
     except (OSError, RuntimeError, ValueError):  # no name of a file, or a loop of links
         raise FieldError(f"`{name[:60]}` cannot be the name of a file", _LIST) from None
     if Path(name).is_absolute() or not path.is_relative_to(root):
-        raise FieldError(
-            f"the template `{name}` is outside of the job's folder",
-            "put it beside the job file, or into job_templates/ and use its name alone",
-        )
+        hint = "put it beside the job file, or into job_templates/ and use its name alone"
+        raise FieldError(f"the template `{name}` is outside of the job's folder", hint)
     if not path.name.endswith(SUFFIX):
-        raise FieldError(
-            f"`{name}` does not name a template", f"a template's name ends in {SUFFIX}"
-        )
+        hint = f"a template's name ends in {SUFFIX}"
+        raise FieldError(f"`{name}` does not name a template", hint)
     if not exists:
-        known = [str(each.relative_to(root)) for each in path.parent.glob("*" + SUFFIX)]
+        names = [str(each.relative_to(root)) for each in path.parent.glob("*" + SUFFIX)]
         message = f"there is no template `{name}` in {job_folder}"
-        raise FieldError(message, did_you_mean(name, known) or _LIST)
+        raise FieldError(message, did_you_mean(name, names) or _LIST)
     return path
 
 
@@ -207,19 +200,8 @@ _FOREIGN = {
 }
 
 
-def _by_name(name: str, job_folder: Path) -> Path:
-    for folder in template_paths(job_folder):
-        path = folder / (name + SUFFIX)
-        if path.is_file():
-            return path
-    known = all_templates(job_folder)
-    hint = _FOREIGN.get(name) or did_you_mean(name, known) or _LIST
-    raise FieldError(f"there is no template `{name}`", hint)
-
-
 def all_templates(job_folder: Path) -> dict[str, Path]:
-    """Every template that a job in that folder can name; the first folder wins, and its come
-    first, in the order of their names."""
+    """Every template that a job in that folder can name, by folder and name; the first wins."""
     found: dict[str, Path] = {}
     for folder in template_paths(job_folder):
         for path in sorted(folder.glob("[!_]*" + SUFFIX)):
@@ -232,9 +214,8 @@ def template_source(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UserError.of(
-            "bad-template", f"{file}: cannot be read: {error}", f"ls -l {file}"
-        ) from None
+        message = f"{file}: cannot be read: {error}"
+        raise UserError.of("bad-template", message, f"ls -l {file}") from None
 
 
 class FrontMatter(Model):
@@ -268,7 +249,7 @@ def template_list(folder: Path) -> list[dict[str, str]]:
     listed = []
     for name, file in all_templates(folder).items():
         try:
-            description = _front_matter(file).description
+            description = front_matter(file, template_source(file)).description
         except UserError as error:
             description = f"cannot be used: {error}"
         listed.append({"name": name, "description": description, "folder": str(file.parent)})
@@ -284,7 +265,7 @@ def template_facts(name: str, folder: Path) -> dict[str, Any]:
         file = find_template(name, folder)
     except FieldError as error:
         raise UserError.of("unknown-template", str(error), error.hint) from None
-    front = _front_matter(file)
+    front = front_matter(file, template_source(file))
     options = {
         option_name: option.model_dump(exclude_defaults=True, mode="json")
         for option_name, option in front.options.items()
@@ -297,16 +278,6 @@ def template_facts(name: str, folder: Path) -> dict[str, Any]:
         "options": options,
         "job": _example(name, front),
     }
-
-
-def _front_matter(file: Path) -> FrontMatter:
-    try:
-        source = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError.of(
-            "bad-template", f"{file}: cannot be read: {error}", f"ls -l {file}"
-        ) from None
-    return front_matter(file, source)
 
 
 def _example(name: str, front: FrontMatter) -> str:
@@ -337,15 +308,10 @@ class Refusals:
 
     def __init__(self, document: Document) -> None:
         self._document = document
-        self._findings: list[Finding] = []
+        self.findings: list[Finding] = []
 
     def __call__(self, path: str, message: str, hint: str = "") -> str:
         """Notes a finding at the job's dotted `path`, or where it would stand; writes nothing."""
         location = self._document.location(tuple(path.split(".")))
-        self._findings.append(Finding("unfit-job", message, hint, path, location=location))
+        self.findings.append(Finding("unfit-job", message, hint, path, location=location))
         return ""
-
-    def raise_if_any(self) -> None:
-        """UserError with all that was refused."""
-        if self._findings:
-            raise UserError(self._findings)

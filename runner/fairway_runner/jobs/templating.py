@@ -42,10 +42,8 @@ _OWN_MARKS = "put text that has these marks itself between {% raw %} and {% endr
 
 
 class TemplateFault(Exception):
-    """Error in a template: the message, the template's line (from 1), and what to do.
-
-    `name` is the unknown name, if that is the problem.
-    """
+    """Error in a template: the message, the template's line (from 1), and what to do. `name` is the
+    unknown name, if that is the problem."""
 
     def __init__(
         self, message: str, line: int, file: str | None = None, name: str = "", hint: str = ""
@@ -175,8 +173,7 @@ def text_environment() -> SandboxedEnvironment:
 
 @cache
 def shell_environment(folders: Sequence[Path] = ()) -> SandboxedEnvironment:
-    """For shell text of a job, or for files of templates: `folders` are searched for what these
-    import."""
+    """For shell text of a job, or for template files, whose imports are looked for in `folders`."""
     from jinja2 import FileSystemLoader
 
     environment = _Environment(
@@ -208,9 +205,8 @@ def compile_text(environment: SandboxedEnvironment, source: str) -> Template:
     except MemoryError:
         raise TemplateFault(_TOO_LARGE, 1) from None
     except TemplateSyntaxError as error:
-        raise TemplateFault(
-            f"this is not a Jinja template: {error.message}", error.lineno, hint=_OWN_MARKS
-        ) from None
+        message = f"this is not a Jinja template: {error.message}"
+        raise TemplateFault(message, error.lineno, hint=_OWN_MARKS) from None
     except (SyntaxError, RecursionError) as error:
         # Jinja writes Python, which has limits of its own on nesting.
         hint = "split it into shorter expressions"
@@ -228,8 +224,7 @@ def _refuse_comment(source: str) -> None:
 
 
 def render(template: Template, context: Mapping[str, Any]) -> str:
-    """The template's text; TemplateFault where a name is unknown, or an expression fails or
-    takes too long or too much memory."""
+    """The template's text; TemplateFault for an unknown name, a failure or a limit."""
     from jinja2.exceptions import SecurityError
 
     try:
@@ -240,16 +235,14 @@ def render(template: Template, context: Mapping[str, Any]) -> str:
     except MemoryError as error:
         raise TemplateFault(_TOO_LARGE, *_line_and_file(error, template)) from None
     except TemplateSyntaxError as error:
-        raise TemplateFault(
-            f"this is not a Jinja template: {error.message}", error.lineno, error.filename
-        ) from None
+        message = f"this is not a Jinja template: {error.message}"
+        raise TemplateFault(message, error.lineno, error.filename) from None
     except _UnknownName as error:
         message = f"unknown name `{error.name}`{_near(error.name, context)}"
         raise TemplateFault(message, *_line_and_file(error, template), name=error.name) from None
     except SecurityError as error:
-        raise TemplateFault(
-            f"not allowed in a template: {error}", *_line_and_file(error, template)
-        ) from None
+        message = f"not allowed in a template: {error}"
+        raise TemplateFault(message, *_line_and_file(error, template)) from None
     except Exception as error:  # noqa: BLE001 - an expression of the user's may raise anything
         message = f"the expression fails: {str(error) or type(error).__name__}"
         raise TemplateFault(message, *_line_and_file(error, template)) from None

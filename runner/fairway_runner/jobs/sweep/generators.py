@@ -48,8 +48,7 @@ def generate(generator: Generator, folder: Path, listed: Listed) -> Iterator[Poi
 
 
 def files_of(generator: Generator, folder: Path, listed: Listed) -> Sequence[str]:
-    """The files of a generator `files`; FieldError where there are none, or nobody has listed
-    those of its input."""
+    """The files of a generator `files`; FieldError for none, or for an input that is not listed."""
     from fairway_runner.jobs.sweep.sources import matching_files, matching_names
 
     if isinstance(generator.value, str):
@@ -112,18 +111,13 @@ def _shards(section: Shards) -> Iterator[Point]:
         yield {"shard": number, "shards": section.of, "shard_input": section.input}
 
 
-def _repeat(times: int) -> Iterator[Point]:
-    for _ in range(times):
-        yield {}
-
-
 _GENERATORS: dict[str, Callable[[Any], Iterator[Point]]] = {
     "grid": _grid,
     "zip": _zip,
     "combinations": _combinations,
     "permutations": _permutations,
     "random": _random,
-    "repeat": _repeat,
+    "repeat": lambda times: ({} for _ in range(times)),
     "shards": _shards,
 }
 
@@ -163,10 +157,8 @@ def points(
 
 
 def count(section: Sweep, folder: Path, listed: Listed = NONE_LISTED) -> int | None:
-    """The number of points, without making them; None where a function has to be run.
-
-    Looks for files. Raises FieldError as `points` does.
-    """
+    """The number of points, without making them; None where a function has to be run. Looks for
+    files. Raises FieldError as `points` does."""
     total = 0
     for path, generator in section.generators():
         if generator.key == "python":

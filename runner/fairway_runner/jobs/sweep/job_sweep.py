@@ -98,11 +98,8 @@ class JobSweep:
 
 def _input_of(generator: Generator) -> str | None:
     """The input whose files make the points; None where it is none's."""
-    if generator.key == "shards" or (
-        generator.key == "files" and not isinstance(generator.value, str)
-    ):
-        return str(generator.value.input)
-    return None
+    of_input = generator.key == "files" and not isinstance(generator.value, str)
+    return str(generator.value.input) if of_input or generator.key == "shards" else None
 
 
 def read_sweep(
@@ -111,11 +108,9 @@ def read_sweep(
     listed: Listed | None = None,
     drawn: Sequence[Mapping[str, ParamValue]] = (),
 ) -> JobSweep | None:
-    """The sweep of a job file in that folder, or None where it has none; UserError at the
-    faults of its section. `listed` has the files of inputs, and `drawn` is as in `JobSweep`.
-
-    The job's other fields are not looked at: they may need the values of a point.
-    """
+    """The sweep of a job file in that folder, or None where it has none; UserError at the faults of
+    its section. `listed` has the files of inputs, and `drawn` is as in `JobSweep`. The job's other
+    fields are not looked at: they may need the values of a point."""
     if isinstance(document.data, dict) and "sweep" not in document.data:
         return None
     found = document.validate(_Swept)

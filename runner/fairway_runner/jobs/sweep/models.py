@@ -340,8 +340,7 @@ class Sweep(Model):
 
 
 def too_many(count: int | None, path: DataPath) -> FieldError:
-    """The error of a sweep with that many points up to the generator at `path`; None is more
-    than anybody counted."""
+    """The error of a sweep with that many points, or more than anybody counted, up to `path`."""
     shown = f"more than {MOST_POINTS:,}"
     if count is not None:
         shown = f"{count:,}" if count <= _COUNTABLE else "more than 10^15"

@@ -38,8 +38,7 @@ if TYPE_CHECKING:
 
 
 def file_points(paths: Iterable[str]) -> Iterator[dict[str, ParamValue]]:
-    """A point a file: `file` is its path as it is given, `name` its last part, and `stem` that
-    without its suffix."""
+    """A point a file: its path as `file`, its last part as `name`, without suffix as `stem`."""
     for path in paths:
         name = path.rpartition("/")[2]
         yield {"file": path, "name": name, "stem": Path(name).stem}
@@ -208,9 +207,8 @@ class _UserCode:
         if PathFinder.find_spec(top, [str(self._folder)]) is None:
             known = [path.stem for path in self._folder.glob("*.py")]
             message = f"there is no module `{top}` in {self._folder}"
-            raise FieldError(
-                message, did_you_mean(top, known) or "put its file beside the job file"
-            )
+            hint = did_you_mean(top, known) or "put its file beside the job file"
+            raise FieldError(message, hint)
         module = self._run(None, importlib.import_module, self._module)
         if not self._is_here(module):
             message = f"Python has already loaded another module named `{self._module}`"

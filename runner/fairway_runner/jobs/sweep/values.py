@@ -102,22 +102,17 @@ def _shape(value: Any) -> str | None:
 
 
 _BY_SHAPE = Discriminator(
-    _shape,
-    custom_error_type="axis",
-    custom_error_message="a list of values or {start, stop, step}",
+    _shape, custom_error_type="axis", custom_error_message="a list of values or {start, stop, step}"
 )
 
 ParamValues = Annotated[list[ParamValue], AfterValidator(_filled)]
 Scalars = Annotated[list[Scalar], AfterValidator(_filled)]
 
-Axis = Annotated[
-    Annotated[ParamValues, Tag("as a list")] | Annotated[Range, Tag("as a range")], _BY_SHAPE
-]
+_AsRange = Annotated[Range, Tag("as a range")]
+Axis = Annotated[Annotated[ParamValues, Tag("as a list")] | _AsRange, _BY_SHAPE]
 """A parameter's values."""
 
-ScalarAxis = Annotated[
-    Annotated[Scalars, Tag("as a list")] | Annotated[Range, Tag("as a range")], _BY_SHAPE
-]
+ScalarAxis = Annotated[Annotated[Scalars, Tag("as a list")] | _AsRange, _BY_SHAPE]
 """Values that lists are made of."""
 
 
@@ -215,9 +210,8 @@ def _above_zero(*names: str) -> _Rule:
     def rule(values: dict[str, Any]) -> None:
         for position, (name, value) in enumerate(values.items()):
             if name in names and value <= 0:
-                raise FieldError(
-                    f"{name} is {value}: it must be above 0", "for example 0.1", (position,)
-                )
+                message = f"{name} is {value}: it must be above 0"
+                raise FieldError(message, "for example 0.1", (position,))
 
     return rule
 
@@ -228,14 +222,6 @@ def _in_order(*names: str) -> _Rule:
             if values[lower] > values[upper]:
                 message = f"{lower} is {values[lower]}, above {upper}, which is {values[upper]}"
                 raise FieldError(message, f"the order is [{', '.join(values)}]")
-
-    return rule
-
-
-def _both(first: _Rule, second: _Rule) -> _Rule:
-    def rule(values: dict[str, Any]) -> None:
-        first(values)
-        second(values)
 
     return rule
 
@@ -252,7 +238,8 @@ _Integer = Annotated[list[int], _parameters("start", "stop", rule=_is_filled)]
 _Bounds = Annotated[_Numbers, _parameters("low", "high", rule=_in_order("low", "high"))]
 _PositiveBounds = Annotated[
     _Numbers,
-    _parameters("low", "high", rule=_both(_above_zero("low"), _in_order("low", "high"))),
+    _parameters("low", "high", rule=_above_zero("low")),
+    _parameters("low", "high", rule=_in_order("low", "high")),
 ]
 _Triangle = Annotated[
     _Numbers, _parameters("low", "high", "mode", rule=_in_order("low", "mode", "high"))
