@@ -22,7 +22,7 @@ from fairway_runner.runs.accounting import BY
 from fairway_runner.runs.compare import compare
 from fairway_runner.runs.log_lines import LogFile
 from fairway_runner.runs.store import refresh_all
-from fairway_runner.runs.view import RunView, started_facts
+from fairway_runner.runs.view import RunView, cancel_facts, started_facts
 from fairway_runner.targets.lookup import find_target
 from fairway_web import environments, logs, run_actions, runs, schemas, targets
 from fairway_web.roles import ROUTES, require
@@ -129,16 +129,14 @@ def api(site: Site | None, handlers: Mapping[Any, Handler]) -> FastAPI:
         openapi_url=None,
         servers=[{"url": "/api/v1"}],
         exception_handlers={**handlers, RequestValidationError: _unfit},
-        generate_unique_id_function=lambda route: _camel(route.name),
+        generate_unique_id_function=lambda route: re.sub(
+            r"_(\w)", lambda found: found[1].upper(), route.name
+        ),
     )
     app.state.site = site
     for _, path, function, options in CALLS:
         app.add_api_route(path, function, **options)
     return app
-
-
-def _camel(name: str) -> str:
-    return re.sub(r"_(\w)", lambda found: found[1].upper(), name)
 
 
 async def _unfit(request: Request, error: Exception) -> Response:
@@ -168,13 +166,8 @@ def docs_rows() -> list[str]:
     return rows
 
 
-_UNKNOWN = frozenset(
-    f"unknown-{what}"
-    for what in (
-        *("run", "task", "output", "target", "node", "rank", "environment"),
-        *("code", "piece"),
-    )
-)
+_UNKNOWN_KINDS = ("run", "task", "output", "target", "node", "rank", "environment", "code", "piece")
+_UNKNOWN = frozenset(f"unknown-{kind}" for kind in _UNKNOWN_KINDS)
 _WRONG_STATE = frozenset({"running-run", "nothing-to-retry", "taken-run-id"})
 _STATUS = {2: 422, 3: 409, 5: 502}
 
@@ -245,12 +238,7 @@ async def _looked_at(request: Request, run: str, *, fresh: bool, going: bool = F
     return found
 
 
-@call(
-    "GET",
-    "/runs/{run}/log",
-    media=("text/plain", "text/event-stream"),
-    headers=("Next-Offset",),
-)
+@call("GET", "/runs/{run}/log", media=("text/plain", "text/event-stream"), headers=("Next-Offset",))
 async def read_log(
     request: Request,
     run: Name,
@@ -380,7 +368,7 @@ async def cancel_run(
     """ends the run, or one `task` of it; returns when that has ended"""
     found = site_of(request).runs.find(run)
     await acting(run_actions.cancel_run, found, task or None)
-    return JSONResponse(await reading(runs.cancel_facts, found, task or None))
+    return JSONResponse(await reading(cancel_facts, found, task or None))
 
 
 @call("POST", "/runs/{run}/retry", schemas.Retried)

@@ -46,11 +46,8 @@ def application(
     follower: Follower | None = None,
 ) -> Guard:
     """The server of one project's runs, for those who have the token, or are the first to have the
-    code.
-
-    `hosts` are the names, with their port or `*` for any, under which it is reached; see `Site`
-    for the rest.
-    """
+    code. `hosts` are the names, with their port or `*` for any, under which it is reached; see
+    `Site` for the rest."""
     codes = {code}
     sign_in = ByToken(token, hosts, cookie)
 

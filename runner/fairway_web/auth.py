@@ -74,11 +74,9 @@ class SignIn(Protocol):
 
 
 class ByToken:
-    """Sign-in of one person on this machine, with the token of this start.
-
-    `hosts` are the names, with their port or `*` for any, under which this server is reached;
-    `cookie` is the name of the cookie that holds the token.
-    """
+    """Sign-in of one person on this machine, with the token of this start. `hosts` are the names,
+    with their port or `*` for any, under which this server is reached; `cookie` is the name of the
+    cookie that holds the token."""
 
     audit = None
 
@@ -198,11 +196,8 @@ _LEAST_BITS = 2048
 
 
 class SigningKeys(jwt.PyJWKClient):
-    """The public keys with which an Entra ID tenant signs tokens, fetched over HTTPS.
-
-    `authorities` is a file of the certificate authorities that are trusted in place of the usual
-    ones.
-    """
+    """The public keys with which an Entra ID tenant signs tokens, fetched over HTTPS. `authorities`
+    is a file of the certificate authorities that are trusted in place of the usual ones."""
 
     def __init__(self, login: str, tenant: str, authorities: str | None = None) -> None:
         super().__init__(
@@ -220,9 +215,7 @@ class SigningKeys(jwt.PyJWKClient):
 
     def find(self, kid: str) -> jwt.PyJWK | None:
         """The key of that id, if the tenant has one; Refused where the keys cannot be fetched.
-
-        Nobody whose key is known waits for a fetch that another's token has made necessary.
-        """
+        Nobody whose key is known waits for a fetch that another's token has made necessary."""
         assert self.jwk_set_cache is not None
         known = self.jwk_set_cache.get()
         if known is not None and (key := self.match_kid(known.keys, kid)) is not None:
@@ -293,8 +286,7 @@ class Verifier:
     audience: str
 
     def person(self, token: str) -> Person:
-        """Returns the owner of the token, with the highest of their roles; raises Refused for a
-        token that is not valid here."""
+        """The owner of the token with their highest role; Refused for a token not valid here."""
         claims = self._claims(token)
         # The id of the directory, or of this application, which a person keeps under any name.
         known = claims.get("oid", claims["sub"])

@@ -88,21 +88,24 @@ class Uploads:
 
     @contextmanager
     def unpacked(self, code: str) -> Iterator[UnpackedUpload]:
-        """The files of some code, in a folder that goes afterwards; UserError where pieces of it
-        are not here, or it is no code."""
+        """The files of some code, in a temporary folder; UserError where they are not here."""
         pieces = _listed(self._read(code))
         with tempfile.TemporaryDirectory(prefix=".code-", dir=self._made()) as made:
             root = Path(made).resolve()
             reader = _Reader(self._read(each) for each in pieces)
-            head = reader.line()
-            facts = _Head.of(head)
+            facts = _Head.of(reader.line())
             (root / facts.folder).mkdir(parents=True, exist_ok=True)
             for path, size, is_executable in facts.files:
-                if path.endswith("/"):
-                    _make(root / path)
-                else:
-                    _write(root / path, reader, size, is_executable=is_executable)
-            reader.require_end()
+                try:
+                    if path.endswith("/"):
+                        (root / path).mkdir(parents=True, exist_ok=True)
+                    else:
+                        _write(root / path, reader.parts(size), is_executable=is_executable)
+                except (FileExistsError, NotADirectoryError):
+                    name = Path(path).name
+                    raise _bad(f"`{name}` is in it twice, or a file and a folder") from None
+            if not reader.is_at_end():
+                raise _bad("it continues after its last file")
             yield UnpackedUpload(root, root / facts.folder, Origin(root, facts.git))
 
     def _made(self) -> Path:
@@ -126,8 +129,9 @@ class Uploads:
 
     def _require_room(self, size: int) -> None:
         sizes = []
-        with suppress(FileNotFoundError):
-            sizes = [_size(each) for each in self._folder.iterdir()]
+        for each in self._made().iterdir():
+            with suppress(FileNotFoundError):  # a clean-up has removed it just now
+                sizes.append(each.lstat().st_size)
         if sum(sizes) + size > _MOST_KEPT or len(sizes) >= _MOST_KEPT // PIECE * 20:
             message = f"more than {_MOST_KEPT >> 20:,} MiB of code were sent within a day"
             raise UserError.of("too-much-code", message, "leave data out: code: {exclude: [NAME]}")
@@ -139,13 +143,6 @@ class Uploads:
             with suppress(OSError):
                 if entry.lstat().st_mtime < before:
                     shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.lstat().st_size
-    except FileNotFoundError:
-        return 0
 
 
 def _listed(body: bytes) -> list[str]:
@@ -198,12 +195,10 @@ def _git(facts: Any) -> dict[str, Any]:
 
 
 def _safe(path: str) -> str:
-    """A path that stays below its folder, and is none that jobs never have: git's settings are
-    programs."""
+    """A path that stays below its folder, and is none that jobs never have, as git's settings."""
     parts = path.removesuffix("/").split("/")
-    is_short = len(path.encode()) <= _LONGEST_PATH
     if (
-        not is_short
+        len(path.encode()) > _LONGEST_PATH
         or len(parts) > _DEEPEST
         or unfit_character(path)
         or "\n" in path
@@ -241,32 +236,15 @@ class _Reader:
             size -= len(part)
             yield part
 
-    def require_end(self) -> None:
-        """UserError where something is left."""
-        if self._rest or next(self._pieces, b""):
-            raise _bad("it continues after its last file")
+    def is_at_end(self) -> bool:
+        return not (self._rest or next(self._pieces, b""))
 
 
-def _make(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError):
-        raise _twice(folder) from None
-
-
-def _write(path: Path, reader: _Reader, size: int, *, is_executable: bool) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("xb") as out:
-            for part in reader.parts(size):
-                out.write(part)
-    except (FileExistsError, NotADirectoryError):
-        raise _twice(path) from None
+def _write(path: Path, parts: Iterator[bytes], *, is_executable: bool) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("xb") as out:
+        out.writelines(parts)
     path.chmod(0o755 if is_executable else 0o644)
-
-
-def _twice(path: Path) -> UserError:
-    return _bad(f"`{path.name}` is in it twice, or a file and a folder")
 
 
 def _bad(why: str) -> UserError:

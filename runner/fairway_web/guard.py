@@ -66,8 +66,7 @@ class Guard:
             self._open[context.person.id] -= 1
 
     async def _context(self, scope: Scope) -> RequestContext:
-        """Returns the person behind the request and their audit file; raises Refused if the request
-        must not be answered."""
+        """The person behind the request and their audit file; Refused for others."""
         headers, path, sign_in = Headers(scope=scope), scope["path"], self._sign_in
         if not sign_in.is_here(headers.get("host", ""), path):
             raise Refused(421, "wrong-host", "this server has another name")

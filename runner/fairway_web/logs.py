@@ -52,8 +52,7 @@ class Parts(NamedTuple):
 
 @dataclass(frozen=True)
 class Logs:
-    """The logs that somebody reads as one, by the names that lines begin with; of the lines those
-    of one rank, or all."""
+    """Logs that are read as one, by the names that lines begin with; all lines, or one rank's."""
 
     files: Sequence[tuple[str, Path]]
     rank: int | None = None
@@ -120,16 +119,14 @@ _NUMBER = re.compile(r"[0-9]{1,15}", re.ASCII)
 
 
 def log_of(run: Run, task: str) -> Path:
-    """The log of one task, by its number, or of `setup` or `finally`; UserError where the run has
-    no such task."""
+    """The log of a task by its number, of `setup` or `finally`; UserError for an unknown one."""
     if task == "setup" and (run.folder / "setup.jsonl").exists():
         return run.folder / "setup" / "log.txt"
     return run.log(chosen_task(run, task))
 
 
 def _plain(text: str) -> str:
-    """The text that a terminal would show in the end: no colours, and of a line that was written
-    over its last state."""
+    """The text that a terminal would show in the end: no colours, no overwritten lines."""
     lines = _CONTROL.sub("", text).replace("\r\n", "\n").split("\n")
     return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines).translate(_UNPRINTED)
 

@@ -36,10 +36,7 @@ class Role(IntEnum):
 
 
 ACTIONS = {
-    "look": (
-        Role.READER,
-        "see runs, their logs, outputs and scripts, targets, environments, cost",
-    ),
+    "look": (Role.READER, "see runs, their logs, outputs and scripts, targets, environments, cost"),
     "submit": (
         Role.SUBMITTER,
         "submit jobs to listed targets, with code of the project, of an earlier run, or their own",
@@ -108,8 +105,7 @@ ROUTES = {
 
 @dataclass(frozen=True)
 class Person:
-    """Somebody who has signed in, or a program; `ends` is when their token does, in seconds since
-    1970."""
+    """Somebody who has signed in, or a program, until `ends`, in seconds since 1970."""
 
     id: str
     name: str
@@ -190,16 +186,14 @@ def role_table() -> list[str]:
 
 
 def by() -> dict[str, str] | None:
-    """Returns the person who makes the request, for a record; None for the only user of this
-    machine."""
+    """The person who makes the request, for a record; None for this machine's only user."""
     person = request_context().person
     return {"name": person.name, "id": person.id} if person.is_named else None
 
 
 @contextmanager
 def audited(action: str, about: Mapping[str, str]) -> Iterator[None]:
-    """Writes a line when what is done inside has ended, with how it did: what it is about, and
-    nothing of what was sent."""
+    """Records how what is done inside has ended, and about what, but nothing that was sent."""
     outcome = "failed"
     try:
         yield
@@ -208,7 +202,12 @@ def audited(action: str, about: Mapping[str, str]) -> Iterator[None]:
         outcome = error.findings[0].id
         raise
     finally:
-        _write(action, outcome, about)
+        file, person = request_context().audit, request_context().person
+        if file is not None:
+            facts = {"at": time.time(), "by": person.name, "id": person.id}
+            facts |= {"role": person.role.title, "action": action, **about, "outcome": outcome}
+            file.parent.mkdir(parents=True, exist_ok=True)
+            labels.append(file, facts)
 
 
 @contextmanager
@@ -218,12 +217,3 @@ def noted(action: str, run: Run) -> Iterator[None]:
         yield
         if (who := by()) is not None:
             labels.note(run.folder, action, who)
-
-
-def _write(action: str, outcome: str, about: Mapping[str, str]) -> None:
-    file, person = request_context().audit, request_context().person
-    if file is None:
-        return
-    facts = {"at": time.time(), "by": person.name, "id": person.id, "role": person.role.title}
-    file.parent.mkdir(parents=True, exist_ok=True)
-    labels.append(file, {**facts, "action": action, **about, "outcome": outcome})

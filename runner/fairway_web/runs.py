@@ -165,8 +165,7 @@ def page_of(store: RunStore, query: RunQuery) -> Page:
 
 
 def compared(runs: Runs, names: Sequence[str]) -> tuple[list[Run], int]:
-    """The runs of those names, each once, and how many there are beyond MOST_COMPARED; UserError
-    for an unknown one."""
+    """The runs of those names, and how many are beyond MOST_COMPARED; UserError if unknown."""
     asked = list(dict.fromkeys(names))
     return [runs.find(name) for name in asked[:MOST_COMPARED]], len(asked[MOST_COMPARED:])
 
@@ -185,15 +184,6 @@ def state_facts(run: Run) -> dict[str, Any]:
     }
 
 
-def cancel_facts(run: Run, task: str | None) -> dict[str, Any]:
-    """The state of a run, and of one task, as `fairway cancel --json` prints them."""
-    found: dict[str, Any] = {"run_id": run.id, "state": run.state}
-    if task is not None:
-        state = run.task_status(chosen_task(run, task), run.state).state
-        found |= {"task": task, "task_state": state}
-    return found
-
-
 def located_facts(finding: Finding) -> dict[str, Any]:
     """A finding for a client that has the line itself: also how much of it is meant."""
     facts: dict[str, Any] = finding_facts(finding)
@@ -210,8 +200,7 @@ def findings_header(findings: Iterable[Finding]) -> str:
 
 
 def script(run: Run, task: str) -> str:
-    """The script of one task, by its number, or of `setup` or `finally`; UserError where there is
-    none."""
+    """The script of a task by its number, of `setup` or `finally`; UserError for none."""
     if task == "setup":
         name, path = task, run.folder / "setup.jsonl"
     else:

@@ -43,21 +43,16 @@ _RECORD = "serve.json"
 _LOG = logging.getLogger("fairway")
 
 
-def _token() -> str:
-    return secrets.token_urlsafe(32)
-
-
 @dataclass(frozen=True)
 class Address:
-    """Where the server listens, the token that it asks for, and a code that is taken for it
-    once."""
+    """Where the server listens, its token, and a code that is taken for it once."""
 
     listener: socket.socket
     url: str
     hosts: frozenset[str]
     cookie: str
-    token: str = field(default_factory=_token)
-    code: str = field(default_factory=_token)
+    token: str = field(default_factory=secrets.token_urlsafe)
+    code: str = field(default_factory=secrets.token_urlsafe)
 
     @property
     def login(self) -> str:
@@ -66,8 +61,7 @@ class Address:
 
     @property
     def opened(self) -> str:
-        """The address for a command line, which all users of the machine can read: it is taken
-        once."""
+        """The address for a command line, which all users can read: it is taken once."""
         return f"{self.url}/login?code={self.code}"
 
 
@@ -107,8 +101,7 @@ def on_socket(path: Path) -> Address:
 
 
 def socket_file(path: Path, *, for_group: bool = False) -> socket.socket:
-    """A socket that its owner can use, and its group where that is wanted; UserError where it
-    cannot be made."""
+    """A socket for its owner, or its group too; UserError where it cannot be made."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     before = os.umask(0o117 if for_group else 0o177)
     try:
@@ -139,10 +132,8 @@ def serve(
 ) -> None:
     """Answers until SIGINT or SIGTERM; `ready` is called when it does. `program` is what starts
     Fairway's commands."""
-    follower = Follower(store)
-    app = application(
-        *(store, address.token, address.hosts, address.cookie, address.code, program, follower)
-    )
+    follower, known = Follower(store), (address.token, address.hosts, address.cookie, address.code)
+    app = application(store, *known, program, follower)
     _answer(app, address.listener, ready, _recorded(store, address), follower)
 
 
@@ -232,9 +223,7 @@ def _made(store: RunStore) -> Iterator[None]:
 @contextmanager
 def _recorded(store: RunStore, address: Address) -> Iterator[None]:
     """Address and token in `.fairway/serve.json`, which only its owner can read, while it runs.
-
-    Where another server of the project runs as well, its record is there again afterwards.
-    """
+    Where another server of the project runs as well, its record is there again afterwards."""
     file = store.base / _RECORD
     with _made(store), store.recording():
         earlier = _record(file)

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Site:
-    """One project: `programs` answers with Fairway's other commands; the findings of the `follower`
-    are shown."""
+    """One project, Fairway's other commands for it, and what follows its runs."""
 
     runs: Runs
     programs: Programs

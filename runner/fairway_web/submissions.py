@@ -21,13 +21,7 @@ from fairway_runner.jobs.job_file import job_of_text
 from fairway_runner.jobs.project_sandbox import confined, is_code_of, sent
 from fairway_runner.runs.store import RunStore
 from fairway_runner.submit.rerun import Submitted, ready_again, submitted
-from fairway_runner.submit.submission import (
-    MANY,
-    many,
-    prepare_submission,
-    recorded_before,
-    submit,
-)
+from fairway_runner.submit.submission import MANY, many, prepare_submission, recorded_before, submit
 from fairway_runner.targets.lookup import find_target
 from fairway_runner.worker import lift, look_at_job
 from fairway_web.code_upload import Uploads
@@ -100,8 +94,7 @@ class Submissions:
     _turn: Lock = field(default_factory=Lock)
 
     def check(self, asked: Asked) -> dict[str, Any]:
-        """The tasks that it would start, their scripts, and warnings; UserError
-        with what is wrong with it."""
+        """The tasks that it would start, their scripts, and warnings; UserError for faults."""
         return look_at_job(_check, self.runs.base, request_context(), asked)
 
     def render(self, asked: Asked) -> dict[str, Any]:
@@ -115,11 +108,6 @@ class Submissions:
             run, target, warnings = look_at_job(_submit, self.runs.base, request_context(), asked)
             about |= {"run": run, "target": target}
             return self.runs.find(run), warnings
-
-    def inside(self, file: str) -> Path:
-        """The path of a file of the project; UserError where it lies elsewhere or where no job's
-        files are, as in `.fairway`, or its folder is not there."""
-        return _inside(self.runs, file)
 
     @contextmanager
     def _turn_of(self, run_id: str | None) -> Iterator[None]:
@@ -198,36 +186,22 @@ def _ready(base: Path, asked: Asked, *, copies: bool = False) -> Iterator[Prepar
 def _looked_at(
     runs: Runs, asked: Asked, upload: UnpackedUpload | None, *, copies: bool
 ) -> Iterator[PreparedRun]:
-    asks = not asked.offline
+    options: dict[str, Any] = {"run_id": asked.run_id, "tags": asked.tags, "note": asked.note}
+    options |= {"asks": not asked.offline, "copies": copies}
     if asked.run is not None:
-        run, edited, target = _again(runs, asked)
-        with ready_again(
-            *(run, edited, target),
-            run_id=asked.run_id,
-            tags=asked.tags,
-            note=asked.note,
-            asks=asks,
-            copies=copies,
-        ) as (ready, _):
+        with ready_again(*_again(runs, asked), **options) as (ready, _):
             require_targets(ready.targets)
             yield ready
         return
     file = asked.file or UNNAMED
     if upload is None:
-        path = _inside(runs, file)
+        path = project_file(runs, file)
         folder, text = path.parent, text_of(path) if asked.job is None else asked.job
     else:
         folder, text = upload.folder, _sent_text(asked, file)
-    ready = prepare_submission(
-        job_of_text(text, file, folder, asked.set),
-        RunStore(runs.base),  # a job may name an earlier run by the beginning of its ID
-        asked.target,
-        run_id=asked.run_id,
-        tags=asked.tags,
-        note=asked.note,
-        asks=asks,
-        copies=copies,
-    )
+    store = RunStore(runs.base)  # a job may name an earlier run by the beginning of its ID
+    job = job_of_text(text, file, folder, asked.set)
+    ready = prepare_submission(job, store, asked.target, **options)
     require_targets(ready.targets)
     yield ready
 
@@ -248,7 +222,9 @@ def _again(runs: Runs, asked: Asked) -> tuple[Run, Submitted, Target | None]:
     return run, edited, find_target(asked.target[0]) if asked.target else None
 
 
-def _inside(runs: Runs, file: str) -> Path:
+def project_file(runs: Runs, file: str) -> Path:
+    """The path of a file of the project; UserError where it lies elsewhere or where no job's
+    files are, as in `.fairway`, or its folder is not there."""
     root = runs.base.parent.resolve()
     try:
         path = (root / file).resolve()

@@ -22,7 +22,7 @@ from fairway_runner.targets.lookup import all_targets
 from fairway_web.pages import form_of, fragment, page
 from fairway_web.run_actions import usable
 from fairway_web.site import site_of
-from fairway_web.submissions import UNNAMED, Asked, job_name
+from fairway_web.submissions import UNNAMED, Asked, job_name, project_file
 from fairway_web.threads import checking, reading, submitting
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def _begun(site: Site, chosen: str) -> dict[str, str]:
         lines = "\n".join(each.replace("\n", "\n ") for each in was.assignments)
         begun = {"run": run.id, "job": was.text, "set": lines, "target": run.record.target}
     elif kind == "file":
-        begun = {"file": name, "job": text_of(site.submissions.inside(name))}
+        begun = {"file": name, "job": text_of(project_file(site.runs, name))}
     else:
         begun = {"file": UNNAMED, "job": template_facts(name, Path.cwd())["job"]}
     return {**dict.fromkeys(_FIELDS, ""), **begun}

@@ -161,11 +161,8 @@ _AT_ONCE = 8  # runs: one whose target does not answer keeps no other waiting
 
 
 class Follower:
-    """Begins the next steps of runs, though nobody looks at them.
-
-    What was begun is in the runs' own folders: where this process is killed, the next one goes on,
-    as commands do.
-    """
+    """Begins the next steps of runs, though nobody looks at them. What was begun is in the runs'
+    own folders: where this process is killed, the next one goes on, as commands do."""
 
     def __init__(self, store: RunStore, *, pause: float = _PAUSE) -> None:
         self._runs = Runs(store.base)  # its own: one thread at a time has the engine of a run
