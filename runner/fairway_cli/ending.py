@@ -81,8 +81,7 @@ def _end_unread(error: BaseException) -> NoReturn:
 
 
 def _is_usage(error: BaseException) -> bool:
-    """True if the error is Typer's for a mistake on the command line; Typer itself may not be
-    importable."""
+    """True for Typer's error for a mistake on the command line; Typer may not be importable."""
     return any(each.__name__ == "UsageError" for each in type(error).__mro__)
 
 
@@ -122,8 +121,7 @@ def _end(code: int, *lines: str) -> NoReturn:
 
 
 def _discard(stream: TextIO) -> None:
-    """Points the stream at /dev/null: its unwritten rest would be tried again at exit, and fail
-    again."""
+    """Points the stream at /dev/null: its unwritten rest would fail again at exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())
     os.close(nowhere)

@@ -16,7 +16,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
 
 _PLAIN = (str, int, float, bool)
@@ -24,9 +24,7 @@ _PLAIN = (str, int, float, bool)
 
 class PlainValue:
     """Stands before an option's adapter: what has the option's type already passes as it is.
-
-    Anything else, such as the digits of a number, is Typer's to read or to refuse.
-    """
+    Anything else, such as the digits of a number, is Typer's to read or to refuse."""
 
     def __init__(self, option: Any) -> None:
         self._annotation: Any = option.type_descriptor.annotation
@@ -50,9 +48,10 @@ def _all_are(kind: Any, values: Sequence[Any]) -> bool:
 
 def take_plainly(command: Any) -> None:
     """Lets the command read its options, `--help` too, without pydantic where they do not need it.
-
     Those of an earlier Typer, which has no such adapters, are left as they are.
-    """
+
+    Its usage has arguments as they are typed, and its flags no value: the newest Typer puts names
+    into brackets of its own, `[[ENVIRONMENT]]`, and `<bool>` behind a flag."""
     every = command.get_params
 
     def get_params(ctx: Any) -> Any:
@@ -61,14 +60,17 @@ def take_plainly(command: Any) -> None:
             if _has_adapter(option):
                 plain = PlainValue(option)
                 option.get_runtime_param = lambda plain=plain: plain
+            if option.param_type_name == "argument":
+                option.get_usage_pieces = partial(_typed, option)
+            elif option.is_flag:
+                option.display_type_rich = lambda **_: None
         return options
 
     command.get_params = get_params
 
 
 def _has_adapter(option: Any) -> bool:
-    """True if Typer would build an adapter; False if a function of the option's own reads its
-    value."""
+    """True if Typer would build an adapter, and no function of the option's own."""
     given = "get_runtime_param" in vars(option)
     kind = getattr(option, "type_descriptor", None)
     return not given and kind is not None and kind.parameter_info.parser is None
@@ -99,7 +101,6 @@ class LazyGroup(TyperGroup):
         for name, line in self.COMMANDS.items():
             self.add_command(TyperCommand(name, help=line))
         take_plainly(self)
-        show_plainly(self)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[Any, Any, list[str]]:
         """The command that the arguments name, which is imported now."""
@@ -141,14 +142,9 @@ class LazyGroup(TyperGroup):
         module = import_module(f"{cls.PACKAGE}.{name.replace('-', '_')}")
         if hasattr(module, "app"):
             return _ready(typer.main.get_command(module.app))
-        return command_of(name, module.command)
-
-
-def command_of(name: str, function: Callable[..., Any]) -> Any:
-    """The command whose arguments are those of a function."""
-    alone = typer.Typer(add_completion=False)
-    alone.command(name)(function)
-    return _ready(typer.main.get_command(alone))
+        alone = typer.Typer(add_completion=False)
+        alone.command(name)(module.command)
+        return _ready(typer.main.get_command(alone))
 
 
 def _require_run(command: str, *, is_here: bool) -> NoReturn:
@@ -181,27 +177,9 @@ def _ready(command: Any) -> Any:
     for each in getattr(command, "commands", {}).values():
         _ready(each)
     take_plainly(command)
-    show_plainly(command)
     if command.help:
         command.help = re.sub(r"(?<=[^\n])\n(?=[^\n\s])(?![-*] )", " ", command.help)
     return command
-
-
-def show_plainly(command: Any) -> None:
-    """Lets its usage have arguments as they are typed, and its flags no value: the newest Typer
-    puts names into brackets of its own, `[[ENVIRONMENT]]`, and `<bool>` behind a flag."""
-    every = command.get_params
-
-    def get_params(ctx: Any) -> Any:
-        found = every(ctx)
-        for each in found:
-            if each.param_type_name == "argument":
-                each.get_usage_pieces = partial(_typed, each)
-            elif each.is_flag:
-                each.display_type_rich = _nothing
-        return found
-
-    command.get_params = get_params
 
 
 def _typed(argument: Any, ctx: Any) -> list[str]:  # noqa: ARG001 - it stands in for a method
@@ -210,15 +188,9 @@ def _typed(argument: Any, ctx: Any) -> list[str]:  # noqa: ARG001 - it stands in
     return [name if argument.required or name.startswith("[") else f"[{name}]"]
 
 
-def _nothing(ctx: Any) -> None:
-    """Returns nothing to show after a flag."""
-
-
 def group_with_default(default: str) -> type[TyperGroup]:
-    """A group in which a word that is no command was once an argument of `default`.
-
-    What was typed is refused with the command line to type now.
-    """
+    """A group in which a word that is no command was once an argument of `default`. What was typed
+    is refused with the command line to type now."""
 
     class Group(TyperGroup):
         """A group that knows its earlier spelling."""

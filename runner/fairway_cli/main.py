@@ -15,10 +15,8 @@ if TYPE_CHECKING:
 
 
 class Commands(LazyGroup):
-    """Every command with the first line of its docstring, in the order of the help.
-
-    Its function is `command` in the module of its name in `fairway_cli.commands`.
-    """
+    """Every command with the first line of its docstring, in the order of the help. Its function is
+    `command` in the module of its name in `fairway_cli.commands`."""
 
     PACKAGE = "fairway_cli.commands"
     COMMANDS: ClassVar = {
@@ -128,8 +126,7 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def options(
     version: Annotated[
-        bool,
-        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
     server: Annotated[
         str | None,
@@ -150,9 +147,7 @@ def options(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the program; a user's error is printed as its findings and sets the exit code.
-
-    `arguments` are those of the command line where they are not given. Ends in SystemExit.
-    """
+    `arguments` are those of the command line where they are not given. Ends in SystemExit."""
     ended(lambda: app(arguments))
 
 

@@ -87,11 +87,9 @@ def allowed(given: Sequence[str] | None) -> list[str]:
 
 
 def asked_plainly(words: Sequence[str]) -> Asked | None:
-    """Parses these arguments of `fairway review`.
-
-    Returns None if a word is left to Typer: any other option, a short one, one with its value in
-    the same word, a value that looks like an option, and every mistake.
-    """
+    """Parses these arguments of `fairway review`. Returns None if a word is left to Typer: any
+    other option, a short one, one with its value in the same word, a value that looks like an
+    option, and every mistake."""
     asked = Asked(plans=[], base=[], markdown=False, json_=False, allow=[], prices=None)
     rest = iter(words)
     for word in rest:

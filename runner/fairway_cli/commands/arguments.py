@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Context, Option
 
 from fairway_cli.commands import completion
 
@@ -13,7 +13,7 @@ _RUN_HELP = "Run ID, or any unique prefix."
 
 EnvironmentArgument = Annotated[
     str | None,
-    typer.Argument(
+    Argument(
         metavar="[ENVIRONMENT]",
         help="A file or a name; by default FAIRWAY_ENVIRONMENT, then the project's own.",
         show_default=False,
@@ -22,33 +22,32 @@ EnvironmentArgument = Annotated[
 ]
 AllowOption = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         metavar="ADDRESS",
         help="Address of a resource that may be destroyed; also in FAIRWAY_ALLOW. Repeatable.",
     ),
 ]
-JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="The job file.")]
+JobArgument = Annotated[str, Argument(metavar="JOB", help="The job file.")]
 RunArgument = Annotated[
-    str, typer.Argument(metavar="RUN", help=_RUN_HELP, autocompletion=completion.runs)
+    str, Argument(metavar="RUN", help=_RUN_HELP, autocompletion=completion.runs)
 ]
 RunsArgument = Annotated[
-    list[str], typer.Argument(metavar="RUN…", help=_RUN_HELP, autocompletion=completion.runs)
+    list[str], Argument(metavar="RUN…", help=_RUN_HELP, autocompletion=completion.runs)
 ]
 TargetArgument = Annotated[
     str,
-    typer.Argument(
+    Argument(
         metavar="TARGET",
         help="Name of a target; `fairway targets` lists them.",
         autocompletion=completion.targets,
     ),
 ]
 TargetOption = Annotated[
-    str,
-    typer.Option("--target", "-t", help="Where to run.", autocompletion=completion.targets),
+    str, Option("--target", "-t", help="Where to run.", autocompletion=completion.targets)
 ]
 TargetsOption = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--target",
         "-t",
         metavar="TARGET",
@@ -59,7 +58,7 @@ TargetsOption = Annotated[
 ]
 SetOption = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--set",
         "-s",
         metavar="KEY=VALUE",
@@ -69,34 +68,30 @@ SetOption = Annotated[
 ]
 TagOption = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--tag",
         metavar="TAG",
         help="Tag to find the run by, as with `fairway list --tag`. Repeatable.",
         autocompletion=completion.tags,
     ),
 ]
-NoteOption = Annotated[
-    str | None, typer.Option("--note", metavar="TEXT", help="What the run is about.")
-]
+NoteOption = Annotated[str | None, Option("--note", metavar="TEXT", help="What the run is about.")]
 StateOption = Annotated[
     list[str] | None,
-    typer.Option("--state", metavar="STATE", help="Only runs in this state. Repeatable."),
+    Option("--state", metavar="STATE", help="Only runs in this state. Repeatable."),
 ]
-WatchOption = Annotated[
-    bool, typer.Option("--watch", help="Follow the run and exit with its code.")
-]
+WatchOption = Annotated[bool, Option("--watch", help="Follow the run and exit with its code.")]
 PricesOption = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Your own prices; see docs/cost.md.")
+    Path | None, Option(metavar="FILE", help="Your own prices; see docs/cost.md.")
 ]
 TaskOption = Annotated[
     str | None,
-    typer.Option("--task", metavar="TASK", help="Only this task: its number, from 0, or finally."),
+    Option("--task", metavar="TASK", help="Only this task: its number, from 0, or finally."),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+JsonOption = Annotated[bool, Option("--json", help="Print JSON.")]
 
 
-def _choose_deadline(context: typer.Context, text: str | None) -> str | None:
+def _choose_deadline(context: Context, text: str | None) -> str | None:
     """Lets it hold for every service that the command asks, and for no later command."""
     from fairway_runner.engines import outage
 
@@ -107,7 +102,7 @@ def _choose_deadline(context: typer.Context, text: str | None) -> str | None:
 
 DeadlineOption = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--deadline",
         metavar="SPAN",
         help="How long to keep retrying a failing service; by default 10m.",

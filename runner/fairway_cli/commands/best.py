@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from fairway_cli.commands import completion
 from fairway_cli.commands.arguments import DeadlineOption, JsonOption, RunArgument
@@ -15,7 +15,7 @@ def command(
     run: RunArgument,
     lowest: Annotated[
         bool | None,
-        typer.Option(
+        Option(
             "--min/--max",
             help="Which value is best; by default what the job's `better:` says, or the "
             "metric's name implies.",
@@ -23,7 +23,7 @@ def command(
     ] = None,
     metric: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--metric",
             "-m",
             help="The metric, if the job has several.",

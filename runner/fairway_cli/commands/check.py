@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Exit, Option
 
 from fairway_cli.commands.arguments import DeadlineOption, EnvironmentArgument, JsonOption
 
@@ -26,18 +26,14 @@ def command(
     environment: EnvironmentArgument = None,
     json_: JsonOption = False,
     sarif: Annotated[
-        bool,
-        typer.Option("--sarif", help="Print SARIF 2.1.0, for code scanning and editors."),
+        bool, Option("--sarif", help="Print SARIF 2.1.0, for code scanning and editors.")
     ] = False,
     ignore: Annotated[
-        list[str] | None, typer.Option(metavar="ID", help="Skip this check. Repeatable.")
+        list[str] | None, Option(metavar="ID", help="Skip this check. Repeatable.")
     ] = None,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Exit with 1 if there are warnings.")
-    ] = False,
+    strict: Annotated[bool, Option("--strict", help="Exit with 1 if there are warnings.")] = False,
     live: Annotated[
-        bool,
-        typer.Option("--live", help="Also ask Azure about sizes, quota, images and providers."),
+        bool, Option("--live", help="Also ask Azure about sizes, quota, images and providers.")
     ] = False,
     _deadline: DeadlineOption = None,
 ) -> None:
@@ -75,8 +71,8 @@ def command(
             print(outbound_table(checked.outbound), end="\n\n")
         print_findings(checked.findings, environment or file.stem)
     if any(finding.severity is Severity.ERROR for finding in checked.findings):
-        raise typer.Exit(checked.failed or _FAILED)
-    raise typer.Exit(1 if checked.findings and strict else 0)
+        raise Exit(checked.failed or _FAILED)
+    raise Exit(1 if checked.findings and strict else 0)
 
 
 @dataclass

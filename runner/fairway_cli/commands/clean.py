@@ -7,6 +7,7 @@ import sys
 from typing import Annotated
 
 import typer
+from typer import Argument, Exit, Option
 
 from fairway_cli.commands import completion
 from fairway_cli.commands.arguments import DeadlineOption, JsonOption, StateOption, span, states
@@ -15,7 +16,7 @@ from fairway_cli.commands.arguments import DeadlineOption, JsonOption, StateOpti
 def command(
     runs: Annotated[
         list[str] | None,
-        typer.Argument(
+        Argument(
             metavar="[RUN…]",
             help="Only these runs; by default all that have ended.",
             autocompletion=completion.runs,
@@ -23,14 +24,14 @@ def command(
     ] = None,
     older_than: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--older-than",
             metavar="SPAN",
             help="Only runs that ended at least this long ago, such as 30d.",
         ),
     ] = None,
     state: StateOption = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+    yes: Annotated[bool, Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     json_: JsonOption = False,
     _deadline: DeadlineOption = None,
 ) -> None:
@@ -76,4 +77,4 @@ def _ask(ids: list[str]) -> None:
         message = f"this would remove {counted(len(ids), 'run')}: {shown}"
         raise UserError.of("not-confirmed", message, "add --yes to do it", exit_code=3)
     if not typer.confirm(f"Remove {shown}, with all outputs and checkpoints?"):
-        raise typer.Exit(130)
+        raise Exit(130)

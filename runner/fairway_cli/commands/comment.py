@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 _PREFIX = "review-"
 
@@ -13,21 +13,17 @@ _PREFIX = "review-"
 def command(
     folder: Annotated[
         Path,
-        typer.Argument(
+        Argument(
             metavar="DIR",
             help="Folder that holds review-ENVIRONMENT/review.json for each environment.",
         ),
     ],
-    run: Annotated[
-        str, typer.Option(metavar="URL", help="The workflow run that made the reviews.")
-    ],
-    commit: Annotated[str, typer.Option(metavar="SHA", help="The commit that was planned.")],
+    run: Annotated[str, Option(metavar="URL", help="The workflow run that made the reviews.")],
+    commit: Annotated[str, Option(metavar="SHA", help="The commit that was planned.")],
     head: Annotated[
-        str, typer.Option(metavar="OWNER/REPO", help="The repository that the commit is from.")
+        str, Option(metavar="OWNER/REPO", help="The repository that the commit is from.")
     ],
-    base: Annotated[
-        str, typer.Option(metavar="OWNER/REPO", help="The repository of the pull request.")
-    ],
+    base: Annotated[str, Option(metavar="OWNER/REPO", help="The repository of the pull request.")],
 ) -> None:
     """Print the comment of a pull request, from reviews that its own code made.
 

@@ -6,14 +6,14 @@ import json
 import sys
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from fairway_cli.commands.arguments import DeadlineOption, JsonOption, RunsArgument
 
 
 def command(
     runs: RunsArgument,
-    csv: Annotated[bool, typer.Option("--csv", help="Print comma-separated values.")] = False,
+    csv: Annotated[bool, Option("--csv", help="Print comma-separated values.")] = False,
     json_: JsonOption = False,
     _deadline: DeadlineOption = None,
 ) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
 from fairway_cli.commands import completion
 from fairway_cli.commands.arguments import (
@@ -22,16 +22,14 @@ if TYPE_CHECKING:
     from fairway_core.findings import UserError
 
 _HoursOption = Annotated[
-    float | None,
-    typer.Option(metavar="H", help="Hours a day for which clusters run at their maximum."),
+    float | None, Option(metavar="H", help="Hours a day for which clusters run at their maximum.")
 ]
 _RunsOption = Annotated[
-    bool,
-    typer.Option("--runs", help="Show what runs have cost, on ENVIRONMENT or anywhere."),
+    bool, Option("--runs", help="Show what runs have cost, on ENVIRONMENT or anywhere.")
 ]
 _ByOption = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--by",
         metavar="WHAT",
         help="With --runs: group by name, tag, user, target or month.",
@@ -40,21 +38,16 @@ _ByOption = Annotated[
 ]
 _SinceOption = Annotated[
     str | None,
-    typer.Option(
-        "--since",
-        metavar="WHEN",
-        help="With --runs: only those submitted since 7d, or 2026-11-01.",
+    Option(
+        "--since", metavar="WHEN", help="With --runs: only those submitted since 7d, or 2026-11-01."
     ),
 ]
-_CsvOption = Annotated[
-    bool, typer.Option("--csv", help="With --runs: print comma-separated values.")
-]
+_CsvOption = Annotated[bool, Option("--csv", help="With --runs: print comma-separated values.")]
 _OfflineOption = Annotated[
-    bool, typer.Option("--offline", help="Use cached prices and the built-in snapshot only.")
+    bool, Option("--offline", help="Use cached prices and the built-in snapshot only.")
 ]
 _RegionOption = Annotated[
-    str | None,
-    typer.Option(metavar="REGION", help="Use the prices of this region."),
+    str | None, Option(metavar="REGION", help="Use the prices of this region.")
 ]
 
 
@@ -80,13 +73,7 @@ def command(
     """
     from fairway_cli.ui.costs import cost_facts, print_costs
     from fairway_core.cost.environment import idle_spans, parts_of, scheduled_hours
-    from fairway_core.cost.estimate import (
-        estimate,
-        idle_savings,
-        known_elsewhere,
-        offers,
-        savings,
-    )
+    from fairway_core.cost.estimate import estimate, idle_savings, known_elsewhere, offers, savings
     from fairway_core.cost.prices import snapshot
     from fairway_core.environment import load_environment
     from fairway_core.environment.selection import environment_file
@@ -124,9 +111,8 @@ def _require_runs(*, runs: bool, by: str | None, csv: bool, json_: bool) -> None
         message = "--by, --since and --csv apply to runs only"
         raise UserError.of("bad-value", message, "add --runs")
     if by is not None and by not in BY:
-        raise UserError.of(
-            "bad-value", f"--by: runs cannot be grouped by `{by}`", did_you_mean(by, BY)
-        )
+        message = f"--by: runs cannot be grouped by `{by}`"
+        raise UserError.of("bad-value", message, did_you_mean(by, BY))
     if csv and json_:
         raise UserError.of("bad-value", "--csv and --json cannot be combined", "give one of them")
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Exit, Option, Typer
 
 from fairway_cli.commands import completion
 from fairway_cli.commands.arguments import DeadlineOption, JsonOption, TargetArgument, WatchOption
@@ -18,22 +18,20 @@ if TYPE_CHECKING:
 
 _BLOB_PATH = "TARGET:CONTAINER/PATH"
 
-app = typer.Typer(
+app = Typer(
     add_completion=False,
     no_args_is_help=True,
     help="Copy files to and from a target's storage, and from there to its nodes.",
 )
 
-ForceOption = Annotated[bool, typer.Option("--force", help="Replace files that differ.")]
-QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
+ForceOption = Annotated[bool, Option("--force", help="Replace files that differ.")]
+QuietOption = Annotated[bool, Option("--quiet", "-q", help="Show no progress.")]
 
 
 @app.command()
 def put(
-    source: Annotated[Path, typer.Argument(metavar="SRC", help="A file or a folder.")],
-    path: Annotated[
-        str, typer.Argument(metavar=_BLOB_PATH, help="Destination in the storage account.")
-    ],
+    source: Annotated[Path, Argument(metavar="SRC", help="A file or a folder.")],
+    path: Annotated[str, Argument(metavar=_BLOB_PATH, help="Destination in the storage account.")],
     force: ForceOption = False,
     quiet: QuietOption = False,
     json_: JsonOption = False,
@@ -55,9 +53,9 @@ def put(
 
 @app.command()
 def get(
-    path: Annotated[str, typer.Argument(metavar=_BLOB_PATH, help="Source in the storage account.")],
+    path: Annotated[str, Argument(metavar=_BLOB_PATH, help="Source in the storage account.")],
     folder: Annotated[
-        Path, typer.Argument(metavar="[FOLDER]", help="Destination; by default the current folder.")
+        Path, Argument(metavar="[FOLDER]", help="Destination; by default the current folder.")
     ] = Path(),
     force: ForceOption = False,
     quiet: QuietOption = False,
@@ -78,10 +76,8 @@ def get(
 @app.command()
 def stage(
     target: TargetArgument,
-    source: Annotated[str, typer.Argument(metavar="CONTAINER:PATH", help="The blobs to copy.")],
-    destination: Annotated[
-        str, typer.Argument(metavar="MOUNT:PATH", help="Destination on the cluster.")
-    ],
+    source: Annotated[str, Argument(metavar="CONTAINER:PATH", help="The blobs to copy.")],
+    destination: Annotated[str, Argument(metavar="MOUNT:PATH", help="Destination on the cluster.")],
     watch: WatchOption = False,
     quiet: QuietOption = False,
     json_: JsonOption = False,
@@ -101,14 +97,14 @@ def stage(
     if not watch:
         print_started(run, json_=json_, quiet=quiet)
         return
-    raise typer.Exit(watch_to_the_end(run, json_=json_, quiet=quiet))
+    raise Exit(watch_to_the_end(run, json_=json_, quiet=quiet))
 
 
 @app.command("ls")
 def list_(
     path: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar=f"TARGET|{_BLOB_PATH}",
             help="A target, or a path in its storage.",
             autocompletion=completion.targets,
@@ -116,9 +112,7 @@ def list_(
     ],
     recursive: Annotated[
         bool,
-        typer.Option(
-            "--recursive", "-r", help="List every blob instead of a total for each folder."
-        ),
+        Option("--recursive", "-r", help="List every blob instead of a total for each folder."),
     ] = False,
     json_: JsonOption = False,
     _deadline: DeadlineOption = None,

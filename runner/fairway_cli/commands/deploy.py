@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Option
 
 from fairway_cli.commands.arguments import AllowOption, DeadlineOption, EnvironmentArgument
 from fairway_cli.reviewing import allowed
@@ -19,19 +20,16 @@ def command(
     environment: EnvironmentArgument = None,
     approved: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             metavar="REVIEW.json", help="The approved review, written by fairway plan --report."
         ),
     ] = None,
     outputs_file: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="Write the stacks' outputs here, for fairway targets sync."
-        ),
+        Option(metavar="FILE", help="Write the stacks' outputs here, for fairway targets sync."),
     ] = None,
     report: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Write the next review to approve to this folder."),
+        Path | None, Option(metavar="DIR", help="Write the next review to approve to this folder.")
     ] = None,
     allow: AllowOption = None,
     _deadline: DeadlineOption = None,

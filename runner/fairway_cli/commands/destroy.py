@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Option
 
 from fairway_cli.commands.arguments import EnvironmentArgument
 
@@ -15,18 +16,16 @@ def command(
     environment: EnvironmentArgument = None,
     stack: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             metavar="STACK",
             help="Only compute, or data, or network, with those that read it. Repeatable.",
         ),
     ] = None,
     approved: Annotated[
-        Path | None,
-        typer.Option(metavar="REVIEW.json", help="The approved review, written by --report."),
+        Path | None, Option(metavar="REVIEW.json", help="The approved review, written by --report.")
     ] = None,
     report: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Write the review of what would go to this folder."),
+        Path | None, Option(metavar="DIR", help="Write the review of what would go to this folder.")
     ] = None,
 ) -> None:
     """Destroy an environment, or some of its stacks, once that was approved.

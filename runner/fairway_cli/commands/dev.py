@@ -7,7 +7,7 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Exit, Option, Typer
 
 from fairway_cli.commands import completion
 from fairway_cli.commands.arguments import (
@@ -31,7 +31,7 @@ _MORE = (
     "dev start -h`."
 )
 
-app = typer.Typer(
+app = Typer(
     cls=group_for_words("start"),
     add_completion=False,
     no_args_is_help=True,
@@ -44,35 +44,31 @@ def start(
     target: TargetArgument,
     job: Annotated[
         str | None,
-        typer.Option(
-            "--job", metavar="JOB", help="Job whose code, environment and container to use."
-        ),
+        Option("--job", metavar="JOB", help="Job whose code, environment and container to use."),
     ] = None,
     set_: SetOption = None,
     nodes: Annotated[
-        int | None, typer.Option("--nodes", min=1, help="Number of nodes; by default the job's.")
+        int | None, Option("--nodes", min=1, help="Number of nodes; by default the job's.")
     ] = None,
     hours: Annotated[
-        float | None, typer.Option("--hours", help="End it after this many hours; by default 4.")
+        float | None, Option("--hours", help="End it after this many hours; by default 4.")
     ] = None,
     idle: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--idle",
             metavar="SPAN",
             help="End it after this long without use; by default 30m, 0s is never.",
         ),
     ] = None,
     jupyter: Annotated[
-        bool, typer.Option("--jupyter", help="Run JupyterLab in it, and open a tunnel to it.")
+        bool, Option("--jupyter", help="Run JupyterLab in it, and open a tunnel to it.")
     ] = False,
     sync: Annotated[
-        bool, typer.Option("--sync/--no-sync", help="Copy changes of the code to the session.")
+        bool, Option("--sync/--no-sync", help="Copy changes of the code to the session.")
     ] = True,
-    detach: Annotated[
-        bool, typer.Option("--detach", help="Start it without attaching to it.")
-    ] = False,
-    json_: Annotated[bool, typer.Option("--json", help="With --detach: print JSON.")] = False,
+    detach: Annotated[bool, Option("--detach", help="Start it without attaching to it.")] = False,
+    json_: Annotated[bool, Option("--json", help="With --detach: print JSON.")] = False,
     _deadline: DeadlineOption = None,
 ) -> None:
     """Start a session on a target, or attach to the one that is there.
@@ -103,14 +99,14 @@ def start(
         return
     # -P: a module in the current folder is the user's own, and not Fairway's.
     program = [sys.executable, "-P", "-m", "fairway_cli.main"]  # for what runs beside it
-    raise typer.Exit(stay(run, program, sync=sync))
+    raise Exit(stay(run, program, sync=sync))
 
 
 @app.command()
 def stop(
     run: Annotated[
         str | None,
-        typer.Argument(
+        Argument(
             metavar="[RUN]",
             help="The session; by default the only one.",
             show_default=False,
@@ -164,7 +160,7 @@ def connect(run: RunArgument, _deadline: DeadlineOption = None) -> None:
     from fairway_runner.runs.store import RunStore
 
     session = RunStore.here().find(run)
-    raise typer.Exit(enter(session, server_command(session)))
+    raise Exit(enter(session, server_command(session)))
 
 
 def _target(name: str) -> Target:
@@ -212,9 +208,8 @@ def _wanted(given: dict[str, Any]) -> Wanted:
     from fairway_core.findings import UserError
     from fairway_runner.dev.sessions import Wanted
 
-    fields: dict[str, Any] = {
-        name: given[name] for name in ("job", "nodes", "jupyter") if name in given
-    }
+    plain = ("job", "nodes", "jupyter")
+    fields: dict[str, Any] = {name: given[name] for name in plain if name in given}
     if "set_" in given:
         fields["assignments"] = given["set_"]
     if "idle" in given:
@@ -222,9 +217,8 @@ def _wanted(given: dict[str, Any]) -> Wanted:
     if "hours" in given:
         if not 0 < given["hours"] <= _MOST_HOURS:
             message = f"--hours: {given['hours']:g} is not a valid length of a session"
-            raise UserError.of(
-                "bad-value", message, f"give more than 0, and at most {_MOST_HOURS:,}"
-            )
+            hint = f"give more than 0, and at most {_MOST_HOURS:,}"
+            raise UserError.of("bad-value", message, hint)
         fields["seconds"] = given["hours"] * 3600
     return Wanted(**fields)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from fairway_cli.commands.arguments import EnvironmentArgument
 
@@ -14,7 +14,7 @@ def command(
     environment: EnvironmentArgument = None,
     output: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             "--output", "-o", metavar="FILE", help="FILE.md or FILE.svg; by default Markdown here."
         ),
     ] = None,

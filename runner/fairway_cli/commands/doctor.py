@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Exit, Option
 
 from fairway_cli.commands import completion
 from fairway_cli.commands.arguments import DeadlineOption, JsonOption
@@ -22,7 +22,7 @@ _MISSING = 4
 def command(
     target: Annotated[
         str | None,
-        typer.Argument(
+        Argument(
             metavar="TARGET",
             help="Check this target instead.",
             show_default=False,
@@ -31,7 +31,7 @@ def command(
     ] = None,
     environment: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="ENVIRONMENT",
             help="By default FAIRWAY_ENVIRONMENT, then the project's own.",
             autocompletion=completion.environments,
@@ -65,7 +65,7 @@ def command(
         ]
         print(json.dumps(facts, indent=1))
     if any(each.missing for each in examined):
-        raise typer.Exit(_MISSING)
+        raise Exit(_MISSING)
 
 
 def _of_environment(choice: str | None) -> Iterator[Examined]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
+from typer import Argument, Exit, Option
 
 from fairway_cli.commands.arguments import DeadlineOption, RunArgument
 
@@ -12,22 +12,19 @@ from fairway_cli.commands.arguments import DeadlineOption, RunArgument
 def command(
     run: RunArgument,
     words: Annotated[
-        list[str],
-        typer.Argument(metavar="-- COMMAND…", help="The command to run.", show_default=False),
+        list[str], Argument(metavar="-- COMMAND…", help="The command to run.", show_default=False)
     ],
     task: Annotated[
         str | None,
-        typer.Option(
-            "--task",
-            metavar="TASK",
-            help="The task to join; by default the first that is running.",
+        Option(
+            "--task", metavar="TASK", help="The task to join; by default the first that is running."
         ),
     ] = None,
     node: Annotated[
-        int | None, typer.Option("--node", min=0, help="On this node of the task, from 0.")
+        int | None, Option("--node", min=0, help="On this node of the task, from 0.")
     ] = None,
     rank: Annotated[
-        int | None, typer.Option("--rank", min=0, help="The rank to join, on its node.")
+        int | None, Option("--rank", min=0, help="The rank to join, on its node.")
     ] = None,
     _deadline: DeadlineOption = None,
 ) -> None:
@@ -41,4 +38,4 @@ def command(
     from fairway_runner.runs.store import RunStore
 
     found = RunStore.here().find(run, going=True)
-    raise typer.Exit(enter(found, words, task=task, node=node, rank=rank))
+    raise Exit(enter(found, words, task=task, node=node, rank=rank))

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from fairway_cli.commands.arguments import DeadlineOption, JsonOption, RunArgument, TaskOption
 
@@ -19,11 +19,11 @@ def command(
     task: TaskOption = None,
     to: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             "--to", metavar="FOLDER", help="Destination; by default a folder named for the run."
         ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace files that differ.")] = False,
+    force: Annotated[bool, Option("--force", help="Replace files that differ.")] = False,
     json_: JsonOption = False,
     _deadline: DeadlineOption = None,
 ) -> None:

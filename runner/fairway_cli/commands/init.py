@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from fairway_core.findings import UserError
 
@@ -52,34 +53,26 @@ def ask_for_the_rest(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def command(
     folder: Annotated[
-        Path,
-        typer.Argument(metavar="DIR", help="Folder of the project; created if it does not exist."),
+        Path, Argument(metavar="DIR", help="Folder of the project; created if it does not exist.")
     ] = Path(),
     name: Annotated[
-        str | None, typer.Option(help="Name of the environment; by default that of DIR.")
+        str | None, Option(help="Name of the environment; by default that of DIR.")
     ] = None,
-    location: Annotated[
-        str | None, typer.Option(help="Azure region; by default southcentralus.")
-    ] = None,
+    location: Annotated[str | None, Option(help="Azure region; by default southcentralus.")] = None,
     engine: Annotated[
-        str | None,
-        typer.Option(help="The engine that runs the jobs: ssh (the default), slurm or batch."),
+        str | None, Option(help="The engine that runs the jobs: ssh (the default), slurm or batch.")
     ] = None,
-    size: Annotated[
-        str | None, typer.Option(help="The VM size of the nodes; see fairway sizes.")
-    ] = None,
+    size: Annotated[str | None, Option(help="The VM size of the nodes; see fairway sizes.")] = None,
     nodes: Annotated[
-        int | None, typer.Option(help="Number of nodes; with slurm and batch the maximum.")
+        int | None, Option(help="Number of nodes; with slurm and batch the maximum.")
     ] = None,
     budget: Annotated[
-        int | None, typer.Option(help="Monthly budget in USD, for alerts; by default 1500.")
+        int | None, Option(help="Monthly budget in USD, for alerts; by default 1500.")
     ] = None,
     email: Annotated[
-        str | None, typer.Option(help="Email address of the owner, who gets the alerts.")
+        str | None, Option(help="Email address of the owner, who gets the alerts.")
     ] = None,
-    yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Ask nothing; take the defaults.")
-    ] = False,
+    yes: Annotated[bool, Option("--yes", "-y", help="Ask nothing; take the defaults.")] = False,
 ) -> None:
     """Create a project: an environment, an example job and CI workflows.
 
@@ -98,14 +91,8 @@ def command(
         keys = own_public_keys(Path.home())
     except UserError:
         keys = ()
-    given = {
-        "engine": engine,
-        "location": location,
-        "size": size,
-        "nodes": nodes,
-        "budget": budget,
-        "email": email,
-    }
+    given: dict[str, Any] = {"engine": engine, "location": location, "size": size}
+    given |= {"nodes": nodes, "budget": budget, "email": email}
     if not yes and sys.stdin is not None and sys.stdin.isatty():
         given = ask_for_the_rest(given)
     settings = Settings.checked(name, folder, keys, given)

@@ -7,13 +7,13 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Option
 
 from fairway_cli.commands import completion
 from fairway_cli.commands.arguments import DeadlineOption, JsonOption, StateOption, states
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from fairway_core.findings import Finding
     from fairway_runner.runs.query import Column
@@ -21,13 +21,11 @@ if TYPE_CHECKING:
 
 _TargetOption = Annotated[
     str | None,
-    typer.Option(
-        "--target", "-t", help="Only runs on this target.", autocompletion=completion.targets
-    ),
+    Option("--target", "-t", help="Only runs on this target.", autocompletion=completion.targets),
 ]
 _TagOption = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--tag",
         metavar="TAG",
         help="Only runs with this tag. Repeatable: with all of them.",
@@ -36,17 +34,14 @@ _TagOption = Annotated[
 ]
 _SinceOption = Annotated[
     str | None,
-    typer.Option(
-        "--since", metavar="WHEN", help="Only runs submitted since then: 2d, or 2026-11-01."
-    ),
+    Option("--since", metavar="WHEN", help="Only runs submitted since then: 2d, or 2026-11-01."),
 ]
 _TextOption = Annotated[
-    str,
-    typer.Option("--text", help="Only runs with this in their ID, tags, note or job file."),
+    str, Option("--text", help="Only runs with this in their ID, tags, note or job file.")
 ]
 _ColumnsOption = Annotated[
     str,
-    typer.Option(
+    Option(
         "--columns",
         metavar="NAMES",
         help="More columns, such as metric:accuracy,param:lr,note.",
@@ -55,7 +50,7 @@ _ColumnsOption = Annotated[
 ]
 _SortOption = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--sort",
         metavar="COLUMN",
         help="Sort by a column, such as time or metric:accuracy; the highest is last.",
@@ -63,18 +58,17 @@ _SortOption = Annotated[
     ),
 ]
 _LimitOption = Annotated[
-    int | None,
-    typer.Option("--limit", "-n", min=1, help="Show only the last N runs of the list."),
+    int | None, Option("--limit", "-n", min=1, help="Show only the last N runs of the list.")
 ]
 _WatchOption = Annotated[
-    bool, typer.Option("--watch", help="Keep refreshing the list until all of them have ended.")
+    bool, Option("--watch", help="Keep refreshing the list until all of them have ended.")
 ]
-_ReverseOption = Annotated[bool, typer.Option("--reverse", help="With --sort: reverse the order.")]
+_ReverseOption = Annotated[bool, Option("--reverse", help="With --sort: reverse the order.")]
 
 
 def command(
     state: StateOption = None,
-    name: Annotated[str | None, typer.Option("--name", help="Only runs of this job.")] = None,
+    name: Annotated[str | None, Option("--name", help="Only runs of this job.")] = None,
     target: _TargetOption = None,
     tag: _TagOption = None,
     since: _SinceOption = None,
@@ -120,7 +114,10 @@ def command(
         return facts, [*found.findings, *_empty(facts, shown)]
 
     if watch:
-        _watch(lambda: look()[0], json_=json_, pause=0.25 if remote is None else 2.0)
+        from fairway_cli.ui.progress import until_ended
+
+        draws, pause = sys.stdout.isatty() and not json_, 0.25 if remote is None else 2.0
+        until_ended(lambda: look()[0], draws=draws, pause=pause)
     runs, findings = look()
     for finding in [*found_there, *findings]:
         print(format_finding(finding), file=sys.stderr)
@@ -184,12 +181,3 @@ def _has_run_on(target: str, store: RunStore) -> bool:
         except (UserError, OSError):
             continue  # what is wrong with it is said where it is listed
     return False
-
-
-def _watch(look: Callable[[], list[dict[str, Any]]], *, json_: bool, pause: float) -> None:
-    from fairway_cli.ui.progress import until_ended
-
-    try:
-        until_ended(look, draws=sys.stdout.isatty() and not json_, pause=pause)
-    except KeyboardInterrupt:
-        raise typer.Exit(130) from None

@@ -5,26 +5,25 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
 
 def command(
     platform: Annotated[
-        list[str] | None,
-        typer.Option(metavar="OS_ARCH", help="Only for this platform. Repeatable."),
+        list[str] | None, Option(metavar="OS_ARCH", help="Only for this platform. Repeatable.")
     ] = None,
     mirror: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             metavar="DIR",
             help="Take providers from this folder, as terraform providers mirror does.",
         ),
     ] = None,
     upgrade: Annotated[
-        bool, typer.Option("--upgrade", help="Lock the newest version that Fairway supports.")
+        bool, Option("--upgrade", help="Lock the newest version that Fairway supports.")
     ] = False,
     check: Annotated[
-        bool, typer.Option("--check", help="Only check that there is one; write nothing.")
+        bool, Option("--check", help="Only check that there is one; write nothing.")
     ] = False,
 ) -> None:
     """Lock the provider that plans and deployments may run.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Exit, Option
 
 from fairway_cli.commands.arguments import DeadlineOption, RunArgument, TaskOption
 
@@ -16,31 +16,28 @@ if TYPE_CHECKING:
 def command(
     run: RunArgument,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Follow the log until the run has ended.")
+        bool, Option("--follow", "-f", help="Follow the log until the run has ended.")
     ] = False,
     task: TaskOption = None,
     rank: Annotated[
-        int | None, typer.Option("--rank", min=0, help="Only this rank, if the log names ranks.")
+        int | None, Option("--rank", min=0, help="Only this rank, if the log names ranks.")
     ] = None,
     node: Annotated[
-        int | None, typer.Option("--node", min=0, help="Only the ranks of this node, from 0.")
+        int | None, Option("--node", min=0, help="Only the ranks of this node, from 0.")
     ] = None,
     attempt: Annotated[
-        int | None,
-        typer.Option("--attempt", min=1, help="Only this attempt of each task, from 1."),
+        int | None, Option("--attempt", min=1, help="Only this attempt of each task, from 1.")
     ] = None,
     tail: Annotated[
         int | None,
-        typer.Option("--tail", "-n", metavar="N", min=0, help="Only the last N lines of each log."),
+        Option("--tail", "-n", metavar="N", min=0, help="Only the last N lines of each log."),
     ] = None,
     grep: Annotated[
         str | None,
-        typer.Option(
-            "--grep", metavar="PATTERN", help="Only lines that match this regular expression."
-        ),
+        Option("--grep", metavar="PATTERN", help="Only lines that match this regular expression."),
     ] = None,
     json_: Annotated[
-        bool, typer.Option("--json", help="Print JSON: one object per line of the log.")
+        bool, Option("--json", help="Print JSON: one object per line of the log.")
     ] = False,
     _deadline: DeadlineOption = None,
 ) -> None:
@@ -80,14 +77,11 @@ def command(
     if attempt is not None and not follow:
         require_attempt(found, task_numbers(found, task), attempt)
     shape = Shape(coloured, named, json_)
-    try:
-        copy_logs(found, selection, sys.stdout.buffer, shape, follow=follow)
-    except KeyboardInterrupt:
-        raise typer.Exit(130) from None
+    copy_logs(found, selection, sys.stdout.buffer, shape, follow=follow)
     if follow:
         _require_end(found)
     elif away:
-        raise typer.Exit(EXIT_CODE)
+        raise Exit(EXIT_CODE)
 
 
 def _require_end(run: Run) -> None:

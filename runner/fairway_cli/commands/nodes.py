@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from typing import Annotated
 
-import typer
+from typer import Argument, Option, Typer
 
 from fairway_cli.commands.arguments import DeadlineOption, JsonOption, TargetArgument
 from fairway_cli.lazy import group_with_default
 
-app = typer.Typer(
+app = Typer(
     cls=group_with_default("list"),
     add_completion=False,
     no_args_is_help=True,
@@ -19,15 +19,13 @@ app = typer.Typer(
 )
 
 _NodesArgument = Annotated[
-    list[str], typer.Argument(metavar="NODE…", help="Names from `fairway nodes list TARGET`.")
+    list[str], Argument(metavar="NODE…", help="Names from `fairway nodes list TARGET`.")
 ]
 
 
 @app.command("list")
 def list_(
-    target: TargetArgument,
-    json_: JsonOption = False,
-    _deadline: DeadlineOption = None,
+    target: TargetArgument, json_: JsonOption = False, _deadline: DeadlineOption = None
 ) -> None:
     """List the nodes of a target, and why a node is unusable."""
     from fairway_cli.ui.catalogue import print_nodes
@@ -47,9 +45,7 @@ def list_(
 @app.command()
 def stop(
     target: TargetArgument,
-    force: Annotated[
-        bool, typer.Option("--force", help="Stop them even if that loses runs.")
-    ] = False,
+    force: Annotated[bool, Option("--force", help="Stop them even if that loses runs.")] = False,
     json_: JsonOption = False,
     _deadline: DeadlineOption = None,
 ) -> None:
@@ -123,12 +119,10 @@ def _categories() -> list[str]:
 @app.command()
 def report(
     target: TargetArgument,
-    node: Annotated[
-        str, typer.Argument(metavar="NODE", help="A name from `fairway nodes list TARGET`.")
-    ],
+    node: Annotated[str, Argument(metavar="NODE", help="A name from `fairway nodes list TARGET`.")],
     category: Annotated[
         str,
-        typer.Option(
+        Option(
             metavar="CATEGORY",
             help="What is wrong, in Azure's words: HpcMissingGpu, IBPortDown, XID79FallenOffBus, …",
             autocompletion=_categories,
@@ -136,14 +130,14 @@ def report(
     ] = "HpcGenericFailure",
     description: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="TEXT",
             help="What you saw; by default the reason for the drain.",
             show_default=False,
         ),
     ] = None,
     timeout: Annotated[
-        str, typer.Option(metavar="SPAN", help="How long to wait for Azure's answer.")
+        str, Option(metavar="SPAN", help="How long to wait for Azure's answer.")
     ] = "10m",
     json_: JsonOption = False,
     _deadline: DeadlineOption = None,

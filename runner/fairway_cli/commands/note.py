@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Annotated
 
-import typer
+from typer import Argument
 
 from fairway_cli.commands.arguments import JsonOption, RunArgument
 
@@ -14,7 +14,7 @@ def command(
     run: RunArgument,
     text: Annotated[
         str | None,
-        typer.Argument(
+        Argument(
             metavar="[TEXT]",
             help='The new note; "" for none. Without it the note is printed.',
             show_default=False,

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Exit, Option
 
 from fairway_cli.commands.arguments import (
     AllowOption,
@@ -29,29 +29,26 @@ if TYPE_CHECKING:
 def command(
     environment: EnvironmentArgument = None,
     offline: Annotated[
-        bool, typer.Option("--offline", help="Plan from an empty state, without Azure.")
+        bool, Option("--offline", help="Plan from an empty state, without Azure.")
     ] = False,
     base: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             metavar="PLAN.json|DIR",
             help="A plan of the base branch, or a folder of --out; its changes are listed "
             "separately. Repeatable.",
         ),
     ] = None,
     out: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Keep the plans here; they hold secrets."),
+        Path | None, Option(metavar="DIR", help="Keep the plans here; they hold secrets.")
     ] = None,
     report: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Write review.md and review.json here.")
+        Path | None, Option(metavar="DIR", help="Write review.md and review.json here.")
     ] = None,
     summary: Annotated[
-        str, typer.Option(metavar="FILE", help="Append the review in Markdown to this file.")
+        str, Option(metavar="FILE", help="Append the review in Markdown to this file.")
     ] = "",
-    markdown: Annotated[
-        bool, typer.Option("--markdown", help="Print the review as Markdown.")
-    ] = False,
+    markdown: Annotated[bool, Option("--markdown", help="Print the review as Markdown.")] = False,
     json_: JsonOption = False,
     allow: AllowOption = None,
     prices: PricesOption = None,
@@ -96,7 +93,7 @@ def command(
     for error in filter(None, (plan.error for plan in plans)):
         code = code or error.exit_code
         tell(error)
-    raise typer.Exit(code)
+    raise Exit(code)
 
 
 def _of_stopped_machines(reviews: Sequence[Path]) -> Iterator[Finding]:

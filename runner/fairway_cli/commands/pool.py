@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 from typing import Annotated
 
-import typer
+from typer import Argument, Typer
 
 from fairway_cli.commands.arguments import DeadlineOption, JsonOption, TargetArgument
 
-app = typer.Typer(
-    add_completion=False,
-    no_args_is_help=True,
-    help="Change the number of nodes of a target.",
+app = Typer(
+    add_completion=False, no_args_is_help=True, help="Change the number of nodes of a target."
 )
 
 
@@ -24,7 +22,7 @@ def pool() -> None:
 @app.command()
 def resize(
     target: TargetArgument,
-    nodes: Annotated[int, typer.Argument(metavar="NODES", min=0, help="The new number of nodes.")],
+    nodes: Annotated[int, Argument(metavar="NODES", min=0, help="The new number of nodes.")],
     json_: JsonOption = False,
     _deadline: DeadlineOption = None,
 ) -> None:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from fairway_cli.commands import completion
 from fairway_cli.commands.arguments import DeadlineOption, JsonOption, RunArgument
@@ -16,13 +16,11 @@ def command(
     run: RunArgument,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="File to write; by default report-RUN.html."
-        ),
+        Option("--output", "-o", metavar="FILE", help="File to write; by default report-RUN.html."),
     ] = None,
     throughput: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--throughput",
             metavar="METRIC",
             help="Metric to measure scaling by; by default the first named per_second.",

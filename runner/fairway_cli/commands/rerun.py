@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Exit, Option
 
 from fairway_cli.commands import completion
 from fairway_cli.commands.arguments import (
@@ -27,7 +27,7 @@ def command(
     set_: SetOption = None,
     target: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--target",
             "-t",
             help="Where to run; by default where it ran.",
@@ -65,4 +65,4 @@ def command(
     if not watch:
         print_started(again.run, json_=json_, changes=again.changes)
         return
-    raise typer.Exit(watch_to_the_end(again.run, json_=json_))
+    raise Exit(watch_to_the_end(again.run, json_=json_))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from fairway_cli.commands.arguments import DeadlineOption, JsonOption, RunArgument
 
@@ -14,9 +14,7 @@ def command(
     run: RunArgument,
     failed: Annotated[
         bool,
-        typer.Option(
-            "--failed", help="Only tasks that failed, not those that were cancelled or lost."
-        ),
+        Option("--failed", help="Only tasks that failed, not those that were cancelled or lost."),
     ] = False,
     json_: JsonOption = False,
     _deadline: DeadlineOption = None,

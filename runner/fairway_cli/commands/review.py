@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
+from typer import Argument, Exit, Option
 
 from fairway_cli.commands import completion
 from fairway_cli.commands.arguments import AllowOption, JsonOption, PricesOption
@@ -14,7 +14,7 @@ from fairway_cli.reviewing import Asked, environment_in, review_files
 def command(
     plans: Annotated[
         list[str] | None,
-        typer.Argument(
+        Argument(
             metavar="[ENVIRONMENT|[STACK=]PLAN.json…]",
             help="Output of `terraform show -json`, one per stack; or a folder of them. Or an "
             "environment, by default FAIRWAY_ENVIRONMENT, then the project's own.",
@@ -24,13 +24,13 @@ def command(
     ] = None,
     base: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             metavar="[STACK=]PLAN.json",
             help="A plan of the base branch; its changes are listed separately. Repeatable.",
         ),
     ] = None,
     markdown: Annotated[
-        bool, typer.Option("--markdown", help="Print a comment for a pull request.")
+        bool, Option("--markdown", help="Print a comment for a pull request.")
     ] = False,
     json_: JsonOption = False,
     allow: AllowOption = None,
@@ -42,28 +42,14 @@ def command(
     would refuse a change. No service is asked: prices come from the cache or the snapshot. An
     environment in place of plans is planned first, as `fairway plan ENVIRONMENT` does.
     """
-    given = plans or []
+    given, base, allow = plans or [], base or [], allow or []
     environment = environment_in(given)
     if environment is not None:
         from fairway_cli.commands import plan
 
-        plan.command(
-            environment or None,
-            base=base,
-            markdown=markdown,
-            json_=json_,
-            allow=allow,
-            prices=prices,
-        )
-    code = review_files(
-        Asked(
-            plans=given,
-            base=base or [],
-            markdown=markdown,
-            json_=json_,
-            allow=allow or [],
-            prices=prices,
-        )
+        name = environment or None
+        plan.command(name, base=base, markdown=markdown, json_=json_, allow=allow, prices=prices)
+    asked = Asked(
+        plans=given, base=base, markdown=markdown, json_=json_, allow=allow, prices=prices
     )
-    if code:
-        raise typer.Exit(code)
+    raise Exit(review_files(asked))

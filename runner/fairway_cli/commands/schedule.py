@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option, Typer
 
 from fairway_cli.commands.arguments import (
     DeadlineOption,
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from fairway_core.target import Target
     from fairway_runner.engines.schedules import Recurrence, Schedules
 
-app = typer.Typer(
+app = Typer(
     cls=group_with_default("create"),
     add_completion=False,
     no_args_is_help=True,
     help="Run a job on a recurring schedule.",
 )
 
-_NamesArgument = Annotated[list[str], typer.Argument(metavar="NAME…", help="Schedules.")]
+_NamesArgument = Annotated[list[str], Argument(metavar="NAME…", help="Schedules.")]
 
 
 @app.command()
@@ -36,14 +36,13 @@ def create(
     job: JobArgument,
     target: TargetOption,
     every: Annotated[
-        str | None, typer.Option("--every", metavar="SPAN", help="How often: 30m, 6h, 1d.")
+        str | None, Option("--every", metavar="SPAN", help="How often: 30m, 6h, 1d.")
     ] = None,
     cron: Annotated[
-        str | None,
-        typer.Option("--cron", metavar="LINE", help="When, in UTC: '30 2 * * *' or '@daily'."),
+        str | None, Option("--cron", metavar="LINE", help="When, in UTC: '30 2 * * *' or '@daily'.")
     ] = None,
     name: Annotated[
-        str | None, typer.Option("--name", help="Name of the schedule; its runs are NAME-1, …")
+        str | None, Option("--name", help="Name of the schedule; its runs are NAME-1, …")
     ] = None,
     set_: SetOption = None,
     json_: JsonOption = False,
@@ -71,9 +70,7 @@ def create(
 
 @app.command("list")
 def list_(
-    target: TargetOption,
-    json_: JsonOption = False,
-    _deadline: DeadlineOption = None,
+    target: TargetOption, json_: JsonOption = False, _deadline: DeadlineOption = None
 ) -> None:
     """List the schedules of a target."""
     from dataclasses import asdict

@@ -6,7 +6,7 @@ import json
 from enum import StrEnum
 from typing import Annotated
 
-import typer
+from typer import Argument
 
 
 class Kind(StrEnum):
@@ -16,7 +16,7 @@ class Kind(StrEnum):
     JOB = "job"
 
 
-def command(kind: Annotated[Kind, typer.Argument(help="Which kind of file.")]) -> None:
+def command(kind: Annotated[Kind, Argument(help="Which kind of file.")]) -> None:
     """Print the JSON schema of environment files or job files, for editors.
 
     Save it, and name it in the first line of a file:

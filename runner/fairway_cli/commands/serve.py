@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from fairway_cli.commands.arguments import DeadlineOption
 
@@ -14,24 +14,22 @@ from fairway_cli.commands.arguments import DeadlineOption
 def command(
     port: Annotated[
         int,
-        typer.Option(
-            "--port", "-p", min=0, max=65535, help="Port on loopback; 0 takes any free one."
-        ),
+        Option("--port", "-p", min=0, max=65535, help="Port on loopback; 0 takes any free one."),
     ] = 0,
     socket: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             "--socket",
             metavar="PATH",
             help="Listen on a Unix socket of yours instead, on machines that others use too.",
         ),
     ] = None,
     open_: Annotated[
-        bool, typer.Option("--open", help="Open the page in the browser of this machine.")
+        bool, Option("--open", help="Open the page in the browser of this machine.")
     ] = False,
     behind_proxy: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--behind-proxy",
             help="Serve several people: a proxy signs them in with Entra ID, and passes on "
             "their tokens.",
@@ -39,21 +37,21 @@ def command(
     ] = False,
     public_url: Annotated[
         str | None,
-        typer.Option("--public-url", metavar="URL", help="The URL that people open, https://…"),
+        Option("--public-url", metavar="URL", help="The URL that people open, https://…"),
     ] = None,
     tenant: Annotated[
         str | None,
-        typer.Option("--tenant", metavar="ID", help="The Entra ID tenant in which they sign in."),
+        Option("--tenant", metavar="ID", help="The Entra ID tenant in which they sign in."),
     ] = None,
     audience: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--audience", metavar="ID", help="The client ID of the application they sign in to."
         ),
     ] = None,
     address: Annotated[
         str | None,
-        typer.Option("--address", metavar="IP", help="Listen on this address instead of loopback."),
+        Option("--address", metavar="IP", help="Listen on this address instead of loopback."),
     ] = None,
     _deadline: DeadlineOption = None,
 ) -> None:

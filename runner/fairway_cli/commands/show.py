@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
-import typer
+from typer import Exit, Option
 
 from fairway_cli.commands.arguments import DeadlineOption, JsonOption, RunArgument
-
-if TYPE_CHECKING:
-    pass
 
 
 def command(
     run: RunArgument,
     failed: Annotated[
-        bool, typer.Option("--failed", help="Only the tasks that did not succeed.")
+        bool, Option("--failed", help="Only the tasks that did not succeed.")
     ] = False,
     limit: Annotated[
-        int, typer.Option("--limit", "-n", min=0, help="Show at most N tasks; 0 for all.")
+        int, Option("--limit", "-n", min=0, help="Show at most N tasks; 0 for all.")
     ] = 50,
     json_: JsonOption = False,
     _deadline: DeadlineOption = None,
@@ -44,4 +41,4 @@ def command(
 
         print_overview(view, view.unsuccessful if failed else view.tasks, limit)
     if away:
-        raise typer.Exit(EXIT_CODE)
+        raise Exit(EXIT_CODE)

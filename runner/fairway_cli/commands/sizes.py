@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from fairway_cli.commands.arguments import JsonOption
 
 
 def command(
-    rdma: Annotated[bool, typer.Option("--rdma", help="Only sizes with InfiniBand.")] = False,
+    rdma: Annotated[bool, Option("--rdma", help="Only sizes with InfiniBand.")] = False,
     gpu: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Only sizes with this GPU, such as H100.")
+        str | None, Option(metavar="NAME", help="Only sizes with this GPU, such as H100.")
     ] = None,
     json_: JsonOption = False,
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Annotated
 
-import typer
+from typer import Argument, Exit
 
 from fairway_cli.commands.arguments import DeadlineOption, TargetArgument
 
@@ -14,7 +14,7 @@ def command(
     target: TargetArgument,
     words: Annotated[
         list[str] | None,
-        typer.Argument(
+        Argument(
             metavar="[NODE] [-- COMMAND…]",
             help="A node and a command; by default a shell on the main host, or on any node.",
             show_default=False,
@@ -35,4 +35,4 @@ def command(
         hint = f"fairway ssh {target} {nodes[0]} -- {' '.join(nodes[1:])}"
         raise UserError.of("many-nodes", f"a shell opens on one node, not on {len(nodes)}", hint)
     node = nodes[0] if nodes else None
-    raise typer.Exit(engine_for(find_target(target)).shell(node, wanted))
+    raise Exit(engine_for(find_target(target)).shell(node, wanted))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
+from typer import Argument
 
 from fairway_cli.commands import completion
 
@@ -12,9 +12,7 @@ from fairway_cli.commands import completion
 def command(
     targets: Annotated[
         list[str],
-        typer.Argument(
-            metavar="TARGET…", help="Names of targets.", autocompletion=completion.targets
-        ),
+        Argument(metavar="TARGET…", help="Names of targets.", autocompletion=completion.targets),
     ],
 ) -> None:
     """Print the `Host` blocks by which ssh, scp, rsync and VS Code reach targets.

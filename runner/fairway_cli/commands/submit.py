@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Exit, Option
 
 from fairway_cli.commands import completion
 from fairway_cli.commands.arguments import (
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 def command(
     job: Annotated[
-        str | None, typer.Argument(metavar="JOB", help="The job file.", show_default=False)
+        str | None, Argument(metavar="JOB", help="The job file.", show_default=False)
     ] = None,
     target: TargetsOption = None,
     set_: SetOption = None,
@@ -34,11 +35,11 @@ def command(
     note: NoteOption = None,
     watch: WatchOption = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Validate the job without submitting it.")
+        bool, Option("--dry-run", help="Validate the job without submitting it.")
     ] = False,
     run_id: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--run-id",
             metavar="ID",
             help="Run ID. Repeat with the same ID to resume an interrupted submission.",
@@ -46,7 +47,7 @@ def command(
     ] = None,
     resume: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--resume",
             metavar="RUN",
             help="Resume an interrupted submission, in place of JOB.",
@@ -55,11 +56,10 @@ def command(
     ] = None,
     _deadline: DeadlineOption = None,
     yes: Annotated[
-        bool,
-        typer.Option("--yes", "-y", help="Start a sweep of more than 1,000 tasks without asking."),
+        bool, Option("--yes", "-y", help="Start a sweep of more than 1,000 tasks without asking.")
     ] = False,
     quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Print only the run ID, or the final state.")
+        bool, Option("--quiet", "-q", help="Print only the run ID, or the final state.")
     ] = False,
     json_: JsonOption = False,
 ) -> None:
@@ -76,7 +76,7 @@ def command(
     targets, or are started by a command that follows the run; the output says which.
     """
     from fairway_cli.server import remote_store, require_unset, run_store
-    from fairway_cli.ui.progress import print_prepared, print_started, watch_to_the_end
+    from fairway_cli.ui.progress import print_started, print_valid, watch_to_the_end
     from fairway_runner.jobs.job_file import load_job
     from fairway_runner.submit.submission import prepare_submission, recorded_before, submit
 
@@ -94,7 +94,7 @@ def command(
         if not watch:
             print_started(begun, json_=json_, quiet=quiet, by_server=True)
             return
-        raise typer.Exit(watch_to_the_end(begun, json_=json_, quiet=quiet))
+        raise Exit(watch_to_the_end(begun, json_=json_, quiet=quiet))
     store = run_store()
     if resume is not None:
         from fairway_runner.submit.stored_submission import resume as go_on
@@ -117,14 +117,16 @@ def command(
             print(format_finding(finding), file=sys.stderr)
         if dry_run:
             recorded_before(prepared, store)
-            print_prepared(prepared.record, prepared.next_targets, json_=json_)
+            record, targets = prepared.record, [prepared.record.target, *prepared.next_targets]
+            kind = "step" if prepared.steps else "task"
+            print_valid(record.name, targets, record.tasks, kind, json_=json_)
             return
         _ask(prepared.tasks, yes=yes)
         run = submit(prepared, store)
     if not watch:
         print_started(run, json_=json_, quiet=quiet)
         return
-    raise typer.Exit(watch_to_the_end(run, json_=json_, quiet=quiet))
+    raise Exit(watch_to_the_end(run, json_=json_, quiet=quiet))
 
 
 def _unfinished(store: RunStore, run_id: str) -> Run:

@@ -59,9 +59,8 @@ def _state_asked_for() -> bool:
 
     choice = os.environ.get(_STACKS, "")
     if choice not in ("", "state"):
-        raise UserError.of(
-            "unknown-stacks", f"{_STACKS}: no stacks `{choice}`", "set it to `state`, or unset it"
-        )
+        message = f"{_STACKS}: no stacks `{choice}`"
+        raise UserError.of("unknown-stacks", message, "set it to `state`, or unset it")
     return choice == "state"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from fairway_cli.commands import completion
 from fairway_cli.commands.arguments import JsonOption, RunArgument
@@ -15,7 +15,7 @@ def command(
     run: RunArgument,
     tags: Annotated[
         list[str] | None,
-        typer.Argument(
+        Argument(
             metavar="[TAG]…",
             help="Tags to add.",
             show_default=False,
@@ -24,7 +24,7 @@ def command(
     ] = None,
     remove: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--remove",
             metavar="TAG",
             help="Tag to remove. Repeatable.",

@@ -6,21 +6,21 @@ import json
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Context, Option, Typer
 
 from fairway_cli.commands.arguments import DeadlineOption, JsonOption, TargetArgument
 
 _HELP = "List the targets that jobs can run on, or read them from a deployment."
 _OfflineOption = Annotated[
-    bool, typer.Option("--offline", help="Do not ask for the current number of nodes.")
+    bool, Option("--offline", help="Do not ask for the current number of nodes.")
 ]
 
-app = typer.Typer(add_completion=False, invoke_without_command=True, help=_HELP)
+app = Typer(add_completion=False, invoke_without_command=True, help=_HELP)
 
 
 @app.callback()
 def targets(
-    context: typer.Context,
+    context: Context,
     offline: _OfflineOption = False,
     json_: JsonOption = False,
     _deadline: DeadlineOption = None,
@@ -31,20 +31,14 @@ def targets(
     sync` has read of an environment.
     """
     if context.invoked_subcommand is None:
-        _list(offline=offline, json_=json_)
+        list_(offline, json_)
 
 
 @app.command("list")
 def list_(
-    offline: _OfflineOption = False,
-    json_: JsonOption = False,
-    _deadline: DeadlineOption = None,
+    offline: _OfflineOption = False, json_: JsonOption = False, _deadline: DeadlineOption = None
 ) -> None:
     """List the targets, as `fairway targets` alone does."""
-    _list(offline=offline, json_=json_)
-
-
-def _list(*, offline: bool, json_: bool) -> None:
     from fairway_cli.ui.catalogue import print_targets, warn_of_unready
     from fairway_runner.targets.lookup import all_targets
     from fairway_runner.targets.nodes import target_facts
@@ -62,15 +56,14 @@ def _list(*, offline: bool, json_: bool) -> None:
 def sync(
     from_: Annotated[
         Path,
-        typer.Option(
+        Option(
             "--from",
             metavar="DIR|FILE",
             help="The synthesized stacks, or a file that a deployment's --outputs-file wrote.",
         ),
     ] = Path("cdktf.out"),
     user: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Your account, where access.users gives you one."),
+        str | None, Option(metavar="NAME", help="Your account, where access.users gives you one.")
     ] = None,
     json_: JsonOption = False,
 ) -> None:
@@ -100,10 +93,10 @@ def sync(
 def prepare(
     target: TargetArgument,
     print_: Annotated[
-        bool, typer.Option("--print", help="Print the manifests, for kubectl apply -f.")
+        bool, Option("--print", help="Print the manifests, for kubectl apply -f.")
     ] = False,
     apply: Annotated[
-        bool, typer.Option("--apply", help="Apply the manifests, with your own rights.")
+        bool, Option("--apply", help="Apply the manifests, with your own rights.")
     ] = False,
     _deadline: DeadlineOption = None,
 ) -> None:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument
 
 from fairway_cli.commands import completion
 from fairway_cli.commands.arguments import JsonOption
@@ -15,7 +15,7 @@ from fairway_cli.commands.arguments import JsonOption
 def command(
     name: Annotated[
         str | None,
-        typer.Argument(
+        Argument(
             metavar="[NAME]", help="Explain this template.", autocompletion=completion.templates
         ),
     ] = None,

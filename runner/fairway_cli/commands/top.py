@@ -7,7 +7,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
 from fairway_cli.commands.arguments import DeadlineOption, JsonOption, RunArgument
 
@@ -20,10 +20,8 @@ _PAUSE = 2.0  # seconds between two looks
 
 def command(
     run: RunArgument,
-    once: Annotated[
-        bool, typer.Option("--once", help="Print the last samples and return.")
-    ] = False,
-    gpus: Annotated[bool, typer.Option("--gpus", help="Show a line for each GPU.")] = False,
+    once: Annotated[bool, Option("--once", help="Print the last samples and return.")] = False,
+    gpus: Annotated[bool, Option("--gpus", help="Show a line for each GPU.")] = False,
     json_: JsonOption = False,
     _deadline: DeadlineOption = None,
 ) -> None:
@@ -45,10 +43,7 @@ def command(
         else:
             print(_text(found, samples, gpus=gpus))
         return
-    try:
-        _draw(found, gpus=gpus)
-    except KeyboardInterrupt:
-        raise typer.Exit(130) from None
+    _draw(found, gpus=gpus)
 
 
 def _look(run: Run) -> dict[str, Sample]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Annotated
 
-import typer
+from typer import Argument, Exit, Option
 
 from fairway_cli.commands.arguments import DeadlineOption, RunArgument
 
@@ -15,14 +15,11 @@ _PAUSE = 0.1  # seconds between two looks whether ssh listens
 def command(
     run: RunArgument,
     port: Annotated[
-        int,
-        typer.Argument(metavar="PORT", min=1, max=65535, help="Port that the program listens on."),
+        int, Argument(metavar="PORT", min=1, max=65535, help="Port that the program listens on.")
     ],
     local_port: Annotated[
         int | None,
-        typer.Option(
-            "--local-port", min=1, max=65535, help="Port on this machine; by default the same."
-        ),
+        Option("--local-port", min=1, max=65535, help="Port on this machine; by default the same."),
     ] = None,
     _deadline: DeadlineOption = None,
 ) -> None:
@@ -45,9 +42,7 @@ def command(
     ended = threading.Event()
     threading.Thread(target=_say_once_open, args=(here, line, ended), daemon=True).start()
     try:
-        raise typer.Exit(found.engine.shell(node, forward=f"{here}:localhost:{port}"))
-    except KeyboardInterrupt:
-        raise typer.Exit(130) from None
+        raise Exit(found.engine.shell(node, forward=f"{here}:localhost:{port}"))
     finally:
         ended.set()
 

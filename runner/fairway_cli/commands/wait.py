@@ -6,7 +6,7 @@ import json
 import time
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Exit, Option
 
 from fairway_cli.commands.arguments import DeadlineOption, JsonOption, RunsArgument, span
 
@@ -18,7 +18,7 @@ def command(
     runs: RunsArgument,
     timeout: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--timeout",
             metavar="SPAN",
             help="Stop waiting after this long and exit with 5; the runs continue.",
@@ -39,21 +39,17 @@ def command(
     end = None if timeout is None else time.monotonic() + span("--timeout", timeout)
     store, code, facts = run_store(), 0, []
     for run in [store.find(name) for name in runs]:
-        try:
-            with remarked(run):
-                _wait(run, end, timeout)
-        except KeyboardInterrupt:
-            raise typer.Exit(130) from None
+        with remarked(run):
+            _wait(run, end, timeout)
         code = code or run.exit_code
-        empty = empty_outputs(run)
-        known = {"run_id": run.id, "state": run.state, "exit_code": run.exit_code}
-        facts.append({**known, "empty_outputs": empty})
+        fact = {"run_id": run.id, "state": run.state, "exit_code": run.exit_code}
+        facts.append({**fact, "empty_outputs": (empty := empty_outputs(run))})
         if not json_:
             print(f"{run.id} {run.state}", flush=True)
             print_empty(run.id, empty)
     if json_:
         print(json.dumps(facts, indent=1))
-    raise typer.Exit(code)
+    raise Exit(code)
 
 
 def _wait(run: Run, end: float | None, timeout: str | None) -> None:

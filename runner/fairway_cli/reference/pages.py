@@ -194,8 +194,7 @@ def _section(
 
 
 def _kind(fields: Mapping[str, Any]) -> str:
-    """Describes the field that distinguishes one kind of a cluster or file system from the
-    others."""
+    """The field that tells one kind of a cluster or file system from the others."""
     for field, value in fields.items():
         if "const" in value:
             default = " or without it" if "default" in value else ""
@@ -204,10 +203,8 @@ def _kind(fields: Mapping[str, Any]) -> str:
 
 
 def _prose(docstring: str, fields: Mapping[str, Any]) -> str:
-    """A docstring as Markdown: examples are fenced, and a list of the fields is left out.
-
-    Their table follows.
-    """
+    """A docstring as Markdown: examples are fenced, and a list of the fields is left out. Their
+    table follows."""
     paragraphs = []
     for paragraph in docstring.split("\n\n"):
         listed = [match[1] for match in map(_LISTED.match, paragraph.splitlines()) if match]

@@ -125,10 +125,8 @@ class Server:
         patience = _LONG if method == "POST" else max(1.0, min(_PATIENCE, seconds))
         connection = HTTPConnection(address.host, address.port, timeout=patience)
         if address.is_encrypted:
-            context = ssl.create_default_context()
-            connection = HTTPSConnection(
-                address.host, address.port, timeout=patience, context=context
-            )
+            place, context = (address.host, address.port), ssl.create_default_context()
+            connection = HTTPSConnection(*place, timeout=patience, context=context)
         target = f"{address.path}/api/v1{path}" + (f"?{urlencode(query)}" if query else "")
         end, timer = time.monotonic() + seconds, None
         try:

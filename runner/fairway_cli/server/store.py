@@ -50,7 +50,7 @@ class Mirror:
     server: Server
     base: Path
     _since: dict[str, int] = field(default_factory=dict)
-    _facts: dict[str, dict[str, Any]] = field(default_factory=dict)
+    facts: dict[str, dict[str, Any]] = field(default_factory=dict)
     _size: int = 0
 
     def pull(self, run: str, *, fresh: bool = False, going: bool = False) -> str:
@@ -70,7 +70,7 @@ class Mirror:
     def _write(self, run_id: str, facts: dict[str, Any]) -> None:
         if not is_run_id(run_id):
             raise ValueError
-        self._facts[run_id] = {
+        self.facts[run_id] = {
             "folder": str(facts["folder"]),
             "last_known": float(facts["last_known"]),
             "logs": {name: int(size) for name, size in facts["logs"].items()},
@@ -86,7 +86,7 @@ class Mirror:
 
     def pull_logs(self, run_id: str) -> None:
         """Copies what the logs of a run have got since the last call."""
-        for name, size in self._facts[run_id]["logs"].items():
+        for name, size in self.facts[run_id]["logs"].items():
             if not _LOG.fullmatch(name):
                 raise self.server.strange(f"it has a log `{name[:20]}`")
             folder = Path(name) if name == "setup" else Path("tasks", name)
@@ -99,10 +99,6 @@ class Mirror:
                     self._size += out.write(body)
                     if not body or self._size > _MOST_BYTES:
                         raise self.server.strange("its answer does not end")
-
-    def fact(self, run_id: str, name: str) -> Any:
-        """Something that the server has told of a run beside its records."""
-        return self._facts[run_id][name]
 
 
 @dataclass(frozen=True)
@@ -128,12 +124,12 @@ class RemoteRun(Run):
     @property
     def place(self) -> str:
         """Its folder on the server."""
-        return str(self._mirror.fact(self.id, "folder"))
+        return str(self._mirror.facts[self.id]["folder"])
 
     @property
     def last_known(self) -> float:
         """When its target last told the server its state, in seconds since 1970."""
-        return float(self._mirror.fact(self.id, "last_known"))
+        return float(self._mirror.facts[self.id]["last_known"])
 
     @cached_property
     def engine(self) -> Engine:

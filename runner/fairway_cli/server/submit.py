@@ -1,5 +1,4 @@
-"""`fairway submit` to a server: the job as text, and of the code that it needs the pieces that the
-server has not yet."""
+"""`fairway submit` to a server: the job as text, and the pieces of code that it lacks."""
 
 from __future__ import annotations
 

@@ -87,9 +87,8 @@ def select(sizes: Iterable[VmSize], *, rdma: bool, gpu: str | None) -> list[VmSi
         if not any(gpu.lower() == model.lower() for model in models):
             from fairway_core.suggestions import did_you_mean
 
-            raise UserError.of(
-                "unknown-gpu", f"no size has the GPU `{gpu}`", did_you_mean(gpu, models, most=40)
-            )
+            hint = did_you_mean(gpu, models, most=40)
+            raise UserError.of("unknown-gpu", f"no size has the GPU `{gpu}`", hint)
         known = [size for size in known if size.gpu and size.gpu.model.lower() == gpu.lower()]
     return [size for size in known if size.rdma or not rdma]
 

@@ -28,26 +28,19 @@ _BOLD = "1"
 
 
 def has_colours(out: TextIO | None = None) -> bool:
-    """True if a stream is a terminal that shows colours, and colours are not turned off.
-
-    The default is standard output.
-    """
+    """True if a stream is a terminal that shows colours, and colours are not turned off. The
+    default is standard output."""
     wanted = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     return wanted and (out or sys.stdout).isatty()
 
 
-def columns(
-    header: Sequence[str], rows: Iterable[Sequence[str]], *, colours: bool | None = None
-) -> str:
-    """The rows under their header; columns that are empty in every row are left out.
-
-    Cells that are states have their colour; control characters in a cell are replaced.
-    """
+def columns(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """The rows under their header; columns that are empty in every row are left out. Cells that are
+    states have their colour; control characters in a cell are replaced."""
     table = [tuple(map(printable, row)) for row in (header, *rows)]
     kept = [n for n in range(len(header)) if len(table) == 1 or any(row[n] for row in table[1:])]
     widths = [max(_width(row[n]) for row in table) for n in kept]
-    coloured = has_colours() if colours is None else colours
-    lines = []
+    coloured, lines = has_colours(), []
     for number, row in enumerate(table):
         cells = [
             _coloured(row[n], _BOLD if number == 0 else _COLOURS.get(row[n], ""), coloured)
@@ -70,10 +63,5 @@ def _coloured(text: str, style: str, coloured: bool) -> str:
 def _width(text: str) -> int:
     if text.isascii():
         return len(text)
-    return sum(_cells(character) for character in text)
-
-
-def _cells(character: str) -> int:
-    if unicodedata.combining(character):
-        return 0
-    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+    seen = (each for each in text if not unicodedata.combining(each))
+    return sum(2 if unicodedata.east_asian_width(each) in "WF" else 1 for each in seen)

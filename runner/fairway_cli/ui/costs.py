@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import sys
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from fairway_cli.ui.columns import columns
@@ -31,13 +32,10 @@ def cost_facts(
     name: str,
     hours_per_day: float | None,
 ) -> dict[str, Any]:
-    """Everything about it: money in `currency`, null where a price is not known.
-
-    Sums are of what is known, and `complete` says whether that is everything but what is paid
-    for as it is used; `missing` has the parts of each resource that are not in them.
-    """
+    """Everything about it: money in `currency`, null where a price is not known. Sums are of what
+    is known, and `complete` says whether that is everything but what is paid for as it is used;
+    `missing` has the parts of each resource that are not in them."""
     known, parts = estimate.known
-    lines = [_line_facts(line) for line in estimate.lines]
     return {
         "environment": name,
         "currency": estimate.currency,
@@ -51,7 +49,7 @@ def cost_facts(
         "missing": {resource: list(whats) for resource, whats in estimate.missing.items()},
         "known": {"parts": known, "of": parts, "share": round(known / parts, 4) if parts else 1.0},
         "prices": _sources(estimate),
-        "resources": lines,
+        "resources": [_line_facts(line) for line in estimate.lines],
         "dedicated_against_spot": [
             {
                 "resource": offer.resource,
@@ -85,10 +83,8 @@ def print_costs(
     facts: dict[str, Any], *, asked: bool, elsewhere: tuple[str, int] | None = None
 ) -> None:
     """Prints the cost of each part, the sums, Spot, the sources of the prices, and unknown prices.
-
     `asked` means that the price service was asked. `elsewhere` is a region in which the prices of
-    more parts are known, and of how many.
-    """
+    more parts are known, and of how many."""
     currency, least = facts["currency"], "" if facts["complete"] else "at least "
     missing = _missing(facts)
     rows: list[tuple[str, ...]] = []
@@ -185,11 +181,7 @@ def _line_facts(line: Line) -> dict[str, Any]:
         "what": part.what,
         "region": region,
         "meter": part.meter,
-        "units": {
-            "minimum": part.counts.minimum,
-            "maximum": part.counts.maximum,
-            "rest": part.counts.rest,
-        },
+        "units": asdict(part.counts),
         "spot": part.spot,
         "by_use": part.by_use,
         "unit_price": None if price is None else price.hourly,
@@ -199,11 +191,7 @@ def _line_facts(line: Line) -> dict[str, Any]:
 
 
 def _amounts(amounts: Amounts) -> dict[str, float | None]:
-    return {
-        "minimum": _rounded(amounts.minimum),
-        "maximum": _rounded(amounts.maximum),
-        "rest": _rounded(amounts.rest),
-    }
+    return {name: _rounded(amount) for name, amount in asdict(amounts).items()}
 
 
 def _rounded(amount: float | None) -> float | None:

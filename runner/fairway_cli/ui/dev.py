@@ -101,8 +101,7 @@ def _print_ways(run: Run, access: SessionAccess, program: Sequence[str]) -> None
 
 
 def _sync_of(beside: Beside, there: str) -> Sync | None:
-    """Returns the sync of the session's code; None if it is not to be synced from here, which is
-    printed."""
+    """The sync of the session's code; None where it is not synced from here, which is printed."""
     run = beside.run
     known = Known.read(run)
     if known is None or not known.folder.is_dir():

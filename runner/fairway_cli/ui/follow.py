@@ -92,8 +92,7 @@ def tail_offset(path: Path, lines: int) -> int:
 
 @dataclass
 class Remarks:
-    """Messages about a run that is followed: the reason why it waits, and restarts of its task,
-    each printed once."""
+    """Messages about a run that is followed, each once: why it waits, and its task's restarts."""
 
     run: Run
     reason: str = ""

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, TextIO
 from fairway_core.findings import printable
 from fairway_runner.quantities import counted, duration, few, number
 from fairway_runner.runs.kept import empty_outputs
-from fairway_runner.runs.steps import ENGINE
 from fairway_runner.runs.store import FINAL_STATES
 from fairway_runner.runs.view import STARTED, run_facts, shown, started_facts
 
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 
     from fairway_agent.state_files import TaskState
     from fairway_cli.ui.follow import Remarks
-    from fairway_runner.runs.records import RunRecord
     from fairway_runner.runs.results import TaskResult
     from fairway_runner.runs.store import Run
 
@@ -102,13 +100,8 @@ def _reporter(run: Run, count: int, out: TextIO) -> Iterator[Callable[[str, str]
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
     from rich.text import Text
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[failed]}"),
-        TimeElapsedColumn(),
-    )
+    words, failures = TextColumn("{task.description}"), TextColumn("{task.fields[failed]}")
+    columns = (words, BarColumn(), MofNCompleteColumn(), failures, TimeElapsedColumn())
     with Progress(*columns, console=Console(file=out)) as progress:
         bar = progress.add_task(run.id, total=count, failed="")
         failed = 0
@@ -129,15 +122,8 @@ _DETACHED = 130
 _NAMED = 5  # steps; of more their number is said
 
 
-def print_prepared(record: RunRecord, others: Sequence[str] = (), *, json_: bool = False) -> None:
-    """The tasks that a submission would start, and on which other targets that may be."""
-    kind = "step" if record.engine == ENGINE else "task"
-    print_valid(record.name, [record.target, *others], record.tasks, kind, json_=json_)
-
-
 def print_valid(name: str, targets: Sequence[str], tasks: int, kind: str, *, json_: bool) -> None:
-    """Prints that a job is valid, with its targets and its number of tasks, or of steps by the word
-    `kind`."""
+    """Prints that a job is valid, its targets, and its number of tasks or steps (`kind`)."""
     if json_:
         facts = {"target": targets[0], "tasks": tasks, "dry_run": True}
         print(json.dumps({**facts, **({"next_targets": [*targets[1:]]} if targets[1:] else {})}))
@@ -171,19 +157,12 @@ def print_started(
         for line in changes_shown(changes or {}):
             print(line)
         if left is not None:
-            by = f", by: fairway wait {run.id}, or fairway serve"
-            print(printable(_who_begins(left, "" if by_server else by)))
+            by = "" if by_server else f", by: fairway wait {run.id}, or fairway serve"
+            who = f"{'this machine' if by else 'the server'} has to stay on to begin: "
+            by_themselves = "its steps begin by themselves, even if no command follows it"
+            print(printable(f"  {who + few(left, _NAMED) + by if left else by_themselves}"))
         print(printable(f"  follow it:  fairway logs {run.id} -f"))
         print(printable(f"  end it:     fairway cancel {run.id}"))
-
-
-def _who_begins(left: Sequence[str], by: str) -> str:
-    """By what the steps begin that no target has yet, and which machine has to stay on for it: that
-    of the server, where no command is named."""
-    if not left:
-        return "  its steps begin by themselves, even if no command follows it"
-    who = "this machine" if by else "the server"
-    return f"  {who} has to stay on to begin: {few(left, _NAMED)}{by}"
 
 
 def changes_shown(changes: Changes) -> Iterator[str]:
@@ -252,9 +231,8 @@ def watch_to_the_end(run: Run, *, json_: bool = False, quiet: bool = False) -> i
                 copy_logs(run, Selection.of(run), out.buffer, shape, follow=True, remarks=remarks)
             run.wait()
         except KeyboardInterrupt:
-            print(
-                f"\n{run.id} is still running; to end it: fairway cancel {run.id}", file=sys.stderr
-            )
+            how = f"to end it: fairway cancel {run.id}"
+            print(f"\n{run.id} is still running; {how}", file=sys.stderr)
             return _DETACHED
         print_ended(run, json_=json_)
     return run.exit_code

@@ -30,8 +30,10 @@ _MOST_POINTS = 1000
 def run_table(runs: Sequence[dict[str, Any]]) -> str:
     """A line a run, with the columns that were asked for."""
     more = list(runs[0].get("columns", {})) if runs else []
+    # Metrics and parameters keep their names, facts are in capitals.
+    titles = [name.partition(":")[2] or name.upper() for name in more]
     return columns(
-        ("RUN", "STATE", "TARGET", "TASKS", "CREATED", "TIME", "TAGS", *map(_title, more)),
+        ("RUN", "STATE", "TARGET", "TASKS", "CREATED", "TIME", "TAGS", *titles),
         [
             (
                 run["run_id"],
@@ -52,9 +54,8 @@ def task_table(
     tasks: Sequence[dict[str, Any]], params: Sequence[str], metrics: Sequence[str]
 ) -> str:
     """A line a task, with a column for each of these parameters and metrics."""
-    more = [
-        name for name in ("node", "gpus", "cores", "reason") if any(task[name] for task in tasks)
-    ]
+    known = ("node", "gpus", "cores", "reason")
+    more = [name for name in known if any(task[name] for task in tasks)]
     titles = [name.upper() for name in more]
     header = ("TASK", *params, "STATE", "EXIT", "ATTEMPTS", "TIME", *metrics, *titles)
     rows = []
@@ -122,12 +123,6 @@ def print_table(table: Table) -> None:
     print(text.get(), end="")
 
 
-def _title(column: str) -> str:
-    """Returns a column's title: metrics and parameters keep their names, facts are in capitals."""
-    _, colon, name = column.partition(":")
-    return name if colon else column.upper()
-
-
 def _cell(column: str, value: Any) -> str:
     if column.startswith("metric:"):
         return " … ".join(map(number, value if isinstance(value, list) else [value]))
@@ -137,8 +132,7 @@ def _cell(column: str, value: Any) -> str:
 
 
 def print_overview(view: RunView, tasks: Sequence[Any], limit: int) -> None:
-    """The run, by all that `show --json` says of it but its tasks, and a line for each of the first
-    `limit` of these; 0 is all."""
+    """The run without its tasks, and a line for each of the first `limit` of them; 0 is all."""
     facts = view.head
     took = duration(facts["seconds"])
     setup = facts["setup"]
@@ -254,7 +248,7 @@ def comparison_table(records: Sequence[Record]) -> str:
             each["state"],
             duration(each["seconds"]),
             *(number(_value(each, *value)) for value in values),
-            _commit(each),
+            (each["commit"] and each["commit"][:10] + "+" * each["dirty"]) or "",
         )
         for each in records
     ]
@@ -288,8 +282,3 @@ def _value(record: Record, metric: str, kind: str) -> float | None:
 
 def _comparison_title(metric: str, kind: str) -> str:
     return metric if kind == "last" else f"{kind} {metric}"
-
-
-def _commit(record: Record) -> str:
-    commit = record["commit"]
-    return f"{commit[:10]}{'+' if record['dirty'] else ''}" if commit else ""

@@ -94,6 +94,4 @@ def _power(value: float | None) -> str:
 def _rates(first: float | None, second: float | None) -> str:
     if mean((first, second)) is None:
         return ""
-    return " / ".join(
-        "?" if value is None else f"{size(int(value))}/s" for value in (first, second)
-    )
+    return " / ".join("?" if v is None else f"{size(int(v))}/s" for v in (first, second))

@@ -21,24 +21,12 @@ def shown(title: str, size: int, *, quiet: bool = False) -> Iterator[Report]:
     if quiet or not sys.stderr.isatty():
         yield lambda _: None
         return
+    from rich import progress as parts
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        DownloadColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-        TransferSpeedColumn,
-    )
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(file=sys.stderr)) as progress:
+    text, left = parts.TextColumn("{task.description}"), parts.TimeRemainingColumn()
+    columns = (text, parts.BarColumn(), parts.DownloadColumn(), parts.TransferSpeedColumn(), left)
+    with parts.Progress(*columns, console=Console(file=sys.stderr)) as progress:
         bar, lock = progress.add_task(title, total=size), Lock()
 
         def report(count: int) -> None:
