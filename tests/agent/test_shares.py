@@ -246,9 +246,9 @@ class TestNodes:
             (folder / name).write_text(f"{name}\n")
         said = json.dumps(NODE.to_json())
 
-        def printed(hosts: Sequence[str], argv: Sequence[str]) -> dict[str, str]:
+        def printed(host: str, argv: Sequence[str]) -> str:
             assert argv[-1] == "fairway_agent.resources"
-            return dict.fromkeys(hosts, f"welcome\n{said}\n")
+            return f"welcome\n{said}\n"
 
         monkeypatch.setattr(remote_exec, "printed", printed)
         monkeypatch.setattr(remote_exec, "unreachable", lambda _: [])
@@ -301,9 +301,9 @@ class TestNodes:
         first, second = self.of(shared, "a"), self.of(shared, "b")
         said = remote_exec.printed
 
-        def printed(hosts: Sequence[str], argv: Sequence[str]) -> dict[str, str]:
+        def printed(host: str, argv: Sequence[str]) -> str:
             assert first.take(2, 2) is None
-            return said(hosts, argv)
+            return said(host, argv)
 
         monkeypatch.setattr(remote_exec, "printed", printed)
         host = self.one(second)
@@ -320,9 +320,7 @@ class TestNodes:
         self, shared: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         said = {"node-1": '{"gpus": "\x1b[2J"}', "node-2": "[" * 100_000}
-        monkeypatch.setattr(
-            remote_exec, "printed", lambda hosts, _: {each: said[each] for each in hosts}
-        )
+        monkeypatch.setattr(remote_exec, "printed", lambda host, _: said[host])
         nodes = self.of(shared, "a")
         assert nodes.take(1, 1, ONE) is None
         assert nodes.reason is not None

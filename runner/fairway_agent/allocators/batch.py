@@ -1,4 +1,4 @@
-"""The nodes that Batch has given the task that runs here. Standard library only."""
+"""The nodes that Batch has given the task that runs here."""
 
 from __future__ import annotations
 
@@ -17,10 +17,8 @@ if TYPE_CHECKING:
 
 
 def given() -> list[Host]:
-    """The task's nodes, the main one first; `localhost` where it has one.
-
-    Batch's list has no order that a document names: the main node has a variable of its own.
-    """
+    """The task's nodes, the main one first; `localhost` where it has one. Batch's list has no order
+    that a document names: the main node has a variable of its own."""
     listed = os.environ.get("AZ_BATCH_HOST_LIST", "")
     nodes = [host for host in listed.split(",") if host]
     if len(nodes) < 2:
@@ -30,21 +28,15 @@ def given() -> list[Host]:
 
 
 def share_of(devices: Devices, wanted: Wanted) -> Share | None:
-    """Allocates a task its share of the node; returns None while an earlier task still holds too
-    much.
-
-    Raises NeverFits if the node is too small, and OSError if another user of the node allocates its
-    devices. All tasks of a pool run as one user, also in containers, which see this folder.
-    """
+    """Allocates a task its share of the node; None while an earlier task holds too much. NeverFits
+    if the node is too small. All tasks of a pool run as one user, and see the folder."""
     folder = Path(os.environ["AZ_BATCH_NODE_SHARED_DIR"], "fairway-devices")
     return Ledger(owned(folder) / "node").take(devices, wanted)
 
 
 def own_address(hosts: Sequence[Host]) -> str:
     """This node's own among the addresses: the one that a socket can be bound to.
-
-    FAIRWAY_NODE_ADDRESS says it where one machine has several of them.
-    """
+    FAIRWAY_NODE_ADDRESS says it where one machine has several of them."""
     addresses = [host.address for host in hosts]
     told = os.environ.get("FAIRWAY_NODE_ADDRESS", "")
     if told in addresses:

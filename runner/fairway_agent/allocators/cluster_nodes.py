@@ -1,6 +1,5 @@
 """A run's nodes of a plain cluster: its tasks get some each, or GPUs and cores of one that they
-share with others of the run, and of no other run. Standard library only.
-"""
+share with others of the run, and of no other run."""
 
 from __future__ import annotations
 
@@ -64,7 +63,10 @@ class Queue:
             known, usable = self.hosts()
             free: list[Host] = []
             for host in usable:
-                if len(free) < count and self._lock_node(host):
+                if len(free) == count:
+                    break
+                if (lock := try_node(self.folder / "nodes" / host.name)) is not None:
+                    self.taken[host.name] = lock
                     free.append(host)
             if len(free) == count:
                 return free
@@ -79,11 +81,13 @@ class Queue:
 
     @contextmanager
     def turn(self) -> Iterator[bool]:
-        """The moment in which this run alone may take something; whether it may: no other is
-        ahead."""
-        with self._alone():
-            self._draw_ticket()
-            if ahead := self._ahead():
+        """The moment in which this run alone may take something, unless another is ahead."""
+        for name in ("nodes", "queue"):
+            (self.folder / name).mkdir(parents=True, exist_ok=True)
+        with alone(self.folder / "queue.lock"):
+            if self.ticket is None:
+                self.ticket = try_lock(self._ticket_path())
+            if ahead := waiting(self.folder / "queue", until=self._ticket_path().name):
                 more = f" and {len(ahead) - 1} more" if len(ahead) > 1 else ""
                 self.reason = f"waits behind {ahead[0]}{more}"
             yield not ahead
@@ -118,17 +122,6 @@ class Queue:
         # Half a second: the two ages were taken at different moments.
         return host.is_well and announced > self.lost.get(host.name, 0.0) + 0.5
 
-    def _lock_node(self, host: Host) -> bool:
-        lock = try_node(self.folder / "nodes" / host.name)
-        if lock is None:
-            return False
-        self.taken[host.name] = lock
-        return True
-
-    def _draw_ticket(self) -> None:
-        if self.ticket is None:
-            self.ticket = try_lock(self._ticket_path())
-
     def _ticket_path(self) -> Path:
         return self.folder / "queue" / f"{self.began:020d}-{self.run}"
 
@@ -144,17 +137,6 @@ class Queue:
         words += [f"{others} other runs the rest"] * (others > 0)
         return f"; {', '.join(words)}" if words else ""
 
-    def _ahead(self) -> list[str]:
-        """The runs that are to have nodes before this one, in their order."""
-        return waiting(self.folder / "queue", until=self._ticket_path().name)
-
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        for name in ("nodes", "queue"):
-            (self.folder / name).mkdir(parents=True, exist_ok=True)
-        with alone(self.folder / "queue.lock"):
-            yield
-
 
 def note_user(shared: Path, cluster: str, host: Host, run: str) -> None:
     """Says which run uses a node that the caller has locked."""
@@ -169,8 +151,7 @@ _SURE = 30.0  # seconds after which a node may have died since it took a connect
 
 @dataclass
 class _SharedNode:
-    """A node whose `devices` tasks of the run share: the numbers of those that are `used`, and how
-    many tasks have some."""
+    """A node whose `devices` tasks share: those `used`, by number, and how many tasks have some."""
 
     host: Host
     devices: Devices
@@ -200,11 +181,9 @@ class _SharedNode:
 
 @dataclass
 class Nodes:
-    """Each task of the run has nodes of its own, or a share of one that the run has.
-
-    `reached` says of nodes when they last took a connection, on the monotonic clock, and `devices`
-    what they have said of themselves.
-    """
+    """Each task of the run has nodes of its own, or a share of one that the run has. `reached` says
+    of nodes when they last took a connection, on the monotonic clock, and `devices` what they have
+    said of themselves."""
 
     queue: Queue
     lends_nodes: bool = True
@@ -235,8 +214,7 @@ class Nodes:
         return hosts
 
     def _share(self, wanted: Wanted) -> Host | None:
-        """A share of one of the nodes that tasks share; None where none has so much free, or
-        another run comes first."""
+        """A share of a node that tasks share; None without room, or if another run comes first."""
         with self.queue.turn() as has_turn:
             usable = {host.name for host in self.queue.hosts()[1]} if has_turn else set()
             for name, node in self.shared.items():
@@ -307,8 +285,8 @@ def _devices(host: Host) -> Devices | None:
     """The devices of a node; None where it does not tell them."""
     if host.is_near:
         return devices_of.look()
-    said = remote_exec.printed([host.address], bundle.program(devices_of.__name__))
+    said = remote_exec.printed(host.address, bundle.program(devices_of.__name__))
     try:  # a login shell may print more before it
-        return Devices.from_json(json.loads(said[host.address].strip().rpartition("\n")[2]))
+        return Devices.from_json(json.loads(said.strip().rpartition("\n")[2]))
     except (ValueError, RecursionError, Unfit):
         return None

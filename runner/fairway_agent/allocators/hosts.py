@@ -1,7 +1,7 @@
 """The nodes of a cluster that a task has, and the folder in which runs queue for them.
 
 Where several people have accounts, their runs queue in a folder of the machines' own, in which
-`clusters/<cluster>` lies instead of in each person's. Standard library only.
+`clusters/<cluster>` lies instead of in each person's.
 """
 
 from __future__ import annotations

@@ -35,10 +35,8 @@ class Allocator(Protocol):
 
     def take(self, nodes: int, ranks: int, wanted: Wanted | None = None) -> list[Host] | None:
         """Lets a task start, on these nodes if it has any of its own; None where it is to wait.
-
-        `wanted` is what it takes of its node, where that is not the whole: NeverFits where no
-        node has so much.
-        """
+        `wanted` is what it takes of its node, where that is not the whole: NeverFits where no node
+        has so much."""
 
     def give_back(self, hosts: list[Host], ranks: int, lost: Collection[str] = ()) -> None:
         """The task has ended; `lost` are the addresses of its nodes that could not be reached."""
@@ -57,8 +55,7 @@ class Ledger:
     file: Path
 
     def take(self, devices: Devices, wanted: Wanted) -> Share | None:
-        """A share of the node for a task; None where others have too much of it. NeverFits where
-        the node is too small."""
+        """A share for a task; None where others have too much, NeverFits on too small a node."""
         require_room(devices, wanted)
         self.file.parent.mkdir(parents=True, exist_ok=True)
         with record.alone(self.file.with_name(f"{self.file.name}.lock")):
@@ -73,8 +70,7 @@ class Ledger:
 
 
 def give_back(share: Share) -> None:
-    """Others may have it, also where a program that the task has left behind still has the file
-    open."""
+    """Others may have it, also where a program that was left behind still has the file open."""
     _set(share.lock, fcntl.F_UNLCK, 0, 0)
     os.close(share.lock)
 
@@ -92,11 +88,9 @@ def choose(
     take: Callable[[int], bool],
     release: Callable[[int], None],
 ) -> Share | None:
-    """A share of what is free of a node's devices; None where that is too little.
-
-    `take` makes a device one's own by its number, if nobody has it, and `release` undoes that for
-    some of those that are not chosen.
-    """
+    """A share of what is free of a node's devices; None where that is too little. `take` makes a
+    device one's own by its number, if nobody has it, and `release` undoes that for some of those
+    that are not chosen."""
     free = [gpu for gpu in devices.gpus if take(FIRST_GPU + gpu.index)]
     gpus = _together(free, wanted.gpus or 0)
     for gpu in free:
@@ -153,18 +147,12 @@ _PAUSE = 0.5  # seconds between two looks at what other runs have
 
 
 def folder() -> Path:
-    """Where it is noted which devices are lent; the user's own.
-
-    OSError where somebody else has made a folder of that name.
-    """
+    """Where it is noted which devices are lent; the user's own, as `owned` says."""
     return owned(Path(tempfile.gettempdir(), f"fairway-devices-{os.getuid()}"))
 
 
 def owned(path: Path) -> Path:
-    """A folder of the user's own in one that is everybody's.
-
-    OSError where somebody else has made it.
-    """
+    """A folder of the user's own in one that is everybody's; OSError for somebody else's."""
     path.mkdir(mode=0o700, exist_ok=True)
     if path.is_symlink() or path.stat().st_uid != os.getuid():
         raise PermissionError(1, "it belongs to another user", str(path))
@@ -172,35 +160,16 @@ def owned(path: Path) -> Path:
 
 
 @dataclass
-class Cores:
-    """A task takes a core a rank, and one at least goes on however large it is."""
-
-    cores: int = field(default_factory=lambda: len(os.sched_getaffinity(0)))
-    tasks: int = 0
-    used: int = 0
-
-    def take(self, nodes: int, ranks: int) -> list[Host] | None:
-        """Lets a task start whose ranks find cores that no other task uses."""
-        if self.tasks and self.used + ranks > self.cores:
-            return None
-        self.tasks += 1
-        self.used += min(ranks, self.cores)
-        return []
-
-    def give_back(self, hosts: list[Host], ranks: int, lost: Collection[str] = ()) -> None:
-        """Its cores are free."""
-        self.tasks -= 1
-        self.used -= min(ranks, self.cores)
-
-
-@dataclass
 class Machine:
-    """Tasks that want a part of the machine have it for themselves; the others share its cores."""
+    """Tasks that want a part of the machine have it for themselves. The others share its cores:
+    each takes one a rank, and one task at least goes on however large it is."""
 
     lends_nodes: bool = False
     pause: float | None = None
     reason: str | None = None
-    cores: Cores = field(default_factory=Cores)
+    cores: int = field(default_factory=lambda: len(os.sched_getaffinity(0)))
+    tasks: int = 0
+    used: int = 0
 
     @cached_property
     def _devices(self) -> resources.Devices:
@@ -210,7 +179,11 @@ class Machine:
         """Lets a task start; None where others have what it wants."""
         self.pause = self.reason = None
         if wanted is None:
-            return self.cores.take(nodes, ranks)
+            if self.tasks and self.used + ranks > self.cores:
+                return None
+            self.tasks += 1
+            self.used += min(ranks, self.cores)
+            return []
         share = Ledger(folder() / "machine").take(self._devices, wanted)
         if share is None:
             self.pause, self.reason = _PAUSE, f"waits for {wanted} of this machine"
@@ -220,7 +193,8 @@ class Machine:
     def give_back(self, hosts: list[Host], ranks: int, lost: Collection[str] = ()) -> None:
         """Frees the cores and devices that the task had."""
         if not hosts:
-            self.cores.give_back(hosts, ranks)
+            self.tasks -= 1
+            self.used -= min(ranks, self.cores)
         for host in hosts:
             if host.share is not None:
                 give_back(host.share)

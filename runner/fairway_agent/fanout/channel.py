@@ -3,7 +3,7 @@
 The first line is JSON: the command's `argv`, `cwd` and `environment`. Then come `beat`, every few
 seconds, and `signal NAME`; the end of the stream, or silence, ends the command. So nothing is left
 running, whatever happens to the host that started it. None of this is in a command line, where
-others could read it. Standard library only.
+others could read it.
 """
 
 from __future__ import annotations

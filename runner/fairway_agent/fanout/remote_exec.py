@@ -1,9 +1,9 @@
 """Runs a command on another node of the cluster, and ends it there when it is ended here.
 
 Started as `remote_exec [--exactly] HOST WORD…`: as rsh is, with words that the other side's shell
-reads, or with `--exactly` as the words stand. The command gets this one's environment and
-current folder, and what it prints and its exit code come back; the folder is one that both
-nodes see. Signals are passed on to the programs there. Standard library only.
+reads, or with `--exactly` as the words stand. The command gets this one's environment and current
+folder, and what it prints and its exit code come back; the folder is one that both nodes see.
+Signals are passed on to the programs there.
 
 MPI's launchers start their daemons by it: where a node is lost and its launcher does not
 notice, all of the attempt on this host is ended, so that a run never hangs.
@@ -51,34 +51,6 @@ _SILENT: dict[str, Any] = {
 }
 
 
-def start(host: str, argv: list[str], environment: dict[str, str]) -> RemoteCommand:
-    """Starts a command on a host."""
-    return RemoteCommand(host, channel.Command(argv, str(Path.cwd()), environment))
-
-
-class RemoteCommand:
-    """A command that runs on another host."""
-
-    def __init__(self, host: str, command: channel.Command) -> None:
-        self.host = host
-        self.process = subprocess.Popen(_connection(host), stdin=subprocess.PIPE)
-        self._say(command.line())
-
-    def pass_on(self, number: int) -> None:
-        """Passes a signal on."""
-        self._say(f"signal {signal.Signals(number).name}\n".encode())
-
-    def beat(self) -> None:
-        """Says that this side lives."""
-        self._say(b"beat\n")
-
-    def _say(self, line: bytes) -> None:
-        assert self.process.stdin is not None, "it was started with a pipe"
-        with suppress(BrokenPipeError):  # its end is seen elsewhere
-            self.process.stdin.write(line)
-            self.process.stdin.flush()
-
-
 def _connection(host: str) -> list[str]:
     """Returns the command that opens a connection to a node for serving one command."""
     if config := os.environ.get("FAIRWAY_SSH_CONFIG"):
@@ -87,18 +59,27 @@ def _connection(host: str) -> list[str]:
     return [*_SSH, "--", host, f"exec {shlex.join(bundle.program(_SERVER))}"]
 
 
-def wait(command: RemoteCommand) -> int:
-    """Until the command has ended, with beats; signals that arrive are passed on."""
+def run(host: str, argv: list[str], environment: dict[str, str]) -> int:
+    """Runs a command on a host until it has ended, with beats; passes on signals that arrive."""
+    process = subprocess.Popen(_connection(host), stdin=subprocess.PIPE)
+
+    def say(line: bytes) -> None:
+        assert process.stdin is not None, "it was started with a pipe"
+        with suppress(BrokenPipeError):  # its end is seen elsewhere
+            process.stdin.write(line)
+            process.stdin.flush()
+
+    say(channel.Command(argv, str(Path.cwd()), environment).line())
     wakeup, _ = processes.signal_wakeups(*processes.TASK_SIGNALS, signal.SIGCHLD)
     with selectors.DefaultSelector() as selector:
         selector.register(wakeup, selectors.EVENT_READ)
-        while (code := command.process.poll()) is None:
+        while (code := process.poll()) is None:
             if not selector.select(channel.BEAT):
-                command.beat()
+                say(b"beat\n")
                 continue
             for number in wakeup.recv(1024):
                 if number in processes.TASK_SIGNALS:
-                    command.pass_on(number)
+                    say(f"signal {signal.Signals(number).name}\n".encode())
     return 128 - code if code < 0 else code
 
 
@@ -119,11 +100,9 @@ def lost_nodes(folder: Path) -> list[str]:
 
 
 def lost_silently(folder: Path) -> list[str]:
-    """The nodes to which a launcher's connection did not end by itself, and that do not answer.
-
-    A launcher that loses a daemon may kill the connection before that can say anything, and
-    exit with 0 all the same, as Open MPI 5's mpirun does.
-    """
+    """The nodes to which a launcher's connection did not end by itself, and that do not answer. A
+    launcher that loses a daemon may kill the connection before that can say anything, and exit with
+    0 all the same, as Open MPI 5's mpirun does."""
     return unreachable([path.name for path in folder.glob(f"{REACHED}/*")])
 
 
@@ -134,24 +113,13 @@ def unreachable(hosts: Iterable[str]) -> list[str]:
     return [host for host, probe in probes if probe.wait() == channel.LOST]
 
 
-def printed(hosts: Sequence[str], argv: Sequence[str]) -> dict[str, str]:
-    """Runs a program on all hosts at once; returns its output by host, empty if it fails or the
-    host accepts no connection."""
-    words = (*_SSH, "--")
-    # A file, and no pipe, which would be full while another is read.
-    started = []
-    for host in hosts:
-        file = tempfile.TemporaryFile()  # noqa: SIM115 - closed below
-        command = [*words, host, f"exec {shlex.join(argv)}"]
-        started.append((host, file, subprocess.Popen(command, **{**_SILENT, "stdout": file})))
-    found = {}
-    for host, file, process in started:
-        code = process.wait()
-        with file:
-            file.seek(0)
-            text = file.read(_MOST).decode(errors="replace")
-        found[host] = "" if code else text
-    return found
+def printed(host: str, argv: Sequence[str]) -> str:
+    """What a program prints on a host; "" if it fails or the host accepts no connection."""
+    command = [*_SSH, "--", host, f"exec {shlex.join(argv)}"]
+    with tempfile.TemporaryFile() as file:  # of which no more is read than it may print
+        code = subprocess.call(command, **{**_SILENT, "stdout": file})
+        file.seek(0)
+        return "" if code else file.read(_MOST).decode(errors="replace")
 
 
 def _task_folder() -> Path | None:
@@ -167,7 +135,7 @@ def main() -> None:
         words.pop(0)
     host, *argv = words
     if exactly:
-        code = wait(start(host, argv, dict(os.environ)))
+        code = run(host, argv, dict(os.environ))
         if code == channel.LOST:
             lose(host)
         sys.exit(code)
@@ -182,7 +150,7 @@ def _as_rsh(host: str, words: list[str]) -> int:
     if reached:
         reached.parent.mkdir(exist_ok=True)
         reached.touch()
-    code = wait(start(host, ["bash", "-c", " ".join(words)], environment))
+    code = run(host, ["bash", "-c", " ".join(words)], environment)
     if code == channel.LOST:
         # The mark stays: a launcher may kill this before anything is said.
         lose(host)

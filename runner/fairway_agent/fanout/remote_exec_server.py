@@ -1,7 +1,7 @@
 """Runs a command for another node of the cluster, as `channel` describes, to its end.
 
-Whatever the command starts carries a mark, by which it is found again even where a daemon
-has left the command's session. Standard library only.
+Whatever the command starts carries a mark, by which it is found again even where a daemon has left
+the command's session.
 """
 
 from __future__ import annotations
@@ -43,29 +43,17 @@ class Served:
         self.told: float | None = None
 
     def grace(self) -> float:
-        """The seconds that it still has where the other side is gone: where that had told it to
-        end, its time began then."""
+        """The seconds that it still has where the other side is gone, since that told it to end."""
         return _GRACE if self.told is None else max(0.0, self.told + _GRACE - time.monotonic())
 
     def sessions(self) -> set[int]:
         """Where its processes are."""
         return {self.process.pid} | processes.sessions_with(self.mark.__eq__)
 
-    def end(self, grace: float) -> None:
-        """Ends all of it."""
-        processes.end_all(self.sessions, grace)
-
-    def obey(self, line: bytes) -> None:
-        """Does what the other side says."""
-        word, _, name = line.decode().strip().partition(" ")
-        if word == "signal":
-            self.told = time.monotonic() if self.told is None else self.told
-            processes.signal_sessions(self.sessions(), signal.Signals[name])
-
 
 def serve(served: Served, part: bytes) -> int:
-    """Until the command has ended, or the other side is gone; its exit code. `part` is what has
-    come behind the command."""
+    """The command's exit code, or LOST if the other side is gone; `part` came behind the
+    command."""
     wakeup, _ = processes.signal_wakeups(signal.SIGCHLD)
     heard, part = time.monotonic(), _obeyed(served, part)
     with selectors.DefaultSelector() as selector:
@@ -75,17 +63,14 @@ def serve(served: Served, part: bytes) -> int:
             ready = [key.fileobj for key, _ in selector.select(channel.SILENCE / 3)]
             if wakeup in ready:
                 wakeup.recv(1024)
+            is_gone = time.monotonic() - heard > channel.SILENCE
             if 0 in ready:
-                data = os.read(0, 65536)
-                heard = time.monotonic()
-                if not data:
-                    served.end(served.grace())
-                    return channel.LOST
-                part = _obeyed(served, part + data)
-            elif time.monotonic() - heard > channel.SILENCE:
-                served.end(served.grace())
+                data, heard = os.read(0, 65536), time.monotonic()
+                is_gone, part = not data, _obeyed(served, part + data)
+            if is_gone:
+                processes.end_all(served.sessions, served.grace())
                 return channel.LOST
-    served.end(_STRAY_GRACE)
+    processes.end_all(served.sessions, _STRAY_GRACE)
     code = 128 - code if code < 0 else code
     return channel.NOT_LOST if code == channel.LOST else code
 
@@ -94,7 +79,10 @@ def _obeyed(served: Served, text: bytes) -> bytes:
     """Executes the complete lines of the text; returns the rest, a line without its end."""
     *lines, part = text.split(b"\n")
     for line in lines:
-        served.obey(line)
+        word, _, name = line.decode().strip().partition(" ")
+        if word == "signal":
+            served.told = time.monotonic() if served.told is None else served.told
+            processes.signal_sessions(served.sessions(), signal.Signals[name])
     return part
 
 
