@@ -12,8 +12,7 @@ holds what does not start there, with the reasons: tasks, or objects that the co
 All fields but `best` belong to one submission, which counts the starts of the run from 0.
 
 A program that changes a field holds `control.lock` meanwhile. One that hands a run over to its
-scheduler, or takes it back, holds `submit.lock`, and takes `control.lock` within. Standard library
-only.
+scheduler, or takes it back, holds `submit.lock`, and takes `control.lock` within.
 """
 
 from __future__ import annotations
@@ -160,8 +159,7 @@ class Control(JsonRecord):
 
 
 def read(folder: Path) -> Control:
-    """Reads a run's control record; an empty record if there is none. Raises Fault if the file is
-    damaged."""
+    """A run's control record, or an empty one; Fault if the file is damaged."""
     return records.read(folder / FILE, Control.from_json) or Control()
 
 

@@ -1,7 +1,7 @@
 """The limits of a run as a whole: how long it may take, and what it may cost.
 
 Whatever watches a run asks here, with what it knows: since when the run goes on, and what of nodes
-it has held. Standard library only.
+it has held.
 """
 
 from __future__ import annotations
@@ -64,6 +64,17 @@ def due(plan: RunPlan, now: float, started: float | None, held: Held) -> float |
     return min(found, default=None)
 
 
+def longest(plan: RunPlan, preparation: float) -> float | None:
+    """For how many seconds a scheduler has to let a task go on: enough for all that the job itself
+    may want, which keeps its own time; None for any length."""
+    spans = []
+    if plan.timeout is not None:
+        spans.append((plan.retries + 1) * (plan.timeout + plan.grace) + preparation)
+    if plan.max_duration is not None:
+        spans.append(plan.max_duration + plan.grace)
+    return min(spans, default=None)
+
+
 def nodes_of(folder: Path) -> dict[str, int]:
     """How many nodes each task of the run in a folder takes, by its name."""
     stages = ("tasks.jsonl", "finally.jsonl")
@@ -77,11 +88,9 @@ def held(
     now: float,
     seen: Callable[[Path], float | None] | None = None,
 ) -> Held:
-    """Computes the node-seconds of the tasks of the run in a folder, by their own state files.
-
-    A task that was cut off claims for ever that it runs: `seen`, called with a task's folder,
-    returns when it was last there.
-    """
+    """Computes the node-seconds of the tasks of the run in a folder, by their own state files. A
+    task that was cut off claims for ever that it runs: `seen`, called with a task's folder, returns
+    when it was last there."""
     total, going = 0.0, 0.0
     for name, whole in nodes.items():
         state = state_files.read_task(folder / "tasks" / name)

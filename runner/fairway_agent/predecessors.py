@@ -1,4 +1,4 @@
-"""The runs that a run comes after. Standard library only."""
+"""The runs that a run comes after."""
 
 from __future__ import annotations
 
@@ -50,10 +50,8 @@ def watch(folders: Sequence[str], bell: socket.socket) -> threading.Event:
 
 def decide(folder: Path, plan: RunPlan, submission: int) -> list[str] | None:
     """Returns the reasons against starting the run of a folder, as `run-id failed`. The list is
-    empty if the run is to begin; None while that depends on runs that are still active.
-
-    This is decided once for each submission: later changes of those runs have no effect.
-    """
+    empty if the run is to begin; None while that depends on runs that are still active. This is
+    decided once for each submission: later changes of those runs have no effect."""
     with control.locked(folder):
         known = control.read(folder).of(submission).unmet
         if known is not None:
@@ -69,12 +67,8 @@ def decide(folder: Path, plan: RunPlan, submission: int) -> list[str] | None:
 def unmet(
     folders: Sequence[str], conditions: Mapping[str, str | list[int]], *, going: str | None = None
 ) -> list[str]:
-    """Lists the runs that have ended otherwise than `conditions` require, by ID, as `run-id
-    failed`.
-
-    A run that is still active does not count; with `going`, it counts as lost, and is reported with
-    that text.
-    """
+    """The runs that have ended otherwise than `conditions` require, as `run-id failed`. One that
+    goes on does not count; with `going` it counts as lost, and has that text."""
     found = []
     for folder in map(Path, folders):
         try:

@@ -3,8 +3,7 @@ scheduler's report on their jobs.
 
 A task writes its own states while it runs. A state that it cannot write, because it has not begun,
 its node died or the scheduler ended it, is decided here by one rule for all schedulers, whenever
-somebody looks. A final state stays as it is. Looking changes nothing at the scheduler. Standard
-library only.
+somebody looks. A final state stays as it is. Looking changes nothing at the scheduler.
 """
 
 from __future__ import annotations
@@ -13,14 +12,16 @@ import time
 from abc import ABC, abstractmethod
 from collections import Counter
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
 
-from fairway_agent import control, job_facts, record, state_files
+from fairway_agent import control, job_facts, predecessors, record, state_files
 from fairway_agent.control import Numbers
 from fairway_agent.state_files import CANCELLED, KILLED, SERVICE, TIMED_OUT, RunState, TaskState
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Sequence
 
     from fairway_agent.control import Part
     from fairway_agent.shared.receive import Submission
@@ -100,7 +101,9 @@ def _ended(status: TaskState, view: JobView, now: float) -> TaskState:
 
 
 class Reconciliation(ABC):
-    """One run, and what its scheduler says of its jobs."""
+    """One run, and what its scheduler says of its jobs. WATCH looks at the run's own limits."""
+
+    WATCH: ClassVar[type[Watch]]
 
     def __init__(self, folder: Path, known: Submission) -> None:
         self.folder = folder
@@ -127,17 +130,22 @@ class Reconciliation(ABC):
     def look(self, part: Part, index: int, status: TaskState) -> JobView | None:
         """How the scheduler sees a task that wrote `status` last."""
 
-    @abstractmethod
-    def watch(self, plan: RunPlan) -> Watch:
-        """The run's own limits."""
+    def refresh(self, others: Sequence[Path]) -> None:  # noqa: B027 - Kubernetes' controllers do so
+        """Brings the states of runs that this one comes after up to date, if nobody else does."""
 
-    def why_not_started(self, plan: RunPlan) -> str:  # noqa: ARG002
-        """Why tasks were cancelled that nobody has cancelled."""
-        return ""
+    @cached_property
+    def unmet(self) -> list[str]:
+        """Why tasks were cancelled that nobody has cancelled, or never began: the runs that have
+        ended otherwise than this one requires, each with its outcome."""
+        number = self.known.submission
+        plan = job_facts.read_shared_plan(self.folder, retry=number > 0)
+        if not plan.after:
+            return []
+        self.refresh([Path(each) for each in plan.after])
+        return predecessors.decide(self.folder, plan, number) or []
 
     def run(self) -> tuple[RunPlan, RunState]:
-        """Writes the states of tasks that have changed, and then that of the run; the plan and that
-        state."""
+        """Writes the states of tasks that have changed, and the run's; the plan and the latter."""
         counts = Counter(self.final.values())
         before = len(self.final)
         for part in self.known.parts:
@@ -168,19 +176,16 @@ class Reconciliation(ABC):
         if now.is_final:
             self.final[index] = now.state
         elif view is not None:
-            self._note_reasons(now, view)
+            # The run waits for what the first of its tasks waits for.
+            is_pending = now.state == "queued" and view.state in record.GOING_STATES
+            if is_pending and not self.pending_reason:
+                self.pending_reason = view.reason
+            if view.suspended:
+                self.suspended_reason = self.suspended_reason or view.reason
         for moment, times in ((now.started, self.starts), (now.ended, self.ends)):
             if moment:
                 times.append(moment)
         return now.state
-
-    def _note_reasons(self, status: TaskState, view: JobView) -> None:
-        """The run waits for what the first of its tasks waits for."""
-        is_pending = status.state == "queued" and view.state in record.GOING_STATES
-        if is_pending and not self.pending_reason:
-            self.pending_reason = view.reason
-        if view.suspended:
-            self.suspended_reason = self.suspended_reason or view.reason
 
     def _record(self, counts: Counter[str]) -> tuple[RunPlan, RunState]:
         state = state_files.read_run(self.folder) or RunState()
@@ -190,12 +195,12 @@ class Reconciliation(ABC):
         name = _name(counts, setup_failed=setup.state == "failed")
         if name in record.GOING_STATES and not counts["running"]:
             # Its tasks look themselves while they run.
-            self.watch(plan).look_back()
+            self.WATCH(self.folder, plan, self.known.submission).look_back()
         # Its tasks may have seen it, and ended, since this began.
         self.over = self.over or control.read(self.folder).of(self.known.submission).limit
         over = self.over if name in record.FINAL_STATES else None
         name = "failed" if over is not None else name
-        reason = self._reason(name, setup, plan)
+        reason = self._reason(name, setup)
         first = None if name == "queued" else min(self.starts, default=self.now)
         started = state.started or first
         ended = max(self.ends, default=self.now)
@@ -213,7 +218,7 @@ class Reconciliation(ABC):
             state_files.write(self.folder, new)
         return plan, new
 
-    def _reason(self, name: str, setup: TaskState, plan: RunPlan) -> str:
+    def _reason(self, name: str, setup: TaskState) -> str:
         """Returns the reason to report with the run's state."""
         if self.over is not None:
             return self.over.reason
@@ -223,8 +228,8 @@ class Reconciliation(ABC):
             return self.pending_reason
         if name == "running":
             return self.suspended_reason
-        if name == "cancelled" and not self.cancelled:
-            return self.why_not_started(plan)
+        if name == "cancelled" and not self.cancelled and self.unmet:
+            return f"not started: {', '.join(self.unmet)}"
         return ""
 
 

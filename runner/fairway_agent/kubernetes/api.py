@@ -1,4 +1,4 @@
-"""The cluster's API server, as a pod reaches it. Standard library only."""
+"""The cluster's API server, as a pod reaches it."""
 
 from __future__ import annotations
 
@@ -66,8 +66,7 @@ class Api:
 
     @cached_property
     def kueue(self) -> str:
-        """Where Kueue's objects are, in the version that it prefers; "" where the cluster has no
-        Kueue."""
+        """Where Kueue's objects are, in the version that it prefers; "" without a Kueue."""
         try:
             return f"/apis/{self.call('GET', _KUEUE)['preferredVersion']['groupVersion']}"
         except Refused as refused:
@@ -88,8 +87,7 @@ class Api:
     def list(
         self, base: str, kind: str, query: Mapping[str, str], *, everywhere: bool = False
     ) -> Sequence[dict[str, Any]]:
-        """The objects that the query's selectors mean; `everywhere` for those that are in no
-        namespace."""
+        """The objects that the query's selectors mean; `everywhere` as in `get`."""
         path = f"{base}/{kind}" if everywhere else self._path(base, kind)
         for _ in range(_LISTS):
             try:
@@ -111,8 +109,7 @@ class Api:
                 return
 
     def create(self, base: str, kind: str, manifest: Mapping[str, Any]) -> bool:
-        """Makes an object; False where one of that name is there: this one, made by a request whose
-        answer was lost, or another."""
+        """Makes an object; False where one of that name is there, perhaps by a request cut off."""
         try:
             self.call("POST", self._path(base, kind), manifest)
         except Refused as refused:
@@ -138,13 +135,8 @@ class Api:
             self._connection.close()
             self._connection = None
 
-    def patch(self, path: str, change: Mapping[str, Any]) -> Any:
-        """Changes some fields of an object."""
-        return self.call("PATCH", path, change)
-
     def call(self, method: str, path: str, body: object = None) -> Any:
-        """Calls the API server and returns its answer; raises Refused if it refuses, and Fault if
-        it is down."""
+        """The API server's answer; Refused where it refuses, and Fault where it is down."""
         end, pause = time.monotonic() + _PATIENCE, _FIRST_PAUSE
         while True:
             why, wait = self._try(method, path, body)

@@ -1,7 +1,4 @@
-"""Ends a run or one task of it early: what waits at once, what runs with its signal and grace.
-
-Standard library only.
-"""
+"""Ends a run or one task of it early: what waits at once, what runs with its signal and grace."""
 
 from __future__ import annotations
 
@@ -51,8 +48,7 @@ def _cancel(api: Api, folder: Path, request: CancelRequest) -> None:
 
 
 def delete(api: Api, folder: Path, spared: str = "") -> None:
-    """Deletes all Jobs of a run but the one that is `spared`; their pods are told first and have
-    their grace."""
+    """Deletes all Jobs of a run but the one that is `spared`; their pods have their grace."""
     for job in submit.jobs(api, folder):
         if job["metadata"]["name"] != spared:
             api.delete(BATCH, "jobs", job["metadata"]["name"])
@@ -75,8 +71,8 @@ def _cancel_task(api: Api, folder: Path, request: CancelRequest) -> None:
     """Notes it, by which nothing of the task begins any more, and deletes what there is of it."""
     with record.alone(folder / control.SUBMIT_LOCK):
         control.cancel(folder, request.submission, request.task)
-        known = receive.read(folder)
-    for part in known.parts if known is not None else ():
+        parts = control.read(folder).parts
+    for part in parts:
         tasks = [part.task_folder(folder, index).name for index in part.indices]
         if part.job and request.task in tasks:
             _end(api, folder, part, tasks.index(request.task))

@@ -1,4 +1,4 @@
-"""Removes a run that has ended: its objects, then its folder. Standard library only."""
+"""Removes a run that has ended: its objects, then its folder."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 of each run. Nobody else ends anything of it by what is seen of it; others only look.
 
 Started as `controller RUN_FOLDER SUBMISSION`. Where it is ended, another begins in its place, and
-finds in the run's folder what is done. Standard library only.
+finds in the run's folder what is done.
 """
 
 from __future__ import annotations
@@ -60,11 +60,9 @@ class Controller:
 
     @property
     def is_awaited(self) -> bool:
-        """True if others wait for the run's controller: to be started, or to be notified of the
-        run."""
-        known = receive.read(self.folder)
-        is_whole = known is not None and all(part.job for part in known.parts)
-        return self.plan.notify is not None or not is_whole
+        """True if others wait for the run's controller: to be started, or to be notified."""
+        parts = control.read(self.folder).parts
+        return self.plan.notify is not None or not parts or not all(part.job for part in parts)
 
     def step(self) -> bool:
         """Does what is due; whether more is to come."""
@@ -88,8 +86,7 @@ class Controller:
         return True
 
     def _look(self) -> None:
-        """Brings the run's state up to date, with those that it waits for, and ends what of it does
-        not go on."""
+        """Brings the run and those before it up to date, and ends what does not go on."""
         others = [each for each in map(Path, self.plan.after) if goes_on(each)]
         objects = look(self.api, [each.name for each in (*others, self.folder)])
         known = self._submission()

@@ -1,5 +1,5 @@
 """The pods of a task on several nodes, and how they find each other: each says in the task's folder
-where it is, and has a server of the task's own. Standard library only."""
+where it is, and has a server of the task's own."""
 
 from __future__ import annotations
 
@@ -97,8 +97,7 @@ class Gang:
         record.write_json(self.folder / f"{rank}.json", mine.to_json())
 
     def members(self) -> list[Member | None]:
-        """Returns the members that are there, by rank; those that were asked to end count as
-        missing."""
+        """The members by rank; None for one that is not there, or that was asked to end."""
         return [self._member(rank) for rank in range(self.size)]
 
     def _member(self, rank: int) -> Member | None:
@@ -127,8 +126,7 @@ class Gang:
         return not lacking
 
     def meet(self) -> tuple[list[Host], Path]:
-        """Connects to all of them: the nodes, this one first, and the configuration of ssh. OSError
-        where one cannot be reached."""
+        """All nodes, this one first, and ssh's configuration; OSError if one is not reached."""
         found = [member for member in self.members() if member is not None]
         hosts = [Host(member.node, member.address) for member in found]
         config = sshd_mesh.connect(self.meeting, [host.address for host in hosts])
@@ -136,9 +134,8 @@ class Gang:
         return hosts, config
 
     def gather(self) -> tuple[list[Host], Path] | None:
-        """Connects to all pods, as `meet` does, once they are there; returns None if one is
-        missing, or is gone and is to be replaced. Raises Fault or OSError once that was waited for
-        long enough."""
+        """Connects to all pods, as `meet` does; None where one is missing, or is to be replaced.
+        Fault or OSError once that was waited for long enough."""
         if not self.is_whole():
             return None
         try:
@@ -170,8 +167,7 @@ class Gang:
         record.write_bytes(self.folder / f"{rank}.told", told)
 
     def was_told(self) -> bool:
-        """True if Kubernetes asked a pod of the attempt to end; pods that are lost otherwise leave
-        no note."""
+        """True if Kubernetes told a pod of the attempt to end, which is then noted."""
         return any(self._told(rank) == each.uid for rank, each in enumerate(self.met))
 
     def has_changed(self) -> bool:
@@ -196,9 +192,8 @@ def serve(
 ) -> int:
     """In the pods that are not the first: until Kubernetes tells this one to end, and then for as
     long as the first pod has programs here. That has heard of it too, and gives them their signal
-    and grace, which Kubernetes bounds. `is_over` says that the whole task has ended.
-
-    Only the first pod says that the task is done: one that ended with 0 would never be replaced."""
+    and grace, which Kubernetes bounds. `is_over` says that the whole task has ended. Only the first
+    pod says that the task is done: one that ended with 0 would never be replaced."""
     while not is_told():
         _wait(wakeup, None)
     with suppress(OSError):  # then it counts as one that was lost

@@ -1,4 +1,4 @@
-"""The objects of a run, as pure functions of what is known of it. Standard library only.
+"""The objects of a run, as pure functions of what is known of it.
 
 Field by field: https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/job-v1/
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from fairway_agent import limits
 from fairway_agent.kubernetes import names, shares
 
 if TYPE_CHECKING:
@@ -54,8 +55,7 @@ _DISRUPTED = {
 def part_job(
     run: str, submission: int, part: Part, plan: RunPlan, settings: Settings, command: Sequence[str]
 ) -> Manifest:
-    """The Job of a part: a pod a task, or a pod a node of its only task, of which the first has
-    the last word."""
+    """The Job of a part: a pod a task, or one a node of its only task, led by the first."""
     is_gang = part.nodes > 1
     count = part.nodes if is_gang else len(part.indices)
     # A queue admits all pods of a Job or none, and no more run at once than nodes have room for.
@@ -164,8 +164,8 @@ def _template(
     }
     if settings.selector:
         spec["nodeSelector"] = dict(settings.selector)
-    if (limit := _limit(plan)) is not None:
-        spec["activeDeadlineSeconds"] = limit
+    if (longest := limits.longest(plan, _PREPARATION)) is not None:  # for a task that hangs
+        spec["activeDeadlineSeconds"] = min(math.ceil(longest + 10 * _LAST_WORDS), _LONGEST)
     labels = {**_labels(run, submission, part.number), "azure.workload.identity/use": "true"}
     if part.wanted is not None:
         labels[SHARES] = "true"
@@ -180,8 +180,7 @@ def _template(
 
 
 def _beside_others(spec: Manifest, wanted: Wanted) -> None:
-    """Lets a pod know what it has of its node, and fill one that others of its kind have begun, so
-    that whole nodes stay free."""
+    """Lets a pod know what it has of its node, and fill one that others of its kind have begun."""
     [container] = spec["containers"]
     container["env"] = [
         *container["env"],
@@ -220,15 +219,3 @@ def _volumes(settings: Settings) -> list[Manifest]:
         {"name": each.name, "persistentVolumeClaim": {"claimName": each.claim}}
         for each in settings.volumes
     ]
-
-
-def _limit(plan: RunPlan) -> int | None:
-    """For how long a pod may live at most: the task keeps its own time, and this is for one that
-    hangs."""
-    spans = []
-    if plan.timeout is not None:
-        spans.append((plan.retries + 1) * (plan.timeout + plan.grace) + _PREPARATION)
-    if plan.max_duration is not None:
-        spans.append(plan.max_duration + plan.grace)
-    longest = min(spans, default=None)
-    return None if longest is None else min(math.ceil(longest + 10 * _LAST_WORDS), _LONGEST)

@@ -1,4 +1,4 @@
-"""How the objects of a run are called. Standard library only."""
+"""How the objects of a run are called."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The nodes of a target and how they are, and what is done with one. Standard library only."""
+"""The nodes of a target and how they are, and what is done with one."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from fairway_agent.kubernetes import names
 from fairway_agent.kubernetes.api import CORE, FORBIDDEN, Api, Refused
+from fairway_agent.kubernetes.objects import conditions_of
 from fairway_agent.kubernetes.reports import Health, NodeReport, NodesReport, NodesRequest
 from fairway_agent.shared import room
 from fairway_boot.files import Fault
@@ -56,12 +57,9 @@ def _nodes(api: Api, request: NodesRequest) -> list[NodeReport]:
 
 def _report(node: Object, rdma: str) -> NodeReport:
     status = node.get("status") or {}
-    conditions = {each["type"]: each for each in status.get("conditions") or ()}
+    conditions = {each["type"]: each for each in conditions_of(node)}
     has_trouble = [
-        each
-        for kind, each in conditions.items()
-        if (kind != _READY and each["status"] == "True")
-        or (kind == _READY and each["status"] != "True")
+        each for kind, each in conditions.items() if (kind == _READY) != (each["status"] == "True")
     ]
     is_ready = conditions.get(_READY, {}).get("status") == "True"
     words = ["ready" if is_ready else "not ready"]
@@ -97,7 +95,7 @@ def _act(api: Api, action: str, node: str) -> None:
     """Drains or resumes; Fault where the head's account may not."""
     change = {"spec": {"unschedulable": action == "drain"}}
     try:
-        api.patch(f"{CORE}/nodes/{quote(node)}", change)
+        api.call("PATCH", f"{CORE}/nodes/{quote(node)}", change)
     except Refused as refused:
         text = f"Kubernetes does not {action} {node}: {refused}"
         raise Fault("refused-action", text, _RIGHTS) from None
@@ -158,7 +156,7 @@ def _queue(api: Api, name: str) -> str:
     found = api.get(api.kueue, "localqueues", name)
     if found is None:
         return "there is none of that name"
-    for each in (found.get("status") or {}).get("conditions") or ():
+    for each in conditions_of(found):
         if each["type"] == "Active" and each["status"] != "True":
             return each.get("message") or "it is not active"
     return ""

@@ -1,4 +1,4 @@
-"""Jobs and pods of runs as the API server reports them. Standard library only."""
+"""Jobs and pods of runs as the API server reports them."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _said(reason: str, message: str) -> str:
 
 
 def _waits(workload: Object) -> bool:
-    kinds = {each["type"] for each in _conditions(workload) if each["status"] == "True"}
+    kinds = {each["type"] for each in conditions_of(workload) if each["status"] == "True"}
     return not kinds & {"Admitted", "Finished"}
 
 
@@ -75,10 +75,10 @@ def _why(workload: Object, ahead: int) -> str | None:
             said = check.get("message") or check["state"]
             return f"waiting for {check['name']}: {said}"
     if not _is_active(workload):
-        evicted = (each for each in _conditions(workload) if each["type"] == "Evicted")
+        evicted = (each for each in conditions_of(workload) if each["type"] == "Evicted")
         said = next((each.get("message") for each in evicted), "") or "it was stopped by someone"
         return f"its queue has put it back: {said}"
-    for each in _conditions(workload):
+    for each in conditions_of(workload):
         if each["type"] != "QuotaReserved" or each["status"] != "False":
             continue
         text = f"waiting for quota: {each.get('message') or each.get('reason', '')}"
@@ -89,7 +89,8 @@ def _why(workload: Object, ahead: int) -> str | None:
     return None
 
 
-def _conditions(found: Mapping[str, Any]) -> Iterable[Object]:
+def conditions_of(found: Mapping[str, Any]) -> Iterable[Object]:
+    """The conditions of an object, as far as it has any."""
     return (found.get("status") or {}).get("conditions") or ()
 
 
@@ -146,10 +147,7 @@ def look(api: Api, runs: Sequence[str]) -> Objects:
 
 def unscheduled(pod: Object) -> Object | None:
     """Returns the scheduler's condition of a pod that has no node; None for other pods."""
-    for each in (pod.get("status") or {}).get("conditions") or ():
-        if each["type"] == "PodScheduled" and each["status"] == "False":
-            return dict(each)
-    return None
+    return condition(pod, "PodScheduled", "False")
 
 
 def index_of(pod: Object) -> int:
@@ -159,12 +157,10 @@ def index_of(pod: Object) -> int:
     return int(text) if text and text.isdecimal() else -1
 
 
-def condition(found: Object, kind: str) -> Object | None:
-    """An object's condition of that type, where it is true."""
-    for each in (found.get("status") or {}).get("conditions") or ():
-        if each["type"] == kind and each["status"] == "True":
-            return dict(each)
-    return None
+def condition(found: Object, kind: str, status: str = "True") -> Object | None:
+    """An object's condition of that type, where it has that status."""
+    listed = (each for each in conditions_of(found) if each["type"] == kind)
+    return next((each for each in listed if each["status"] == status), None)
 
 
 def is_over(pod: Object) -> bool:
@@ -175,7 +171,8 @@ def is_over(pod: Object) -> bool:
 def holds(intervals: str | None, number: int) -> bool:
     """True if a number is among those that a Job's status lists.
 
-    >>> holds("0,1,3-5", 4), holds("0,1,3-5", 2), holds(None, 0) (True, False, False)
+    >>> holds("0,1,3-5", 4), holds("0,1,3-5", 2), holds(None, 0)
+    (True, False, False)
     """
     for each in filter(None, (intervals or "").split(",")):
         first, _, last = each.partition("-")

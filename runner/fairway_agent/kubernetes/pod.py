@@ -2,7 +2,7 @@
 
 Started as `pod RUN_FOLDER STAGE SUBMISSION PART`; the pod's index in its Job says which task of the
 part it is, or which node of the part's only one. SIGTERM means that the pod is to end: it is
-cancelled, evicted, or its node is going away. Standard library only.
+cancelled, evicted, or its node is going away.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from fairway_agent import job_facts, processes, state_files
+from fairway_agent import control, job_facts, processes, state_files
 from fairway_agent.allocators.hosts import Host
 from fairway_agent.kubernetes import gang
 from fairway_agent.kubernetes.gang import Gang
@@ -146,9 +146,9 @@ def _is_over(folder: Path, submission: int) -> bool:
 
 def _part(run: Path, submission: int, number: int) -> Part:
     """The part of the submission that this pod was started for."""
-    known = receive.read(run)
-    found = [each for each in known.parts if each.number == number] if known else []
-    if known is None or known.submission != submission or not found:
+    known = control.read(run)
+    found = [each for each in known.parts if each.number == number]
+    if known.submission != submission or not found:
         sys.exit("fairway: the run was started again, or removed")
     return found[0]
 

@@ -1,4 +1,4 @@
-"""The pods of a run, for who wants to go into one. Standard library only."""
+"""The pods of a run, for who wants to go into one."""
 
 from __future__ import annotations
 

@@ -1,14 +1,13 @@
 """Asks the API server where runs stand, and writes it into their folders.
 
-See `fairway_agent.reconcile`. Standard library only.
+See `fairway_agent.reconcile`.
 """
 
 from __future__ import annotations
 
-from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
-from fairway_agent import control, job_facts, predecessors
+from fairway_agent import control
 from fairway_agent.kubernetes import names
 from fairway_agent.kubernetes.api import BATCH, Api
 from fairway_agent.kubernetes.objects import condition, look, moment
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from fairway_agent.control import Part
     from fairway_agent.kubernetes.objects import Object, Objects
     from fairway_agent.shared.receive import Submission
-    from fairway_agent.spec import RunPlan
     from fairway_agent.state_files import TaskState
 
 _GONE = JobView("lost", "its Job is gone from Kubernetes")
@@ -49,9 +47,8 @@ def reconcile_all(api: Api, folders: Sequence[Path]) -> dict[str, str]:
 
 
 def reconcile(api: Api, folders: Sequence[Path], objects: Objects) -> dict[str, str]:
-    """Brings the states of these runs up to date from `objects`, as already read from the API
-    server. A run with a damaged file is left as it is: returns the faults of such runs, by run
-    name."""
+    """Brings these runs up to date from `objects`. One with a damaged file is left as it is:
+    returns what is said of those, by their names."""
     damaged: dict[str, str] = {}
     for folder in folders:
         try:
@@ -67,6 +64,8 @@ def reconcile(api: Api, folders: Sequence[Path], objects: Objects) -> dict[str, 
 class _Reconciliation(Reconciliation):
     """One run, and what the API server says of its Jobs."""
 
+    WATCH: ClassVar = Watch
+
     def __init__(self, folder: Path, known: Submission, api: Api, objects: Objects) -> None:
         super().__init__(folder, known)
         self.api = api
@@ -78,7 +77,7 @@ class _Reconciliation(Reconciliation):
         cancelled = self.is_cancelled(part, index)
         if part.job:
             return self._look_at_job(part, index, status, cancelled=cancelled)
-        if cancelled or self.blocked:
+        if cancelled or self.unmet:
             return JobView("cancelled", exit_code=CANCELLED)
         if why := self._controllers_end():
             return JobView("failed", why)
@@ -98,31 +97,10 @@ class _Reconciliation(Reconciliation):
         if view.state == "queued" and cancelled and not self.cancelled and not has_begun:
             # Whatever pod begins with it now ends at once, and its others go on.
             return JobView("cancelled", exit_code=CANCELLED)
-        if status.state == "queued" and (why := self._why_ended(part, pod)):
+        ended = self.control.ended  # by the controller
+        if status.state == "queued" and (why := ended.get(part.job) or ended.get(pod)):
             return JobView("failed", why)
         return None if view.state == "queued" and has_begun and status.job == pod else view
-
-    def _why_ended(self, part: Part, pod: str) -> str:
-        """Why the controller has ended a task; "" where it has not."""
-        ended = self.control.ended
-        return ended.get(part.job) or ended.get(pod, "")
-
-    @cached_property
-    def blocked(self) -> list[str]:
-        """Lists the upstream runs that have ended otherwise than this run requires, each with its
-        outcome."""
-        plan = job_facts.read_shared_plan(self.folder, retry=self.known.submission > 0)
-        number = self.known.submission
-        return predecessors.decide(self.folder, plan, number) or [] if plan.after else []
-
-    def watch(self, plan: RunPlan) -> Watch:
-        """Its tasks see by themselves that they are not to begin."""
-        return Watch(self.folder, plan, self.known.submission)
-
-    def why_not_started(self, plan: RunPlan) -> str:  # noqa: ARG002
-        """Its controller has not started it, since those that it comes after have not ended as it
-        wants."""
-        return f"not started: {', '.join(self.blocked)}" if self.blocked else ""
 
     def _controllers_end(self) -> str:
         """Why the controller starts nothing any more; "" where it does, or is not there."""

@@ -1,4 +1,4 @@
-"""Pod settings of a target, and of the job's container. Standard library only."""
+"""Pod settings of a target, and of the job's container."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class PodFacts(JsonRecord):
 def pods_of(run: Path) -> PodFacts | None:
     """Reads the pod settings of the run in a folder; None if its target is not Kubernetes, or not
     known. Raises Fault if the file is damaged."""
-    return records.read(run / "target.json", _pods)
 
+    def pods(facts: object) -> PodFacts | None:
+        found = Fields(facts, "the target").facts.get("kubernetes")
+        return None if found is None else PodFacts.from_json(found)
 
-def _pods(facts: object) -> PodFacts | None:
-    found = Fields(facts, "the target").facts.get("kubernetes")
-    return None if found is None else PodFacts.from_json(found)
+    return records.read(run / "target.json", pods)
 
 
 @dataclass(frozen=True)

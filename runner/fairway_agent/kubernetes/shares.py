@@ -1,5 +1,4 @@
-"""Computes a task's share of a node that it uses beside other tasks, from the resources of an
-entire node. Standard library only."""
+"""A task's share of a node that it uses beside others, from the resources of an entire node."""
 
 from __future__ import annotations
 
@@ -74,8 +73,7 @@ def _part(resources: Mapping[str, str], wanted: Wanted) -> Fraction:
 
 
 def _cpu(resources: Mapping[str, str], wanted: Wanted) -> str:
-    """Whole processors, which the kubelet can set apart; parts of them where a node has more GPUs
-    than processors."""
+    """Whole processors; parts of them where a node has more GPUs than processors."""
     gpus, cores = counts(resources)
     own = wanted.cores_of(cores, gpus)
     if own:
@@ -84,6 +82,5 @@ def _cpu(resources: Mapping[str, str], wanted: Wanted) -> str:
 
 
 def _gpu(resources: Mapping[str, str]) -> str:
-    """Returns the name of the GPU resource: `nvidia.com/gpu`, `amd.com/gpu`; "" if there is
-    none."""
+    """The name of the GPU resource, as `nvidia.com/gpu`; "" if there is none."""
     return next((name for name in resources if name.endswith("/gpu")), "")

@@ -1,4 +1,4 @@
-"""Hands a run to Kubernetes, once for each submission. Standard library only.
+"""Hands a run to Kubernetes, once for each submission.
 
 The names of its objects follow from the run, its submission and the part: to submit it again
 makes no second one.
@@ -6,7 +6,6 @@ makes no second one.
 
 from __future__ import annotations
 
-import shutil
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -29,9 +28,7 @@ if TYPE_CHECKING:
 
     from fairway_agent.control import Part
     from fairway_agent.kubernetes.objects import Object
-    from fairway_agent.kubernetes.settings import Settings
     from fairway_agent.shared.receive import Submission
-    from fairway_agent.spec import RunPlan
 
 
 # Seconds for which a Job's end is waited for, and between two looks.
@@ -75,18 +72,10 @@ def owns(folder: Path, found: Object) -> bool:
     return set(pods.volumes.values()) == claims - {None}
 
 
-def require(api: Api, folder: Path) -> Sequence[Object]:
-    """The Jobs of the run; Taken where a run of another folder has some that are called so."""
-    found = api.list(BATCH, "jobs", selector(folder.name))
-    if not all(owns(folder, each) for each in found):
-        raise Taken(folder)
-    return found
-
-
-def make(api: Api, folder: Path, manifest: dict[str, Any]) -> None:
+def make(api: Api, folder: Path, name: str) -> None:
     """Makes a Job of the run, unless it is there; the end of one that is being deleted is waited
     for. Fault where that lasts, and Taken where it is somebody else's."""
-    end, name = time.monotonic() + PATIENCE, manifest["metadata"]["name"]
+    end, manifest = time.monotonic() + PATIENCE, _manifest(folder, name)
     while not api.create(BATCH, "jobs", manifest):
         there = api.get(BATCH, "jobs", name)
         if there is not None and not owns(folder, there):
@@ -163,8 +152,8 @@ def cluster_queue(api: Api, queue: str) -> Object | None:
 
 
 def _most(queue: Object, resource: str) -> Fraction | None:
-    """As much of a resource as one flavor has, with what may be borrowed; None for no limit, and
-    for what the queue does not count."""
+    """A flavor's most of a resource, with what may be borrowed; None for no limit, or not
+    counted."""
     spec = queue["spec"]
     in_cohort = bool(spec.get("cohortName") or spec.get("cohort"))
     amounts = []
@@ -203,10 +192,8 @@ REQUEST = SubmitRequest
 
 
 def answer(shared: Path, request: SubmitRequest, _: object) -> SubmitReport:
-    """Submits the run for the time of that number, unless that is done.
-
-    Fault where the API server refuses it: then nothing of it is left there.
-    """
+    """Submits the run for the time of that number, unless that is done. Fault where the API server
+    refuses it: then nothing of it is left there."""
     folder, number = shared / "runs" / request.run, request.submission
     api = Api()
     with record.alone(folder / control.SUBMIT_LOCK):
@@ -233,20 +220,13 @@ def _write_objects(folder: Path, wanted: Submission, request: SubmitRequest) -> 
         receive.write_secret(folder / KEY, request.key)
     objects = folder / OBJECTS
     objects.mkdir(exist_ok=True)
-    for part in wanted.parts:
-        manifest = part_manifest(folder, wanted.submission, part, plan, found)
+    for part in wanted.parts:  # whose pods find all else in the shared folder
+        words = _program("pod", str(folder), part.stage, str(wanted.submission), str(part.number))
+        manifest = manifests.part_job(folder.name, wanted.submission, part, plan, found, words)
         record.write_json(objects / f"{manifest['metadata']['name']}.json", manifest)
     words = _program("controller", str(folder), str(wanted.submission))
     controller = manifests.controller_job(folder.name, wanted.submission, found, words)
     record.write_json(objects / f"{controller['metadata']['name']}.json", controller)
-
-
-def part_manifest(
-    folder: Path, submission: int, part: Part, plan: RunPlan, found: Settings
-) -> manifests.Manifest:
-    """The Job of a part, whose pods find all else in the shared folder."""
-    words = _program("pod", str(folder), part.stage, str(submission), str(part.number))
-    return manifests.part_job(folder.name, submission, part, plan, found, words)
 
 
 def _program(module: str, *words: str) -> list[str]:
@@ -256,22 +236,25 @@ def _program(module: str, *words: str) -> list[str]:
 def _submit(api: Api, folder: Path, wanted: Submission) -> Submission:
     plan = job_facts.read_shared_plan(folder, retry=wanted.submission > 0)
     if not wanted.submission:  # a retry that begins nothing ends by itself, and says why
-        _require_predecessors(api, plan)
+        folders = [Path(each) for each in plan.after]
+        reconcile_all(api, folders)
+        receive.require_predecessors(folders, plan.conditions)
     # What waits for others is made by the controller; it makes all where the order matters.
-    limited = plan.max_parallel is not None and len(wanted.parts) > 1
-    waits = plan.after or limited
-    at_once = [] if waits else [part for part in wanted.parts if part.stage == "tasks"]
+    waits = plan.after or (plan.max_parallel is not None and len(wanted.parts) > 1)
     try:
         _require_quota(api, folder, wanted)
-        for part in at_once:
-            create(api, folder, wanted, part)
-        _post(api, folder, names.job(folder.name, wanted.submission, names.CONTROLLER))
-    except Refused as refused:
-        _withdraw(api, folder, wanted)
-        raise _refusal(refused) from None
-    except Taken:
-        _withdraw(api, folder, wanted)
-        raise
+        for part in [] if waits else list(wanted.parts):
+            if part.stage == "tasks":
+                create(api, folder, wanted, part)
+        make(api, folder, names.job(folder.name, wanted.submission, names.CONTROLLER))
+    except (Refused, Taken) as fault:
+        _delete(api, jobs(api, folder), wanted)
+        receive.forget(folder, wanted.submission)
+        if isinstance(fault, Taken):
+            raise
+        text = " ".join(str(fault).split())
+        hint = next((hint for key, hint in _REFUSED.items() if key in text), "")
+        raise Fault("refused-job", f"Kubernetes refuses the job: {text}", hint, 2) from None
     done = replace(wanted, complete=True)
     done.write(folder)
     return done
@@ -282,13 +265,9 @@ def create(api: Api, folder: Path, wanted: Submission, part: Part) -> None:
     name = names.job(folder.name, wanted.submission, part.number)
     if part.job:
         return
-    _post(api, folder, name)
+    make(api, folder, name)
     wanted.parts[wanted.parts.index(part)] = replace(part, job=name)
     wanted.write(folder)
-
-
-def _post(api: Api, folder: Path, name: str) -> None:
-    make(api, folder, _manifest(folder, name))
 
 
 def _manifest(folder: Path, name: str) -> manifests.Manifest:
@@ -296,21 +275,13 @@ def _manifest(folder: Path, name: str) -> manifests.Manifest:
     return found
 
 
-def _require_predecessors(api: Api, plan: RunPlan) -> None:
-    """Fault where a run that this one comes after has ended otherwise than it wants, or is gone."""
-    folders = [Path(each) for each in plan.after]
-    reconcile_all(api, folders)
-    receive.require_predecessors(folders, plan.conditions)
-
-
 def _require_names(api: Api, folder: Path, wanted: Submission) -> None:
     """Taken where a run of another folder has the names, and then nothing is left of this one.
     Jobs of this folder are of a run that was removed by hand: they go."""
-    try:
-        remains = require(api, folder)
-    except Taken:
-        _forget(folder, wanted)
-        raise
+    remains = api.list(BATCH, "jobs", selector(folder.name))
+    if not all(owns(folder, each) for each in remains):
+        receive.forget(folder, wanted.submission)
+        raise Taken(folder)
     _delete(api, remains, wanted)
 
 
@@ -327,26 +298,8 @@ def _require_quota(api: Api, folder: Path, wanted: Submission) -> None:
             require_quota(queues[queue], job)
 
 
-def _withdraw(api: Api, folder: Path, wanted: Submission) -> None:
-    """Takes back what was made of a run of which another part was refused."""
-    _delete(api, jobs(api, folder), wanted)
-    _forget(folder, wanted)
-
-
 def _delete(api: Api, jobs: Sequence[Object], wanted: Submission) -> None:
     """Deletes those that have the names of this submission."""
     for job in jobs:
         if job["metadata"]["labels"].get(names.SUBMISSION) == str(wanted.submission):
             api.delete(BATCH, "jobs", job["metadata"]["name"])
-
-
-def _forget(folder: Path, wanted: Submission) -> None:
-    receive.forget(folder, wanted.submission)
-    if wanted.submission == 0:
-        shutil.rmtree(folder)
-
-
-def _refusal(refused: Refused) -> Fault:
-    text = " ".join(str(refused).split())
-    hints = (hint for key, hint in _REFUSED.items() if key in text)
-    return Fault("refused-job", f"Kubernetes refuses the job: {text}", next(hints, ""), 2)

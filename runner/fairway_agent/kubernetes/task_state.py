@@ -1,4 +1,4 @@
-"""Kubernetes' words for where a task stands and why, as everybody else's. Standard library only."""
+"""Kubernetes' words for where a task stands and why, as everybody else's."""
 
 from __future__ import annotations
 
@@ -103,8 +103,7 @@ def _end(job: Object, part: Part, position: int) -> str:
 
 
 def _ended(job: Object, pod: Object | None) -> tuple[JobView, str]:
-    """A task whose pods have ended, by what is known of the last of them. Those that have succeeded
-    are not listed."""
+    """A task whose pods have ended, by the last of them: those that succeeded are not listed."""
     kinds = ("Failed", "Complete", "FailureTarget", "SuccessCriteriaMet")
     over = next(filter(None, (condition(job, kind) for kind in kinds)), {})
     ended, code, reason, name = moment(over.get("lastTransitionTime")), SERVICE, "", ""

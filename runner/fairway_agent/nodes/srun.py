@@ -1,5 +1,4 @@
-"""The nodes of an allocation of Slurm's, whose first one runs the task's attempts. Standard library
-only."""
+"""The nodes of an allocation of Slurm's, whose first one runs the task's attempts."""
 
 from __future__ import annotations
 
@@ -117,14 +116,18 @@ class SlurmNodes(SharedNodes):
         elif self.entry is not None:
             self.entry.write(task.folder)
         if is_prepared(task):
-            _make_scratch(task)
+            folder = scratch_folder(task)  # on every node; what others left there goes
+            scratch.make(folder, scratch.Others.KEPT if task.share else scratch.Others.GONE)
+            if words := _on_others(task):
+                make = 'rm -rf -- "$1" && mkdir -p -m 700 -- "$1"'
+                words += ["sh", "-c", make, "sh", str(folder)]
+                subprocess.call(words, env=_for_step(), stdin=subprocess.DEVNULL)
             return command
         return [*bundle.program(_PREPARE), str(task.run_folder), "--outside", *command]
 
     def contract(self, task: Task) -> dict[str, str]:
-        """With a share of its node also what Slurm has said of its GPUs, which it may count anew in
-        each job. And its launcher finds as many tasks of Slurm's as it has processes: as a job it
-        is one, with all the CPUs."""
+        """With a share of its node also what Slurm says of its GPUs; and its launcher finds as many
+        tasks of Slurm's as it has processes: as a job it is one, with all the CPUs."""
         found = super().contract(task)
         if task.share is None:
             return found
@@ -150,8 +153,7 @@ def job_id() -> str:
 
 
 def _on_others(task: Task) -> list[str]:
-    """Returns the command that runs a program once on each node but the main one; empty if there is
-    no other."""
+    """The command that runs a program once on each node but the main one; empty for one node."""
     names = [host.name for host in task.hosts[1:]]
     return [*STEP, f"--nodes={len(names)}", f"--nodelist={','.join(names)}"] if names else []
 
@@ -161,20 +163,9 @@ def _for_step() -> dict[str, str]:
 
 
 def _end_steps() -> None:
-    """Ends what a launcher that was killed has left on other nodes: the next attempt must not
-    meet it."""
+    """Ends what a launcher that was killed has left: the next attempt must not meet it."""
     with suppress(commands.Refused):
         listed = commands.run(["squeue", "-h", "-s", "-j", os.environ["SLURM_JOB_ID"], "-o", "%i"])
         left = [step for step in listed.split() if step.rpartition(".")[2].isdecimal()]
         if left:
             commands.run(["scancel", "--signal=KILL", *left])
-
-
-def _make_scratch(task: Task) -> None:
-    """Makes the task's own folder on every node; what others left there goes."""
-    folder = scratch_folder(task)
-    scratch.make(folder, scratch.Others.KEPT if task.share else scratch.Others.GONE)
-    if words := _on_others(task):
-        make = 'rm -rf -- "$1" && mkdir -p -m 700 -- "$1"'
-        words += ["sh", "-c", make, "sh", str(folder)]
-        subprocess.call(words, env=_for_step(), stdin=subprocess.DEVNULL)

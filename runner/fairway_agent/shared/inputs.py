@@ -1,6 +1,5 @@
 """Inputs of runs that other runs have kept, as they lie on the shared folder: in the folder of the
-other run, or where that ran elsewhere below `chained/`, named by what is in them. Standard library
-only."""
+other run, or where that ran elsewhere below `chained/`, named by what is in them."""
 
 from __future__ import annotations
 
@@ -26,16 +25,14 @@ def answer(shared: Path, request: InputsRequest, _: object) -> InputsReport:
     paths = [PurePosixPath(path) for path in request.paths]
     if request.adopt:
         for path in paths:
-            _adopt(shared, path.name, request.run)
+            adopt(shared / FOLDER, path.name, request.run, "the input")
         return InputsReport()
     try:
         (shared / FOLDER).mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        message = f"nothing can be written to {shared}: {error.strerror}"
-        hint = "it must be a folder that you may write to and that all nodes see"
-        raise Fault("unwritable-folder", message, hint) from None
+        raise unwritable(shared, error) from None
     missing = [path for path in paths if not (shared / path).is_dir()]
-    drafts = {str(path): str(_draft(shared, path.name, request.run)) for path in missing}
+    drafts = {str(path): str(shared / FOLDER / f".{path.name}.{request.run}") for path in missing}
     return InputsReport(drafts)
 
 
@@ -52,20 +49,25 @@ def forget(shared: Path, run: str) -> None:
             shutil.rmtree(shared / FOLDER / users.name, ignore_errors=True)
 
 
-def _adopt(shared: Path, name: str, run: str) -> None:
-    users, folder = shared / FOLDER / ".users" / name, shared / FOLDER / name
+def adopt(base: Path, name: str, run: str, what: str) -> Path:
+    """The folder of that name below `base`, which a draft becomes that was copied for this run. It
+    is kept for as long as a run has it."""
+    folder, draft, users = base / name, base / f".{name}.{run}", base / ".users" / name
     users.mkdir(parents=True, exist_ok=True)
     (users / run).touch()
-    draft = _draft(shared, name, run)
     if not folder.is_dir():
         try:
             draft.rename(folder)
         except OSError:
             if not folder.is_dir():  # else another submission of the same was faster
                 hint = "submit it again: its copy has not arrived whole, or was removed"
-                raise Fault("host-failed", f"the input is not at {folder}", hint) from None
+                raise Fault("host-failed", f"{what} is not at {folder}", hint) from None
     shutil.rmtree(draft, ignore_errors=True)
+    return folder
 
 
-def _draft(shared: Path, name: str, run: str) -> Path:
-    return shared / FOLDER / f".{name}.{run}"
+def unwritable(shared: Path, error: OSError) -> Fault:
+    """The fault of a shared folder in which nothing can be made."""
+    message = f"nothing can be written to {shared}: {error.strerror}"
+    hint = "it must be a folder that you may write to and that all nodes see"
+    return Fault("unwritable-folder", message, hint)

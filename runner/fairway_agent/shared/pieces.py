@@ -1,4 +1,4 @@
-"""Files that grow, sent piece by piece. Standard library only."""
+"""Files that grow, sent piece by piece."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ MOST = 4 << 20  # bytes in one answer
 
 @dataclass(frozen=True, slots=True)
 class Piece(JsonRecord):
-    """Content of a file from the byte `offset` on, packed as text; `more` means that there is
-    more."""
+    """Content of a file from the byte `offset` on, packed as text, and whether there is `more`."""
 
     CALLED = "a piece"
 
@@ -45,8 +44,7 @@ def pieces_of(
 
 
 def piece_of(file: Path, offset: int, budget: list[int]) -> Piece | None:
-    """Reads a file from the offset on, within the budget of bytes, which it reduces. Returns None
-    if there is nothing."""
+    """A file from the offset on, within the budget, which it reduces; None if nothing is there."""
     try:
         with file.open("rb") as opened:
             opened.seek(offset)

@@ -1,4 +1,4 @@
-"""Takes a run's files and says what of a submission is there. Standard library only."""
+"""Takes a run's files and says what of a submission is there."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from fairway_agent import control, job_facts, predecessors, scratch, state_files
 from fairway_agent.control import Numbers, Part
 from fairway_agent.prepare import has_failed
 from fairway_agent.resources import Wanted
+from fairway_agent.shared import inputs
 from fairway_agent.shared.reports import ReceiveReport, ReceiveRequest
 from fairway_agent.state_files import RunState
 from fairway_boot.files import Fault
@@ -36,9 +37,7 @@ def answer(shared: Path, request: ReceiveRequest, payload: IO[bytes]) -> Receive
         unpack(folder, payload)
         (shared / "code").mkdir(exist_ok=True)
     except OSError as error:
-        message = f"nothing can be written to {shared}: {error.strerror}"
-        hint = "it must be a folder that you may write to and that all nodes see"
-        raise Fault("unwritable-folder", message, hint) from None
+        raise inputs.unwritable(shared, error) from None
     return ReceiveReport(
         folder=str(folder),
         draft=str(shared / "code" / f".{code}.{run}"),
@@ -63,43 +62,18 @@ def unpack(folder: Path, payload: IO[bytes]) -> None:
         except OSError:
             if not (folder / "plan.json").is_file():
                 raise
-            _renew_retry(draft, folder)
+            # Its orders are taken over, unless those of a later retry are there.
+            new, known = job_facts.read_retry(draft), job_facts.read_retry(folder)
+            if new is not None and new.submission > (known.submission if known else 0):
+                (draft / "retry.json").replace(folder / "retry.json")
     finally:
         shutil.rmtree(draft, ignore_errors=True)
-
-
-def _renew_retry(draft: Path, folder: Path) -> None:
-    """Takes over `retry.json`, unless that of a later retry is there."""
-    new, known = job_facts.read_retry(draft), job_facts.read_retry(folder)
-    if new is not None and new.submission > (known.submission if known else 0):
-        (draft / "retry.json").replace(folder / "retry.json")
-
-
-def adopt_code(shared: Path, code: str, run: str) -> Path:
-    """The snapshot's folder, which a draft becomes that was copied for this run.
-
-    It is kept for as long as a run has it; see `forget_code`.
-    """
-    target = shared / "code" / code
-    users = _users(shared, code)
-    users.mkdir(parents=True, exist_ok=True)
-    (users / run).touch()
-    draft = shared / "code" / f".{code}.{run}"
-    if not target.is_dir():
-        try:
-            draft.rename(target)
-        except OSError:
-            if not target.is_dir():  # else another submission of the same code was faster
-                hint = "submit it again: its copy has not arrived whole, or was removed"
-                raise Fault("host-failed", f"the code is not at {target}", hint) from None
-    shutil.rmtree(draft, ignore_errors=True)
-    return target
 
 
 def copy_code(shared: Path, code: str, folder: Path) -> None:
     """Adopts the snapshot for the run of a folder, and gives the run a copy of its own there, in
     which the setup may build and tasks may write."""
-    snapshot = adopt_code(shared, code, folder.name)
+    snapshot = inputs.adopt(shared / "code", code, folder.name, "the code")
     draft = folder / ".code"
     shutil.rmtree(draft, ignore_errors=True)
     shutil.copytree(snapshot, draft, symlinks=True, copy_function=scratch.copy)
@@ -110,17 +84,13 @@ def forget_code(shared: Path, code: str, run: str) -> None:
     """The run is removed, and so is the snapshot where no other has it."""
     if not code:
         return  # of a run whose record is damaged
-    users = _users(shared, code)
+    users = shared / "code" / ".users" / code
     (users / run).unlink(missing_ok=True)
     try:
         users.rmdir()
     except OSError:
         return  # others have it, or none ever had
     shutil.rmtree(shared / "code" / code, ignore_errors=True)
-
-
-def _users(shared: Path, code: str) -> Path:
-    return shared / "code" / ".users" / code
 
 
 _INDEX = "tasks.offsets"
@@ -147,15 +117,10 @@ def read(folder: Path) -> Submission | None:
 
 
 def forget(folder: Path, submission: int) -> None:
-    """The scheduler has nothing of it."""
+    """The scheduler has nothing of it; of a run's first submission nothing is left."""
     control.change(folder, submission, parts=(), complete=False)
-
-
-def write_index(folder: Path) -> Sequence[Shape]:
-    """Lets a task be read without all of them; returns the shape of each."""
-    tasks = folder / "tasks.jsonl"
-    job_facts.write_index(tasks, folder / _INDEX)
-    return [shape_of(spec) for spec in job_facts.read_specs(tasks)]
+    if submission == 0:
+        shutil.rmtree(folder)
 
 
 def shape_of(spec: TaskSpec) -> Shape:
@@ -182,7 +147,9 @@ def prepare(
     if not (folder / "code").is_dir():
         copy_code(shared, code, folder)
     plan = job_facts.read_shared_plan(folder, retry=number > 0)
-    of_tasks = write_index(folder)
+    tasks = folder / "tasks.jsonl"
+    job_facts.write_index(tasks, folder / _INDEX)
+    of_tasks = [shape_of(spec) for spec in job_facts.read_specs(tasks)]
     wanted = plan.retry.only if plan.retry else range(len(of_tasks))
     shapes: dict[tuple[object, ...], list[int]] = {}
     for index in wanted:

@@ -1,5 +1,5 @@
 """Requests to the host about runs whose files are in the shared folder, and its answers. Both ends
-of the connection use these types. Standard library only."""
+of the connection use these types."""
 
 from __future__ import annotations
 
@@ -94,8 +94,7 @@ class SubmitReport(JsonRecord):
 
 @dataclass(frozen=True, slots=True)
 class CancelRequest(JsonRecord):
-    """The submission of a run that is to end, or of it the `task` of that name alone; with `kill`
-    the run ends at once."""
+    """A run's submission, or its `task` of that name alone, that is to end; at once with `kill`."""
 
     CALLED = "the request"
 
@@ -118,8 +117,7 @@ class RunsRequest(JsonRecord):
 
 @dataclass(frozen=True, slots=True)
 class RunsReport(JsonRecord):
-    """By id the texts of a run's files, by name, which are still to be checked; and which
-    submission of it was the last."""
+    """By id the texts of a run's files by name, still to be checked; and its last submission."""
 
     CALLED = "the list of runs"
 

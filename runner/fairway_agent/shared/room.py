@@ -1,4 +1,4 @@
-"""Checks that the shared folder can be used, for its targets' health. Standard library only."""
+"""Checks that the shared folder can be used, for its targets' health."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs that lie on the shared folder: which there are, and how one goes. Standard library only."""
+"""Runs that lie on the shared folder: which there are, and how one goes."""
 
 from __future__ import annotations
 

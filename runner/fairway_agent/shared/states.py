@@ -1,5 +1,4 @@
-"""Where runs stand, as their folders say, and what their tasks have printed. Standard library
-only."""
+"""Where runs stand, as their folders say, and what their tasks have printed."""
 
 from __future__ import annotations
 
@@ -32,12 +31,8 @@ def reconciled(
     request: StatesRequest,
     reconcile_all: Callable[[list[Path]], dict[str, str]],
 ) -> StatesReport:
-    """Answers with the states of the runs, after asking the scheduler, which also reports damaged
-    runs.
-
-    If the scheduler does not answer, the states are those that it gave before and that tasks have
-    written themselves, and `silent` says so.
-    """
+    """The states of the runs, after asking the scheduler, which also reports damaged runs. If it
+    does not answer, they are what was known before, and `silent` says so."""
     silent, damaged = "", {}
     try:
         damaged = reconcile_all([shared / "runs" / run for run in request.runs])
@@ -52,15 +47,13 @@ def reconciled(
 
 def reports(shared: Path, runs: Mapping[str, RunRequest]) -> dict[str, RunReport | None]:
     """Reports on each requested run; None for one that has no folder."""
-    budget = [MOST]
-    return {run: _look(shared / "runs" / run, asked, budget) for run, asked in runs.items()}
-
-
-def _look(folder: Path, asked: RunRequest, budget: list[int]) -> RunReport | None:
-    try:
-        return _report(folder, asked, budget)
-    except Damaged as fault:
-        return RunReport(None, damaged=str(fault))
+    budget, found = [MOST], dict[str, RunReport | None]()
+    for run, asked in runs.items():
+        try:
+            found[run] = _report(shared / "runs" / run, asked, budget)
+        except Damaged as fault:
+            found[run] = RunReport(None, damaged=str(fault))
+    return found
 
 
 def _report(folder: Path, asked: RunRequest, budget: list[int]) -> RunReport | None:

@@ -1,12 +1,11 @@
 """Watches a run's limits from its tasks: no other program is always running.
 
 Each running task checks the limits, and ends itself; the first that finds one exceeded cancels the
-run's other jobs. Standard library only.
+run's other jobs.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
 from contextlib import suppress
@@ -42,8 +41,7 @@ _LATEST = 3600.0
 
 @dataclass
 class Watch:
-    """The limits of one submission of a run; `due` is when to look next, on the clock, and None
-    where there is nothing to look at."""
+    """The limits of one submission of a run; `due` is when to look next, on the clock, or None."""
 
     folder: Path
     plan: RunPlan
@@ -68,8 +66,7 @@ class Watch:
         return self.due is not None and time.time() >= self.due and self._look()
 
     def look_back(self) -> bool:
-        """Checks the limits when no running task could do so; a run that has not started is over
-        none."""
+        """Checks the limits when no task runs that could; not of a run that has not started."""
         self.started = self._control.started if self._is_limited else None
         return self.started is not None and self._look()
 
@@ -106,7 +103,7 @@ class Watch:
         if over is None:
             self.due = self._next(now, held)
             return False
-        with contextlib.suppress(OSError):  # where the disk is full, each task sees it by itself
+        with suppress(OSError):  # where the disk is full, each task sees it by itself
             control.change(self.folder, self.submission, limit=over)
         self.take_back()
         return True
@@ -117,13 +114,10 @@ class Watch:
         budget = self.plan.max_cost
         if budget is None:
             return due
-        pause = max(0.0, budget.node_seconds - held.seconds) / max(self._most_nodes(), held.nodes)
+        most = max(1, job_facts.of_target(self.record).most_nodes, held.nodes)
+        pause = max(0.0, budget.node_seconds - held.seconds) / most
         look = now + min(max(pause, _SOONEST), _LATEST)
         return look if due is None else min(look, due)
-
-    def _most_nodes(self) -> int:
-        """How many nodes the run may have at once."""
-        return max(1, job_facts.of_target(self.record).most_nodes)
 
     def take_back(self) -> None:
         """Has the scheduler forget the jobs of the run that wait, where that can be told of it.
@@ -131,8 +125,7 @@ class Watch:
 
 
 def should_notify(folder: Path, plan: RunPlan, state: RunState) -> bool:
-    """True if the run's state is to be notified now. The event is then recorded, and the caller
-    sends the notification."""
+    """True if the caller is to notify the run's state now, which is then recorded."""
     waits = state.state == "queued" and bool(state.reason)
     if not (state.is_final or waits) or not is_wanted(plan, state) or plan.notify is None:
         return False

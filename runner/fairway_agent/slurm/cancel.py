@@ -1,6 +1,5 @@
 """Ends a run or one task of it early, for a person or a limit of its own: what waits at once, what
-runs with its signal and grace. Standard library only.
-"""
+runs with its signal and grace."""
 
 from __future__ import annotations
 
@@ -9,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from fairway_agent import control, record
 from fairway_agent.records import Damaged
-from fairway_agent.shared import receive, watch
+from fairway_agent.shared import watch
 from fairway_agent.shared.reports import CancelRequest, Done
 from fairway_agent.slurm.jobs import WAITING, jobs_named
 from fairway_boot.files import Fault
@@ -17,8 +16,6 @@ from fairway_boot.slurm import commands
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from fairway_agent.slurm.jobs import Element
 
 REQUEST = CancelRequest
 
@@ -40,8 +37,7 @@ def _cancel(folder: Path, request: CancelRequest) -> None:
         jobs: list[str] = []
         with contextlib.suppress(Damaged):  # Slurm still names those that have not ended
             control.cancel(folder, request.submission)
-            known = receive.read(folder)
-            jobs = [part.job for part in known.parts if part.job] if known else []
+            jobs = [part.job for part in control.read(folder).parts if part.job]
         mark = f"fairway {folder.name} "
         listed = jobs_named([folder.name])
         found = [each for each in listed if each.comment.startswith(mark)]
@@ -60,7 +56,11 @@ def _end(job: str, *, kill: bool) -> None:
         commands.run(["scancel", job])
         return
     commands.run(["scancel", "--state=PENDING", job])
-    # To the batch script alone: it tells the program, and waits for as long as its grace.
+    _ask(job)
+
+
+def _ask(job: str) -> None:
+    """Tells the batch script alone: that tells the program, and waits for as long as its grace."""
     commands.run(["scancel", "--batch", "--signal=TERM", job])
 
 
@@ -68,41 +68,28 @@ def _cancel_task(folder: Path, request: CancelRequest) -> None:
     """Notes it, by which the task ends where it begins only now, and tells Slurm of its job."""
     with record.alone(folder / control.SUBMIT_LOCK):
         control.cancel(folder, request.submission, request.task)
-        mine = _element_of(folder, request.task)
+        parts = control.read(folder).parts
+    mine = [
+        part.element(index)
+        for part in parts
+        for index in (part.indices if part.job else ())
+        if part.task_folder(folder, index).name == request.task
+    ]
     for job in jobs_named([folder.name]) if mine else ():
-        if (job.job, job.index) == mine:
+        if (job.job, job.index) in mine:
             with contextlib.suppress(commands.Refused):  # it has ended
-                _end_element(job)
-
-
-def _end_element(job: Element) -> None:
-    """Not by `--state=PENDING`: that takes all elements of an array which wait (Slurm 22.05)."""
-    if job.state in WAITING:
-        commands.run(["scancel", job.id])
-    else:
-        # To the batch script alone: it tells the program, and waits for as long as its grace.
-        commands.run(["scancel", "--batch", "--signal=TERM", job.id])
-
-
-def _element_of(folder: Path, task: str) -> tuple[str, int] | None:
-    """The job that has the task, and the element of an array that it is; None before there is
-    one."""
-    known = receive.read(folder)
-    for part in known.parts if known is not None else ():
-        for index in part.indices if part.job else ():
-            if part.task_folder(folder, index).name == task:
-                return part.element(index)
-    return None
+                # Not by `--state=PENDING`: that takes all elements of an array which wait (22.05).
+                if job.state in WAITING:
+                    commands.run(["scancel", job.id])
+                else:
+                    _ask(job.id)
 
 
 class Watch(watch.Watch):
-    """See `shared.watch`: each task that runs looks, and the first that sees it takes the run's
-    other jobs back."""
+    """See `shared.watch`: the first task that sees it takes the run's other jobs back."""
 
     def take_back(self) -> None:
-        """Has Slurm forget those that wait. Where it does not answer, what is about to begin sees
-        by itself that it must not."""
-        known = receive.read(self.folder)
-        for job in [part.job for part in known.parts if part.job] if known else ():
+        """Where Slurm does not answer, what is about to begin sees by itself that it must not."""
+        for job in [part.job for part in control.read(self.folder).parts if part.job]:
             with contextlib.suppress(commands.Refused, Fault):
                 commands.run(["scancel", "--state=PENDING", job])

@@ -1,5 +1,5 @@
 """The container of a task: by Pyxis, a plugin of Slurm's, by Apptainer, or by what else the node
-has for it. Standard library only.
+has for it.
 
 A task of one node runs in it as a whole. On several nodes the launcher's script stays outside,
 and what it starts once a node is in it.
@@ -55,10 +55,8 @@ class Entry:
 
 def entry_of(run: Path, directory: str, folders: Sequence[str]) -> Entry | None:
     """How the container of a run's job is entered on this node; None where the job has none.
-
-    `directory` is where its commands start, `folders` are what they see of the node. Fault
-    where this node cannot run it.
-    """
+    `directory` is where its commands start, `folders` are what they see of the node. Fault where
+    this node cannot run it."""
     container = job_facts.of_job(run).container
     if container is None:
         return None

@@ -3,7 +3,7 @@
 Started by the batch script as `job RUN_FOLDER STAGE SUBMISSION PART [TASK]`; an element of an array
 is the task with its own number. Slurm's signals say how it is to end: USR1 that its time is up,
 USR2 that its nodes are about to go away and the task is to start again elsewhere, TERM that Slurm
-ends or requeues it. Standard library only.
+ends or requeues it.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-from fairway_agent import job_facts, predecessors, processes, record, state_files
+from fairway_agent import control, job_facts, predecessors, processes, record, state_files
 from fairway_agent.allocators.hosts import Host
 from fairway_agent.nodes.srun import SlurmNodes, job_id
 from fairway_agent.resources import Share, numbers_of, own_cores, ports_beside
@@ -39,9 +39,6 @@ from fairway_agent.task.scheduled import (
 from fairway_agent.task.task import Task
 from fairway_boot.files import Fault
 from fairway_boot.slurm import commands
-
-if TYPE_CHECKING:
-    from fairway_agent.resources import Wanted
 
 _PORTS = 256  # ranges, one of which a job has by its number
 # Seconds in which those that it comes after are known to have ended, once Slurm says so; what they
@@ -116,10 +113,12 @@ class Slurm(Scheduled):
         """Finds out which nodes the job has, or what of one."""
         hosts = _given()
         if task.spec.wanted is not None:
-            last = receive.read(task.run_folder)
-            parts = last.parts if last is not None else []
+            parts = control.read(task.run_folder).parts
             part = next((each.part for each in parts if each.number == self.part), None)
-            hosts = [_with_share(hosts[0], task.spec.wanted, part)]
+            listed = os.environ.get("SLURM_JOB_GPUS", "") if task.spec.wanted.gpus else ""
+            ports = ports_beside([int(os.environ["SLURM_JOB_ID"]) % _PORTS], _PORTS)
+            share = Share(numbers_of(listed), own_cores(), part or 1.0, ports)
+            hosts = [replace(hosts[0], share=share)]
         task.hosts = hosts
         read_secrets(task.run_folder, task.plan)
 
@@ -144,15 +143,6 @@ class Slurm(Scheduled):
         attempts.state, attempts.exit_code = "stopped", TERMINATED
 
 
-def _leave_trace(run: Path, part: str) -> None:
-    """Says that this part of the submission is under way, for when Slurm has forgotten it."""
-    trace = run / "jobs" / part
-    if not trace.exists():
-        trace.parent.mkdir(exist_ok=True)
-        own = os.environ.get("SLURM_ARRAY_JOB_ID") or os.environ["SLURM_JOB_ID"]
-        record.write_bytes(trace, own.encode("ascii"))
-
-
 def main() -> None:
     """The program; see the module's docstring for its arguments."""
     run, stage, submission = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
@@ -169,7 +159,12 @@ def main() -> None:
     slurm = Slurm(states, wakeup, watch, part=int(sys.argv[4]))
     for number, how in _ENDS.items():
         signal.signal(number, slurm.ask(how))
-    once_there_is_room(lambda: _leave_trace(run, f"{stage}-{slurm.part}-{submission}"))
+    # Says that this part of the submission is under way, for when Slurm has forgotten it.
+    trace = run / "jobs" / f"{stage}-{slurm.part}-{submission}"
+    own = os.environ.get("SLURM_ARRAY_JOB_ID") or os.environ["SLURM_JOB_ID"]
+    once_there_is_room(lambda: trace.parent.mkdir(exist_ok=True))
+    if not trace.exists():
+        once_there_is_room(lambda: record.write_bytes(trace, own.encode("ascii")))
     sys.exit(run_attempts(Attempts(task, slurm), slurm))
 
 
@@ -180,13 +175,6 @@ def _given() -> list[Host]:
     if "[" in compact or "," in compact:
         names = commands.run(["scontrol", "show", "hostnames", compact]).split()
     return [Host(name, name) for name in names]
-
-
-def _with_share(host: Host, wanted: Wanted, part: float | None) -> Host:
-    """The job's node, with what of it the job has; the `part` is that of the submission."""
-    gpus = numbers_of(os.environ.get("SLURM_JOB_GPUS", "")) if wanted.gpus else ()
-    ports = ports_beside([int(os.environ["SLURM_JOB_ID"]) % _PORTS], _PORTS)
-    return replace(host, share=Share(gpus, own_cores(), part or 1.0, ports))
 
 
 if __name__ == "__main__":

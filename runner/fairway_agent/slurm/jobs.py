@@ -1,7 +1,4 @@
-"""Slurm's jobs: what squeue says of them, and sacct of those that slurmctld has forgotten.
-
-Standard library only.
-"""
+"""Slurm's jobs: what squeue says of them, and sacct of those that slurmctld has forgotten."""
 
 from __future__ import annotations
 
@@ -87,7 +84,11 @@ def jobs_named(names: Iterable[str]) -> list[Element]:
             line.split("|", _LAST) for line in listed.splitlines() if line.count("|") >= _LAST
         ]
     lacking = any(reason.startswith(_LACKS_NODES) for _, _, _, reason, *_ in found)
-    whys = _why_nodes_rest() if lacking else {}
+    whys: dict[str, str] = {}  # why the scheduler has nodes of a partition rest
+    if lacking:
+        rest = commands.run(["sinfo", "-h", "-N", "-t", "down,drain", "-o", "%R|%E"])
+        rows = (line.partition("|") for line in rest.splitlines())
+        whys = {name: why for name, _, why in rows if why.startswith(_OURS)}
     waiting = {each[6] for each in found if each[2] == "PENDING" and each[3] in TURNS}
     queues = {name: _queue(name) for name in waiting}
     return [_element(words, whys, queues) for words in found]
@@ -108,19 +109,11 @@ def _queue(partition: str) -> list[tuple[int, int]]:
 
 
 def _ahead(queue: Iterable[tuple[int, int]], priority: str, job: str) -> int:
-    """How many jobs of a queue come before one: those of a higher priority, and of the same the
-    older ones."""
+    """How many jobs of a queue come before one: of a higher priority, or of the same and older."""
     if not (priority.isdecimal() and job.isdecimal()):
         return 0
     own = (-int(priority), int(job))
     return len({other for level, other in queue if (-level, other) < own and other != own[1]})
-
-
-def _why_nodes_rest() -> dict[str, str]:
-    """Why the scheduler has nodes of a partition rest, by the partition."""
-    listed = commands.run(["sinfo", "-h", "-N", "-t", "down,drain", "-o", "%R|%E"])
-    rows = (line.partition("|") for line in listed.splitlines())
-    return {name: why for name, _, why in rows if why.startswith(_OURS)}
 
 
 def _element(
@@ -133,12 +126,7 @@ def _element(
     if reason.startswith(_LACKS_NODES):
         reason = whys.get(partition, reason)
     ahead = _ahead(queues.get(partition, ()), priority, job) if reason in TURNS else 0
-    return Element(
-        *(job, number, state, reason, nodes, ended, comment),
-        starts=starts,
-        ahead=ahead,
-        partition=partition,
-    )
+    return Element(job, number, state, reason, nodes, ended, comment, starts, ahead, partition)
 
 
 def look_up(job: str, index: int) -> Element | None:
@@ -218,8 +206,7 @@ def view_of(element: Element, now: float, node: str = "") -> JobView:
             timed_out=code == TIMED_OUT,
         )
     if element.state in WAITING:
-        reason = explain(element) + expected(element, now)
-        return JobView("queued", reason)
+        return JobView("queued", explain(element) + expected(element, now))
     if element.state == "CONFIGURING":
         return JobView("queued", "its nodes are starting")
     if element.state in _SUSPENDED:
@@ -238,8 +225,7 @@ def explain(element: Element) -> str:
 
 
 def expected(element: Element, now: float) -> str:
-    """When Slurm expects a job that waits for its turn to start, to be added to why it waits; ""
-    where it does not say."""
+    """When Slurm expects a job to start that waits for its turn, to be added to why; or ""."""
     moment = seconds(element.starts) if element.reason in TURNS else 0.0
     if not now < moment < now + _LATEST:
         return ""

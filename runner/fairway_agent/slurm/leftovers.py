@@ -2,7 +2,7 @@
 their parents: a daemon that has left its session outlives its job, and keeps using the GPUs.
 
 Started as `leftovers SHARED` on each node of a task before its script; SHARED is the folder of all
-runs. If a job has a cgroup, Slurm itself ends all of its processes. Standard library only.
+runs. If a job has a cgroup, Slurm itself ends all of its processes.
 """
 
 from __future__ import annotations
@@ -34,28 +34,22 @@ def are_contained(environment: Mapping[str, str], root: Path = Path("/")) -> boo
 
 
 def end_leftovers(shared: Path, environment: Mapping[str, str]) -> None:
-    """Ends what tasks of this user have left here whose job Slurm has no more, or has begun anew;
-    nothing where Slurm cannot be asked."""
+    """Ends what this user's tasks left here whose job Slurm has no more, or has begun anew."""
     found = _others(shared, environment)
     if not found:
         return
     going: set[str] = set()
     own = (environment.get(_JOB, ""), environment.get(_TIMES, "0"))
     if any(job != own[0] for job, _ in found.values()):
+        # By itself squeue leaves out jobs that are suspended, and those of hidden partitions.
+        every = ["squeue", "-h", "-a", "-t", "all", "-u", str(os.getuid()), "-o", "%A|%T"]
         try:
-            going = _going()
+            listed = (line.partition("|") for line in commands.run(every).splitlines())
+            going = {job for job, _, state in listed if state not in ENDED}
         except (commands.Refused, Fault):
             going = {job for job, _ in found.values()} - {own[0]}
     left = {pid for pid, key in found.items() if key[0] == own[0] or key[0] not in going}
     processes.end(processes.sessions_of_all(left) - {os.getsid(0)}, _GRACE)
-
-
-def _going() -> set[str]:
-    """This user's jobs that have not ended."""
-    # By itself squeue leaves out jobs that are suspended, and those of hidden partitions.
-    every = ["squeue", "-h", "-a", "-t", "all", "-u", str(os.getuid()), "-o", "%A|%T"]
-    listed = (line.partition("|") for line in commands.run(every).splitlines())
-    return {job for job, _, state in listed if state not in ENDED}
 
 
 def _others(shared: Path, environment: Mapping[str, str]) -> dict[int, tuple[str, str]]:

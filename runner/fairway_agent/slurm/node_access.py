@@ -1,4 +1,4 @@
-"""Gets to a node as Slurm allows it: through a job of your own there. Standard library only.
+"""Gets to a node as Slurm allows it: through a job of your own there.
 
 node_access PARTITION NODE shell [WORD…]      a shell, or a command, on the node
 node_access PARTITION NODE relay SOCKET PORT  what connects to SOCKET here reaches PORT there
@@ -35,8 +35,11 @@ def main() -> None:
     """The program; see the module's docstring for its arguments."""
     partition, node, what, *words = sys.argv[1:]
     if what == "shell":
-        shell = os.environ.get("SHELL", "bash")
-        _shell(_step(partition, node), words or [shell, "-l"])
+        terminal = ["--pty"] if os.isatty(0) else []
+        words = words or [os.environ.get("SHELL", "bash"), "-l"]
+        step = _step(partition, node)
+        os.environ.update(commands.environment())
+        os.execvp("srun", [*step, *terminal, *words])  # noqa: S606 - it takes this one's place
     elif what == "relay":
         relay(_step(partition, node), [partition, node], Path(words[0]), words[1])
     else:
@@ -56,12 +59,6 @@ def _step(partition: str, node: str) -> list[str]:
     if found:
         return [*words, f"--jobid={found[0]}", "--overlap"]
     return [*words, f"--partition={partition}"]
-
-
-def _shell(step: list[str], words: Sequence[str]) -> None:
-    terminal = ["--pty"] if os.isatty(0) else []
-    os.environ.update(commands.environment())
-    os.execvp("srun", [*step, *terminal, *words])  # noqa: S606 - it takes this one's place
 
 
 def relay(step: Sequence[str], address: Sequence[str], path: Path, port: str) -> None:

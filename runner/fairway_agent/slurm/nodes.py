@@ -1,4 +1,4 @@
-"""The nodes of a partition and how they are, and what is done with one. Standard library only."""
+"""The nodes of a partition and how they are, and what is done with one."""
 
 from __future__ import annotations
 
@@ -22,11 +22,6 @@ _JOBS = "%j|%N|%k"
 
 _COMMENT = re.compile(r"^NodeName=(\S+) .* Comment=(\S+)", re.MULTILINE)
 
-_ACTIONS = {
-    "drain": ("state=drain", "reason={reason}"),
-    "resume": ("state=resume",),
-}
-
 REQUEST = NodesRequest
 
 
@@ -40,7 +35,9 @@ def answer(shared: Path, request: NodesRequest, _: object) -> NodesReport:
 
 def _nodes(partition: str) -> list[NodeReport]:
     listed = commands.run(["sinfo", "-h", "-N", "-p", partition, "-o", _FIELDS])
-    runs, comments = _runs(partition), _comments()
+    # sinfo does not list the scheduler's comments.
+    described = commands.run(["scontrol", "-o", "show", "node"])
+    runs, comments = _runs(partition), dict(_COMMENT.findall(described))
     keys = ("name", "state", "address", "cores", "memory", "features", "gres", "reason")
     found = []
     for line in listed.splitlines():
@@ -50,12 +47,6 @@ def _nodes(partition: str) -> list[NodeReport]:
         node["reason"] = "" if node["reason"] == "none" else node["reason"]
         found.append(NodeReport(**node))
     return found
-
-
-def _comments() -> dict[str, str]:
-    """Reads the scheduler's comments on nodes, which sinfo does not list."""
-    listed = commands.run(["scontrol", "-o", "show", "node"])
-    return dict(_COMMENT.findall(listed))
 
 
 def _runs(partition: str) -> dict[str, list[str]]:
@@ -72,14 +63,13 @@ def _runs(partition: str) -> dict[str, list[str]]:
 def _act(action: str, node: str) -> None:
     """Drains, resumes or reboots; Fault where Slurm does not let this user, or has no such node."""
     user = os.environ.get("USER", "somebody")
-    if action == "reboot":
-        words = ["scontrol", "reboot", "ASAP", "nextstate=RESUME", f"reason=rebooted by {user}"]
-        words.append(node)
-    else:
-        changes = [each.format(reason=f"drained by {user}") for each in _ACTIONS[action]]
-        words = ["scontrol", "update", f"nodename={node}", *changes]
+    changes = {
+        "reboot": ("reboot", "ASAP", "nextstate=RESUME", f"reason=rebooted by {user}", node),
+        "drain": ("update", f"nodename={node}", "state=drain", f"reason=drained by {user}"),
+        "resume": ("update", f"nodename={node}", "state=resume"),
+    }
     try:
-        commands.run(words)
+        commands.run(["scontrol", *changes[action]])
     except commands.Refused as refused:
         said = re.sub(r"^\S+: error: ", "", str(refused).strip().splitlines()[-1])
         hint = "it is for Slurm's operators: try it with sudo on the scheduler"

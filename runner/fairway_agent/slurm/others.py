@@ -2,7 +2,7 @@
 
 Started as `others signal RUN TASK SIGNAL` or `others leave RUN TASK GRACE FOLDER` on each of them;
 FOLDER is the task's own on the local disk. Slurm ends the processes in its steps; a daemon that has
-left its session is in no step where Slurm tracks processes by their parents. Standard library only.
+left its session is in no step where Slurm tracks processes by their parents.
 """
 
 from __future__ import annotations

@@ -1,16 +1,14 @@
 """Asks Slurm where runs stand, and writes it into their folders.
 
-See `fairway_agent.reconcile`. Standard library only.
+See `fairway_agent.reconcile`.
 """
 
 from __future__ import annotations
 
 import os
-from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
-from fairway_agent import control, job_facts, predecessors, state_files
+from fairway_agent import control, job_facts, state_files
 from fairway_agent.reconcile import JobView, Reconciliation
 from fairway_agent.records import Damaged
 from fairway_agent.shared import receive, states, watch
@@ -21,6 +19,7 @@ from fairway_agent.state_files import CANCELLED, TaskState, goes_on
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from fairway_agent.control import Part
     from fairway_agent.shared.receive import Submission
@@ -81,6 +80,8 @@ def _in_job() -> bool:
 class _Reconciliation(Reconciliation):
     """One run, and what Slurm says of its jobs."""
 
+    WATCH: ClassVar = Watch
+
     def __init__(
         self, folder: Path, known: Submission, jobs: Mapping[tuple[str, int], Element]
     ) -> None:
@@ -107,21 +108,6 @@ class _Reconciliation(Reconciliation):
             return JobView("cancelled", exit_code=CANCELLED)
         return JobView("lost", "Slurm does not know its job")
 
-    def watch(self, plan: RunPlan) -> Watch:
-        """With the limits of its own."""
-        return Watch(self.folder, plan, self.known.submission)
-
-    def why_not_started(self, plan: RunPlan) -> str:  # noqa: ARG002
-        """Slurm has taken its jobs back, or they have begun nothing: those that it comes after have
-        not ended as it wants."""
-        return f"not started: {', '.join(self.unmet)}" if self.unmet else ""
-
-    @cached_property
-    def unmet(self) -> list[str]:
-        """Lists the upstream runs that have ended otherwise than this run requires, each with its
-        outcome."""
-        plan = job_facts.read_shared_plan(self.folder, retry=self.known.submission > 0)
-        if not plan.after:
-            return []
-        reconcile_all([Path(each) for each in plan.after])
-        return predecessors.decide(self.folder, plan, self.known.submission) or []
+    def refresh(self, others: Sequence[Path]) -> None:
+        """By another look at Slurm."""
+        reconcile_all(others)

@@ -1,4 +1,4 @@
-"""Hands a run to Slurm, once for each submission. Standard library only.
+"""Hands a run to Slurm, once for each submission.
 
 What Slurm has is noted part by part. Where that was cut off, the job of a part is found by
 the mark in its comment, or by the trace that it leaves in the run's folder when it starts.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import re
 import shlex
-import shutil
 import sys
 import time
 from contextlib import suppress
@@ -17,9 +16,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent import bundle, control, job_facts, predecessors, record
+from fairway_agent import bundle, control, job_facts, limits, predecessors, record
 from fairway_agent.prepare import has_setup
-from fairway_agent.resources import Wanted
+from fairway_agent.resources import Wanted, ranges
 from fairway_agent.shared import receive
 from fairway_agent.shared.reports import SubmitReport
 from fairway_agent.slurm.jobs import ENDED, jobs_named
@@ -29,7 +28,7 @@ from fairway_boot.files import Fault
 from fairway_boot.slurm import commands
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable
 
     from fairway_agent.control import Part
     from fairway_agent.shared.receive import Submission
@@ -58,8 +57,7 @@ exec "$python" -s {bundle} fairway_agent.slurm.job {words}
 
 @dataclass(frozen=True)
 class Node:
-    """A kind of node: its features, how many GPUs Slurm knows of, its CPUs, and its memory in
-    MiB."""
+    """A kind of node: its features, the GPUs that Slurm knows of, its CPUs, its memory in MiB."""
 
     features: tuple[str, ...] = ()
     gpus: int = 0
@@ -140,9 +138,11 @@ def arguments(
         words.append("--overcommit")
     if part.is_array:
         limit = f"%{plan.max_parallel}" if plan.max_parallel else ""
-        words.append(f"--array={','.join(_ranges(part.indices))}{limit}")
-    if times := _times(plan, prepared=has_setup or bool(plan.staged)):
-        words.append(f"--time={min(times)}")
+        words.append(f"--array={ranges(part.indices)}{limit}")
+    longest = limits.longest(plan, _PREPARATION * (has_setup or bool(plan.staged)))
+    if longest is not None:
+        minutes = math.ceil((longest + _NOTICE + _SLACK) / 60)
+        words.append(f"--time={min(minutes, _LONGEST_LIMIT)}")
     if resources.feature:
         words.append(f"--constraint={resources.feature}")
     if resources.gpus and not part.wanted:
@@ -156,22 +156,8 @@ def arguments(
     return words
 
 
-def _times(plan: RunPlan, *, prepared: bool) -> list[int]:
-    """For how many minutes Slurm has to let a job go on, by each limit: enough for all that the
-    job itself may want, which keeps its own time."""
-    spans = []
-    if plan.timeout is not None:
-        attempts = (plan.retries + 1) * (plan.timeout + plan.grace)
-        spans.append(attempts + _PREPARATION * prepared)
-    if plan.max_duration is not None:
-        spans.append(plan.max_duration + plan.grace)
-    minutes = (math.ceil((each + _NOTICE + _SLACK) / 60) for each in spans)
-    return [min(each, _LONGEST_LIMIT) for each in minutes]
-
-
 def _of_node(part: Part, resources: Resources) -> list[str]:
-    """Returns sbatch's options for each task's share of its nodes: all, or the same fraction of
-    memory as of CPUs."""
+    """sbatch's options for a task's share of its nodes: all, or as much memory as CPUs."""
     wanted = part.wanted
     if wanted is None:
         return ["--exclusive", "--mem=0"]
@@ -187,39 +173,18 @@ def _of_node(part: Part, resources: Resources) -> list[str]:
     return [*words, f"--gres=gpu:{wanted.gpus}"] if wanted.gpus else words
 
 
-def _ranges(numbers: Sequence[int]) -> Iterator[str]:
-    """Ascending numbers as Slurm writes them.
-
-    >>> list(_ranges([0, 1, 2, 5, 7, 8]))
-    ['0-2', '5', '7-8']
-    """
-    first = last = numbers[0]
-    for number in [*numbers[1:], None]:
-        if number == last + 1:
-            last += 1
-            continue
-        yield str(first) if first == last else f"{first}-{last}"
-        if number is not None:
-            first = last = number
-
-
 def partition_resources(request: SubmitRequest) -> Resources:
-    """Returns the resources that a run asks for in its partition; raises Fault if it does not
-    exist.
-
-    The target's settings of a node are asked for only if the partition's nodes have such a feature,
-    and GPUs only as far as Slurm knows of them.
-    """
+    """The resources that a run asks for in its partition; Fault if there is none. The target's
+    settings of a node are asked for only as far as Slurm knows of them."""
     nodes = _nodes(request.partition)
+    largest = max(nodes, key=lambda node: (node.gpus, node.cpus))  # has what the others have
     # As Fairway's own clusters call it: nd96isr_h100_v5 for Standard_ND96isr_H100_v5.
     size = request.vm_size.lower().removeprefix("standard_")
     has_feature = size and any(size in node.features for node in nodes)
-    largest = max(nodes, key=lambda node: (node.gpus, node.cpus))  # has what the others have
-    gpus = largest.gpus
     return Resources(
         partition=request.partition,
         feature=size if has_feature else "",
-        gpus=min(request.gpus, gpus),
+        gpus=min(request.gpus, largest.gpus),
         cpus=max(node.cpus for node in nodes),
         node=largest,
         nice=request.nice,
@@ -265,15 +230,15 @@ REQUEST = SubmitRequest
 
 
 def answer(shared: Path, request: SubmitRequest, _: object) -> SubmitReport:
-    """Submits the run for the time of that number, unless that is done.
-
-    Fault where Slurm refuses it: then nothing of it is left there.
-    """
+    """Submits the run for the time of that number, unless that is done. Fault where Slurm refuses
+    it: then nothing of it is left there."""
     folder, number = shared / "runs" / request.run, request.submission
     with record.alone(folder / control.SUBMIT_LOCK):
         known = receive.read(folder)
         if known is None or known.submission < number:
-            known = _prepare(shared, folder, request)
+            parts = receive.prepare(shared, folder, number, request.code)
+            known = receive.Submission(number, parts, complete=False)
+            known.write(folder)
         if known.submission == number and not known.complete:
             known = _submit(folder, known, request)
     if job_facts.read_plan(folder).notify is not None:
@@ -282,14 +247,6 @@ def answer(shared: Path, request: SubmitRequest, _: object) -> SubmitReport:
         with suppress(commands.Refused, Fault, OSError):
             reconcile_all([folder])
     return SubmitReport(tuple(part.job for part in known.parts if part.job))
-
-
-def _prepare(shared: Path, folder: Path, request: SubmitRequest) -> Submission:
-    """Makes the run's folder ready for this submission, and notes what is to be submitted."""
-    parts = receive.prepare(shared, folder, request.submission, request.code)
-    new = receive.Submission(request.submission, parts, complete=False)
-    new.write(folder)
-    return new
 
 
 def _submit(folder: Path, wanted: Submission, request: SubmitRequest) -> Submission:
@@ -312,8 +269,7 @@ def _submit(folder: Path, wanted: Submission, request: SubmitRequest) -> Submiss
 def _hand_over(
     folder: Path, wanted: Submission, plan: RunPlan, resources: Resources, before: str
 ) -> None:
-    """Submits those parts that Slurm does not have, and notes each; one that is not noted is found
-    again."""
+    """Submits parts that Slurm does not have, and notes each; one not noted is found again."""
     listed = jobs_named([folder.name])
     for position, part in enumerate(wanted.parts):
         if part.job:
@@ -351,8 +307,7 @@ def _dependency(wanted: Submission, part: Part, plan: RunPlan, before: str) -> s
 def _found(
     folder: Path, part: Part, submission: int, partition: str, listed: Iterable[Element]
 ) -> str:
-    """The job that an earlier try has submitted for this part, of those `listed` of the run; ""
-    where there is none."""
+    """The job among those `listed` that an earlier try has submitted for this part; "" for none."""
     here = set(partition.split(","))
     comment = part.comment(folder.name, submission)
     for element in listed:
@@ -373,23 +328,17 @@ def _withdraw(folder: Path, wanted: Submission) -> None:
         commands.run(["scancel", *jobs])
         _await_end(folder.name, jobs)
     receive.forget(folder, wanted.submission)
-    if wanted.submission == 0:
-        shutil.rmtree(folder)
 
 
 def _dependency_on_runs(runs: Path, plan: RunPlan) -> str:
-    """Returns the dependency on the upstream runs' jobs: they must succeed, or just end if another
-    condition is set, which this run's own job checks; "" if all have ended.
-
-    Raises Fault if one has ended otherwise than required, or no longer exists.
-    """
+    """The dependency on the upstream runs' jobs; "" if all have ended. Fault if one has ended
+    otherwise than required, or is no more. Conditions but success this run's own job checks."""
     folders = [runs / Path(each).name for each in plan.after]
     reconcile_all(folders)
     jobs: dict[str, list[str]] = {"afterok": [], "afterany": []}
     for folder in receive.require_predecessors(folders, plan.conditions):
-        if (known := receive.read(folder)) is not None:
-            kind = "afterany" if folder.name in plan.conditions else "afterok"
-            jobs[kind] += [part.job for part in known.parts if part.job]
+        kind = "afterany" if folder.name in plan.conditions else "afterok"
+        jobs[kind] += [part.job for part in control.read(folder).parts if part.job]
     return ",".join(f"{kind}:{':'.join(found)}" for kind, found in jobs.items() if found)
 
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from fairway_agent.shared.inputs import adopt
 from fairway_agent.shared.pieces import Piece
-from fairway_agent.shared.receive import adopt_code
 from fairway_agent.shared.reports import (
     RunReport,
     RunsReport,
@@ -182,8 +182,6 @@ def test_a_submission_under_way_is_left_alone(mirror: Mirror, tmp_path: Path) ->
 
 
 def test_the_last_run_of_some_code_takes_it_along(mirror: Mirror, tmp_path: Path) -> None:
-    from fairway_agent.shared.receive import adopt_code
-
     shared = tmp_path / "shared"
     code = shared / "code" / "0123456789abcdef"
     code.mkdir(parents=True)
@@ -192,7 +190,7 @@ def test_the_last_run_of_some_code_takes_it_along(mirror: Mirror, tmp_path: Path
         folder = there(tmp_path, run)
         if run.id != "broken":
             (folder / "provenance.json").write_text(json.dumps({"code": f"{code.name}rest"}))
-            adopt_code(shared, code.name, run.id)
+            adopt(shared / "code", code.name, run.id, "the code")
     for run, left in ((runs[2], True), (runs[0], True), (runs[1], False)):
         mirror.remote.call("fairway_agent.shared.runs", RunsRequest(remove=run.id), RunsReport)
         assert not (shared / "runs" / run.id).exists()
@@ -202,7 +200,7 @@ def test_the_last_run_of_some_code_takes_it_along(mirror: Mirror, tmp_path: Path
 
 def test_code_that_did_not_arrive_is_said_to_be_missing(tmp_path: Path) -> None:
     with pytest.raises(Fault) as caught:
-        adopt_code(tmp_path, "c" * 16, "job-1")
+        adopt(tmp_path / "code", "c" * 16, "job-1", "the code")
     assert caught.value.record["message"] == f"the code is not at {tmp_path}/code/{'c' * 16}"
     assert "submit it again" in caught.value.record["hint"]
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from waiting import PATIENCE
 
-from fairway_agent.shared import receive
+from fairway_agent import job_facts
 from fairway_agent.slurm import others
 from fairway_agent.slurm.others import processes_of
 
@@ -91,7 +91,7 @@ def run_job(
     (run / "job.json").write_text("{}")
     spec = {**SPEC, "script": script, "nodes": nodes.count(",") + 1}
     (run / "tasks.jsonl").write_text(json.dumps(spec) + "\n")
-    receive.write_index(run)
+    job_facts.write_index(run / "tasks.jsonl", run / "tasks.offsets")
     words = [sys.executable, "-P", "-c", program, str(run), "tasks", "0", "0", "0"]
     environment = {**os.environ, "SLURM_JOB_NODELIST": nodes}
     return subprocess.run(words, env=environment, capture_output=True, text=True, timeout=PATIENCE)

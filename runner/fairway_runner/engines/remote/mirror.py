@@ -166,9 +166,11 @@ class Mirror:
     states: str = f"{SHARED}.states"
 
     def publish(self, run: RunFolder, snapshot: Path) -> PurePosixPath:
-        """Brings the run's files, code and inputs of other runs there, unless they are; the run's
-        folder there. The code is left under `code/`; see `shared.receive.adopt_code`. Refused where
-        such an input has gone."""
+        """Brings the run's files, its code and its inputs of other runs there, unless they are; the
+        run's folder there. Refused where such an input has gone.
+
+        The code is left at the snapshot's name under `code/`; see `shared.receive.copy_code`.
+        """
         code = snapshot.name
         chained = submission_state.Inputs.of(run, self.remote)
         missing = chained.missing()
