@@ -149,7 +149,7 @@ class Batch(Scheduled):
 
     def before_file(self, task: Task) -> Path:
         """On what all nodes mount."""
-        return before_file(self.nodes.folders)
+        return self.nodes.folders.before_file
 
     def is_cancelled(self, task: Task) -> bool:
         """Batch begins nothing of a job that was ended; says so where its run is over a limit."""
@@ -164,8 +164,7 @@ class Batch(Scheduled):
         return task.spec.wanted is None or self._take_share(task, task.spec.wanted)
 
     def _take_share(self, task: Task, wanted: Wanted) -> bool:
-        """Programs that another task has left behind may have it for a while yet. Says what the
-        task has."""
+        """Waits for what others still have of the node, and says what the task has."""
         file = self.nodes.folders.work / "logs" / SHARE_FILE
         file.unlink(missing_ok=True)  # of an attempt before
         devices, said = look(), False
@@ -205,8 +204,7 @@ class Batch(Scheduled):
         return time.monotonic() + _ATTEMPT_PAUSE
 
     def ended(self, task: Task, code: int) -> int:
-        """Keeps what the next attempt is told; whatever one that is cancelled ends with, it is not
-        done."""
+        """Keeps what the next attempt is told. One that is cancelled is never done."""
         folders = self.nodes.folders
         if task.stopped_for == CANCELLATION:
             code = CANCELLED
@@ -292,15 +290,14 @@ def _watched(task: Task, scheduler: Batch) -> int:
 def _task_here(
     folders: Folders, spec: TaskSpec, counted: Path, first: int
 ) -> tuple[int, Task, BatchNodes]:
-    """The number of the attempt that begins now, and the task with its nodes; the next attempt is
-    told if it cannot begin."""
+    """The attempt's number, its task and nodes; the next attempt is told if it cannot begin."""
     folders.make_directories(spec)
     number = count_attempt(counted, folders.task, first)
     try:
         _bring_earlier_logs(folders, number)
         return number, *task_of(folders, spec, number)
     except (OSError, Fault, subprocess.CalledProcessError) as error:
-        keep_before(before_file(folders), f"the one before was not started: {error}")
+        keep_before(folders.before_file, f"the one before was not started: {error}")
         raise
 
 
@@ -335,9 +332,8 @@ def _not_begun(folders: Folders, code: int, why: str) -> int:
 
 
 def _wait_to_go(task: Task) -> None:
-    """Ending now would be a failure; a node that is taken away is none, and Batch starts the task
-    elsewhere. Where it is not taken after all, the task goes on here, and the attempt that ended
-    for it counts as nothing."""
+    """Ending now would be a failure, and Batch starts a task elsewhere whose node it takes. Where
+    it is not taken after all, the task goes on here, and the attempt counts as nothing."""
     say("the job has ended; this node waits to be taken away")
     time.sleep(_HELD)
     say("the node was not taken away: the task starts again here")
@@ -367,18 +363,11 @@ def _bring_earlier_logs(folders: Folders, number: int) -> None:
 
 
 def count_attempt(folder: Path, task: str, first: int) -> int:
-    """The number of the attempt that begins now, from 0; `first` is what it is at least.
-
-    The file lies on what all nodes mount, so that a task that goes on elsewhere counts on.
-    """
+    """The number of the attempt that begins now, from 0; `first` is what it is at least. The file
+    lies on what all nodes mount, so that a task that goes on elsewhere counts on."""
     folder.mkdir(parents=True, exist_ok=True)
     with record.alone(folder / f"{task}.lock"):
         text = (folder / task).read_text(encoding="ascii") if (folder / task).exists() else ""
         attempt = max(int(text) if text.strip().isdecimal() else 0, first)
         record.write_bytes(folder / task, f"{attempt + 1}\n".encode("ascii"), durable=True)
     return attempt
-
-
-def before_file(folders: Folders) -> Path:
-    """Why the attempt before ended."""
-    return folders.shared / "attempts" / f"{folders.task}.ending"

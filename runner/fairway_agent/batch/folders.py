@@ -65,11 +65,6 @@ class Folders:
         return job_secrets.values(self.job_facts.secrets, self.target.vault_url, metadata)
 
     @property
-    def setup_is_admin(self) -> bool:
-        """True if the job's setup, and all of its preparation with it, runs as root."""
-        return self.job_facts.setup_is_admin
-
-    @property
     def run(self) -> str:
         """The run's id; that of a schedule's run is told apart by the job's number."""
         run = self.plan.run
@@ -118,6 +113,11 @@ class Folders:
         root = self.shared_root or Path(os.environ["AZ_BATCH_NODE_SHARED_DIR"], "fairway")
         return root / "runs" / self.run
 
+    @property
+    def before_file(self) -> Path:
+        """Why the attempt before ended."""
+        return self.shared / "attempts" / f"{self.task}.ending"
+
     def checkpoint(self, spec: TaskSpec) -> Path:
         """FAIRWAY_CHECKPOINT_DIR: the job's, which outlives the run, or the task's own."""
         if spec.checkpoint is None:
@@ -165,10 +165,6 @@ class Folders:
                 root = self.shared_root / "inputs" / each.container
             found[f"FAIRWAY_INPUT_{each.name.upper()}"] = str(each.to or root / each.path)
         return found
-
-    def write_index(self) -> None:
-        """Lets the line of each task be read without the others."""
-        job_facts.write_index(self.record / "tasks.jsonl", self.index)
 
     def spec(self) -> TaskSpec:
         """The line of the task that runs here."""

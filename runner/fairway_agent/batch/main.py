@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 
 from fairway_agent import proxy
 from fairway_boot.files import Fault
+
+# Each is imported when it is wanted: a node runs many.
+_COMMANDS = {
+    "prepare": ("preparation", "prepare"),
+    "release": ("preparation", "release"),
+    "coordinate": ("preparation", "coordinate"),
+    "task": ("attempt", "run_task"),
+    "tell": ("notifications", "send"),
+    "watch": ("attempt", "watch_for_main"),
+}
 
 
 def main() -> int:
@@ -20,33 +31,14 @@ def main() -> int:
 
 
 def _run(name: str, rest: list[str]) -> int:
-    if name == "prepare":
-        from fairway_agent.batch.preparation import prepare
-
-        return prepare()
-    if name == "release":
-        from fairway_agent.batch.preparation import release
-
-        return release()
-    if name == "coordinate":
-        from fairway_agent.batch.preparation import coordinate
-
-        return coordinate()
-    if name == "task":
-        from fairway_agent.batch.attempt import run_task
-
-        return run_task()
-    if name == "tell":
-        from fairway_agent.batch.notifications import send
-
-        return send()
     if name == "serve":
         from fairway_agent.fanout.sshd_mesh import serve
 
         return serve(rest[0])
-    if name == "watch":
-        from fairway_agent.batch.attempt import watch_for_main
-
-        return watch_for_main()
-    print(f"fairway-node: unknown command {name}", file=sys.stderr)  # noqa: T201
-    return 2
+    found = _COMMANDS.get(name)
+    if found is None:
+        print(f"fairway-node: unknown command {name}", file=sys.stderr)  # noqa: T201
+        return 2
+    module, function = found
+    code: int = getattr(import_module(f"fairway_agent.batch.{module}"), function)()
+    return code

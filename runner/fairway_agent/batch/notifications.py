@@ -1,8 +1,7 @@
 """Sends the notification that a run on a pool has ended: the job's release task does it.
 
 The service runs that on each node that had the job, once all tasks have ended or the job was ended.
-The node on which the last of them ended tells; each finds all their endings beside it. Standard
-library only.
+The node on which the last of them ended tells; each finds all their endings beside it.
 """
 
 from __future__ import annotations
@@ -124,7 +123,7 @@ def is_tracked(plan: RunPlan) -> bool:
 
 @dataclass
 class PoolWatch(watch.Watch):
-    """The limits of a run whose tasks leave word in its `folder`; its `kept` record is on each
+    """The limits of a run whose tasks leave word in its `folder`; its record is `kept` on each
     node."""
 
     kept: Path = field(default_factory=Path)

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 def prepare() -> int:
     """Runs the job's setup, if it has one; returns 0."""
     folders = Folders()
-    if folders.setup_is_admin:  # the tasks are another user, and use what is made here
+    if folders.job_facts.setup_is_admin:  # the tasks are another user, and use what is made here
         os.umask(0)
-    folders.write_index()
+    job_facts.write_index(folders.record / "tasks.jsonl", folders.index)
     share_inputs(folders)
     code = 0
     if (folders.record / "setup.jsonl").exists():
@@ -43,15 +43,14 @@ def prepare() -> int:
         except (OSError, Fault) as error:
             say(f"the setup could not be started: {error}")
             code = 126
-    if folders.setup_is_admin:
+    if folders.job_facts.setup_is_admin:
         _open_to_all(folders.job)
     record.write_json(folders.setup_file, {"exit_code": code})
     return 0
 
 
 def release() -> int:
-    """Runs what the job says for a node when the run has ended; its exit code, which the service
-    keeps."""
+    """Runs what the job says for a node when the run has ended; its exit code."""
     folders = Folders()
     try:
         return _run(folders, job_facts.read_spec(folders.record / "release.jsonl"), "release")
@@ -102,7 +101,7 @@ def _run(folders: Folders, spec: TaskSpec, name: str) -> int:
     """Runs the job's setup or its release, whose `name` it is; the exit code."""
     secrets = folders.secret_values()
     folders.make_directories(spec)
-    if folders.setup_is_admin:  # what root installs on the node is not for all to change
+    if folders.job_facts.setup_is_admin:  # what root installs on the node is not for all to change
         os.umask(0o022)
     environment = {
         **os.environ,

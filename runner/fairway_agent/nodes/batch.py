@@ -1,6 +1,5 @@
 """The nodes that Batch has given a task, whose main one runs its attempts and reaches the others by
-ssh; what the service takes away from them, and what others are told of the task. Standard library
-only."""
+ssh; what the service takes away from them, and what others are told of the task."""
 
 from __future__ import annotations
 
@@ -69,7 +68,7 @@ class BatchNodes(Nodes):
         if task.timed_out and not task.limit:
             say(task.failure_reason() or f"the task is over its {task.plan.timeout or 0:g} s")
         if self.config is not None:
-            sshd_mesh.order(self.config, _others(task), f"fairway-signal {task.plan.signal}")
+            sshd_mesh.order(self.config, task.addresses()[1:], f"fairway-signal {task.plan.signal}")
         super().signal(task, number)
 
     def facts(self, task: Task) -> dict[str, Any]:
@@ -78,9 +77,8 @@ class BatchNodes(Nodes):
         return {"node": node, "submission": task.submission}
 
     def record(self, task: Task, status: TaskState) -> None:
-        """Leaves word, for clients of its end and of idle GPUs. Whatever ends with another exit
-        code than 0 Batch begins again, up to its number of retries: `stopped` says that it must
-        not."""
+        """Leaves word, for clients of its end and of idle GPUs. What ends with another code than 0
+        Batch begins again: `stopped` says that it must not."""
         lost = any(task.retries_exhausted(cause) for cause in (PREEMPTION, NODE))
         is_over = self.over is not None or bool(task.limit)
         if status.is_final and (status.state == "cancelled" or lost or is_over):
@@ -154,7 +152,9 @@ class BatchNodes(Nodes):
             shutil.move(folders.written, work / "outputs")
         if self.config is not None:
             for name in ("stdout", "stderr"):
-                printed = sshd_mesh.order(self.config, _others(task), f"fairway-output {name}.txt")
+                printed = sshd_mesh.order(
+                    self.config, task.addresses()[1:], f"fairway-output {name}.txt"
+                )
                 for rank, text in enumerate(printed.values(), start=1):
                     if text:
                         (work / "logs" / f"{name}.node{rank}.txt").write_bytes(text)
@@ -168,14 +168,8 @@ class BatchNodes(Nodes):
             shutil.rmtree(self.folders.scratch, ignore_errors=True)
 
 
-def _others(task: Task) -> list[str]:
-    """The addresses of its nodes but this one."""
-    return [host.address for host in task.hosts[1:]]
-
-
 def _keep_scheduled(folders: Folders, spec: TaskSpec, *, succeeded: bool) -> None:
-    """Lays all that is kept of a schedule's run below a folder of its own: Batch takes it to
-    the same place each time."""
+    """Lays what is kept of a schedule's run into a folder of its own: Batch has one place."""
     work = folders.work
     kept = work / "kept" / folders.run / folders.task
     kept.mkdir(parents=True, exist_ok=True)

@@ -140,10 +140,13 @@ class TestAttempts:
 
         monkeypatch.setattr(attempt, "_bring_earlier_logs", lambda *_: None)
         monkeypatch.setattr(attempt, "task_of", here)
-        folders: Any = SimpleNamespace(task="0", shared=tmp_path, make_directories=lambda _: None)
+        before = tmp_path / "0.ending"
+        folders: Any = SimpleNamespace(
+            task="0", before_file=before, make_directories=lambda _: None
+        )
         with pytest.raises(OSError, match="cannot be reached"):
             attempt._task_here(folders, TaskSpec(0, nodes=2), tmp_path / "attempts", 0)
-        why = attempt.before_file(folders).read_text()
+        why = before.read_text()
         assert why == "the one before was not started: the node 10.0.0.2 cannot be reached"
 
 
