@@ -44,11 +44,7 @@ def registry() -> Iterator[Registry]:
 def test_azure_registry_exchange_is_retried_on_429_and_503(registry: Registry) -> None:
     registry.answers = [(503, {}), (429, {}), (200, {"refresh_token": "own"})]
     assert exchanged(registry.url, SERVER, "identity's") == "own"
-    form = {
-        "grant_type": ["access_token"],
-        "service": [SERVER],
-        "access_token": ["identity's"],
-    }
+    form = {"grant_type": ["access_token"], "service": [SERVER], "access_token": ["identity's"]}
     assert registry.asked == [("/oauth2/exchange", form)] * 3
 
 

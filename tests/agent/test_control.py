@@ -122,11 +122,7 @@ def test_control_cancel_of_a_name_that_is_a_path_is_ignored(tmp_path: Path) -> N
     ("code", "cancelled", "told"), [(None, True, 1), (0, False, 0), (3, True, 0)]
 )
 def test_control_cancel_of_an_ended_task_sends_no_signal_and_keeps_a_success(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    code: int | None,
-    cancelled: bool,
-    told: int,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int | None, cancelled: bool, told: int
 ) -> None:
     """Its supervisor has not looked yet: a failure has no other attempt."""
     said: list[object] = []

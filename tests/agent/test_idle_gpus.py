@@ -343,12 +343,7 @@ def test_a_part_of_a_node_is_judged_by_its_own_gpus(tmp_path: Path, clock: Any) 
 
 @pytest.mark.parametrize(
     "fields",
-    [
-        {"limit": None},
-        {"plan": {"sample_every": None}},
-        {"index": "setup"},
-        {"index": LAST},
-    ],
+    [{"limit": None}, {"plan": {"sample_every": None}}, {"index": "setup"}, {"index": LAST}],
 )
 def test_idle_gpus_does_not_watch_setup_finally_or_unsampled_tasks(
     tmp_path: Path, clock: Any, fields: dict[str, Any]

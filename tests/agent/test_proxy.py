@@ -100,10 +100,7 @@ def test_nodes_of_a_task_reach_one_another_past_it(
     assert _direct(tmp_path, ["nd-0", "nd-1"]) == (None, None), "there is no proxy"
     monkeypatch.setenv("no_proxy", "localhost,10.0.0.0/8")
     monkeypatch.setenv("NO_PROXY", "nd-1")
-    assert _direct(tmp_path, ["nd-0", "nd-1"]) == (
-        "localhost,10.0.0.0/8,nd-0,nd-1",
-        "nd-1,nd-0",
-    )
+    assert _direct(tmp_path, ["nd-0", "nd-1"]) == ("localhost,10.0.0.0/8,nd-0,nd-1", "nd-1,nd-0")
     assert _direct(tmp_path, ["nd-0"], no_proxy="mine") == ("mine", "nd-1,nd-0")
     assert _direct(tmp_path, []) == ("localhost,10.0.0.0/8", "nd-1"), "all of it is here"
     monkeypatch.setenv("NO_PROXY", "*")

@@ -296,10 +296,7 @@ class TestProgram:
         return ["idle_stop", str(world.folder / "idle.json"), str(world.folder)]
 
     def test_idle_stop_program_prints_the_result_of_its_look(
-        self,
-        words: list[str],
-        monkeypatch: pytest.MonkeyPatch,
-        capsys: pytest.CaptureFixture[str],
+        self, words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         monkeypatch.setattr(idle_stop.sys, "argv", words)
         idle_stop.main()

@@ -23,10 +23,7 @@ if TYPE_CHECKING:
 
 
 def test_messages_of_mistakes_in_command_lines(
-    fairway: RunFairway,
-    make_run_in: MakeRun,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    fairway: RunFairway, make_run_in: MakeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A case has files, a line `NAME| text` each, and the command after `$`."""
     monkeypatch.delenv("FAIRWAY_ENVIRONMENT", raising=False)

@@ -59,9 +59,7 @@ def test_a_parameter_named_as_a_field_is_told_apart(make_run: MakeRun) -> None:
 
 def test_tasks_of_a_sweep_are_lines_of_their_own(here: RunFairway, make_run: MakeRun) -> None:
     make_run(
-        "sweep-a",
-        [{"log": f"loss={n}\n", "params": {"lr": n}} for n in (1, 2)],
-        metrics=METRICS,
+        "sweep-a", [{"log": f"loss={n}\n", "params": {"lr": n}} for n in (1, 2)], metrics=METRICS
     )
     code, out, _ = here("compare", "sweep-a")
     assert code == 0

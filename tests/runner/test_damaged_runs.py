@@ -98,11 +98,7 @@ def program(folder: Path, *words: str) -> tuple[int, str, str]:
     """The program in this process, with streams that take bytes too."""
     out, err = (io.TextIOWrapper(io.BytesIO(), write_through=True) for _ in range(2))
     code: Any = 0
-    with (
-        contextlib.chdir(folder),
-        contextlib.redirect_stdout(out),
-        contextlib.redirect_stderr(err),
-    ):
+    with contextlib.chdir(folder), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
             cli.main(words)
         except SystemExit as exit_:

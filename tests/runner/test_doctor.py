@@ -25,11 +25,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 NOBODY = "00000000-0000-0000-0000-000000000000"
-VERSIONS = {
-    "node": "v22.1.0",
-    "terraform": '{"terraform_version": "1.11.4"}',
-    "cdktf": "0.21.0",
-}
+VERSIONS = {"node": "v22.1.0", "terraform": '{"terraform_version": "1.11.4"}', "cdktf": "0.21.0"}
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
 OLD = f"""\
 name: lab

@@ -149,10 +149,7 @@ def test_every_node_gets_its_ranks_however_many(processes: int, placement: str) 
     ("size", "placement"),
     [
         ("Standard_HB176rs_v4", "--map-by ppr:2:node --bind-to none -report-bindings"),
-        (
-            "Standard_ND96isr_H100_v5",
-            "--map-by ppr:2:node --bind-to none -mca coll_hcoll_enable 0",
-        ),
+        ("Standard_ND96isr_H100_v5", "--map-by ppr:2:node --bind-to none -mca coll_hcoll_enable 0"),
         ("Standard_D2s_v6", "--map-by ppr:2:node --bind-to none"),
     ],
 )

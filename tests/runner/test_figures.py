@@ -99,10 +99,7 @@ def test_top_prints_sampled_figures(
     write(run, {"nd-1": [{"time": 1.7e9, "cpu": 0.25, "gpus": [{"index": 3, "use": 0.5}]}]})
     assert len(figures(run)["nd-1"]) == 1
     shown = fairway(here, "top", "job", "--gpus")[1].splitlines()
-    assert [line.split() for line in shown[1:3]] == [
-        ["NODE", "GPU", "USE"],
-        ["nd-1", "3", "50%"],
-    ]
+    assert [line.split() for line in shown[1:3]] == [["NODE", "GPU", "USE"], ["nd-1", "3", "50%"]]
     assert shown[-1] == "so far: GPUs 50 % busy; processors 25 % busy"
     facts = json.loads(fairway(here, "top", "job", "--json")[1])
     assert (facts["run_id"], facts["state"]) == ("job-aaaaaa", "succeeded")

@@ -59,10 +59,7 @@ def test_a_task_that_names_no_ranks_has_rank_0() -> None:
 
 def test_inside_ignores_programs_started_beside_the_task() -> None:
     """A launcher that somebody started in a session has ranks of its own."""
-    beside = [
-        _process(20, 1, "bash", FAIRWAY_PID=11),
-        _process(21, 20, RANK=0, FAIRWAY_PID=11),
-    ]
+    beside = [_process(20, 1, "bash", FAIRWAY_PID=11), _process(21, 20, RANK=0, FAIRWAY_PID=11)]
     session = [_process(10, 1, "bash"), _process(11, 10, "sleep"), *beside]
     assert [each.pid for each in chosen(session, None)] == [11, 10]
     assert [each.pid for each in chosen(session, 0)] == [21]

@@ -140,12 +140,7 @@ def test_a_number_for_text_on_the_command_line_is_quoted_as_it_is_typed(tmp_path
             "`options.count`: expected a whole number, found the number 1.5",
             "",
         ),
-        (
-            "count: true",
-            "bad-option",
-            "`options.count`: expected a whole number, found `true`",
-            "",
-        ),
+        ("count: true", "bad-option", "`options.count`: expected a whole number, found `true`", ""),
         (
             "count: many",
             "bad-option",
@@ -158,12 +153,7 @@ def test_a_number_for_text_on_the_command_line_is_quoted_as_it_is_typed(tmp_path
             "`options.rate`: expected a number, found the text `fast`",
             "",
         ),
-        (
-            "flag: 1",
-            "bad-option",
-            "`options.flag`: expected true or false, found the number 1",
-            "",
-        ),
+        ("flag: 1", "bad-option", "`options.flag`: expected true or false, found the number 1", ""),
         (
             "text: 8",
             "bad-option",
@@ -176,12 +166,7 @@ def test_a_number_for_text_on_the_command_line_is_quoted_as_it_is_typed(tmp_path
             "`options.text`: expected text, found the number 1",
             'put it in quotes: "01"',
         ),
-        (
-            "text: yes",
-            None,
-            "",
-            "",
-        ),
+        ("text: yes", None, "", ""),
         (
             "mode: save",
             "bad-option",
@@ -191,11 +176,7 @@ def test_a_number_for_text_on_the_command_line_is_quoted_as_it_is_typed(tmp_path
     ],
 )
 def test_a_wrong_option_is_said_at_its_line(
-    tmp_path: Path,
-    line: str,
-    rule: str | None,
-    message: str,
-    hint: str,
+    tmp_path: Path, line: str, rule: str | None, message: str, hint: str
 ) -> None:
     options = f"options:\n  rate: 1.0\n  {line}\n".replace("  rate: 1.0\n", "", "rate" in line)
     if rule is None:  # YAML 1.2 takes it for text

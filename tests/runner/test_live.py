@@ -275,11 +275,7 @@ def test_the_account_of_a_pool_has_quotas_of_its_own(
     [
         ("{sku}", "{agent}", ""),
         ("other", "{agent}", "does not list image `microsoft-dsvm:ubuntu-hpc:"),
-        (
-            "{sku}",
-            "batch.node.el 9",
-            "with the node agent batch.node.el 9, not with batch.node",
-        ),
+        ("{sku}", "batch.node.el 9", "with the node agent batch.node.el 9, not with batch.node"),
     ],
 )
 def test_an_image_that_batch_does_not_take(
@@ -523,10 +519,7 @@ def test_the_cloud_is_that_of_terraform(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_check_live_points_at_the_line(
-    lab: Environment,
-    plane: ControlPlane,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    lab: Environment, plane: ControlPlane, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     quota(plane, standardNDSH100v5Family=(96, 0))
     file = str(tmp_path / "lab.yaml")
@@ -548,10 +541,7 @@ def test_check_live_points_at_the_line(
 
 
 def test_check_live_lists_what_may_be_had_of_each_size(
-    lab: Environment,
-    plane: ControlPlane,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    lab: Environment, plane: ControlPlane, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The H100 nodes do not fit in the quota, of the A100 ones the pool's account knows."""
     zones = [{"location": "WestEurope", "zones": ["1", "2"]}]

@@ -123,11 +123,7 @@ def test_the_role_that_is_named_files_and_follows_and_no_other_does(plane: Contr
     ],
 )
 def test_any_other_answer_is_a_failure(
-    plane: ControlPlane,
-    capsys: pytest.CaptureFixture[str],
-    said: list[str],
-    id_: str,
-    words: str,
+    plane: ControlPlane, capsys: pytest.CaptureFixture[str], said: list[str], id_: str, words: str
 ) -> None:
     plane.impacts.says(*said)
     with pytest.raises(UserError) as raised:

@@ -91,10 +91,7 @@ def test_nodes_stop_returns_when_azure_is_done(
 
 @pytest.mark.parametrize("subscription", [False, True])
 def test_a_role_on_the_machine_alone_is_enough(
-    fairway: RunFairway,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    subscription: bool,
+    fairway: RunFairway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subscription: bool
 ) -> None:
     """What docs/ssh.md asks for. Operations lie in the subscription, and may not be read then."""
     ssh = {"host": "10.40.0.4", "user": "azureuser", "shared": "/data", "machines": BOX}

@@ -33,9 +33,7 @@ def start(
     words = ["-IS", "-c", PROGRAM.read_text(), "fairway-waits", str(count)]
     environment = {**os.environ, "TMPDIR": str(folder)}
     return subprocess.Popen(
-        [sys.executable, *words, "bash", "-c", JOIN + script],
-        env=environment,
-        stdout=out,
+        [sys.executable, *words, "bash", "-c", JOIN + script], env=environment, stdout=out
     )
 
 

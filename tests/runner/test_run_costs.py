@@ -179,11 +179,7 @@ def _rewrite_target(folder: Path, run: str, **facts: Any) -> None:
             0.09,
             "runs of 2001-09: 90.00 USD, 9.0% of the budget of 1,000.00 USD a month",
         ),
-        (
-            "{monthly: 1000, currency: EUR}",
-            None,
-            OTHER_CURRENCY,
-        ),
+        ("{monthly: 1000, currency: EUR}", None, OTHER_CURRENCY),
     ],
 )
 def test_run_costs_show_the_share_of_the_monthly_budget(

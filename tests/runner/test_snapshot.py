@@ -52,7 +52,7 @@ def test_a_linked_folder_is_followed_and_an_empty_one_kept(tmp_path: Path) -> No
     (code / "b.py").symlink_to("a.py")
     taken = snapshot.collect(code)
     assert [each.path for each in taken.files] == [
-        *("a.py", "again/util.py", "b.py", "cached/", "empty/deep/", "mylib/more/util.py"),
+        *("a.py", "again/util.py", "b.py", "cached/", "empty/deep/", "mylib/more/util.py")
     ]
     assert not taken.warnings
     copy = snapshot.snapshot(taken, tmp_path / "store")

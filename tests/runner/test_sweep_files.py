@@ -53,11 +53,7 @@ MATCHES = [
     ("**/**/e.csv", ["data/deep/deeper/e.csv"]),
     (
         "data/deep/**",
-        [
-            "data/deep/d.csv",
-            "data/deep/deeper/archive.tar.gz",
-            "data/deep/deeper/e.csv",
-        ],
+        ["data/deep/d.csv", "data/deep/deeper/archive.tar.gz", "data/deep/deeper/e.csv"],
     ),
     (".git/*.csv", [".git/f.csv"]),
 ]

@@ -379,11 +379,7 @@ class TestStarting:
 
     @pytest.mark.parametrize("kind", [Refused, Unavailable])
     def test_fallback_skips_a_target_that_refuses_the_run(
-        self,
-        project: Path,
-        world: World,
-        kind: type[Unavailable],
-        caplog: pytest.LogCaptureFixture,
+        self, project: Path, world: World, kind: type[Unavailable], caplog: pytest.LogCaptureFixture
     ) -> None:
         world.raises = {"nd": kind.of("refused", "nd is full"), "spot": kind.of("r", "so is spot")}
         run = _submit(project)

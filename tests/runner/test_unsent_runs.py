@@ -42,10 +42,7 @@ class Line:
 
     def to(self, host: str, *_: Any) -> Any:
         return SimpleNamespace(
-            name=host,
-            begin=lambda: None,
-            has_rsync=False,
-            run=lambda *_, **__: self.run(host),
+            name=host, begin=lambda: None, has_rsync=False, run=lambda *_, **__: self.run(host)
         )
 
     def run(self, host: str) -> Ended:
@@ -155,11 +152,7 @@ def test_waiting_for_an_unsent_run_says_how_to_send_it(submitted: Callable[[], R
 
 @pytest.mark.parametrize("words", [["--resume", "job-a"], ["job.yaml", "-t", "pair"]])
 def test_resume_of_an_unsent_run_goes_to_its_target_as_it_is_now(
-    project: Path,
-    fairway: RunFairway,
-    line: Line,
-    submitted: Callable[[], Run],
-    words: list[str],
+    project: Path, fairway: RunFairway, line: Line, submitted: Callable[[], Run], words: list[str]
 ) -> None:
     run = submitted()
     write_target(project, host="10.0.0.5")

@@ -123,10 +123,7 @@ def test_another_program_that_has_its_number_by_now_is_not_either(stand_in: _Sta
 @pytest.mark.parametrize("background", [[], ["--background"]])
 @pytest.mark.parametrize(
     ("file", "said"),
-    [
-        ("none/sim.env", "there is no folder none"),
-        ("folder", "it is a folder; name a file"),
-    ],
+    [("none/sim.env", "there is no folder none"), ("folder", "it is a folder; name a file")],
 )
 def test_variables_that_cannot_be_written_are_refused_before_anything_starts(
     stand_in: _StandIn, file: str, said: str, background: list[str]

@@ -158,10 +158,7 @@ def test_a_retry_runs_it_again(cluster: Cluster, server: Server) -> None:
     assert (
         parts,
         [part.number for part in controller.due(folder, later, job_facts.read_shared_plan(folder))],
-    ) == (
-        [1],
-        [0],
-    )
+    ) == ([1], [0])
 
 
 def test_pods_of_another_folders_run_of_that_name_are_left_alone(

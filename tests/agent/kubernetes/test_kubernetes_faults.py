@@ -175,10 +175,7 @@ def test_kill_9_of_who_submits_at_each_of_twenty_points(
 
 
 def test_a_right_that_an_earlier_release_has_not_given_is_named(
-    cluster: Cluster,
-    cluster_api: KubernetesCluster,
-    head_api: Api,
-    monkeypatch: pytest.MonkeyPatch,
+    cluster: Cluster, cluster_api: KubernetesCluster, head_api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(nodes, "Api", lambda: head_api)
     request = NodesRequest(health=True, rights=head.rights(TARGET))

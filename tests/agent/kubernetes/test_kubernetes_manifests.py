@@ -65,10 +65,7 @@ LIMITED = RunPlan(RUN, "/x", max_parallel=2, timeout=60.0, retries=2, max_durati
 def test_kubernetes_jobs_validate_strictly_against_each_server_version(
     version: str, settings: Settings, plan: RunPlan, part: Part
 ) -> None:
-    for job in (
-        made(part, plan, settings),
-        manifests.controller_job(RUN, 0, settings, COMMAND),
-    ):
+    for job in (made(part, plan, settings), manifests.controller_job(RUN, 0, settings, COMMAND)):
         validate(job, version, strict=True)
 
 
@@ -87,11 +84,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("queue", [None, "nd"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_kubernetes_manifests_of_a_whole_run_are_accepted_by_the_server(
-    cluster: Cluster,
-    server: Server,
-    monkeypatch: pytest.MonkeyPatch,
-    shape: str,
-    queue: str | None,
+    cluster: Cluster, server: Server, monkeypatch: pytest.MonkeyPatch, shape: str, queue: str | None
 ) -> None:
     """Also what is made later, by its controller."""
     monkeypatch.setattr(submit, "Api", lambda: server)

@@ -154,10 +154,7 @@ class TestStuck:
         labels = {JOB: job, INDEX: str(index)}
         name = f"{job}-{index}-abcde"
         facts = {"name": name, "labels": labels, "creationTimestamp": "2023-11-14T19:50:00Z"}
-        status = {
-            "phase": "Pending",
-            "containerStatuses": [{"image": "own:1", "state": waiting}],
-        }
+        status = {"phase": "Pending", "containerStatuses": [{"image": "own:1", "state": waiting}]}
         server.of("pods")[name] = {"metadata": facts, "status": status}
 
     @pytest.mark.parametrize("nodes", [[1, 1, 1], [3]])
@@ -264,10 +261,7 @@ class TestStuck:
         assert control.read(folder).blocked == {}
 
     def test_what_a_controller_that_is_stuck_was_to_start_has_failed(
-        self,
-        cluster: Cluster,
-        server: Server,
-        clock: SimpleNamespace,
+        self, cluster: Cluster, server: Server, clock: SimpleNamespace
     ) -> None:
         folder = submitted(cluster, [2, 2], max_parallel=1)
         clock.now = moment("2023-11-14T19:50:00Z")

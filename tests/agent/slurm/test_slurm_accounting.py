@@ -44,8 +44,7 @@ def test_slurm_accounting_of_a_requeued_job_uses_the_last_row(sacct: Callable[[s
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["", "RUNNING|None|nd-1|Unknown|c\n", "FAILED|None|nd-1|Unknown|c\n", "\n"],
+    "text", ["", "RUNNING|None|nd-1|Unknown|c\n", "FAILED|None|nd-1|Unknown|c\n", "\n"]
 )
 def test_slurm_accounting_returns_none_unless_the_job_is_known_to_have_ended(
     sacct: Callable[[str], None], text: str

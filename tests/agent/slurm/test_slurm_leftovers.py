@@ -91,9 +91,7 @@ def _ended(process: subprocess.Popen[str]) -> int | None:
 
 
 def test_slurm_leftovers_of_ended_jobs_are_killed_and_others_kept(
-    shared: Path,
-    daemon: Callable[..., subprocess.Popen[str]],
-    squeue: Callable[[str], None],
+    shared: Path, daemon: Callable[..., subprocess.Popen[str]], squeue: Callable[[str], None]
 ) -> None:
     squeue(LISTS)
     left, before = daemon("7"), daemon("12")  # its own job, before it was begun anew

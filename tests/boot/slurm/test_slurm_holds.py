@@ -240,9 +240,7 @@ class TestReconcile:
         _claimed(lab, "nd-0", "nd-1")
         azure.evict("1")
         assert lab.run("power", "reconcile").returncode == 0
-        assert lab.told == [
-            f"scontrol update nodename=nd-1 {GONE}",
-        ]
+        assert lab.told == [f"scontrol update nodename=nd-1 {GONE}"]
         assert list(lab.registry()["claims"]) == ["nd-0"]
         lab.run("power", "reconcile")
         assert len(lab.told) == 1, "told once"

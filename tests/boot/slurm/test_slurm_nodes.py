@@ -159,8 +159,7 @@ class TestClaims:
         with opened(service, "nd") as registry:
             registry.want(["nd-3"])
         monkeypatch.setattr(
-            "fairway_boot.slurm.claim_service.munge.encode",
-            lambda _, message: json.dumps(message),
+            "fairway_boot.slurm.claim_service.munge.encode", lambda _, message: json.dumps(message)
         )
         question = munge.encode(service, {"scale_set": "nd", "vm": "a", "id": "7"})
         assert json.loads(question)["vm"] == "a", "the stand-in is in place on both sides"

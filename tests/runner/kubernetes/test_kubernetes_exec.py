@@ -68,9 +68,7 @@ def test_a_command_gets_its_input_and_gives_what_it_prints(
 
 
 @pytest.mark.parametrize(
-    "never",
-    ['"$@"; exec sleep 600', '{ cat; exec sleep 20; } | "$@"'],
-    ids=["output", "input"],
+    "never", ['"$@"; exec sleep 600', '{ cat; exec sleep 20; } | "$@"'], ids=["output", "input"]
 )
 def test_the_end_of_a_stream_is_waited_for_by_nobody(
     kubectl: Callable[[str], None], never: str
@@ -168,11 +166,7 @@ def test_half_an_answer_is_none(kubectl: Callable[[str], None], tmp_path: Path) 
 @pytest.mark.parametrize(
     ("said", "id_", "hint"),
     [
-        (
-            'error: context "lab" does not exist',
-            "no-context",
-            "kubectl config get-contexts",
-        ),
+        ('error: context "lab" does not exist', "no-context", "kubectl config get-contexts"),
         (
             'Error from server (NotFound): deployments.apps "fairway-head" not found',
             "no-head",
@@ -265,10 +259,7 @@ def test_files_are_copied_both_ways(kubectl: Callable[[str], None], tmp_path: Pa
     head().upload(source, str(there), deadline=1.0)
     assert (there / "sub" / "a b.txt").read_text() == "text\n"
     head().download(str(there), ["sub", "missing"], back, deadline=1.0)
-    assert [path.relative_to(back).as_posix() for path in back.rglob("*")] == [
-        "sub",
-        "sub/a b.txt",
-    ]
+    assert [path.relative_to(back).as_posix() for path in back.rglob("*")] == ["sub", "sub/a b.txt"]
 
 
 @pytest.mark.parametrize("pod", ["--filename=https://elsewhere", "-it", "", "a b", "pod/x"])

@@ -116,11 +116,7 @@ def test_a_node_is_taken_with_all_that_it_has() -> None:
         (None, {"gpus": 9}, "a task needs 9 GPUs, and a node of `nd` has 8"),
         # The size has 96, of which pods can have this many.
         (None, {"cores": 87}, "a task needs 87 cores, and a node of `nd` has 86"),
-        (
-            {"nvidia.com/gpu": "8"},
-            {"cores": 1},
-            "`nd` share is not known",
-        ),
+        ({"nvidia.com/gpu": "8"}, {"cores": 1}, "`nd` share is not known"),
     ],
 )
 def test_more_than_a_node_has_is_refused(

@@ -123,9 +123,7 @@ def test_a_run_ends_though_the_one_before_it_is_damaged(
 
 
 def test_a_command_goes_on_and_says_so_once(
-    make_run: Callable[..., Run],
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    make_run: Callable[..., Run], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     run = make_run("job-aaaaaa", state="running", engine="slurm", target="nd")
     submission_state.Submission(0, complete=True).write(run)

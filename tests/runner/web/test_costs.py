@@ -49,11 +49,7 @@ def test_the_page_has_a_line_for_each_and_their_sum(client: TestClient) -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "said"),
-    [
-        ("by=names", "by"),
-        ("since=once", "since: `once` is neither"),
-    ],
+    ("query", "said"), [("by=names", "by"), ("since=once", "since: `once` is neither")]
 )
 def test_cost_page_refuses_invalid_queries(client: TestClient, query: str, said: str) -> None:
     for path in ("/cost", "/api/v1/cost"):

@@ -58,19 +58,9 @@ def test_a_check_tells_what_would_start(client: TestClient, store: RunStore) -> 
     checked = answer.json()
     script = checked.pop("scripts")[""]
     assert "echo one" in script
-    assert checked == {
-        "name": "hello",
-        "target": "local",
-        "tasks": 1,
-        "findings": [],
-    }
+    assert checked == {"name": "hello", "target": "local", "tasks": 1, "findings": []}
     rendered = client.post("/api/v1/render", json={"job": JOB}).json()
-    assert rendered == {
-        "name": "hello",
-        "target": "local",
-        "template": "plain",
-        "script": script,
-    }
+    assert rendered == {"name": "hello", "target": "local", "template": "plain", "script": script}
     assert not list(store.unsorted())
 
 

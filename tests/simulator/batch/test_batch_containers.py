@@ -37,10 +37,7 @@ def test_a_command_is_what_the_entry_point_of_the_image_gets(run: Any, read: Any
     [
         (None, "InvalidContainerSettings"),
         ({"imageName": "none:1"}, "ContainerImageNotFound"),
-        (
-            {"imageName": "plain", "containerRunOptions": "--gpus=all"},
-            "ContainerCreationFailed",
-        ),
+        ({"imageName": "plain", "containerRunOptions": "--gpus=all"}, "ContainerCreationFailed"),
     ],
 )
 def test_a_container_that_cannot_be_made(run: Any, settings: Any, code: str) -> None:

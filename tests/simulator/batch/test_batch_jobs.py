@@ -8,11 +8,7 @@ from typing import Any
 
 import pytest
 from azure.batch.models import BatchJobUpdateOptions
-from azure.core.exceptions import (
-    HttpResponseError,
-    ResourceExistsError,
-    ResourceNotFoundError,
-)
+from azure.core.exceptions import HttpResponseError, ResourceExistsError, ResourceNotFoundError
 
 
 def bash(script: str) -> str:

@@ -82,10 +82,7 @@ def test_nodes_reach_one_another_and_the_account_and_nothing_else(
             "s = socket.create_server(('', 5001))\n"
             "if os.fork() == 0: threading.Event().wait()"
         )
-        settings = {
-            "numberOfInstances": 2,
-            "coordinationCommandLine": python(listens),
-        }
+        settings = {"numberOfInstances": 2, "coordinationCommandLine": python(listens)}
         spec = {"id": "1", "commandLine": python(program), "multiInstanceSettings": settings}
         client.create_task(job, spec)
         service.wait_for_task(job, "1")

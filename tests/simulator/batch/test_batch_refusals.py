@@ -77,16 +77,13 @@ def test_batch_request_bodies_are_checked_for_every_operation_with_a_body(servic
     }
     # None of these has a body.
     assert {path.rpartition("/")[2] for _, path in without} == {
-        *("enable", "disable", "terminate", "enablescheduling"),
+        *("enable", "disable", "terminate", "enablescheduling")
     }
 
 
 @pytest.mark.parametrize(
     ("task", "code"),
-    [
-        ("Prepare", "TaskIdSameAsJobPreparationTask"),
-        ("jobrelease", "TaskIdSameAsJobReleaseTask"),
-    ],
+    [("Prepare", "TaskIdSameAsJobPreparationTask"), ("jobrelease", "TaskIdSameAsJobReleaseTask")],
 )
 def test_a_task_may_not_have_the_id_of_the_jobs_own(client: Any, task: str, code: str) -> None:
     client.create_job(

@@ -11,12 +11,7 @@ from fairway_core.kubernetes.admission import policy
 from fairway_core.target import Target
 from fairway_simulator.kubernetes.api.admission import Admission
 from fairway_simulator.kubernetes.api.errors import ApiError
-from fairway_simulator.kubernetes.api.resources import (
-    NAMESPACES,
-    PODS,
-    POLICIES,
-    POLICY_BINDINGS,
-)
+from fairway_simulator.kubernetes.api.resources import NAMESPACES, PODS, POLICIES, POLICY_BINDINGS
 from fairway_simulator.kubernetes.api.store import Store
 
 if TYPE_CHECKING:
@@ -84,14 +79,8 @@ WAYS_UP: dict[str, tuple[Change, Change]] = {
     "hostPath": ({"volumes": [{"name": "root", "hostPath": {"path": "/"}}]}, {}),
     "nodeName": ({"nodeName": "system-0"}, {}),
     "sysctls": ({"securityContext": {"sysctls": [{"name": "kernel.a", "value": "1"}]}}, {}),
-    "profile of the pod": (
-        {"securityContext": {"seccompProfile": {"type": "Unconfined"}}},
-        {},
-    ),
-    "hostProcess of the pod": (
-        {"securityContext": {"windowsOptions": {"hostProcess": True}}},
-        {},
-    ),
+    "profile of the pod": ({"securityContext": {"seccompProfile": {"type": "Unconfined"}}}, {}),
+    "hostProcess of the pod": ({"securityContext": {"windowsOptions": {"hostProcess": True}}}, {}),
     "privileged": ({}, {"securityContext": {"privileged": True}}),
     "capability": ({}, {"securityContext": {"capabilities": {"add": ["SYS_ADMIN"]}}}),
     "capability, all of them": ({}, {"securityContext": {"capabilities": {"add": ["ALL"]}}}),
@@ -101,10 +90,7 @@ WAYS_UP: dict[str, tuple[Change, Change]] = {
     "hostProcess": ({}, {"securityContext": {"windowsOptions": {"hostProcess": True}}}),
     "accounts": ({"serviceAccountName": "flux-applier"}, {}),
     "accounts, default": ({"serviceAccountName": "default"}, {}),
-    "tolerations": (
-        {"tolerations": [{"key": "CriticalAddonsOnly", "operator": "Exists"}]},
-        {},
-    ),
+    "tolerations": ({"tolerations": [{"key": "CriticalAddonsOnly", "operator": "Exists"}]}, {}),
     "tolerations, of everything": ({"tolerations": [{"operator": "Exists"}]}, {}),
     "privileged, before it": (
         {

@@ -154,10 +154,7 @@ class TestStrictness:
             ({"tolerations": [{"key": "pool", "operator": "Exists"}]}, ""),
             ({"tolerations": [{"key": "other", "operator": "Exists"}]}, "untolerated taint {pool"),
             (
-                {
-                    "tolerations": [{"operator": "Exists"}],
-                    "nodeSelector": {"agentpool": "other"},
-                },
+                {"tolerations": [{"operator": "Exists"}], "nodeSelector": {"agentpool": "other"}},
                 "flavor q doesn't match node affinity",
             ),
         ],

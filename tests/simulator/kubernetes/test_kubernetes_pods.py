@@ -461,10 +461,7 @@ def test_kubernetes_cluster_leaves_no_process_or_port_after_its_end(tmp_path: Pa
 
 
 def _claim(space: Space) -> None:
-    spec = {
-        "accessModes": ["ReadWriteMany"],
-        "resources": {"requests": {"storage": "1Gi"}},
-    }
+    spec = {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}}
     about = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data"}}
     space.create({**about, "spec": spec})
 
