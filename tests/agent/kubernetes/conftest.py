@@ -69,9 +69,10 @@ TARGET = {"name": "nd", "nodes": {"min": 1, "max": 8}, "mounts": {"data": "/data
 
 @dataclass
 class Cluster:
-    """A shared folder, and how a run comes there as the client brings it."""
+    """A shared folder, and how a run comes there as the client brings it; and its API server."""
 
     shared: Path
+    server: Server
 
     def bring(self, run: str, nodes: list[int], *, last: bool = False, **plan: Any) -> Path:
         """A run with a task on each of these numbers of nodes."""
@@ -98,5 +99,5 @@ class Cluster:
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Cluster:
-    return Cluster(tmp_path)
+def cluster(tmp_path: Path, server: Server) -> Cluster:
+    return Cluster(tmp_path, server)

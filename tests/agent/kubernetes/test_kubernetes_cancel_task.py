@@ -57,7 +57,6 @@ def wrote(folder: Path, task: str, state: str, **more: Any) -> None:
 def tasks(server: Server, folder: Path) -> dict[str, int]:
     assert reconcile_all(server, [folder]) == {}  # type: ignore[arg-type]
     found = state_files.read_run(folder)
-    assert found is not None
     return dict(found.tasks)
 
 
@@ -70,82 +69,77 @@ def due(folder: Path) -> list[int]:
 
 
 @pytest.mark.parametrize("phase", ["Running", "Pending"])
-def test_the_pod_of_a_sweeps_task_goes_and_no_other(
-    cluster: Cluster, server: Server, phase: str
-) -> None:
+def test_the_pod_of_a_sweeps_task_goes_and_no_other(cluster: Cluster, phase: str) -> None:
     """With the signal and grace of its pod; the index of one that has ended has another's pod."""
     folder = submitted(cluster, [1, 1, 1])
-    kept = [pod(server, "job-a-0-0", 0), pod(server, "job-a-0-0", 2)]
-    gone = pod(server, "job-a-0-0", 1, phase)
+    kept = [pod(cluster.server, "job-a-0-0", 0), pod(cluster.server, "job-a-0-0", 2)]
+    gone = pod(cluster.server, "job-a-0-0", 1, phase)
     if phase == "Running":
         wrote(folder, "1", "running", job=gone, started=1.0)
     cancel(cluster, "1")
-    assert [*server.of("pods")] == kept
-    assert [*server.of("jobs")] == ["job-a-0-0", "job-a-0-controller"]
+    assert [*cluster.server.of("pods")] == kept
+    assert [*cluster.server.of("jobs")] == ["job-a-0-0", "job-a-0-controller"]
     if phase == "Running":
         wrote(folder, "1", "cancelled", exit_code=130, ended=2.0)
-    assert tasks(server, folder)["cancelled"] == 1
+    assert tasks(cluster.server, folder)["cancelled"] == 1
 
 
 def test_kubernetes_cancel_of_a_queued_task_ends_it_at_once_and_its_job_last(
-    cluster: Cluster, server: Server
+    cluster: Cluster,
 ) -> None:
     """The index has no pod yet; nothing waits for a node for it once the run is over."""
     folder = submitted(cluster, [1, 1], max_parallel=1)
-    first = pod(server, "job-a-0-0", 0)
+    first = pod(cluster.server, "job-a-0-0", 0)
     wrote(folder, "0", "running", job=first, started=1.0)
     cancel(cluster, "1")
-    assert tasks(server, folder) == {"running": 1, "cancelled": 1}
+    assert tasks(cluster.server, folder) == {"running": 1, "cancelled": 1}
     wrote(folder, "0", "succeeded", exit_code=0, started=1.0, ended=2.0)
-    server.of("pods").clear()
-    assert tasks(server, folder) == {"succeeded": 1, "cancelled": 1}
-    assert "job-a-0-0" in server.of("jobs")  # a look changes nothing
-    Controller(server, folder, 0, job_facts.read_shared_plan(folder)).step()  # type: ignore[arg-type]
-    assert [*server.of("jobs")] == ["job-a-0-controller"]
+    cluster.server.of("pods").clear()
+    assert tasks(cluster.server, folder) == {"succeeded": 1, "cancelled": 1}
+    assert "job-a-0-0" in cluster.server.of("jobs")  # a look changes nothing
+    Controller(cluster.server, folder, 0, job_facts.read_shared_plan(folder)).step()  # type: ignore[arg-type]
+    assert [*cluster.server.of("jobs")] == ["job-a-0-controller"]
     known = state_files.read_run(folder)
-    assert known is not None
     assert known.state == "cancelled"
 
 
 def test_kubernetes_job_of_a_cancelled_task_stays_where_the_other_tasks_ended_it(
-    cluster: Cluster, server: Server
+    cluster: Cluster,
 ) -> None:
     """Its pods may be looked at: it waits for nothing."""
     folder = submitted(cluster, [1, 1])
     cancel(cluster, "1")
     wrote(folder, "0", "succeeded", exit_code=0, started=1.0, ended=2.0)
     ended = [{"type": "Failed", "status": "True", "lastTransitionTime": "2026-11-23T19:00:00Z"}]
-    server.of("jobs")["job-a-0-0"]["status"] = {"conditions": ended}
+    cluster.server.of("jobs")["job-a-0-0"]["status"] = {"conditions": ended}
     wrote(folder, "1", "cancelled", exit_code=130, ended=2.0)
-    Controller(server, folder, 0, job_facts.read_shared_plan(folder)).step()  # type: ignore[arg-type]
-    assert tasks(server, folder) == {"succeeded": 1, "cancelled": 1}
-    assert [*server.of("jobs")] == ["job-a-0-0", "job-a-0-controller"]
+    Controller(cluster.server, folder, 0, job_facts.read_shared_plan(folder)).step()  # type: ignore[arg-type]
+    assert tasks(cluster.server, folder) == {"succeeded": 1, "cancelled": 1}
+    assert [*cluster.server.of("jobs")] == ["job-a-0-0", "job-a-0-controller"]
 
 
-def test_a_task_on_several_nodes_goes_with_its_job(cluster: Cluster, server: Server) -> None:
+def test_a_task_on_several_nodes_goes_with_its_job(cluster: Cluster) -> None:
     folder = submitted(cluster, [2, 2])
     cancel(cluster, "0")
-    assert [*server.of("jobs")] == ["job-a-0-1", "job-a-0-controller"]
-    assert tasks(server, folder) == {"cancelled": 1, "queued": 1}
+    assert [*cluster.server.of("jobs")] == ["job-a-0-1", "job-a-0-controller"]
+    assert tasks(cluster.server, folder) == {"cancelled": 1, "queued": 1}
 
 
-def test_kubernetes_controller_does_not_start_cancelled_tasks(
-    cluster: Cluster, server: Server
-) -> None:
+def test_kubernetes_controller_does_not_start_cancelled_tasks(cluster: Cluster) -> None:
     folder = submitted(cluster, [2, 2, 2], last=True, max_parallel=1)
     assert due(folder) == [0]
     cancel(cluster, "0")
     assert due(folder) == [1]
-    assert tasks(server, folder) == {"cancelled": 1, "queued": 3}
+    assert tasks(cluster.server, folder) == {"cancelled": 1, "queued": 3}
     for task in ("1", "2"):
         cancel(cluster, task)
     assert due(folder) == [3]  # the last task sees what there is
     cancel(cluster, "finally")
     assert due(folder) == []
-    assert tasks(server, folder) == {"cancelled": 4}
+    assert tasks(cluster.server, folder) == {"cancelled": 4}
 
 
-def test_a_retry_runs_it_again(cluster: Cluster, server: Server) -> None:
+def test_a_retry_runs_it_again(cluster: Cluster) -> None:
     """What was ended was that of the submission before."""
     folder = submitted(cluster, [2, 2], last=True, max_parallel=1)
     cancel(cluster, "0")
@@ -161,17 +155,15 @@ def test_a_retry_runs_it_again(cluster: Cluster, server: Server) -> None:
     ) == ([1], [0])
 
 
-def test_pods_of_another_folders_run_of_that_name_are_left_alone(
-    cluster: Cluster, server: Server
-) -> None:
+def test_pods_of_another_folders_run_of_that_name_are_left_alone(cluster: Cluster) -> None:
     folder = submitted(cluster, [1, 1])
-    name = pod(server, "job-a-0-0", 1)
-    [container] = server.of("pods")[name]["spec"]["containers"]
+    name = pod(cluster.server, "job-a-0-0", 1)
+    [container] = cluster.server.of("pods")[name]["spec"]["containers"]
     container["command"] = [
         each.replace(str(cluster.shared), "/their") for each in container["command"]
     ]
     cancel(cluster, "1")
-    assert name in server.of("pods")
+    assert name in cluster.server.of("pods")
     assert control.read(folder).cancelled_names == {"1"}
 
 

@@ -100,8 +100,6 @@ def live(head_api: Api, cluster: Cluster, run: str) -> None:
     assert after.items() >= before.items()
     found = looking.answer(cluster.shared, StatesRequest({run: RunRequest()}), io.BytesIO())
     report = found.runs[run]
-    assert report is not None
-    assert report.state is not None
     assert report.state.tasks == {"succeeded": 4, "queued": 1}
     cancel.answer(cluster.shared, CancelRequest(run, 0), io.BytesIO())
     clean.answer(cluster.shared, RunsRequest(remove=run), io.BytesIO())
@@ -153,7 +151,6 @@ def test_kill_9_of_who_submits_at_each_of_twenty_points(
             [sys.executable, *words, cluster.shared], stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
         with process:
-            assert process.stdin is not None
             process.stdin.write(request)
             process.stdin.close()
             while not cluster_api.faults.hits.get("timeout"):
@@ -168,7 +165,6 @@ def test_kill_9_of_who_submits_at_each_of_twenty_points(
         assert sorted(after) == names, (skip, applied)
         assert after.items() >= before.items(), (skip, applied)
         known = receive.read(folder)
-        assert known is not None
         assert known.complete
         cancel.answer(cluster.shared, CancelRequest("job-a", 0), io.BytesIO())
         clean.answer(cluster.shared, RunsRequest(remove="job-a"), io.BytesIO())
@@ -182,7 +178,6 @@ def test_a_right_that_an_earlier_release_has_not_given_is_named(
 
     def lacks() -> tuple[str, ...]:
         found = nodes.answer(cluster.shared, request, io.BytesIO()).health
-        assert found is not None
         return found.lacks
 
     assert lacks() == ()

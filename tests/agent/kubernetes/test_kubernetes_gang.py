@@ -121,7 +121,6 @@ def test_one_that_is_gone_is_waited_for_until_another_takes_its_place(
     new = Member("another", "pod-1b", "nd-9", "10.0.0.9")
     record.write_json(group.folder / "1.json", new.to_json())
     found = group.gather()
-    assert found is not None
     assert found[1] == "10.0.0.1,10.0.0.9"
     assert not group.has_changed()
 
@@ -223,7 +222,6 @@ def test_ranks_of_a_daemon_that_has_left_its_session_are_found(pod: Path) -> Non
         stdout=subprocess.PIPE,
         start_new_session=True,
     ) as process:
-        assert process.stdout is not None
         rank = int(process.stdout.readline())
         assert sshd_mesh.sessions(gang.base()) == {process.pid, rank}
         assert gang._served() == {process.pid, rank}

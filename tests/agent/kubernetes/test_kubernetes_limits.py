@@ -143,11 +143,11 @@ def wrote(folder: Path, task: str, status: TaskState) -> None:
 
 
 def test_kubernetes_max_cost_counts_time_held_by_evicted_pods(
-    cluster: Cluster, server: Server, clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """4 nodes for 3 h until they were evicted are 12 of 16 node hours; the other 4 are one more
     hour of the pods in their place. What waits for nodes does not begin then."""
-    folder = submitted(cluster, server, monkeypatch, **COST)
+    folder = submitted(cluster, cluster.server, monkeypatch, **COST)
     plan = RunPlan.from_json(json.loads((folder / "plan.json").read_text()))
     first = Watch(folder, plan, 0)
     first.begin()
@@ -157,33 +157,33 @@ def test_kubernetes_max_cost_counts_time_held_by_evicted_pods(
     assert not first.is_over()
     clock.now += 1
     assert Watch(folder, plan, 0).look_back()
-    assert state(server, folder).tasks == {"running": 1, "queued": 1}
+    assert state(cluster.server, folder).tasks == {"running": 1, "queued": 1}
     wrote(folder, "0", TaskState("failed", exit_code=124, started=AT, ended=clock.now))
-    state(server, folder)
-    assert [*server.of("jobs")] == ["job-a-0-controller"]
-    found = state(server, folder)
+    state(cluster.server, folder)
+    assert [*cluster.server.of("jobs")] == ["job-a-0-controller"]
+    found = state(cluster.server, folder)
     assert (found.state, found.limit, found.exit_code) == ("failed", "max_cost", 124)
     assert found.reason == "it was over its max_cost of 200 USD"
     assert found.tasks == {"failed": 1, "cancelled": 1}
 
 
 def test_kubernetes_max_duration_counts_while_an_evicted_task_waits_for_pods(
-    cluster: Cluster, server: Server, clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Evicted, and nothing of it runs: who looks ends it when its time is over."""
-    folder = submitted(cluster, server, monkeypatch, max_duration=3600.0)
+    folder = submitted(cluster, cluster.server, monkeypatch, max_duration=3600.0)
     plan = RunPlan.from_json(json.loads((folder / "plan.json").read_text()))
-    assert state(server, folder).state == "queued"
+    assert state(cluster.server, folder).state == "queued"
     clock.now += 7200  # in the queue: that costs nothing
-    assert state(server, folder).state == "queued"
+    assert state(cluster.server, folder).state == "queued"
     Watch(folder, plan, 0).begin()
     wrote(folder, "0", TaskState("running", job="q", started=clock.now, stopped=True))
-    server.of("pods")["p"]["status"]["phase"] = "Pending"
+    cluster.server.of("pods")["p"]["status"]["phase"] = "Pending"
     clock.now += 3599
-    assert state(server, folder).limit is None
+    assert state(cluster.server, folder).limit is None
     clock.now += 1
-    state(server, folder)
-    assert [*server.of("jobs")] == ["job-a-0-controller"]
-    found = state(server, folder)
+    state(cluster.server, folder)
+    assert [*cluster.server.of("jobs")] == ["job-a-0-controller"]
+    found = state(cluster.server, folder)
     assert (found.state, found.limit) == ("failed", "max_duration")
     assert found.reason == "it was over its max_duration of 1h"

@@ -20,7 +20,7 @@ from fairway_agent.spec import RunPlan
 from fairway_simulator.kubernetes.api.schemas import newest
 
 if TYPE_CHECKING:
-    from conftest import Cluster, Server
+    from conftest import Cluster
 
 pytestmark = pytest.mark.integration
 
@@ -84,10 +84,10 @@ SHAPES: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("queue", [None, "nd"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_kubernetes_manifests_of_a_whole_run_are_accepted_by_the_server(
-    cluster: Cluster, server: Server, monkeypatch: pytest.MonkeyPatch, shape: str, queue: str | None
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, shape: str, queue: str | None
 ) -> None:
     """Also what is made later, by its controller."""
-    monkeypatch.setattr(submit, "Api", lambda: server)
+    monkeypatch.setattr(submit, "Api", lambda: cluster.server)
     monkeypatch.setattr(submit, "_require_quota", lambda *_: None)
     cluster.bring("first", [1])
     submit.answer(cluster.shared, cluster.request("first"), io.BytesIO())
@@ -101,7 +101,6 @@ def test_kubernetes_manifests_of_a_whole_run_are_accepted_by_the_server(
     submit.answer(cluster.shared, cluster.request("job-a", key="-----BEGIN"), io.BytesIO())
     written = [json.loads(each.read_text()) for each in (folder / "objects").iterdir()]
     known = receive.read(folder)
-    assert known is not None
     assert len(written) == len(known.parts) + 1
     for version in VERSIONS:
         for job in written:

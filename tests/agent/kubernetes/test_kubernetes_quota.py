@@ -59,9 +59,9 @@ def ask(cluster: Cluster) -> tuple[str, ...]:
     ],
 )
 def test_kubernetes_quota_accepts_jobs_that_fit_in_an_idle_queue(
-    cluster: Cluster, server: Server, cpus: list[str], more: dict[str, Any]
+    cluster: Cluster, cpus: list[str], more: dict[str, Any]
 ) -> None:
-    quota(server, *cpus, **more)
+    quota(cluster.server, *cpus, **more)
     bring(cluster, [3])
     assert ask(cluster) == ("job-a-0-0",)
 
@@ -76,28 +76,28 @@ def test_kubernetes_quota_accepts_jobs_that_fit_in_an_idle_queue(
     ],
 )
 def test_kubernetes_quota_refuses_jobs_that_never_fit(
-    cluster: Cluster, server: Server, cpus: list[str], more: dict[str, Any]
+    cluster: Cluster, cpus: list[str], more: dict[str, Any]
 ) -> None:
-    quota(server, *cpus, **more)
+    quota(cluster.server, *cpus, **more)
     folder = bring(cluster, [1, 3])
     with pytest.raises(
         Fault, match="3 pods that start together ask for more than the queue team"
     ) as (raised):
         ask(cluster)
     assert "max_parallel" in raised.value.record["hint"]
-    assert server.of("jobs") == {}
+    assert cluster.server.of("jobs") == {}
     assert not folder.exists()
 
 
-def test_a_sweep_takes_as_many_nodes_as_there_are(cluster: Cluster, server: Server) -> None:
-    quota(server, "32")
+def test_a_sweep_takes_as_many_nodes_as_there_are(cluster: Cluster) -> None:
+    quota(cluster.server, "32")
     bring(cluster, [1] * 50)
     ask(cluster)
-    assert server.of("jobs")["job-a-0-0"]["spec"]["parallelism"] == 8
+    assert cluster.server.of("jobs")["job-a-0-0"]["spec"]["parallelism"] == 8
 
 
-def test_a_queue_that_is_not_there_is_named(cluster: Cluster, server: Server) -> None:
-    server.of("localqueues").clear()
+def test_a_queue_that_is_not_there_is_named(cluster: Cluster) -> None:
+    cluster.server.of("localqueues").clear()
     bring(cluster, [1])
     with pytest.raises(Fault, match="the cluster has no queue team") as raised:
         ask(cluster)
@@ -105,16 +105,16 @@ def test_a_queue_that_is_not_there_is_named(cluster: Cluster, server: Server) ->
 
 
 def test_a_head_that_may_not_see_quotas_submits(
-    cluster: Cluster, server: Server, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    get = server.get
+    get = cluster.server.get
 
     def forbidden(base: str, kind: str, name: str, **more: bool) -> Any:
         if kind == "clusterqueues":
             raise Refused(FORBIDDEN, "clusterqueues is forbidden")
         return get(base, kind, name, **more)
 
-    monkeypatch.setattr(server, "get", forbidden)
+    monkeypatch.setattr(cluster.server, "get", forbidden)
     bring(cluster, [3])
     assert ask(cluster) == ("job-a-0-0",)
 
@@ -132,37 +132,37 @@ def with_priority(cluster: Cluster, priority: object, **priorities: str) -> None
     [("high", "urgent"), (500, "urgent"), ("normal", None), ("low", None), (-500, None)],
 )
 def test_a_priority_is_a_class_of_the_queue(
-    cluster: Cluster, server: Server, priority: object, name: str | None
+    cluster: Cluster, priority: object, name: str | None
 ) -> None:
-    quota(server, "64")
-    server.of("workloadpriorityclasses")["urgent"] = {"value": 1000}
+    quota(cluster.server, "64")
+    cluster.server.of("workloadpriorityclasses")["urgent"] = {"value": 1000}
     with_priority(cluster, priority, high="urgent")
     [made] = ask(cluster)
-    labels = server.of("jobs")[made]["metadata"]["labels"]
+    labels = cluster.server.of("jobs")[made]["metadata"]["labels"]
     assert labels.get("kueue.x-k8s.io/priority-class") == name
 
 
-def test_a_class_that_is_not_there_is_refused(cluster: Cluster, server: Server) -> None:
+def test_a_class_that_is_not_there_is_refused(cluster: Cluster) -> None:
     """Kueue would make no workload for the Job, and say so to nobody who waits."""
-    quota(server, "64")
+    quota(cluster.server, "64")
     with_priority(cluster, "high", high="urgent")
     with pytest.raises(Fault, match="the cluster has no WorkloadPriorityClass urgent") as raised:
         ask(cluster)
     assert "kubectl get workloadpriorityclasses" in raised.value.record["hint"]
-    assert not server.of("jobs")
+    assert not cluster.server.of("jobs")
 
 
 def test_a_head_without_the_right_to_see_classes_goes_on(
-    cluster: Cluster, server: Server, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    quota(server, "64")
+    quota(cluster.server, "64")
     with_priority(cluster, "high", high="urgent")
-    known = server.get
+    known = cluster.server.get
 
     def get(base: str, kind: str, name: str, **more: bool) -> Any:
         if kind == "workloadpriorityclasses":
             raise Refused(FORBIDDEN, "forbidden")
         return known(base, kind, name, **more)
 
-    monkeypatch.setattr(server, "get", get)
+    monkeypatch.setattr(cluster.server, "get", get)
     assert len(ask(cluster)) == 1

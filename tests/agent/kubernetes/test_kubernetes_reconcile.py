@@ -60,47 +60,45 @@ def wrote(folder: Path, task: str, status: TaskState) -> None:
     state_files.write(folder / "tasks" / task, status)
 
 
-def test_a_run_goes_from_queued_to_its_end(cluster: Cluster, server: Server) -> None:
+def test_a_run_goes_from_queued_to_its_end(cluster: Cluster) -> None:
     folder = submitted(cluster, [1, 1])
-    assert (state(server, folder).state, state(server, folder).reason) == (
+    assert (state(cluster.server, folder).state, state(cluster.server, folder).reason) == (
         "queued",
         "waiting for its turn",
     )
     wrote(folder, "0", TaskState("succeeded", exit_code=0, started=1.0, ended=2.0))
-    found = state(server, folder)
+    found = state(cluster.server, folder)
     assert (found.state, found.tasks) == ("running", {"succeeded": 1, "queued": 1})
     wrote(folder, "1", TaskState("failed", exit_code=3, started=1.0, ended=4.0))
-    found = state(server, folder)
+    found = state(cluster.server, folder)
     assert (found.state, found.ended) == ("failed", 4.0)
     assert found.tasks == {"succeeded": 1, "failed": 1}
 
 
-def test_jobs_that_somebody_deleted_are_lost(cluster: Cluster, server: Server) -> None:
+def test_jobs_that_somebody_deleted_are_lost(cluster: Cluster) -> None:
     folder = submitted(cluster, [1])
-    server.objects.clear()
-    assert state(server, folder).state == "lost"
+    cluster.server.objects.clear()
+    assert state(cluster.server, folder).state == "lost"
 
 
 @pytest.mark.parametrize("last", [False, True])
 def test_jobs_that_were_made_after_the_list_are_not_lost(
-    cluster: Cluster, server: Server, monkeypatch: pytest.MonkeyPatch, last: bool
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, last: bool
 ) -> None:
     """Somebody looks while somebody else, or the controller, submits."""
     folder = submitted(cluster, [1], last=last)
     if last:
         wrote(folder, "0", TaskState("succeeded", exit_code=0, ended=1.0))
-    monkeypatch.setattr(server, "list", lambda *_, **__: iter(()))
-    found = state(server, folder)
+    monkeypatch.setattr(cluster.server, "list", lambda *_, **__: iter(()))
+    found = state(cluster.server, folder)
     assert found.tasks == ({"succeeded": 1, "queued": 1} if last else {"queued": 1})
 
 
-def test_what_waits_is_taken_back_where_the_run_is_over_its_limit(
-    cluster: Cluster, server: Server
-) -> None:
+def test_what_waits_is_taken_back_where_the_run_is_over_its_limit(cluster: Cluster) -> None:
     """A cluster that grows would get nodes for it."""
     folder = submitted(cluster, [1, 1])
     wrote(folder, "0", TaskState("running", started=1.0))
-    server.of("pods")["p"] = {
+    cluster.server.of("pods")["p"] = {
         "metadata": {
             "name": "p",
             "labels": {JOB: "job-a-0-0", INDEX: "0"},
@@ -109,16 +107,16 @@ def test_what_waits_is_taken_back_where_the_run_is_over_its_limit(
         "status": {"phase": "Running"},
     }
     control.change(folder, 0, limit=Over("max_cost", "more than 1 USD"))
-    assert state(server, folder).tasks == {"running": 1, "queued": 1}
-    mine = Controller(server, folder, 0, job_facts.read_shared_plan(folder))  # type: ignore[arg-type]
+    assert state(cluster.server, folder).tasks == {"running": 1, "queued": 1}
+    mine = Controller(cluster.server, folder, 0, job_facts.read_shared_plan(folder))  # type: ignore[arg-type]
     assert mine.step()
-    assert [*server.of("jobs")] == JOBS  # it has its grace
+    assert [*cluster.server.of("jobs")] == JOBS  # it has its grace
     wrote(folder, "0", TaskState("failed", exit_code=124, ended=2.0))
-    state(server, folder)
-    assert [*server.of("jobs")] == JOBS
+    state(cluster.server, folder)
+    assert [*cluster.server.of("jobs")] == JOBS
     mine.step()
-    assert [*server.of("jobs")] == JOBS[1:]
-    found = state(server, folder)
+    assert [*cluster.server.of("jobs")] == JOBS[1:]
+    found = state(cluster.server, folder)
     assert (found.state, found.limit, found.tasks) == ("failed", "max_cost", ONE_EACH)
 
 
@@ -161,46 +159,44 @@ class TestStuck:
     def test_they_end_the_run_after_a_while(
         self,
         cluster: Cluster,
-        server: Server,
         clock: SimpleNamespace,
         act: Callable[[Path], RunState],
         nodes: list[int],
     ) -> None:
         folder = submitted(cluster, nodes)
-        self.hold(server, 0)
+        self.hold(cluster.server, 0)
         assert (act(folder).state, act(folder).reason) == ("queued", self.WHY)
         clock.now += PATIENCE - 1
         assert act(folder).state == "queued"
-        assert [*server.of("jobs")] == JOBS
+        assert [*cluster.server.of("jobs")] == JOBS
         clock.now += 1
         assert act(folder).tasks == {"failed": len(nodes)}
         found = state_files.read_task(folder / "tasks" / "0")
-        assert found is not None
         assert (found.state, found.reason) == ("failed", self.WHY)
-        assert [*server.of("jobs")] == JOBS[1:]  # nothing of it starts later
-        assert (state(server, folder), act(folder)) == (state(server, folder),) * 2
+        assert [*cluster.server.of("jobs")] == JOBS[1:]  # nothing of it starts later
+        assert (state(cluster.server, folder), act(folder)) == (state(cluster.server, folder),) * 2
 
-    def test_whoever_looks_ends_nothing(
-        self, cluster: Cluster, server: Server, clock: SimpleNamespace
-    ) -> None:
+    def test_whoever_looks_ends_nothing(self, cluster: Cluster, clock: SimpleNamespace) -> None:
         folder = submitted(cluster, [1])
-        self.hold(server, 0)
-        state(server, folder)
+        self.hold(cluster.server, 0)
+        state(cluster.server, folder)
         clock.now += 9 * PATIENCE
-        assert (state(server, folder).state, state(server, folder).reason) == ("queued", self.WHY)
-        assert ([*server.of("jobs")], len(server.of("pods"))) == (JOBS, 1)
+        assert (state(cluster.server, folder).state, state(cluster.server, folder).reason) == (
+            "queued",
+            self.WHY,
+        )
+        assert ([*cluster.server.of("jobs")], len(cluster.server.of("pods"))) == (JOBS, 1)
 
     def test_one_that_is_pulled_after_all_is_as_any_other(
         self,
         cluster: Cluster,
-        server: Server,
         clock: SimpleNamespace,
         act: Callable[[Path], RunState],
     ) -> None:
         folder = submitted(cluster, [1])
-        self.hold(server, 0)
+        self.hold(cluster.server, 0)
         act(folder)
-        [pod] = server.of("pods").values()
+        [pod] = cluster.server.of("pods").values()
         waiting = pod["status"].pop("containerStatuses")
         clock.now += PATIENCE
         act(folder)
@@ -210,28 +206,26 @@ class TestStuck:
     def test_where_others_have_begun_one_fails_alone(
         self,
         cluster: Cluster,
-        server: Server,
         clock: SimpleNamespace,
         act: Callable[[Path], RunState],
     ) -> None:
         folder = submitted(cluster, [1, 1])
-        self.hold(server, 1)
+        self.hold(cluster.server, 1)
         wrote(folder, "0", TaskState("succeeded", exit_code=0, ended=1.0))
         act(folder)
         clock.now += PATIENCE
         assert act(folder).tasks == {"succeeded": 1, "failed": 1}
-        assert (server.of("pods"), [*server.of("jobs")]) == ({}, JOBS)
+        assert (cluster.server.of("pods"), [*cluster.server.of("jobs")]) == ({}, JOBS)
 
     def test_the_first_of_several_hears_that_another_does_not_come(
         self,
         cluster: Cluster,
-        server: Server,
         clock: SimpleNamespace,
         act: Callable[[Path], RunState],
     ) -> None:
         """It has the last word, as it may have begun before: see `gang`."""
         folder = submitted(cluster, [3])
-        self.hold(server, 2)
+        self.hold(cluster.server, 2)
         act(folder)
         clock.now += PATIENCE - 1
         act(folder)
@@ -239,82 +233,79 @@ class TestStuck:
         clock.now += 1
         assert act(folder).state == "queued"
         assert control.read(folder).blocked == {"0": self.WHY}
-        assert [*server.of("jobs")] == JOBS
+        assert [*cluster.server.of("jobs")] == JOBS
 
     def test_what_has_come_after_all_is_no_reason_for_a_first_one_that_comes_later(
         self,
         cluster: Cluster,
-        server: Server,
         clock: SimpleNamespace,
         act: Callable[[Path], RunState],
     ) -> None:
         folder = submitted(cluster, [3])
-        self.hold(server, 1)
-        self.hold(server, 2)
+        self.hold(cluster.server, 1)
+        self.hold(cluster.server, 2)
         act(folder)
         clock.now += PATIENCE
         for left in (1, 0):
             act(folder)
             assert control.read(folder).blocked == {"0": self.WHY}
-            server.of("pods")[f"job-a-0-0-{left + 1}-abcde"]["status"] = {"phase": "Running"}
+            cluster.server.of("pods")[f"job-a-0-0-{left + 1}-abcde"]["status"] = {
+                "phase": "Running"
+            }
         act(folder)
         assert control.read(folder).blocked == {}
 
     def test_what_a_controller_that_is_stuck_was_to_start_has_failed(
-        self, cluster: Cluster, server: Server, clock: SimpleNamespace
+        self, cluster: Cluster, clock: SimpleNamespace
     ) -> None:
         folder = submitted(cluster, [2, 2], max_parallel=1)
         clock.now = moment("2023-11-14T19:50:00Z")
-        self.hold(server, -1, job="job-a-0-controller")
-        assert state(server, folder).reason == f"waiting for its turn: {self.WHY}"
+        self.hold(cluster.server, -1, job="job-a-0-controller")
+        assert state(cluster.server, folder).reason == f"waiting for its turn: {self.WHY}"
         clock.now += PATIENCE
-        assert state(server, folder).tasks == {"failed": 2}
+        assert state(cluster.server, folder).tasks == {"failed": 2}
         found = state_files.read_task(folder / "tasks" / "0")
-        assert found is not None
         assert found.reason == f"nothing could start it: {self.WHY}"
 
 
-def test_a_controller_that_failed_for_good_is_the_reason(cluster: Cluster, server: Server) -> None:
+def test_a_controller_that_failed_for_good_is_the_reason(cluster: Cluster) -> None:
     folder = submitted(cluster, [1], last=True)
     wrote(folder, "0", TaskState("succeeded", exit_code=0, started=1.0, ended=2.0))
     failed = {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded"}
-    server.of("jobs")["job-a-0-controller"]["status"] = {"conditions": [failed]}
+    cluster.server.of("jobs")["job-a-0-controller"]["status"] = {"conditions": [failed]}
     control.note_blocked(folder, 0, "controller", "what it last said")
-    assert state(server, folder).tasks == {"succeeded": 1, "failed": 1}
+    assert state(cluster.server, folder).tasks == {"succeeded": 1, "failed": 1}
     found = state_files.read_task(folder / "tasks" / "finally")
-    assert found is not None
     assert found.reason == (
         "its controller has failed for good: kubectl logs job/job-a-0-controller; what it last said"
     )
 
 
-def test_what_the_controller_is_refused_is_why_a_task_waits(
-    cluster: Cluster, server: Server
-) -> None:
+def test_what_the_controller_is_refused_is_why_a_task_waits(cluster: Cluster) -> None:
     folder = submitted(cluster, [2, 2], max_parallel=1)
     control.note_blocked(folder, 0, "controller", "exceeded quota: team")
-    assert state(server, folder).reason == "waiting for its turn: exceeded quota: team"
+    assert state(cluster.server, folder).reason == "waiting for its turn: exceeded quota: team"
 
 
-def test_what_nothing_is_left_to_start_is_lost(cluster: Cluster, server: Server) -> None:
+def test_what_nothing_is_left_to_start_is_lost(cluster: Cluster) -> None:
     folder = submitted(cluster, [1], last=True)
     wrote(folder, "0", TaskState("succeeded", exit_code=0, ended=1.0))
-    found = state(server, folder)
+    found = state(cluster.server, folder)
     assert (found.state, found.reason) == ("running", None)
-    server.of("jobs").pop("job-a-0-controller")
-    assert state(server, folder).tasks == {"succeeded": 1, "lost": 1}
+    cluster.server.of("jobs").pop("job-a-0-controller")
+    assert state(cluster.server, folder).tasks == {"succeeded": 1, "lost": 1}
 
 
-def test_a_run_whose_predecessor_failed_says_so(cluster: Cluster, server: Server) -> None:
+def test_a_run_whose_predecessor_failed_says_so(cluster: Cluster) -> None:
     first = submitted(cluster, [1], run="first")
     folder = submitted(cluster, [1], after=["first"])
-    assert state(server, folder).reason == "waiting for its turn"
+    assert state(cluster.server, folder).reason == "waiting for its turn"
     state_files.write(first, RunState("failed", ended=1.0))
-    found = state(server, folder)
+    found = state(cluster.server, folder)
     assert (found.state, found.reason) == ("cancelled", "not started: first failed")
 
 
-def test_a_run_whose_predecessor_was_to_fail_begins_then(cluster: Cluster, server: Server) -> None:
+def test_a_run_whose_predecessor_was_to_fail_begins_then(cluster: Cluster) -> None:
     first = submitted(cluster, [1], run="first")
     folder = submitted(cluster, [1], after=["first"], conditions={"first": "failed"})
     plan, known = job_facts.read_shared_plan(folder), receive.read(folder)
@@ -324,51 +315,45 @@ def test_a_run_whose_predecessor_was_to_fail_begins_then(cluster: Cluster, serve
     assert len([*controller.due(folder, known, plan)]) == 1
     state_files.write(first, RunState("succeeded", ended=1.0))  # somebody has retried it
     assert len([*controller.due(folder, known, plan)]) == 1
-    assert state(server, folder).state == "queued"
+    assert state(cluster.server, folder).state == "queued"
 
 
-def test_a_run_whose_predecessor_was_to_fail_and_has_not_says_so(
-    cluster: Cluster, server: Server
-) -> None:
+def test_a_run_whose_predecessor_was_to_fail_and_has_not_says_so(cluster: Cluster) -> None:
     first = submitted(cluster, [1], run="first")
     folder = submitted(cluster, [1], after=["first"], conditions={"first": "failed"})
     state_files.write(first, RunState("succeeded", ended=1.0))
-    found = state(server, folder)
+    found = state(cluster.server, folder)
     assert (found.state, found.reason) == ("cancelled", "not started: first succeeded")
 
 
-def test_a_retry_whose_predecessor_has_ended_otherwise_ends_and_says_so(
-    cluster: Cluster, server: Server
-) -> None:
+def test_a_retry_whose_predecessor_has_ended_otherwise_ends_and_says_so(cluster: Cluster) -> None:
     first = submitted(cluster, [1], run="first")
     folder = submitted(cluster, [1], after=["first"], conditions={"first": "failed"})
     state_files.write(first, RunState("succeeded", ended=1.0))
-    assert state(server, folder).state == "cancelled"
+    assert state(cluster.server, folder).state == "cancelled"
     record.write_json(folder / "retry.json", Retry(only=(0,), submission=1).to_json())
     submit.answer(cluster.shared, cluster.request("job-a", 1), io.BytesIO())
-    found = state(server, folder)
+    found = state(cluster.server, folder)
     assert (found.state, found.submission) == ("cancelled", 1)
     assert found.reason == "not started: first succeeded"
 
 
 def test_a_server_that_is_away_leaves_what_was_known(
-    cluster: Cluster, server: Server, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     submitted(cluster, [1])
 
     def silent(*_: object, **__: object) -> None:
         raise Fault(NO_ANSWER, "the API server of Kubernetes does not answer: HTTP 503", DOWN)
 
-    monkeypatch.setattr(server, "list", silent)
+    monkeypatch.setattr(cluster.server, "list", silent)
     found = looking.answer(cluster.shared, ASKED, io.BytesIO())
     assert found.silent == "the API server of Kubernetes does not answer: HTTP 503"
     report = found.runs["job-a"]
-    assert report is not None
-    assert report.state is not None
     assert report.state.state == "queued"
 
 
-def test_a_damaged_file_is_named(cluster: Cluster, server: Server) -> None:
+def test_a_damaged_file_is_named(cluster: Cluster) -> None:
     folder = submitted(cluster, [1])
     (folder / "control.json").write_text('{"parts": [')
     report = looking.answer(cluster.shared, ASKED, io.BytesIO()).runs["job-a"]

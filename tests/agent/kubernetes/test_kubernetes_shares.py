@@ -108,8 +108,6 @@ def test_tasks_of_one_node_have_samples_of_their_own(
     mine = task(tmp_path, with_share(NODE, Wanted(gpus=3), 0.375, devices))
     assert mine.nodes.sampling(mine, {}).environment()["_FAIRWAY_NODE"] == "nd-0.4"
     watch = mine.idle_watch()
-    assert watch is not None
     assert (watch.nodes, watch.gpus) == (["nd-0.4"], None)
     whole = replace(mine, hosts=[NODE]).idle_watch()
-    assert whole is not None
     assert (whole.nodes, whole.gpus) == (["nd-0"], None)

@@ -43,24 +43,22 @@ def ended(folder: Path, task: str, state: str = "succeeded") -> None:
     state_files.write(folder / "tasks" / task, TaskState(state, exit_code=0, ended=1.0))
 
 
-def test_tasks_of_one_node_are_one_job_and_others_one_each(
-    cluster: Cluster, server: Server
-) -> None:
+def test_tasks_of_one_node_are_one_job_and_others_one_each(cluster: Cluster) -> None:
     cluster.bring("job-a", [1, 4, 1, 4])
     key = "-----BEGIN"
     assert ask(cluster, "job-a", key=key) == ["job-a-0-0", "job-a-0-1", "job-a-0-2"]
-    jobs = server.of("jobs")
+    jobs = cluster.server.of("jobs")
     assert sorted(jobs) == ["job-a-0-0", "job-a-0-1", "job-a-0-2", "job-a-0-controller"]
     assert [jobs[name]["spec"]["completions"] for name in sorted(jobs)[:3]] == [2, 4, 4]
     file = cluster.shared / "runs/job-a/fairway_key"
     assert (file.read_text(), file.stat().st_mode & 0o777) == (key, 0o600)
 
 
-def test_a_sweep_of_thousands_is_one_job(cluster: Cluster, server: Server) -> None:
+def test_a_sweep_of_thousands_is_one_job(cluster: Cluster) -> None:
     cluster.bring("job-a", [1] * 5000)
     ask(cluster, "job-a")
-    assert server.created == ["job-a-0-0", "job-a-0-controller"]
-    assert server.of("jobs")["job-a-0-0"]["spec"]["completions"] == 5000
+    assert cluster.server.created == ["job-a-0-0", "job-a-0-controller"]
+    assert cluster.server.of("jobs")["job-a-0-0"]["spec"]["completions"] == 5000
 
 
 class Killed(BaseException):
@@ -69,11 +67,11 @@ class Killed(BaseException):
 
 @pytest.mark.parametrize("survived", range(4))
 def test_whoever_goes_on_makes_none_twice(
-    cluster: Cluster, server: Server, survived: int, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, survived: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Killed once the server has taken one, and before that could be noted."""
     cluster.bring("job-a", [2, 2, 2], last=True)
-    create, asked = server.create, []
+    create, asked = cluster.server.create, []
 
     def die(base: str, kind: str, manifest: Any) -> bool:
         done = create(base, kind, manifest)
@@ -82,30 +80,35 @@ def test_whoever_goes_on_makes_none_twice(
             raise Killed
         return done
 
-    monkeypatch.setattr(server, "create", die)
+    monkeypatch.setattr(cluster.server, "create", die)
     with pytest.raises(Killed):
         ask(cluster, "job-a")
-    monkeypatch.setattr(server, "create", create)
+    monkeypatch.setattr(cluster.server, "create", create)
     assert not receive.read(cluster.shared / "runs/job-a").complete  # type: ignore[union-attr]
     assert ask(cluster, "job-a") == ["job-a-0-0", "job-a-0-1", "job-a-0-2"]
-    assert sorted(server.created) == ["job-a-0-0", "job-a-0-1", "job-a-0-2", "job-a-0-controller"]
+    assert sorted(cluster.server.created) == [
+        "job-a-0-0",
+        "job-a-0-1",
+        "job-a-0-2",
+        "job-a-0-controller",
+    ]
     again = ask(cluster, "job-a")
     assert again == ["job-a-0-0", "job-a-0-1", "job-a-0-2"]
-    assert len(server.created) == 4
+    assert len(cluster.server.created) == 4
 
 
-def test_what_is_refused_leaves_nothing(cluster: Cluster, server: Server) -> None:
+def test_what_is_refused_leaves_nothing(cluster: Cluster) -> None:
     folder = cluster.bring("job-a", [2, 2])
-    server.refuse = lambda name: "exceeded quota: team" if name.endswith("-1") else ""
+    cluster.server.refuse = lambda name: "exceeded quota: team" if name.endswith("-1") else ""
     with pytest.raises(Fault, match="Kubernetes refuses the job: exceeded quota: team") as raised:
         ask(cluster, "job-a")
     assert raised.value.record["exit_code"] == 2
     assert "kubectl describe quota" in raised.value.record["hint"]
-    assert server.of("jobs") == {}
+    assert cluster.server.of("jobs") == {}
     assert not folder.exists()
 
 
-def test_a_retry_has_names_of_its_own(cluster: Cluster, server: Server) -> None:
+def test_a_retry_has_names_of_its_own(cluster: Cluster) -> None:
     folder = cluster.bring("job-a", [1, 1, 1])
     ask(cluster, "job-a")
     ended(folder, "2", "failed")
@@ -114,15 +117,15 @@ def test_a_retry_has_names_of_its_own(cluster: Cluster, server: Server) -> None:
     assert ask(cluster, "job-a", submission=1) == ["job-a-1-0"]
     [part] = receive.read(folder).parts  # type: ignore[union-attr]
     assert part.indices == (2,)
-    assert server.of("jobs")["job-a-1-0"]["spec"]["completions"] == 1
+    assert cluster.server.of("jobs")["job-a-1-0"]["spec"]["completions"] == 1
 
 
-def test_clean_leaves_no_object(cluster: Cluster, server: Server) -> None:
+def test_clean_leaves_no_object(cluster: Cluster) -> None:
     folder = cluster.bring("job-a", [1], last=True)
     ask(cluster, "job-a")
-    assert len(server.of("jobs")) == 2
+    assert len(cluster.server.of("jobs")) == 2
     clean.answer(cluster.shared, RunsRequest(remove="job-a"), io.BytesIO())
-    assert server.of("jobs") == {}
+    assert cluster.server.of("jobs") == {}
     assert not folder.exists()
 
 
@@ -165,67 +168,64 @@ class TestNames:
     def test_one_that_is_being_deleted_is_waited_for(
         self,
         cluster: Cluster,
-        server: Server,
         clock: SimpleNamespace,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         """And what was left by a run whose folder somebody has removed is deleted first."""
-        self.leave(cluster, server)
-        self.being_deleted(server, monkeypatch)
-        clock.after[20.0] = server.of("jobs").clear
+        self.leave(cluster, cluster.server)
+        self.being_deleted(cluster.server, monkeypatch)
+        clock.after[20.0] = cluster.server.of("jobs").clear
         cluster.bring("job-a", [1])
         assert ask(cluster, "job-a") == ["job-a-0-0"]
-        assert server.created == ["job-a-0-0", "job-a-0-controller"]
-        assert "deletionTimestamp" not in server.of("jobs")["job-a-0-0"]["metadata"]
+        assert cluster.server.created == ["job-a-0-0", "job-a-0-controller"]
+        assert "deletionTimestamp" not in cluster.server.of("jobs")["job-a-0-0"]["metadata"]
 
     def test_one_that_stays_is_named_and_can_be_waited_for_again(
         self,
         cluster: Cluster,
-        server: Server,
         clock: SimpleNamespace,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         end = clock.now + submit.PATIENCE
-        self.leave(cluster, server)
-        self.being_deleted(server, monkeypatch)
+        self.leave(cluster, cluster.server)
+        self.being_deleted(cluster.server, monkeypatch)
         folder = cluster.bring("job-a", [1])
         with pytest.raises(Fault, match="the deleted Job job-a-0-0 still exists") as said:
             ask(cluster, "job-a")
         assert said.value.record["hint"].endswith("kubectl get pods -l fairway.dev/run=job-a")
         assert folder.exists()
         assert clock.now >= end
-        server.of("jobs").clear()
+        cluster.server.of("jobs").clear()
         assert ask(cluster, "job-a") == ["job-a-0-0"]
 
     def test_a_conflict_with_no_job_is_waited_for_with_an_end(
         self,
         cluster: Cluster,
-        server: Server,
         clock: SimpleNamespace,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         """As of a quota that others change at the same time."""
         cluster.bring("job-a", [1])
-        create, asked = server.create, []
+        create, asked = cluster.server.create, []
 
         def conflict(*_: Any) -> bool:
             asked.append(clock.now)
             return False
 
-        monkeypatch.setattr(server, "create", conflict)
+        monkeypatch.setattr(cluster.server, "create", conflict)
         with pytest.raises(
             Fault, match="could not create the Job job-a-0-0, because of a conflict with another"
         ):
             ask(cluster, "job-a")
         assert len(asked) == len(set(asked))  # none at once after another
-        monkeypatch.setattr(server, "create", create)
+        monkeypatch.setattr(cluster.server, "create", create)
         assert ask(cluster, "job-a") == ["job-a-0-0"]
 
     @pytest.mark.parametrize("other", ["folder", "claim"])
     def test_a_run_of_another_shared_folder_keeps_its_own(
-        self, cluster: Cluster, server: Server, other: str
+        self, cluster: Cluster, other: str
     ) -> None:
-        job = self.leave(cluster, server)
+        job = self.leave(cluster, cluster.server)
         spec = job["spec"]["template"]["spec"]
         if other == "folder":
             words = [
@@ -245,24 +245,27 @@ class TestNames:
         assert not folder.exists()
         clean.answer(cluster.shared, RunsRequest(remove="job-a"), io.BytesIO())
         cancel.answer(cluster.shared, CancelRequest("job-a", 0, kill=True), io.BytesIO())
-        assert (json.dumps(server.of("jobs")["job-a-0-0"]), server.created) == (before, [])
+        assert (json.dumps(cluster.server.of("jobs")["job-a-0-0"]), cluster.server.created) == (
+            before,
+            [],
+        )
 
     def test_two_runs_of_one_name_submitted_at_once_keep_to_their_own(
-        self, cluster: Cluster, server: Server, monkeypatch: pytest.MonkeyPatch
+        self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         folder = cluster.bring("job-a", [2, 2])
-        create = server.create
+        create = cluster.server.create
 
         def race(base: str, kind: str, manifest: Any) -> bool:
             if manifest["metadata"]["name"].endswith("-1"):
                 theirs = json.loads(json.dumps(manifest).replace(str(cluster.shared), "/their"))
-                server.of(kind)["job-a-0-1"] = theirs
+                cluster.server.of(kind)["job-a-0-1"] = theirs
             return create(base, kind, manifest)
 
-        monkeypatch.setattr(server, "create", race)
+        monkeypatch.setattr(cluster.server, "create", race)
         with pytest.raises(Fault, match="with another shared folder"):
             ask(cluster, "job-a")
-        assert [*server.of("jobs")] == ["job-a-0-1"]
+        assert [*cluster.server.of("jobs")] == ["job-a-0-1"]
         assert not folder.exists()
 
 
@@ -277,23 +280,23 @@ class TestWhatWaits:
             for part in controller.due(folder, known, job_facts.read_shared_plan(folder))
         ]
 
-    def test_the_last_task_waits_for_all_others(self, cluster: Cluster, server: Server) -> None:
+    def test_the_last_task_waits_for_all_others(self, cluster: Cluster) -> None:
         folder = cluster.bring("job-a", [1, 1], last=True)
         ask(cluster, "job-a")
-        assert "job-a-0-1" not in server.of("jobs")
+        assert "job-a-0-1" not in cluster.server.of("jobs")
         ended(folder, "0")
         assert self.due(folder) == []
         ended(folder, "1", "failed")
         assert self.due(folder) == [1]
 
-    def test_as_many_run_as_may(self, cluster: Cluster, server: Server) -> None:
+    def test_as_many_run_as_may(self, cluster: Cluster) -> None:
         folder = cluster.bring("job-a", [2, 2, 2, 2], max_parallel=2)
         ask(cluster, "job-a")
         assert self.due(folder) == [0, 1]
         known = receive.read(folder)
         assert known is not None
-        Controller(server, folder, 0, job_facts.read_shared_plan(folder)).start()  # type: ignore[arg-type]
-        assert sorted(server.created) == ["job-a-0-0", "job-a-0-1", "job-a-0-controller"]
+        Controller(cluster.server, folder, 0, job_facts.read_shared_plan(folder)).start()  # type: ignore[arg-type]
+        assert sorted(cluster.server.created) == ["job-a-0-0", "job-a-0-1", "job-a-0-controller"]
         assert self.due(folder) == []
         ended(folder, "0")
         assert self.due(folder) == [2]
@@ -318,71 +321,67 @@ class TestWhatWaits:
 
     @pytest.mark.parametrize("kill", [False, True])
     def test_who_wants_to_hear_of_its_end_hears_that_it_was_cancelled(
-        self, cluster: Cluster, server: Server, monkeypatch: pytest.MonkeyPatch, kill: bool
+        self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, kill: bool
     ) -> None:
         folder = cluster.bring("job-a", [1, 1], notify=RECEIVER)
         ask(cluster, "job-a")
         for part in ("controller", "0"):
             name = f"job-a-0-{part}-abcde"
-            job = server.of("jobs")[f"job-a-0-{part}"]
+            job = cluster.server.of("jobs")[f"job-a-0-{part}"]
             labels = job["metadata"]["labels"]
             pod = {**job["spec"]["template"], "metadata": {"name": name, "labels": labels}}
-            server.of("pods")[name] = {**pod, "status": {"phase": "Running"}}
+            cluster.server.of("pods")[name] = {**pod, "status": {"phase": "Running"}}
         cancel.answer(cluster.shared, CancelRequest("job-a", 0, kill), io.BytesIO())
-        assert [*server.of("jobs")] == ["job-a-0-controller"]
-        assert ("job-a-0-0-abcde" in server.of("pods")) is not kill
-        assert "job-a-0-controller-abcde" in server.of("pods")
-        server.of("pods").clear()
+        assert [*cluster.server.of("jobs")] == ["job-a-0-controller"]
+        assert ("job-a-0-0-abcde" in cluster.server.of("pods")) is not kill
+        assert "job-a-0-controller-abcde" in cluster.server.of("pods")
+        cluster.server.of("pods").clear()
         told: list[str] = []
         monkeypatch.setattr(watch, "send", lambda *facts, **_: told.append(facts[2].state))
         plan = job_facts.read_shared_plan(folder)
-        assert not Controller(server, folder, 0, plan).step()  # type: ignore[arg-type]
+        assert not Controller(cluster.server, folder, 0, plan).step()  # type: ignore[arg-type]
         assert told == ["cancelled"]
 
-    def test_a_controller_of_what_was_not_submitted_whole_goes_too(
-        self, cluster: Cluster, server: Server
-    ) -> None:
+    def test_a_controller_of_what_was_not_submitted_whole_goes_too(self, cluster: Cluster) -> None:
         folder = cluster.bring("job-a", [1], notify=RECEIVER)
         ask(cluster, "job-a")
         known = receive.read(folder)
         assert known is not None
         replace(known, complete=False).write(folder)
         cancel.answer(cluster.shared, CancelRequest("job-a", 0), io.BytesIO())
-        assert server.of("jobs") == {}
+        assert cluster.server.of("jobs") == {}
 
-    def test_nothing_of_a_cancelled_run_is_started(self, cluster: Cluster, server: Server) -> None:
+    def test_nothing_of_a_cancelled_run_is_started(self, cluster: Cluster) -> None:
         folder = cluster.bring("job-a", [1], last=True)
         ask(cluster, "job-a")
         ended(folder, "0", "cancelled")
         cancel.answer(cluster.shared, CancelRequest("job-a", 0), io.BytesIO())
-        assert server.of("jobs") == {}
+        assert cluster.server.of("jobs") == {}
         known = receive.read(folder)
         assert known is not None
-        Controller(server, folder, 0, job_facts.read_shared_plan(folder)).start()  # type: ignore[arg-type]
-        assert server.of("jobs") == {}
+        Controller(cluster.server, folder, 0, job_facts.read_shared_plan(folder)).start()  # type: ignore[arg-type]
+        assert cluster.server.of("jobs") == {}
 
     def test_what_is_refused_to_the_controller_is_tried_again_and_said(
-        self, cluster: Cluster, server: Server
+        self, cluster: Cluster
     ) -> None:
         folder = cluster.bring("job-a", [1], last=True)
         ask(cluster, "job-a")
         ended(folder, "0")
-        server.refuse = lambda _: "exceeded quota: team"
+        cluster.server.refuse = lambda _: "exceeded quota: team"
         plan = job_facts.read_shared_plan(folder)
-        assert Controller(server, folder, 0, plan).step()  # type: ignore[arg-type]
+        assert Controller(cluster.server, folder, 0, plan).step()  # type: ignore[arg-type]
         why = control.read(folder).blocked.get("controller", "")
         assert why == "exceeded quota: team"
-        server.refuse = lambda _: ""
-        assert Controller(server, folder, 0, plan).step()  # type: ignore[arg-type]
+        cluster.server.refuse = lambda _: ""
+        assert Controller(cluster.server, folder, 0, plan).step()  # type: ignore[arg-type]
         assert control.read(folder).blocked.get("controller", "") == ""
-        assert server.created[-1] == "job-a-0-1"
+        assert cluster.server.created[-1] == "job-a-0-1"
 
-    def test_a_controller_ends_with_words_where_a_file_is_damaged(
-        self, cluster: Cluster, server: Server
-    ) -> None:
+    def test_a_controller_ends_with_words_where_a_file_is_damaged(self, cluster: Cluster) -> None:
         folder = cluster.bring("job-a", [1], last=True)
         ask(cluster, "job-a")
         plan = job_facts.read_shared_plan(folder)
         (folder / "control.json").write_text("{")
         with pytest.raises(Damaged, match=r"control\.json: damaged"):
-            Controller(server, folder, 0, plan).step()  # type: ignore[arg-type]
+            Controller(cluster.server, folder, 0, plan).step()  # type: ignore[arg-type]

@@ -73,7 +73,6 @@ def seen(
 def view(part: Part, index: int, found: dict[str, Any], *pods: Any, **more: Any) -> JobView:
     """The same of a task whose Job is there."""
     known = seen(part, index, found, *pods, **more)
-    assert known is not None
     return known[0]
 
 
