@@ -288,25 +288,21 @@ def test_a_run_on_another_node_is_use_of_this_one(
 
 
 class TestProgram:
-    @pytest.fixture
-    def words(self, world: World) -> list[str]:
-        (world.folder / "idle.json").write_text(
-            json.dumps({"after": 7200.0, "cluster": "box", "folder": str(world.shared)})
-        )
-        return ["idle_stop", str(world.folder / "idle.json"), str(world.folder)]
+    @pytest.fixture(autouse=True)
+    def _words(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+        file, facts = world.folder / "idle.json", {"after": 7200.0, "cluster": "box"}
+        file.write_text(json.dumps({**facts, "folder": str(world.shared)}))
+        monkeypatch.setattr(idle_stop.sys, "argv", ["idle_stop", str(file), str(world.folder)])
 
     def test_idle_stop_program_prints_the_result_of_its_look(
-        self, words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+        self, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        monkeypatch.setattr(idle_stop.sys, "argv", words)
         idle_stop.main()
         assert capsys.readouterr().out == "fairway-idle: idle for 0 of 120 minutes\n"
 
     def test_idle_stop_program_reports_a_failure_in_one_line(
-        self, words: list[str], monkeypatch: pytest.MonkeyPatch
+        self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(idle_stop.sys, "argv", words)
-
         def hangs(*_: object, **__: object) -> None:
             raise subprocess.TimeoutExpired("loginctl", 30)
 
@@ -315,10 +311,8 @@ class TestProgram:
             idle_stop.main()
 
     def test_idle_stop_program_reports_a_refusal_by_azure(
-        self, words: list[str], monkeypatch: pytest.MonkeyPatch
+        self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(idle_stop.sys, "argv", words)
-
         def refuse(_: Watch) -> str:
             raise http.Failure(403, "AuthorizationFailed", "no role")
 

@@ -20,10 +20,13 @@ import pytest
 from serving import Handler, serving
 from waiting import until
 
+from fairway_boot.slurm.node_registry import Claim, NodeRegistry, opened
+from fairway_boot.slurm.settings import load
 from fairway_core.slurm import install
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
 SCALE_SET = (
     "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/virtualMachineScaleSets/v"
@@ -283,6 +286,19 @@ class Lab:
         """Changes settings."""
         file = self.folder / "settings.json"
         file.write_text(json.dumps({**json.loads(file.read_text()), **values}))
+
+    def open(self) -> AbstractContextManager[NodeRegistry]:
+        """What the scheduler remembers of the nodes, to be changed."""
+        return opened(load(str(self.folder / "settings.json")), "nd")
+
+    def claim(self, *names: str) -> None:
+        """Lets each instance that has no name yet be one of these nodes."""
+        with self.open() as registry:
+            taken = {claim.instance for claim in registry.claims.values()}
+            free = [each for each in self.azure.instances if each not in taken]
+            for name, instance in zip(names, free, strict=True):
+                registry.wanted.pop(name, None)
+                registry.claims[name] = Claim(instance, f"vm-{instance}")
 
     def registry(self) -> dict[str, Any]:
         """What the scheduler remembers of the nodes."""

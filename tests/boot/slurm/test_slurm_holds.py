@@ -7,26 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_boot.slurm.node_registry import Claim, opened
-from fairway_boot.slurm.settings import load
-
 if TYPE_CHECKING:
-    Azure = Any
     Lab = Any
 
 pytestmark = pytest.mark.integration
 
 GONE = "state=power_down_force reason=Azure: the instance is gone"
-
-
-def _claimed(lab: Lab, *names: str) -> None:
-    """Lets each instance that has no name yet be one of these nodes."""
-    with opened(load(str(lab.folder / "settings.json")), "nd") as registry:
-        taken = {claim.instance for claim in registry.claims.values()}
-        free = [each for each in lab.azure.instances if each not in taken]
-        for name, instance in zip(names, free, strict=True):
-            registry.wanted.pop(name, None)
-            registry.claims[name] = Claim(instance, f"vm-{instance}")
 
 
 MINE = " Reason=keep out [ann@2026-01-01T10:00:00]"
@@ -38,9 +24,9 @@ class TestHold:
     """Nodes that cannot be had are not asked for every few minutes."""
 
     @pytest.fixture
-    def short(self, lab: Lab, azure: Azure) -> Lab:
+    def short(self, lab: Lab) -> Lab:
         """Azure had room for one of two nodes; nd-2 and nd-3 are not there either."""
-        azure.room = 1
+        lab.azure.room = 1
         lab.states(
             nd_0="MIXED+CLOUD+POWERING_UP",
             nd_1="MIXED+CLOUD+POWERING_UP",
@@ -74,47 +60,43 @@ class TestHold:
         )
         assert short.run("power", "reconcile").returncode == 0
         assert len(short.told) == 2
-        with opened(load(str(short.folder / "settings.json")), "nd") as registry:
+        with short.open() as registry:
             registry.hold.until = 0
         short.run("power", "reconcile")
         assert short.told[2:] == ["scontrol update nodename=nd-1,nd-2 state=resume"]
 
-    def test_slurm_hold_doubles_with_each_shortage_and_resets_with_capacity(
-        self, lab: Lab, azure: Azure
-    ) -> None:
+    def test_slurm_hold_doubles_with_each_shortage_and_resets_with_capacity(self, lab: Lab) -> None:
         waits = []
         for room in (0, 0, 1, 0):
-            azure.room = room
+            lab.azure.room = room
             started = time.time()
             lab.run("resume", f"nd-{len(waits)}")
             waits.append(lab.registry()["hold"]["until"] - started)
         assert 0 < waits[0] < 0.75 * waits[1]
         assert lab.registry()["hold"]["shortages"] == 1
 
-    def test_instances_that_boot_do_not_end_the_row_of_shortages(
-        self, short: Lab, azure: Azure
-    ) -> None:
+    def test_instances_that_boot_do_not_end_the_row_of_shortages(self, short: Lab) -> None:
         self._age(short, wanted=True)
         assert short.run("power", "reconcile").returncode == 0
         assert short.registry()["hold"]["shortages"] == 1
-        assert len(azure.instances) == 1
+        assert len(short.azure.instances) == 1
 
     @staticmethod
     def _age(lab: Lab, *, wanted: bool = False, unnamed: bool = False) -> None:
         """Lets half an hour pass for nodes that are wanted, or instances without a name."""
-        with opened(load(str(lab.folder / "settings.json")), "nd") as registry:
+        with lab.open() as registry:
             for times in (*((registry.wanted,) * wanted), *((registry.unnamed,) * unnamed)):
                 times.update(dict.fromkeys(times, time.time() - 1800))
 
     def test_instances_that_never_say_a_word_go_before_slurm_gives_their_nodes_up(
-        self, lab: Lab, azure: Azure
+        self, lab: Lab
     ) -> None:
         lab.states(nd_0="MIXED+CLOUD+POWERING_UP", nd_1="IDLE+CLOUD+POWERED_DOWN")
         lab.run("resume", "nd-0")
         lab.run("power", "reconcile")
         self._age(lab, unnamed=True)
         lab.run("power", "reconcile")
-        assert (len(azure.instances), lab.told) == (1, []), "it was hardly asked for"
+        assert (len(lab.azure.instances), lab.told) == (1, []), "it was hardly asked for"
         self._age(lab, wanted=True)
         assert lab.run("power", "reconcile").returncode == 0
         gone, rest = lab.told
@@ -122,23 +104,21 @@ class TestHold:
             "scontrol update nodename=nd-0 state=power_down_force reason=fairway"
         )
         assert rest.startswith("scontrol update nodename=nd-1 state=down reason=fairway: instances")
-        assert azure.instances == {}
+        assert lab.azure.instances == {}
         assert lab.registry()["hold"]["misses"] == 1
 
-    def test_an_instance_that_lacks_something_goes_at_once_and_others_stay(
-        self, lab: Lab, azure: Azure
-    ) -> None:
+    def test_an_instance_that_lacks_something_goes_at_once_and_others_stay(self, lab: Lab) -> None:
         lab.run("resume", "nd-[0-2]")
-        with opened(load(str(lab.folder / "settings.json")), "nd") as registry:
+        with lab.open() as registry:
             registry.troubles["1"] = "slurmd not installed"
         assert lab.run("power", "reconcile").returncode == 0
-        assert sorted(azure.instances) == ["0", "2"]
+        assert sorted(lab.azure.instances) == ["0", "2"]
         assert "nodename=nd-0 state=power_down_force" in lab.told[0]
         assert "never joined: 1 (slurmd not installed), round 1 of 3" in lab.told[0]
         assert sorted(lab.registry()["wanted"]) == ["nd-1", "nd-2"]
 
     def test_after_three_rounds_of_nodes_that_never_join_the_partition_is_down(
-        self, lab: Lab, azure: Azure
+        self, lab: Lab
     ) -> None:
         lab.states(
             nd_0="DOWN+CLOUD+POWERED_DOWN Reason=ResumeTimeout reached [slurm@now]",
@@ -146,16 +126,16 @@ class TestHold:
         )
         for _ in range(3):
             lab.run("resume", "nd-0")
-            _claimed(lab, "nd-0")
+            lab.claim("nd-0")
             assert "partitionname=nd" not in " ".join(lab.told)
             assert lab.run("resume-fail", "nd-0").returncode == 0
-        assert azure.instances == {}
+        assert lab.azure.instances == {}
         assert lab.told[0].startswith("scontrol update nodename=nd-0 state=down reason=fairway: ")
         assert lab.told[-1] == "scontrol update partitionname=nd state=down"
         assert "never joined: 1, round 3 of 3: the partition is down" in lab.told[-2]
 
     def test_a_partition_that_is_down_stays_so_until_somebody_opens_it(self, lab: Lab) -> None:
-        with opened(load(str(lab.folder / "settings.json")), "nd") as registry:
+        with lab.open() as registry:
             registry.hold.misses, registry.hold.closed = 3, True
         lab.states(nd_0="DOWN+CLOUD+POWERED_DOWN Reason=fairway: 1 instances [slurm@now]")
         lab.partition("DOWN")
@@ -168,7 +148,7 @@ class TestHold:
 
     def test_a_node_that_joins_ends_the_row(self, lab: Lab) -> None:
         lab.run("resume", "nd-[0-1]")
-        _claimed(lab, "nd-0", "nd-1")
+        lab.claim("nd-0", "nd-1")
         lab.run("resume-fail", "nd-1")
         assert lab.registry()["hold"]["misses"] == 1
         lab.states(nd_0="MIXED+CLOUD+NOT_RESPONDING+POWERING_UP")
@@ -217,48 +197,45 @@ class TestHosts:
         ],
     )
     def test_slurm_host_of_a_node_drained_for_hardware_is_remembered(
-        self, lab: Lab, azure: Azure, reason: str, remembered: bool
+        self, lab: Lab, reason: str, remembered: bool
     ) -> None:
-        azure.change(1)
-        _claimed(lab, "nd-0")
-        settings = load(str(lab.folder / "settings.json"))
-        with opened(settings, "nd") as registry:
+        lab.azure.change(1)
+        lab.claim("nd-0")
+        with lab.open() as registry:
             registry.claims["nd-0"].host = "DSM01XYZ"
         lab.states(nd_0=f"IDLE+CLOUD+DRAIN Reason={reason} [root@2026-11-21T05:00:00]")
         lab.run("power", "reconcile")
-        with opened(settings, "nd") as registry:
+        with lab.open() as registry:
             assert ("DSM01XYZ" in registry.hosts) is remembered
 
 
 class TestReconcile:
     """What was lost, left over, or is to stay."""
 
-    def test_a_node_whose_instance_was_taken_away_is_cloud_again(
-        self, lab: Lab, azure: Azure
-    ) -> None:
+    def test_a_node_whose_instance_was_taken_away_is_cloud_again(self, lab: Lab) -> None:
         lab.run("resume", "nd-[0-1]")
-        _claimed(lab, "nd-0", "nd-1")
-        azure.evict("1")
+        lab.claim("nd-0", "nd-1")
+        lab.azure.evict("1")
         assert lab.run("power", "reconcile").returncode == 0
         assert lab.told == [f"scontrol update nodename=nd-1 {GONE}"]
         assert list(lab.registry()["claims"]) == ["nd-0"]
         lab.run("power", "reconcile")
         assert len(lab.told) == 1, "told once"
 
-    def test_an_instance_that_nobody_needs_goes_after_a_while(self, lab: Lab, azure: Azure) -> None:
-        azure.change(2)
+    def test_an_instance_that_nobody_needs_goes_after_a_while(self, lab: Lab) -> None:
+        lab.azure.change(2)
         lab.run("power", "reconcile")
-        assert len(azure.instances) == 2
+        assert len(lab.azure.instances) == 2
         lab.set(orphan_after=0)
         lab.run("power", "reconcile")
-        assert azure.instances == {}
+        assert lab.azure.instances == {}
 
-    def test_an_instance_that_boots_for_a_wanted_node_stays(self, lab: Lab, azure: Azure) -> None:
+    def test_an_instance_that_boots_for_a_wanted_node_stays(self, lab: Lab) -> None:
         lab.set(orphan_after=0)
         lab.run("resume", "nd-0")
-        azure.change(2)
+        lab.azure.change(2)
         lab.run("power", "reconcile")
-        assert len(azure.instances) == 1
+        assert len(lab.azure.instances) == 1
 
     def test_nodes_that_are_to_stay_are_started(self, lab: Lab) -> None:
         lab.set(scale_sets={"nd": {"id": _id(lab), "kept": 3}})
@@ -282,21 +259,19 @@ class TestReconcile:
         assert lab.told == ["scontrol update nodename=nd-0,nd-1 state=resume"]
 
     def test_slurm_reconcile_finishes_the_work_of_a_program_that_was_cut_off(
-        self, lab: Lab, azure: Azure
+        self, lab: Lab
     ) -> None:
         lab.run("resume", "nd-0")
-        _claimed(lab, "nd-0")
-        with opened(load(str(lab.folder / "settings.json")), "nd") as registry:
+        lab.claim("nd-0")
+        with lab.open() as registry:
             registry.release(["nd-0"])
             registry.wanted["nd-1"] = time.time() - 1000
         assert lab.run("power", "reconcile").returncode == 0
-        assert azure.instances == {}
+        assert lab.azure.instances == {}
         assert lab.told[0].startswith("scontrol update nodename=nd-1 state=power_down_force")
 
-    def test_without_azure_it_says_so_and_the_next_minute_tries_again(
-        self, lab: Lab, azure: Azure
-    ) -> None:
-        azure.faults.append(("GET /subscriptions", 403, {}))
+    def test_without_azure_it_says_so_and_the_next_minute_tries_again(self, lab: Lab) -> None:
+        lab.azure.faults.append(("GET /subscriptions", 403, {}))
         assert lab.run("power", "reconcile").returncode == 1
         assert "Fault: a fault" in lab.log
         assert lab.run("power", "reconcile").returncode == 0

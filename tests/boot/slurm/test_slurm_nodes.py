@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    Azure = Any
     Lab = Any
 
 pytestmark = pytest.mark.integration
@@ -169,10 +168,8 @@ class TestClaims:
         lab.set(bin="", munge_socket=str(munge), claim_port=1, scheduler="127.0.0.1:6817")
         assert node.ask_for_name(load(str(lab.folder / "settings.json")), ME) is None
 
-    def test_a_node_starts_with_key_and_name(
-        self, service: Settings, lab: Lab, azure: Azure
-    ) -> None:
-        azure.secret = base64.b64encode(b"k" * 128).decode()
+    def test_a_node_starts_with_key_and_name(self, service: Settings, lab: Lab) -> None:
+        lab.azure.secret = base64.b64encode(b"k" * 128).decode()
         with opened(service, "nd") as registry:
             registry.want(["nd-0"])
         done = lab.run("node")
@@ -189,15 +186,13 @@ class TestClaims:
         assert lab.run("node").returncode == 0
         assert not (lab.folder / "munge-restarted").exists(), "the key is the same"
 
-    def test_a_node_waits_for_the_key_and_for_its_name(
-        self, service: Settings, lab: Lab, azure: Azure
-    ) -> None:
+    def test_a_node_waits_for_the_key_and_for_its_name(self, service: Settings, lab: Lab) -> None:
         command = [sys.executable, "-B", "-m", "fairway_boot.slurm.node"]
         process = subprocess.Popen(command, env=lab.environment)
         try:
-            until(lambda: "GET /secrets" in " ".join(azure.requests))
-            azure.secret = base64.b64encode(b"k" * 128).decode()
-            until(lambda: "GET /metadata/instance" in " ".join(azure.requests))
+            until(lambda: "GET /secrets" in " ".join(lab.azure.requests))
+            lab.azure.secret = base64.b64encode(b"k" * 128).decode()
+            until(lambda: "GET /metadata/instance" in " ".join(lab.azure.requests))
             assert process.poll() is None
             assert not (lab.folder / "slurmd-started").exists()
             with opened(service, "nd") as registry:
@@ -208,15 +203,15 @@ class TestClaims:
         assert (lab.folder / "slurmd-started").exists()
 
     def test_a_node_without_slurmd_tells_the_scheduler_which_tells_why_it_never_joined(
-        self, service: Settings, lab: Lab, azure: Azure
+        self, service: Settings, lab: Lab
     ) -> None:
-        azure.secret = base64.b64encode(b"k" * 128).decode()
+        lab.azure.secret = base64.b64encode(b"k" * 128).decode()
         commands = lab.folder / "commands"
         commands.mkdir()
         for name in ("munge", "munged", "unmunge"):
             (commands / name).symlink_to(shutil.which(name) or "")
         lab.set(bin=str(commands))
-        azure.change(1)
+        lab.azure.change(1)
         with opened(service, "nd") as registry:
             registry.want(["nd-0"])
             registry.see(["7"])
@@ -229,9 +224,9 @@ class TestClaims:
         assert f"reason=fairway: instances that never joined: 1 ({why}), round 1" in lab.told[0]
 
     def test_a_host_whose_hardware_failed_is_refused_to_the_next_instance_on_it(
-        self, service: Settings, lab: Lab, azure: Azure
+        self, service: Settings, lab: Lab
     ) -> None:
-        azure.secret = base64.b64encode(b"k" * 128).decode()
+        lab.azure.secret = base64.b64encode(b"k" * 128).decode()
         tell_host(lab, "DSM01XYZ")
         lab.set(check=["sh", "-c", "echo 'hardware: 7 of 8 GPUs; '; exit 1"], settle=0)
         with opened(service, "nd") as registry:
@@ -254,9 +249,9 @@ class TestClaims:
         assert node.ask_for_name(settings, other) == "nd-0"
 
     def test_a_host_is_not_blamed_for_a_file_system_that_is_away(
-        self, service: Settings, lab: Lab, azure: Azure
+        self, service: Settings, lab: Lab
     ) -> None:
-        azure.secret = base64.b64encode(b"k" * 128).decode()
+        lab.azure.secret = base64.b64encode(b"k" * 128).decode()
         tell_host(lab, "DSM01XYZ")
         lab.set(check=["sh", "-c", "echo '/data is not mounted; '; exit 1"], settle=0)
         with opened(service, "nd") as registry:
@@ -324,43 +319,41 @@ class TestKey:
         lab.set(munge_key=str(lab.folder / "etc" / "munge.key"), restart_munge=["touch", restarted])
         return lab
 
-    def test_the_first_scheduler_makes_it(self, scheduler: Lab, azure: Azure) -> None:
+    def test_the_first_scheduler_makes_it(self, scheduler: Lab) -> None:
         assert scheduler.run("munge").returncode == 0
         key = (scheduler.folder / "etc" / "munge.key").read_bytes()
         assert len(key) == 128
-        assert base64.b64decode(azure.secret or "") == key
+        assert base64.b64decode(scheduler.azure.secret or "") == key
         assert (scheduler.folder / "restarted").exists()
         assert key.hex() not in scheduler.log
 
-    def test_another_takes_the_one_that_is_there(self, scheduler: Lab, azure: Azure) -> None:
-        azure.secret = base64.b64encode(b"k" * 64).decode()
+    def test_another_takes_the_one_that_is_there(self, scheduler: Lab) -> None:
+        scheduler.azure.secret = base64.b64encode(b"k" * 64).decode()
         assert scheduler.run("munge").returncode == 0
         assert (scheduler.folder / "etc" / "munge.key").read_bytes() == b"k" * 64
         (scheduler.folder / "restarted").unlink()
         assert scheduler.run("munge").returncode == 0
         assert not (scheduler.folder / "restarted").exists()
 
-    def test_a_login_node_makes_none_and_waits_for_it(self, scheduler: Lab, azure: Azure) -> None:
+    def test_a_login_node_makes_none_and_waits_for_it(self, scheduler: Lab) -> None:
         assert scheduler.run("munge", "--read").returncode == 1
-        assert azure.secret is None
+        assert scheduler.azure.secret is None
         assert "no key into the vault yet" in scheduler.log
-        azure.secret = base64.b64encode(b"k" * 64).decode()
+        scheduler.azure.secret = base64.b64encode(b"k" * 64).decode()
         assert scheduler.run("munge", "--read").returncode == 0
         assert (scheduler.folder / "etc" / "munge.key").read_bytes() == b"k" * 64
 
     @pytest.mark.parametrize("secret", ["", "short", "!!!", base64.b64encode(b"a").decode()])
-    def test_a_secret_that_is_no_key_is_never_used(
-        self, scheduler: Lab, azure: Azure, secret: str
-    ) -> None:
-        azure.secret = secret
+    def test_a_secret_that_is_no_key_is_never_used(self, scheduler: Lab, secret: str) -> None:
+        scheduler.azure.secret = secret
         assert scheduler.run("munge").returncode == 1
         assert "holds no munge key" in scheduler.log
         assert (scheduler.folder / "etc" / "munge.key").read_bytes() == b"p" * 32
 
-    def test_a_vault_that_refuses_is_tried_again_later(self, scheduler: Lab, azure: Azure) -> None:
-        azure.faults.append(("GET /secrets", 403, {}))
+    def test_a_vault_that_refuses_is_tried_again_later(self, scheduler: Lab) -> None:
+        scheduler.azure.faults.append(("GET /secrets", 403, {}))
         assert scheduler.run("munge").returncode == 1
-        assert azure.secret is None
+        assert scheduler.azure.secret is None
 
     def test_a_node_may_read_before_there_is_one(self, settings: Settings) -> None:
         assert munge.read_key(settings, metadata_service(settings)) is None
@@ -390,9 +383,9 @@ class TestEviction:
 
     @pytest.mark.parametrize("kind", ["Preempt", "Terminate", "Reboot", "Redeploy"])
     def test_the_node_is_drained_its_jobs_go_back_and_azure_hears_of_it(
-        self, on_node: Lab, azure: Azure, kind: str
+        self, on_node: Lab, kind: str
     ) -> None:
-        azure.events = [self._event(kind)]
+        on_node.azure.events = [self._event(kind)]
         done: set[str] = set()
         self._watch(on_node, done)
         told = [line for line in on_node.told if line.startswith("scontrol")]
@@ -401,64 +394,58 @@ class TestEviction:
             "scontrol requeue 12",
             "scontrol requeue 13",
         ]
-        assert azure.acknowledged == ["e1"]
+        assert on_node.azure.acknowledged == ["e1"]
         self._watch(on_node, done)
-        assert azure.acknowledged == ["e1"], "once"
+        assert on_node.azure.acknowledged == ["e1"], "once"
 
     @pytest.mark.parametrize(
         "values", [{"Resources": ["v_8"]}, {"Resources": []}, {"EventType": "Freeze"}]
     )
     def test_slurm_node_ignores_events_of_others_and_harmless_events(
-        self, on_node: Lab, azure: Azure, values: dict[str, Any]
+        self, on_node: Lab, values: dict[str, Any]
     ) -> None:
-        azure.events = [self._event("Preempt", **values)]
+        on_node.azure.events = [self._event("Preempt", **values)]
         self._watch(on_node, set())
         assert on_node.told == []
-        assert azure.acknowledged == []
+        assert on_node.azure.acknowledged == []
 
-    def test_a_node_that_slurm_itself_deletes_is_not_drained(
-        self, on_node: Lab, azure: Azure
-    ) -> None:
+    def test_a_node_that_slurm_itself_deletes_is_not_drained(self, on_node: Lab) -> None:
         on_node.states(nd_0="IDLE+CLOUD+POWERING_DOWN")
-        azure.events = [self._event("Terminate")]
+        on_node.azure.events = [self._event("Terminate")]
         self._watch(on_node, set())
         assert on_node.told == []
-        assert azure.acknowledged == ["e1"]
+        assert on_node.azure.acknowledged == ["e1"]
 
-    def test_a_job_that_cannot_go_back_keeps_nobody_waiting(
-        self, on_node: Lab, azure: Azure
-    ) -> None:
+    def test_a_job_that_cannot_go_back_keeps_nobody_waiting(self, on_node: Lab) -> None:
         (on_node.folder / "refuse").write_text("scontrol requeue\n")
-        azure.events = [self._event("Preempt")]
+        on_node.azure.events = [self._event("Preempt")]
         self._watch(on_node, set())
         assert "scontrol requeue 13" in on_node.told
-        assert azure.acknowledged == ["e1"]
+        assert on_node.azure.acknowledged == ["e1"]
 
-    def test_a_job_that_does_not_end_is_waited_for_until_shortly_before(
-        self, on_node: Lab, azure: Azure
-    ) -> None:
+    def test_a_job_that_does_not_end_is_waited_for_until_shortly_before(self, on_node: Lab) -> None:
         (on_node.folder / "jobs.next").unlink()
         soon = format_datetime(datetime.now(UTC) + timedelta(seconds=4), usegmt=True)
-        azure.events = [self._event("Preempt", NotBefore=soon)]
+        on_node.azure.events = [self._event("Preempt", NotBefore=soon)]
         self._watch(on_node, set())
-        assert azure.acknowledged == ["e1"]
+        assert on_node.azure.acknowledged == ["e1"]
 
     @pytest.mark.parametrize("when", ["", "nonsense"])
     def test_a_notice_without_a_time_is_taken_for_half_a_minute(self, when: str) -> None:
         left = eviction._deadline(Event("e1", "Preempt", when)) - datetime.now(UTC)
         assert timedelta(seconds=25) < left <= timedelta(seconds=30)
 
-    def test_without_slurm_azure_is_told_all_the_same(self, on_node: Lab, azure: Azure) -> None:
+    def test_without_slurm_azure_is_told_all_the_same(self, on_node: Lab) -> None:
         (on_node.folder / "refuse").write_text("scontrol -o\n")
-        azure.events = [self._event("Preempt")]
+        on_node.azure.events = [self._event("Preempt")]
         self._watch(on_node, set())
-        assert azure.acknowledged == ["e1"]
+        assert on_node.azure.acknowledged == ["e1"]
 
-    def test_without_an_answer_it_goes_on_watching(self, on_node: Lab, azure: Azure) -> None:
-        azure.faults.append(("GET /metadata/scheduledevents", 403, {}))
-        azure.events = [self._event("Preempt")]
+    def test_without_an_answer_it_goes_on_watching(self, on_node: Lab) -> None:
+        on_node.azure.faults.append(("GET /metadata/scheduledevents", 403, {}))
+        on_node.azure.events = [self._event("Preempt")]
         done: set[str] = set()
         self._watch(on_node, done)
-        assert azure.acknowledged == []
+        assert on_node.azure.acknowledged == []
         self._watch(on_node, done)
-        assert azure.acknowledged == ["e1"]
+        assert on_node.azure.acknowledged == ["e1"]

@@ -11,7 +11,7 @@ from waiting import until
 
 from fairway_boot.http import Answer, Failure
 from fairway_boot.slurm.commands import by_partition, expand
-from fairway_boot.slurm.node_registry import Claim, NodeRegistry, opened
+from fairway_boot.slurm.node_registry import Claim, NodeRegistry
 from fairway_boot.slurm.scale_set import ScaleSetClient
 from fairway_boot.slurm.settings import load, metadata_service
 
@@ -20,16 +20,6 @@ if TYPE_CHECKING:
     Lab = Any
 
 pytestmark = pytest.mark.integration
-
-
-def _claimed(lab: Lab, *names: str) -> None:
-    """Lets each instance that has no name yet be one of these nodes."""
-    with opened(load(str(lab.folder / "settings.json")), "nd") as registry:
-        taken = {claim.instance for claim in registry.claims.values()}
-        free = [each for each in lab.azure.instances if each not in taken]
-        for name, instance in zip(names, free, strict=True):
-            registry.wanted.pop(name, None)
-            registry.claims[name] = Claim(instance, f"vm-{instance}")
 
 
 def _changes(azure: Azure) -> list[str]:
@@ -86,147 +76,137 @@ class TestNodeRegistry:
 class TestResume:
     """Nodes that Slurm asks for become instances."""
 
-    def test_capacity_is_raised_by_what_is_missing(self, lab: Lab, azure: Azure) -> None:
+    def test_capacity_is_raised_by_what_is_missing(self, lab: Lab) -> None:
         assert lab.run("resume", "nd-[0-2]").returncode == 0
-        assert azure.capacity == 3
+        assert lab.azure.capacity == 3
         assert sorted(lab.registry()["wanted"]) == ["nd-0", "nd-1", "nd-2"]
         assert lab.told == []
 
-    def test_asking_twice_asks_azure_once(self, lab: Lab, azure: Azure) -> None:
+    def test_asking_twice_asks_azure_once(self, lab: Lab) -> None:
         for _ in range(2):
             assert lab.run("resume", "nd-[0-2]").returncode == 0
-        assert azure.capacity == 3
-        assert _changes(azure) == ["PATCH"]
+        assert lab.azure.capacity == 3
+        assert _changes(lab.azure) == ["PATCH"]
 
-    def test_nodes_that_are_there_stay(self, lab: Lab, azure: Azure) -> None:
+    def test_nodes_that_are_there_stay(self, lab: Lab) -> None:
         lab.run("resume", "nd-0")
-        _claimed(lab, "nd-0")
+        lab.claim("nd-0")
         assert lab.run("resume", "nd-[0-1]").returncode == 0
-        assert azure.capacity == 2
+        assert lab.azure.capacity == 2
         assert list(lab.registry()["claims"]) == ["nd-0"]
 
     @pytest.mark.parametrize("status", [409, 412, 429, 500, 502, 503])
-    def test_slurm_resume_retries_transient_azure_errors(
-        self, lab: Lab, azure: Azure, status: int
-    ) -> None:
-        azure.faults += [
+    def test_slurm_resume_retries_transient_azure_errors(self, lab: Lab, status: int) -> None:
+        lab.azure.faults += [
             ("GET /metadata", status, {"Retry-After": "0"}),
             ("GET /subscriptions", status, {"Retry-After": "0"}),
             ("PATCH", status, {"Retry-After": "0.01"}),
             ("GET /operations", status, {"Retry-After": "0"}),
         ]
         assert lab.run("resume", "nd-[0-1]").returncode == 0
-        assert azure.faults == []
-        assert azure.capacity == 2
+        assert lab.azure.faults == []
+        assert lab.azure.capacity == 2
         assert lab.told == []
 
-    def test_without_capacity_nodes_go_back_to_the_cloud(self, lab: Lab, azure: Azure) -> None:
-        azure.room = 0
+    def test_without_capacity_nodes_go_back_to_the_cloud(self, lab: Lab) -> None:
+        lab.azure.room = 0
         assert lab.run("resume", "nd-[0-1]").returncode == 0
         (told,) = lab.told
         assert told.startswith("scontrol update nodename=nd-0,nd-1 state=power_down_force")
         assert "reason=Azure: nodes missing: 2, since " in told
         assert told.endswith(": AllocationFailed: no room for it")
-        assert azure.capacity == 0, "what cannot be had is not asked for any longer"
+        assert lab.azure.capacity == 0, "what cannot be had is not asked for any longer"
         assert lab.registry()["wanted"] == {}
 
-    def test_a_part_of_the_nodes_is_kept(self, lab: Lab, azure: Azure) -> None:
-        azure.room = 3
+    def test_a_part_of_the_nodes_is_kept(self, lab: Lab) -> None:
+        lab.azure.room = 3
         lab.run("resume", "nd-[0-4]")
         assert [line.split()[2] for line in lab.told] == ["nodename=nd-3,nd-4"]
-        assert (azure.capacity, len(azure.instances)) == (3, 3)
+        assert (lab.azure.capacity, len(lab.azure.instances)) == (3, 3)
         assert sorted(lab.registry()["wanted"]) == ["nd-0", "nd-1", "nd-2"]
 
-    def test_instances_that_azure_could_not_finish_are_deleted(
-        self, lab: Lab, azure: Azure
-    ) -> None:
-        azure.broken = 1
+    def test_instances_that_azure_could_not_finish_are_deleted(self, lab: Lab) -> None:
+        lab.azure.broken = 1
         lab.run("resume", "nd-[0-2]")
-        assert (lab.told, len(azure.instances)) == ([], 3), "it may work all the same"
+        assert (lab.told, len(lab.azure.instances)) == ([], 3), "it may work all the same"
         lab.set(failed_after=0)
-        with opened(load(str(lab.folder / "settings.json")), "nd") as registry:
+        with lab.open() as registry:
             registry.wanted = dict.fromkeys(registry.wanted, time.time() - 1000)
         lab.run("power", "reconcile")
         assert [line.split()[2] for line in lab.told] == ["nodename=nd-2"]
-        assert azure.instances == {"1": "Succeeded", "2": "Succeeded"}
-        assert azure.capacity == 2
+        assert lab.azure.instances == {"1": "Succeeded", "2": "Succeeded"}
+        assert lab.azure.capacity == 2
 
-    def test_a_node_whose_instance_azure_calls_failed_goes_on(self, lab: Lab, azure: Azure) -> None:
+    def test_a_node_whose_instance_azure_calls_failed_goes_on(self, lab: Lab) -> None:
         """So an instance ends whose extension fails, and whose VM works."""
         lab.set(failed_after=0)
         lab.run("resume", "nd-[0-1]")
-        _claimed(lab, "nd-0", "nd-1")
-        azure.instances["0"] = "Failed"
+        lab.claim("nd-0", "nd-1")
+        lab.azure.instances["0"] = "Failed"
         assert lab.run("resume", "nd-2").returncode == 0
         assert lab.run("power", "reconcile").returncode == 0
-        assert sorted(azure.instances) == ["0", "1", "2"]
+        assert sorted(lab.azure.instances) == ["0", "1", "2"]
         assert sorted(lab.registry()["claims"]) == ["nd-0", "nd-1"]
 
-    def test_a_quota_that_is_used_up_is_told_as_the_reason(self, lab: Lab, azure: Azure) -> None:
-        azure.faults.append(("PATCH", 409, {"message": "exceeding approved quota"}))
+    def test_a_quota_that_is_used_up_is_told_as_the_reason(self, lab: Lab) -> None:
+        lab.azure.faults.append(("PATCH", 409, {"message": "exceeding approved quota"}))
         lab.run("resume", "nd-0")
         assert lab.told[0].endswith(": Fault: exceeding approved quota")
         assert "Fault: exceeding approved quota" in lab.log
-        assert _changes(azure) == ["PATCH"], "asking again would not help"
+        assert _changes(lab.azure) == ["PATCH"], "asking again would not help"
 
-    def test_an_evicted_instance_is_replaced_although_the_capacity_is_there(
-        self, lab: Lab, azure: Azure
-    ) -> None:
+    def test_an_evicted_instance_is_replaced_although_the_capacity_is_there(self, lab: Lab) -> None:
         lab.run("resume", "nd-[0-1]")
-        _claimed(lab, "nd-0", "nd-1")
-        azure.evict("0")
+        lab.claim("nd-0", "nd-1")
+        lab.azure.evict("0")
         assert lab.run("resume", "nd-0").returncode == 0
-        assert sorted(azure.instances) == ["1", "2"]
-        assert azure.capacity == 2
+        assert sorted(lab.azure.instances) == ["1", "2"]
+        assert lab.azure.capacity == 2
         assert list(lab.registry()["wanted"]) == ["nd-0"]
 
-    def test_two_calls_side_by_side_make_as_many_as_are_needed(
-        self, lab: Lab, azure: Azure
-    ) -> None:
-        azure.hold.set()
+    def test_two_calls_side_by_side_make_as_many_as_are_needed(self, lab: Lab) -> None:
+        lab.azure.hold.set()
         calls = [
             threading.Thread(target=lab.run, args=("resume", nodes))
             for nodes in ("nd-[0-1]", "nd-[2-4]")
         ]
         for call in calls:
             call.start()
-        until(lambda: azure.capacity == 5)
-        azure.hold.clear()
+        until(lambda: lab.azure.capacity == 5)
+        lab.azure.hold.clear()
         for call in calls:
             call.join()
-        assert (azure.capacity, len(azure.instances)) == (5, 5)
+        assert (lab.azure.capacity, len(lab.azure.instances)) == (5, 5)
         assert lab.told == []
 
     def test_an_identity_that_may_not_read_operations_looks_at_the_scale_set(
-        self, lab: Lab, azure: Azure
+        self, lab: Lab
     ) -> None:
-        azure.readable = False
+        lab.azure.readable = False
         assert lab.run("resume", "nd-0").returncode == 0
-        assert azure.capacity == 1
-        azure.room = 1
+        assert lab.azure.capacity == 1
+        lab.azure.room = 1
         lab.run("resume", "nd-1")
         assert [line.split()[2] for line in lab.told] == ["nodename=nd-1"]
 
-    def test_a_change_that_another_has_overtaken_is_no_failure(
-        self, lab: Lab, azure: Azure
-    ) -> None:
-        azure.ends_with = "OperationPreempted"
+    def test_a_change_that_another_has_overtaken_is_no_failure(self, lab: Lab) -> None:
+        lab.azure.ends_with = "OperationPreempted"
         assert lab.run("resume", "nd-[0-1]").returncode == 0
-        assert (azure.capacity, lab.told) == (2, [])
+        assert (lab.azure.capacity, lab.told) == (2, [])
         assert "OperationPreempted" not in lab.log
 
-    def test_a_token_is_sent_to_azure_alone(self, lab: Lab, azure: Azure) -> None:
+    def test_a_token_is_sent_to_azure_alone(self, lab: Lab) -> None:
         settings = load(str(lab.folder / "settings.json"))
         client = ScaleSetClient(settings, metadata_service(settings), settings.scale_sets["nd"].id)
-        elsewhere = azure.url.replace("127.0.0.1", "127.0.0.2")
+        elsewhere = lab.azure.url.replace("127.0.0.1", "127.0.0.2")
         with pytest.raises(Failure, match="ForeignUrl"):
             client.wait(Answer(202, {"azure-asyncoperation": f"{elsewhere}/operations/op0"}, {}))
 
     def test_a_partition_that_is_not_there_is_an_error_and_others_are_served(
-        self, lab: Lab, azure: Azure
+        self, lab: Lab
     ) -> None:
         assert lab.run("resume", "other-0,nd-0").returncode == 1
-        assert azure.capacity == 1
+        assert lab.azure.capacity == 1
         assert "no scale set is called other" in lab.log
 
     def test_without_nodes_it_says_how_it_is_called(self, lab: Lab) -> None:
@@ -248,70 +228,64 @@ class TestSuspend:
     def three(self, lab: Lab) -> Lab:
         """Three nodes, which are there."""
         lab.run("resume", "nd-[0-2]")
-        _claimed(lab, "nd-0", "nd-1", "nd-2")
+        lab.claim("nd-0", "nd-1", "nd-2")
         lab.states(nd_0="IDLE+CLOUD+POWERING_DOWN", nd_1="IDLE+CLOUD", nd_2="ALLOCATED+CLOUD")
         return lab
 
-    def test_the_instances_of_these_nodes_go_and_no_others(self, three: Lab, azure: Azure) -> None:
+    def test_the_instances_of_these_nodes_go_and_no_others(self, three: Lab) -> None:
         assert three.run("suspend", "nd-[0,2]").returncode == 0
-        assert azure.instances == {"1": "Succeeded"}
-        assert azure.capacity == 1
+        assert three.azure.instances == {"1": "Succeeded"}
+        assert three.azure.capacity == 1
         assert three.registry()["leaving"] == {}
 
-    def test_a_node_that_is_wanted_again_stays(self, three: Lab, azure: Azure) -> None:
+    def test_a_node_that_is_wanted_again_stays(self, three: Lab) -> None:
         three.states(nd_0="MIXED+CLOUD+NOT_RESPONDING+POWERING_UP", nd_1="IDLE+CLOUD")
         assert three.run("suspend", "nd-[0-1]").returncode == 0
-        assert sorted(azure.instances) == ["0", "2"]
+        assert sorted(three.azure.instances) == ["0", "2"]
 
-    def test_an_eviction_that_was_faster_is_no_error(self, three: Lab, azure: Azure) -> None:
-        azure.evict("0")
+    def test_an_eviction_that_was_faster_is_no_error(self, three: Lab) -> None:
+        three.azure.evict("0")
         assert three.run("suspend", "nd-[0-1]").returncode == 0
-        assert azure.instances == {"2": "Succeeded"}
+        assert three.azure.instances == {"2": "Succeeded"}
         assert three.registry()["leaving"] == {}
 
     def test_slurm_suspend_deletes_an_instance_that_failed_to_be_deleted_before(
-        self, three: Lab, azure: Azure
+        self, three: Lab
     ) -> None:
-        azure.faults.append(("POST", 403, {}))
+        three.azure.faults.append(("POST", 403, {}))
         three.run("suspend", "nd-0")
-        assert "0" in azure.instances
+        assert "0" in three.azure.instances
         assert list(three.registry()["leaving"]) == ["0"]
         three.run("suspend", "nd-1")
-        assert azure.instances == {"2": "Succeeded"}
+        assert three.azure.instances == {"2": "Succeeded"}
 
-    def test_a_name_that_is_wanted_while_its_instance_goes_gets_a_new_one(
-        self, three: Lab, azure: Azure
-    ) -> None:
-        azure.faults.append(("POST", 403, {}))
+    def test_a_name_that_is_wanted_while_its_instance_goes_gets_a_new_one(self, three: Lab) -> None:
+        three.azure.faults.append(("POST", 403, {}))
         three.run("suspend", "nd-0")
         three.run("resume", "nd-0")
-        assert sorted(azure.instances) == ["0", "1", "2", "3"]
+        assert sorted(three.azure.instances) == ["0", "1", "2", "3"]
         assert list(three.registry()["wanted"]) == ["nd-0"]
 
-    def test_a_node_without_an_instance_is_only_not_wanted_any_more(
-        self, lab: Lab, azure: Azure
-    ) -> None:
-        azure.hold.set()
+    def test_a_node_without_an_instance_is_only_not_wanted_any_more(self, lab: Lab) -> None:
+        lab.azure.hold.set()
         lab.set(patience=0.05)
         lab.run("resume", "nd-0")
         assert lab.run("suspend", "nd-0").returncode == 0
         assert lab.registry()["wanted"] == {}
-        assert "POST" not in _changes(azure)
+        assert "POST" not in _changes(lab.azure)
 
 
 class TestResumeFail:
     """Nodes that did not come up in time."""
 
-    def test_their_instances_go_and_they_are_cloud_again_after_a_while(
-        self, lab: Lab, azure: Azure
-    ) -> None:
+    def test_their_instances_go_and_they_are_cloud_again_after_a_while(self, lab: Lab) -> None:
         lab.run("resume", "nd-[0-1]")
-        _claimed(lab, "nd-0", "nd-1")
+        lab.claim("nd-0", "nd-1")
         assert lab.run("resume-fail", "nd-[0-1]").returncode == 0
-        assert azure.instances == {}
+        assert lab.azure.instances == {}
         (told,) = lab.told
         assert told.startswith("scontrol update nodename=nd-0,nd-1 state=down reason=fairway: ")
-        with opened(load(str(lab.folder / "settings.json")), "nd") as registry:
+        with lab.open() as registry:
             registry.hold.until = 0
         lab.states(nd_0="DOWN+CLOUD+POWERED_DOWN Reason=fairway: they never joined [root@now]")
         lab.run("power", "reconcile")
@@ -321,9 +295,9 @@ class TestResumeFail:
         assert lab.run("resume-fail", "nd-0").returncode == 0
         assert lab.told == ["scontrol update nodename=nd-0 state=resume"]
 
-    def test_slurm_is_told_even_if_azure_does_not_answer(self, lab: Lab, azure: Azure) -> None:
+    def test_slurm_is_told_even_if_azure_does_not_answer(self, lab: Lab) -> None:
         lab.run("resume", "nd-0")
-        _claimed(lab, "nd-0")
-        azure.faults.append(("GET /subscriptions", 403, {}))
+        lab.claim("nd-0")
+        lab.azure.faults.append(("GET /subscriptions", 403, {}))
         assert lab.run("resume-fail", "nd-0").returncode == 1
         assert lab.told[0].startswith("scontrol update nodename=nd-0 state=down reason=fairway: ")
