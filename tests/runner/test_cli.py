@@ -28,6 +28,20 @@ def test_the_help_in_the_table_is_the_commands_own(name: str) -> None:
 PROGRAM = [sys.executable, "-P", "-m", "fairway_cli.entry"]
 
 
+def ended(command: list[str | bytes], folder: Path, **environment: str) -> tuple[int, str, str]:
+    """How a program ends in a folder: its exit code, output and errors."""
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=300,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
 def test_every_module_with_a_command_is_in_the_table() -> None:
     package = importlib.import_module(Commands.PACKAGE)
     (folder,) = package.__path__
@@ -177,19 +191,14 @@ def test_a_full_disk_is_said_and_not_traced() -> None:
 
 @pytest.mark.parametrize("words", [["check"], ["review"], ["targets", "sync", "--from"]])
 def test_a_name_that_no_file_has_is_the_users_mistake(tmp_path: Path, words: list[str]) -> None:
-    done = subprocess.run(
-        [*PROGRAM, *words, "x" * 300], cwd=tmp_path, capture_output=True, text=True, timeout=300
-    )
     said = f"error: {'x' * 300} is too long for the name of a file\n"
-    assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
+    assert ended([*PROGRAM, *words, "x" * 300], tmp_path) == (2, "", said)
 
 
 @pytest.mark.parametrize("option", ["--name", "--location"])
 def test_a_word_in_another_encoding_is_refused(tmp_path: Path, option: str) -> None:
-    words = [*PROGRAM, "init", "new", "--yes", option, b"caf\xe9"]
-    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=300)
     said = "error: `caf\ufffd` is not UTF-8\n  type it in a UTF-8 locale\n"
-    assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
+    assert ended([*PROGRAM, "init", "new", "--yes", option, b"caf\xe9"], tmp_path) == (2, "", said)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -206,47 +215,22 @@ def test_a_paragraph_of_help_fills_the_terminal(name: str) -> None:
 @pytest.mark.parametrize("words", [["sizes"], ["sizes", "--json"], ["list"], ["targets"]])
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 def test_streams_may_be_closed(tmp_path: Path, words: list[str], closed: str) -> None:
-    script = f'"$@" {closed}'
-    done = subprocess.run(
-        ["bash", "-c", script, "bash", *PROGRAM, *words],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
+    command = ["bash", "-c", f'"$@" {closed}', "bash", *PROGRAM, *words]
+    assert ended(command, tmp_path)[::2] == (0, "")
 
 
 def test_an_error_that_nobody_can_read_has_its_exit_code(tmp_path: Path) -> None:
     for target in ("/dev/full", "&-"):
-        done = subprocess.run(
-            ["bash", "-c", f'"$@" 2>{target}', "bash", *PROGRAM, "show", "nothing"],
-            cwd=tmp_path,
-            capture_output=True,
-            timeout=300,
-        )
-        assert done.returncode == 2
+        command = ["bash", "-c", f'"$@" 2>{target}', "bash", *PROGRAM, "show", "nothing"]
+        assert ended(command, tmp_path)[0] == 2
 
 
 def test_letters_that_cannot_be_written_are_no_error(tmp_path: Path) -> None:
     environment = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
-    done = subprocess.run(
-        [*PROGRAM, "cost", "demo", "--offline"],
-        cwd=tmp_path,
-        env={**os.environ, **environment},
-        capture_output=True,
-        timeout=300,
-    )
-    assert b"Traceback" not in done.stderr
-    assert done.returncode in (0, 2)
-    done = subprocess.run(
-        [*PROGRAM, "show", "é—"],
-        cwd=tmp_path,
-        env={**os.environ, **environment},
-        capture_output=True,
-        timeout=300,
-    )
-    assert (done.returncode, b"Traceback" in done.stderr) == (2, False)
+    for words, codes in ((["cost", "demo", "--offline"], (0, 2)), (["show", "é—"], (2,))):
+        code, _, errors = ended([*PROGRAM, *words], tmp_path, **environment)
+        assert code in codes
+        assert "Traceback" not in errors
 
 
 @pytest.mark.parametrize(("module", "words"), [("typer", ["list"]), ("jinja2", ["render", "j"])])
@@ -256,15 +240,8 @@ def test_ctrl_c_while_modules_are_imported(tmp_path: Path, module: str, words: l
     text = "import os, signal, time; os.kill(os.getpid(), signal.SIGINT); time.sleep(600)\n"
     (tmp_path / "first" / f"{module}.py").write_text(text)
     (tmp_path / "j").write_text("{name: j, command: '{{ name }}'}")
-    done = subprocess.run(
-        [*PROGRAM, *words],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(tmp_path / "first")},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert (done.returncode, done.stderr) == (130, "")
+    path = str(tmp_path / "first")
+    assert ended([*PROGRAM, *words], tmp_path, PYTHONPATH=path) == (130, "", "")
 
 
 # Runs first in each Python process that finds it.
@@ -286,12 +263,6 @@ sys.setprofile(look)
 def test_ctrl_c_outside_of_a_command(tmp_path: Path, text: str) -> None:
     (tmp_path / "first").mkdir()
     (tmp_path / "first" / "sitecustomize.py").write_text(text)
-    done = subprocess.run(
-        [*PROGRAM, "list"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(tmp_path / "first")},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert (done.returncode, done.stderr) == (130, "")
+    path = str(tmp_path / "first")
+    code, _, errors = ended([*PROGRAM, "list"], tmp_path, PYTHONPATH=path)
+    assert (code, errors) == (130, "")

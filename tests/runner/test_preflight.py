@@ -203,96 +203,53 @@ IB3 = "1/sys/class/infiniband/mlx5_ib3/ports/1"
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        pytest.param(
-            spoil("1/bin/gpus", "".join(f"{n}\n" for n in range(7))),
-            "GPU count 7, expected 8",
-            id="a GPU is missing",
-        ),
-        pytest.param(
+        (spoil("1/bin/gpus", "".join(f"{n}\n" for n in range(7))), "GPU count 7, expected 8"),
+        (
             spoil("1/bin/nvidia-smi", "#!/bin/sh\necho 'NVIDIA-SMI has failed' >&2\nexit 9\n"),
             "the GPU driver does not answer: NVIDIA-SMI has failed",
-            id="driver",
         ),
-        pytest.param(
+        (
             spoil("1/bin/fabric", "Completed\nIn Progress\n"),
             "the NVLink fabric is not up; look at the service nvidia-fabricmanager",
-            id="fabric manager",
         ),
-        pytest.param(
+        (
             spoil("1/sys/module/nvidia_peermem", None),
             "InfiniBand cannot reach GPU memory: the module nvidia_peermem is not loaded",
-            id="peer memory",
         ),
-        pytest.param(
-            spoil(f"{IB3}/link_layer", "Ethernet\n"),
-            "InfiniBand port count 7, expected 8",
-            id="a port is missing",
-        ),
-        pytest.param(
+        (spoil(f"{IB3}/link_layer", "Ethernet\n"), "InfiniBand port count 7, expected 8"),
+        (
             spoil(f"{IB3}/state", "1: DOWN\n"),
             "InfiniBand port mlx5_ib3:1 is 1: DOWN, expected ACTIVE",
-            id="a port is down",
         ),
-        pytest.param(
+        (
             spoil(f"{IB3}/state", "2: INIT\n"),
             "InfiniBand port mlx5_ib3:1 is 2: INIT, expected ACTIVE",
-            id="a port is initializing",
         ),
-        pytest.param(
-            spoil(f"{IB3}/state", None),
-            "InfiniBand port mlx5_ib3:1 is unreadable, expected ACTIVE",
-            id="a port without a state",
-        ),
-        pytest.param(
+        (spoil(f"{IB3}/state", None), "InfiniBand port mlx5_ib3:1 is unreadable, expected ACTIVE"),
+        (
             spoil(f"{IB3}/rate", "100 Gb/sec (1X NDR)\n"),
             "InfiniBand port mlx5_ib3:1 runs at 100 Gb/s, expected 400",
-            id="a port is slow",
         ),
-        pytest.param(
-            spoil(f"{IB3}/rate", None),
-            "InfiniBand port mlx5_ib3:1 runs at 0 Gb/s, expected 400",
-            id="a port without a rate",
-        ),
-        pytest.param(
-            spoil(f"{IB3}/pkeys/0", "0x0000\n"),
-            "InfiniBand port mlx5_ib3:1 has joined no partition",
-            id="no partition",
-        ),
-        pytest.param(
+        (spoil(f"{IB3}/rate", None), "InfiniBand port mlx5_ib3:1 runs at 0 Gb/s, expected 400"),
+        (spoil(f"{IB3}/pkeys/0", "0x0000\n"), "InfiniBand port mlx5_ib3:1 has joined no partition"),
+        (
             lambda nodes: nodes.keys(1, "0x8123"),
             "partition key 0x0123, while 3 of 4 nodes have 0x0abc",
-            id="another partition",
         ),
-        pytest.param(
+        (
             spoil(f"{IB3}/pkeys/0", "0x8123\n"),
             "partition key 0x0abc 0x0123, while 4 of 4 nodes have 0x0abc",
-            id="two partitions",
         ),
-        pytest.param(
-            spoil("1/memlock", "64\n"),
-            "locked memory is limited to 64 KiB, expected unlimited",
-            id="memlock",
-        ),
-        pytest.param(
-            spoil("1/proc/self/mounts", "/dev/sda / ext4 rw 0 0\n"),
-            "nothing is mounted at MOUNT",
-            id="mount",
-        ),
-        pytest.param(
-            spoil("1/scratch", None), "the scratch directory SCRATCH does not exist", id="scratch"
-        ),
-        pytest.param(
+        (spoil("1/memlock", "64\n"), "locked memory is limited to 64 KiB, expected unlimited"),
+        (spoil("1/proc/self/mounts", "/dev/sda / ext4 rw 0 0\n"), "nothing is mounted at MOUNT"),
+        (spoil("1/scratch", None), "the scratch directory SCRATCH does not exist"),
+        (
             lambda nodes: program(
                 nodes.root / "1/bin/df", "#!/bin/sh\nprintf 'head\\nd 1 1 1048575 99%% /\\n'\n"
             ),
             "less than 1 GiB is free in the scratch directory SCRATCH",
-            id="full",
         ),
-        pytest.param(
-            lambda nodes: shutil.rmtree(nodes.root / "1"),
-            "it did not finish its checks",
-            id="a node that cannot be reached",
-        ),
+        (lambda nodes: shutil.rmtree(nodes.root / "1"), "it did not finish its checks"),
     ],
 )
 def test_a_bad_node_is_named_with_the_reason(

@@ -1,17 +1,22 @@
 """`fairway sweep`: the points as a table and as JSON, and errors at the job file's lines."""
 
+from __future__ import annotations
+
 import json
-import sys
-from pathlib import Path
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_cli import main as cli
 from fairway_core.findings import UserError
 from fairway_runner.jobs.job_file import load_job
 from fairway_runner.jobs.sweep.job_sweep import JobSweep, require_sweep
 from fairway_runner.runs.view import shown, varying
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import RunFairway
 
 JOB = """\
 name: digits
@@ -26,31 +31,25 @@ sweep:
 
 
 @pytest.fixture
-def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("NO_COLOR", "1")
+def job(tmp_path: Path) -> Path:
     (tmp_path / "job.yaml").write_text(JOB)
     return tmp_path / "job.yaml"
 
 
-def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
-    monkeypatch.setattr(sys, "argv", ["fairway", "sweep", *arguments])
-    with pytest.raises(SystemExit) as caught:
-        cli.main()
-    return int(caught.value.code or 0)
+@pytest.fixture
+def sweep(job: Path, fairway: RunFairway) -> RunFairway:
+    """`fairway sweep` in the folder of the job."""
+    return partial(fairway, job.parent, "sweep")
 
 
-def json_of(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str
-) -> Any:
-    assert run(monkeypatch, *arguments, "--json") == 0
-    return json.loads(capsys.readouterr().out)
+def json_of(sweep: RunFairway, *arguments: str) -> Any:
+    code, printed, _ = sweep(*arguments, "--json")
+    assert code == 0
+    return json.loads(printed)
 
 
-def test_json_has_each_tasks_parameters(
-    job: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    found = json_of(monkeypatch, capsys, "job.yaml")
+def test_json_has_each_tasks_parameters(sweep: RunFairway) -> None:
+    found = json_of(sweep, "job.yaml")
     assert [each["index"] for each in found] == list(range(6))
     assert found[0]["params"] == {"epochs": 3, "lr": 0.1, "tags": ["a", "b"]}
     assert found[3]["params"] == {"epochs": 3, "lr": 0.0001, "tags": ["[red]x"]}
@@ -58,11 +57,10 @@ def test_json_has_each_tasks_parameters(
     assert found[4]["params"]["lr"] == 0.5
 
 
-def test_the_table_has_a_column_a_parameter_that_varies(
-    job: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(monkeypatch, "job.yaml") == 0
-    lines = capsys.readouterr().out.splitlines()
+def test_the_table_has_a_column_a_parameter_that_varies(sweep: RunFairway) -> None:
+    code, printed, _ = sweep("job.yaml")
+    assert code == 0
+    lines = printed.splitlines()
     assert lines[0].split() == ["TASK", "lr", "tags", "optimizer"]
     assert len(lines) == 7
     assert lines[1].split() == ["0", "0.1", "[a,", "b]"]
@@ -70,13 +68,11 @@ def test_the_table_has_a_column_a_parameter_that_varies(
     assert lines[5].split()[:2] == ["4", "0.5"]
 
 
-def test_overrides_reach_into_the_sweep(
-    job: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_overrides_reach_into_the_sweep(sweep: RunFairway) -> None:
     settings = ["sweep.points.1.random.count=5", "sweep.points.0.grid.lr=[7]", "params.epochs=9"]
     settings += ["sweep.points.1.random.width.integer=[3, 4]"]
     arguments = [part for setting in settings for part in ("-s", setting)]
-    found = json_of(monkeypatch, capsys, "job.yaml", *arguments)
+    found = json_of(sweep, "job.yaml", *arguments)
     assert len(found) == 2 + 5
     assert {each["params"]["epochs"] for each in found} == {9}
     assert [each["params"]["lr"] for each in found[:2]] == [7, 7]
@@ -92,40 +88,28 @@ def test_overrides_reach_into_the_sweep(
         ("sweep.points.1.random.optimizer.chioce=[a]", "did you mean `choice`?"),
     ],
 )
-def test_a_wrong_override_is_shown_as_such(
-    job: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    setting: str,
-    message: str,
-) -> None:
-    assert run(monkeypatch, "job.yaml", "-s", setting) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.startswith("command line:1:")
-    assert f"-s {setting}" in captured.err
-    assert message in captured.err
+def test_a_wrong_override_is_shown_as_such(sweep: RunFairway, setting: str, message: str) -> None:
+    code, printed, errors = sweep("job.yaml", "-s", setting)
+    assert (code, printed) == (2, "")
+    assert errors.startswith("command line:1:")
+    assert f"-s {setting}" in errors
+    assert message in errors
 
 
-def test_a_generator_may_be_set_as_a_whole(
-    job: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    found = json_of(monkeypatch, capsys, "job.yaml", "-s", "sweep.points={repeat: 2}")
+def test_a_generator_may_be_set_as_a_whole(sweep: RunFairway) -> None:
+    found = json_of(sweep, "job.yaml", "-s", "sweep.points={repeat: 2}")
     assert [each["params"] for each in found] == [{"epochs": 3, "lr": 0.5}] * 2
-    assert run(monkeypatch, "job.yaml", "-s", "sweep.points={repeat: 2}") == 0
-    assert capsys.readouterr().out.split() == ["TASK", "0", "1"]
+    code, printed, _ = sweep("job.yaml", "-s", "sweep.points={repeat: 2}")
+    assert (code, printed.split()) == (0, ["TASK", "0", "1"])
 
 
-def test_a_long_table_is_cut_and_says_so(
-    job: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_long_table_is_cut_and_says_so(sweep: RunFairway) -> None:
     points = "sweep.points={grid: {a: {start: 0, stop: 1500, step: 1}}}"
-    assert run(monkeypatch, "job.yaml", "-s", points) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = sweep("job.yaml", "-s", points)[1].splitlines()
     assert len(lines) == 1 + 1000 + 1
     assert lines[-2].split() == ["999", "999"]
     assert lines[-1] == "… and 500 more; all of them: --json"
-    assert len(json_of(monkeypatch, capsys, "job.yaml", "-s", points)) == 1500
+    assert len(json_of(sweep, "job.yaml", "-s", points)) == 1500
 
 
 # The end of a job file, and what is printed about it.
@@ -150,34 +134,24 @@ FAULTS = [
 
 @pytest.mark.parametrize(("end", "place", "words"), FAULTS)
 def test_faults_are_printed_with_their_place(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    end: str,
-    place: str,
-    words: str,
+    tmp_path: Path, sweep: RunFairway, end: str, place: str, words: str
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     (tmp_path / "my_empty.py").write_text("def f():\n    return []\n")
     (tmp_path / "my_fault.py").write_text("def f():\n    1 / 0\n")
     (tmp_path / "job.yaml").write_text(f"name: a\ncommand: x\n{end}")
-    assert run(monkeypatch, "job.yaml") == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert place in captured.err
-    assert words in captured.err
+    code, printed, errors = sweep("job.yaml")
+    assert (code, printed) == (2, "")
+    assert place in errors
+    assert words in errors
 
 
-def test_relative_paths_start_at_the_job_files_folder(
-    job: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_relative_paths_start_at_the_job_files_folder(job: Path, fairway: RunFairway) -> None:
     (job.parent / "one.csv").touch()
     (job.parent / "my_points.py").write_text("def f():\n    print('x')\n    yield {'n': 1}\n")
     elsewhere = job.parent / "elsewhere"
     elsewhere.mkdir()
-    monkeypatch.chdir(elsewhere)
     points = "sweep.points=[{files: '*.csv'}, {python: 'my_points:f'}]"
-    found = json_of(monkeypatch, capsys, "../job.yaml", "-s", points)
+    found = json_of(partial(fairway, elsewhere, "sweep"), "../job.yaml", "-s", points)
     assert [each["params"] for each in found] == [
         {"epochs": 3, "lr": 0.5, "file": "one.csv", "name": "one.csv", "stem": "one"},
         {"epochs": 3, "lr": 0.5, "n": 1},
@@ -204,7 +178,6 @@ def test_from_python(job: Path) -> None:
             call()
         (finding,) = caught.value.findings
         assert finding.path == "sweep.points.files"
-        assert finding.location is not None
         assert finding.location.line == 3
 
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    Kubectl = Callable[[str], None]
+
 pytestmark = pytest.mark.integration
 
 ACCESS = KubernetesAccess(
@@ -36,7 +38,7 @@ echo >>"$KUBECTL_LOG"; shift
 
 
 @pytest.fixture
-def kubectl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+def kubectl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kubectl:
     """Writes the script that is kubectl from now on."""
     program = tmp_path / "bin" / "kubectl"
     program.parent.mkdir()
@@ -56,7 +58,7 @@ def head() -> Exec:
 
 
 def test_a_command_gets_its_input_and_gives_what_it_prints(
-    kubectl: Callable[[str], None], tmp_path: Path
+    kubectl: Kubectl, tmp_path: Path
 ) -> None:
     kubectl('exec "$@"')
     ended = head().run(
@@ -70,24 +72,20 @@ def test_a_command_gets_its_input_and_gives_what_it_prints(
 @pytest.mark.parametrize(
     "never", ['"$@"; exec sleep 600', '{ cat; exec sleep 20; } | "$@"'], ids=["output", "input"]
 )
-def test_the_end_of_a_stream_is_waited_for_by_nobody(
-    kubectl: Callable[[str], None], never: str
-) -> None:
+def test_the_end_of_a_stream_is_waited_for_by_nobody(kubectl: Kubectl, never: str) -> None:
     """Not that of the output, which some kubelets leave open, and not that of the input."""
     kubectl(never)
     ended = head().run(["sh", "-c", "cat; echo more"], input=b"given ", deadline=1.0)
     assert (ended.code, ended.out) == (0, b"given more\n")
 
 
-def test_large_data_goes_both_ways(kubectl: Callable[[str], None]) -> None:
+def test_large_data_goes_both_ways(kubectl: Kubectl) -> None:
     kubectl('exec "$@"')
     data = os.urandom(3 << 20)
     assert head().run(["cat"], input=data, deadline=1.0).out == data
 
 
-def test_files_go_where_they_belong_as_they_come(
-    kubectl: Callable[[str], None], tmp_path: Path
-) -> None:
+def test_files_go_where_they_belong_as_they_come(kubectl: Kubectl, tmp_path: Path) -> None:
     """A checkpoint may be larger than this machine's memory. A copy that breaks begins anew."""
     once, size = tmp_path / "once", 8 << 20
     broken = f'[ -e {once} ] || {{ touch {once}; "$@" | head -c 99999; exit 1; }}'
@@ -106,7 +104,7 @@ def test_files_go_where_they_belong_as_they_come(
     assert peak < size // 2
 
 
-def test_a_broken_connection_is_tried_again(kubectl: Callable[[str], None], tmp_path: Path) -> None:
+def test_a_broken_connection_is_tried_again(kubectl: Kubectl, tmp_path: Path) -> None:
     once = tmp_path / "once"
     kubectl(
         f'[ -e {once} ] || {{ touch {once}; echo "error: lost connection" >&2; exit 1; }}\n"$@"'
@@ -115,7 +113,7 @@ def test_a_broken_connection_is_tried_again(kubectl: Callable[[str], None], tmp_
 
 
 def test_a_stream_without_a_sign_of_life_is_left(
-    kubectl: Callable[[str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kubectl: Kubectl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As of a node that died: nobody says that it is over."""
     monkeypatch.setattr(exec_, "_SILENCE", 0.5)
@@ -129,7 +127,7 @@ def test_a_stream_without_a_sign_of_life_is_left(
 
 
 def test_a_command_that_takes_long_gives_signs_of_life(
-    kubectl: Callable[[str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kubectl: Kubectl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Three of them are waited for, and none is part of what it says."""
     monkeypatch.setattr(exec_, "_BEAT", 0.01)
@@ -142,7 +140,7 @@ def test_a_command_that_takes_long_gives_signs_of_life(
 
 
 def test_kubernetes_exec_without_a_usable_sleep_sends_one_sign_of_life(
-    kubectl: Callable[[str], None], tmp_path: Path
+    kubectl: Kubectl, tmp_path: Path
 ) -> None:
     """And no flood of them: some programs know whole seconds alone."""
     programs, signs = tmp_path / "programs", tmp_path / "signs"
@@ -156,7 +154,7 @@ def test_kubernetes_exec_without_a_usable_sleep_sends_one_sign_of_life(
     assert asked.read_text() == "10\n"
 
 
-def test_half_an_answer_is_none(kubectl: Callable[[str], None], tmp_path: Path) -> None:
+def test_half_an_answer_is_none(kubectl: Kubectl, tmp_path: Path) -> None:
     once = tmp_path / "once"
     kubectl(f'[ -e {once} ] || {{ touch {once}; "$@" | head -c 20; exit 0; }}\n"$@"')
     out = "x" * 1000
@@ -180,7 +178,7 @@ def test_half_an_answer_is_none(kubectl: Callable[[str], None], tmp_path: Path) 
     ],
 )
 def test_kubernetes_exec_does_not_retry_permanent_errors(
-    kubectl: Callable[[str], None], tmp_path: Path, said: str, id_: str, hint: str
+    kubectl: Kubectl, tmp_path: Path, said: str, id_: str, hint: str
 ) -> None:
     kubectl(f"echo '{said}' >&2; exit 1")
     with pytest.raises(UserError) as raised:
@@ -201,7 +199,7 @@ def test_kubernetes_exec_does_not_retry_permanent_errors(
     ],
 )
 def test_kubernetes_exec_to_a_closed_local_port_fails_at_once(
-    kubectl: Callable[[str], None], tmp_path: Path, said: str
+    kubectl: Kubectl, tmp_path: Path, said: str
 ) -> None:
     """Who follows a run asks again after `no-connection`."""
     kubectl(f"echo '{said}' >&2; exit 1")
@@ -213,9 +211,7 @@ def test_kubernetes_exec_to_a_closed_local_port_fails_at_once(
     assert len((tmp_path / "kubectl.log").read_text().splitlines()) == 1
 
 
-def test_a_tunnel_that_was_there_may_come_back(
-    kubectl: Callable[[str], None], tmp_path: Path
-) -> None:
+def test_a_tunnel_that_was_there_may_come_back(kubectl: Kubectl, tmp_path: Path) -> None:
     kubectl('exec "$@"')
     pod = head()
     pod.run(["true"], deadline=1.0)
@@ -225,7 +221,7 @@ def test_a_tunnel_that_was_there_may_come_back(
 
 
 def test_a_cluster_that_does_not_answer_is_given_up_in_words(
-    kubectl: Callable[[str], None],
+    kubectl: Kubectl,
 ) -> None:
     kubectl(
         "echo 'Unable to connect to the server: dial tcp 192.0.2.1:443: i/o timeout' >&2; exit 1"
@@ -235,7 +231,7 @@ def test_a_cluster_that_does_not_answer_is_given_up_in_words(
 
 
 def test_a_cluster_that_says_nothing_is_waited_for_until_the_deadline(
-    kubectl: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+    kubectl: Kubectl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """kubectl itself tries for most of a minute."""
     monkeypatch.setattr(exec_, "LEAST", 0.0)
@@ -244,13 +240,13 @@ def test_a_cluster_that_says_nothing_is_waited_for_until_the_deadline(
         head().run(["true"], deadline=0.1)
 
 
-def test_a_hanging_command_is_named(kubectl: Callable[[str], None]) -> None:
+def test_a_hanging_command_is_named(kubectl: Kubectl) -> None:
     kubectl('exec "$@"')
     with pytest.raises(UserError, match=r"training/fairway-head did not answer within 0\.2 s"):
         head().run(["sleep", "30"], deadline=1.0, timeout=0.2)
 
 
-def test_files_are_copied_both_ways(kubectl: Callable[[str], None], tmp_path: Path) -> None:
+def test_files_are_copied_both_ways(kubectl: Kubectl, tmp_path: Path) -> None:
     kubectl('"$@"; exec sleep 600')
     source, there, back = (tmp_path / name for name in ("source", "there", "back"))
     (source / "sub").mkdir(parents=True)
@@ -265,7 +261,7 @@ def test_files_are_copied_both_ways(kubectl: Callable[[str], None], tmp_path: Pa
 @pytest.mark.parametrize("pod", ["--filename=https://elsewhere", "-it", "", "a b", "pod/x"])
 @pytest.mark.parametrize("forward", ["", "8080:127.0.0.1:80"])
 def test_a_pod_is_no_option(
-    pod: str, forward: str, kubectl: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+    pod: str, forward: str, kubectl: Kubectl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It may come from the record of somebody else's run."""
     kubectl("exit 0")
@@ -276,9 +272,7 @@ def test_a_pod_is_no_option(
     assert head().enter("deploy/fairway-head", ["true"], forward=forward) == 0
 
 
-def test_kubectl_itself_is_waited_for_until_the_deadline(
-    kubectl: Callable[[str], None], tmp_path: Path
-) -> None:
+def test_kubectl_itself_is_waited_for_until_the_deadline(kubectl: Kubectl, tmp_path: Path) -> None:
     kubectl("")
     (tmp_path / "bin" / "kubectl").write_text("#!/bin/sh\nexec sleep 600\n")
     with pytest.raises(UserError, match=r"cannot be reached: no answer within 0.1 s"):
@@ -312,9 +306,7 @@ def with_file(file: Path) -> Exec:
     return Exec("nd", ACCESS.model_copy(update={"kubeconfig": str(file)}))
 
 
-def test_a_target_may_have_a_kubeconfig_of_its_own(
-    kubectl: Callable[[str], None], tmp_path: Path
-) -> None:
+def test_a_target_may_have_a_kubeconfig_of_its_own(kubectl: Kubectl, tmp_path: Path) -> None:
     kubectl('exec "$@"')
     file = tmp_path / "its own"
     file.touch(0o600)
@@ -345,7 +337,7 @@ AKS = (
     ],
 )
 def test_a_cluster_that_kubectl_does_not_know_yet(
-    kubectl: Callable[[str], None], cluster: str | None, said: str
+    kubectl: Kubectl, cluster: str | None, said: str
 ) -> None:
     kubectl('echo "error: context \\"lab\\" does not exist" >&2; exit 1')
     with pytest.raises(UserError) as caught:
@@ -355,7 +347,7 @@ def test_a_cluster_that_kubectl_does_not_know_yet(
 
 @pytest.mark.parametrize("other", ["", "/other/file"])
 def test_a_kubeconfig_that_is_missing(
-    kubectl: Callable[[str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: str
+    kubectl: Kubectl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: str
 ) -> None:
     kubectl('exec "$@"')
     monkeypatch.setenv("KUBECONFIG", other)
@@ -371,9 +363,7 @@ def test_a_kubeconfig_that_is_missing(
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o620, 0o604])
-def test_a_kubeconfig_of_others_is_not_taken(
-    kubectl: Callable[[str], None], tmp_path: Path, mode: int
-) -> None:
+def test_a_kubeconfig_of_others_is_not_taken(kubectl: Kubectl, tmp_path: Path, mode: int) -> None:
     """As one that came with a repository."""
     kubectl('exec "$@"')
     file = tmp_path / "kube config"
@@ -386,7 +376,7 @@ def test_a_kubeconfig_of_others_is_not_taken(
 
 
 def test_a_kubeconfig_that_somebody_else_owns_is_not_taken(
-    kubectl: Callable[[str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kubectl: Kubectl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kubectl('exec "$@"')
     file = tmp_path / "kubeconfig"

@@ -230,11 +230,9 @@ class TestPreparing:
         assert "--namespace fairway-flux" in (raised.value.findings[0].hint or "")
         assert engine_for(of_environment).manifests() == engine_for(target()).manifests()
 
-    def test_targets_prepare_requires_either_print_or_apply(
-        self, fairway: RunFairway, tmp_path: Path
-    ) -> None:
+    def test_targets_prepare_requires_either_print_or_apply(self, here: RunFairway) -> None:
         for words in ((), ("--print", "--apply")):
-            code, _, err = fairway(tmp_path, "targets", "prepare", "nd", *words)
+            code, _, err = here("targets", "prepare", "nd", *words)
             assert code == 2
             assert "give either --print or --apply" in err
 

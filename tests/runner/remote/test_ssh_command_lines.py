@@ -17,7 +17,10 @@ from fairway_runner.engines.outage import TargetUnavailable
 from fairway_runner.engines.remote.ssh import Ssh
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+    SshThat = Callable[[str], Path]
 
 pytestmark = pytest.mark.integration
 
@@ -46,6 +49,23 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return log
 
 
+@pytest.fixture
+def ssh_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SshThat:
+    """Puts an `ssh` on PATH that does this to connect; the file with a line each time."""
+    program, tried = tmp_path / "programs" / "ssh", tmp_path / "tried"
+    monkeypatch.setattr("fairway_runner.engines.outage._FIRST", 0.0)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=":")
+
+    def write(script: str) -> Path:
+        program.parent.mkdir()
+        lines = f'case "$*" in\n*-M*) echo >>{tried}\n{script} ;;\n*" check "*) exit 1 ;;\nesac\n'
+        program.write_text(f"#!/bin/sh\n{lines}")
+        program.chmod(0o755)
+        return tried
+
+    return write
+
+
 def test_the_destination_stands_behind_the_end_of_the_options(log: Path, tmp_path: Path) -> None:
     host = Ssh("-oProxyCommand=x", "")
     host.run(["true"], deadline=1.0)
@@ -68,26 +88,20 @@ def test_the_destination_stands_behind_the_end_of_the_options(log: Path, tmp_pat
 
 @pytest.mark.parametrize(("address", "tries"), [("127.0.0.1", 1), ("10.0.0.4", 3)])
 def test_ssh_connection_refused_on_this_machine_is_not_retried(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str, tries: int
+    ssh_that: SshThat, address: str, tries: int
 ) -> None:
-    count, program = tmp_path / "count", tmp_path / "programs" / "ssh"
-    program.parent.mkdir()
     said = f"ssh: connect to host {address} port 22: Connection refused"
-    script = f'case "$*" in *-M*) echo >>{count}; echo "{said}" >&2; exit 255 ;; esac; exit 1'
-    program.write_text(f"#!/bin/sh\n{script}\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", str(program.parent), prepend=":")
-    monkeypatch.setattr("fairway_runner.engines.outage._FIRST", 0.0)
+    tried = ssh_that(f'echo "{said}" >&2; exit 255')
     host = Ssh(address, "")
     with pytest.raises(UserError, match="Connection refused") as caught:
         host.run(["true"], deadline=600.0)
     assert caught.value.exit_code == 5
-    assert len(count.read_text().splitlines()) == tries
+    assert len(tried.read_text().splitlines()) == tries
     host.close()
 
 
 def test_a_host_that_is_waited_for_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ssh_that: SshThat, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """ssh stands still until somebody was told about it."""
     monkeypatch.setattr("fairway_runner.engines.outage._QUIET", 0.05)
@@ -99,12 +113,7 @@ def test_a_host_that_is_waited_for_is_named(
             told.write_text(record.getMessage() + "\n")
 
     monkeypatch.setattr(logging.getLogger("fairway"), "handlers", [Teller()])
-    program = tmp_path / "programs" / "ssh"
-    program.parent.mkdir()
-    script = f'case "$*" in *-M*) cat {told} >&2; exit 255 ;; esac; exit 1'
-    program.write_text(f"#!/bin/sh\n{script}\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", str(program.parent), prepend=":")
+    ssh_that(f"cat {told} >&2; exit 255")
     host = Ssh("10.0.0.4", "me")
     with pytest.raises(UserError) as caught:
         host.run(["true"], deadline=0.0)
@@ -157,17 +166,6 @@ esac
     assert [record.args[1] for record in caplog.records if "takes no" in record.msg] == said
 
 
-def _ssh_that(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> Path:
-    """Puts an `ssh` on PATH that does this to connect; the file with a line each time."""
-    program, tried = folder / "programs" / "ssh", folder / "tried"
-    program.parent.mkdir()
-    lines = f'case "$*" in\n*-M*) echo >>{tried}\n{script} ;;\n*" check "*) exit 1 ;;\nesac\n'
-    program.write_text(f"#!/bin/sh\n{lines}")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", str(program.parent), prepend=":")
-    return tried
-
-
 @pytest.mark.parametrize(
     ("deadline", "others", "seconds"),
     [(600.0, (), "15"), (5.0, (), "5"), (0.0, (), "5"), (5.0, ("10.0.0.5",), "2")],
@@ -183,10 +181,10 @@ def test_connecting_takes_no_longer_than_the_deadline_leaves(
 
 
 def test_ssh_that_never_ends_is_ended_and_not_started_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ssh_that: SshThat, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     os.mkfifo(tmp_path / "never")
-    tried = _ssh_that(tmp_path, monkeypatch, f"exec cat {tmp_path}/never")
+    tried = ssh_that(f"exec cat {tmp_path}/never")
     monkeypatch.setattr("fairway_runner.engines.remote.ssh.LEAST", 0.0)
     monkeypatch.setattr("fairway_runner.engines.remote.ssh._SLACK", 0.5)
     host = Ssh("10.0.0.4", "")
@@ -198,9 +196,9 @@ def test_ssh_that_never_ends_is_ended_and_not_started_again(
 
 
 def test_threads_that_wait_for_one_connection_share_its_failure(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ssh_that: SshThat, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tried = _ssh_that(tmp_path, monkeypatch, 'echo "ssh: no route" >&2; exit 255')
+    tried = ssh_that('echo "ssh: no route" >&2; exit 255')
     host = Ssh("10.0.0.4", "")
     all_ask = threading.Barrier(3)
 
@@ -226,11 +224,9 @@ def test_threads_that_wait_for_one_connection_share_its_failure(
     assert tried.read_text() == "\n"
 
 
-def test_a_connection_that_was_begun_is_the_one_that_is_used(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_connection_that_was_begun_is_the_one_that_is_used(ssh_that: SshThat) -> None:
     made = 'for word; do case $word in ControlPath=*) touch "${word#*=}" ;; esac; done'
-    tried = _ssh_that(tmp_path, monkeypatch, made)
+    tried = ssh_that(made)
     host = Ssh("10.0.0.4", "")
     host.begin()
     host.begin()
@@ -241,11 +237,8 @@ def test_a_connection_that_was_begun_is_the_one_that_is_used(
     assert tried.read_text() == "\n"
 
 
-def test_a_connection_that_was_begun_and_failed_is_tried_as_any_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tried = _ssh_that(tmp_path, monkeypatch, 'echo "ssh: no route" >&2; exit 255')
-    monkeypatch.setattr("fairway_runner.engines.outage._FIRST", 0.0)
+def test_a_connection_that_was_begun_and_failed_is_tried_as_any_other(ssh_that: SshThat) -> None:
+    tried = ssh_that('echo "ssh: no route" >&2; exit 255')
     host = Ssh("10.0.0.4", "")
     host.begin()
     with pytest.raises(UserError, match=r"10\.0\.0\.4 cannot be reached: ssh: no route"):
@@ -254,13 +247,11 @@ def test_a_connection_that_was_begun_and_failed_is_tried_as_any_other(
     assert len(tried.read_text().splitlines()) == 3
 
 
-def test_a_connection_that_nobody_came_to_use_ends(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_connection_that_nobody_came_to_use_ends(ssh_that: SshThat, tmp_path: Path) -> None:
     ended = tmp_path / "ended"
     os.mkfifo(ended)
     # The shell keeps the pipe open for as long as it stands there.
-    _ssh_that(tmp_path, monkeypatch, f"exec 9>{ended}; exec tail -f /dev/null")
+    ssh_that(f"exec 9>{ended}; exec tail -f /dev/null")
     host = Ssh("10.0.0.4", "")
     host.begin()
     with ended.open() as pipe:
@@ -270,14 +261,14 @@ def test_a_connection_that_nobody_came_to_use_ends(
 
 
 def test_threads_that_want_a_connection_at_once_have_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ssh_that: SshThat, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second of two would have no socket, by which to end it."""
     gate = tmp_path / "gate"
     os.mkfifo(gate)
     lines = os.open(gate, os.O_RDWR)
     made = 'for word; do case $word in ControlPath=*) touch "${word#*=}" ;; esac; done'
-    tried = _ssh_that(tmp_path, monkeypatch, f"read -r _ <{gate}; {made}")
+    tried = ssh_that(f"read -r _ <{gate}; {made}")
     host = Ssh("10.0.0.4", "")
     all_call = threading.Barrier(4)
     opened = host._open

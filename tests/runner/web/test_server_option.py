@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import http.server
 import json
 import shutil
 import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from serving import Handler, serving
 
 from fairway_web.server import on_loopback
 
@@ -140,7 +140,7 @@ def test_waiting_has_an_end(ask: Ask, make_run: MakeRun) -> None:
     assert "job-a is still running after 0.1s" in said
 
 
-def test_commands_that_no_server_has(ask: Ask, fairway: RunFairway, tmp_path: Path) -> None:
+def test_commands_that_no_server_has(ask: Ask) -> None:
     code, _, said = ask("rerun", "job-a")
     assert code == 2
     assert "`fairway rerun` does not work with --server" in said
@@ -177,10 +177,8 @@ def test_the_variable_is_for_the_commands_that_servers_have(
         ("https://host?token=secret", "`--server …` is not the URL of a server"),
     ],
 )
-def test_urls_that_no_token_is_sent_to(
-    fairway: RunFairway, tmp_path: Path, url: str, message: str
-) -> None:
-    code, _, said = fairway(tmp_path, "--server", url, "list")
+def test_urls_that_no_token_is_sent_to(here: RunFairway, url: str, message: str) -> None:
+    code, _, said = here("--server", url, "list")
     assert code == 2
     assert message in said
     assert "secret" not in said
@@ -227,19 +225,24 @@ def test_server_option_reads_the_token_from_environment_file_or_record(
     assert "the token of this server is missing" in said
 
 
-def _stub(status: int, body: bytes, **headers: str) -> type[http.server.BaseHTTPRequestHandler]:
-    class Handler(http.server.BaseHTTPRequestHandler):
+@pytest.fixture
+def ask_strange(fairway: RunFairway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ask:
+    """Asks a server that answers with this handler."""
+    monkeypatch.setenv("FAIRWAY_SERVER_TOKEN", "t")
+
+    def ask(handler: type[Handler], *words: str) -> tuple[int, str, str]:
+        with serving(handler) as url:
+            return fairway(tmp_path, "--server", url, *words)
+
+    return ask
+
+
+def _stub(status: int, body: bytes, **headers: str) -> type[Handler]:
+    class Stub(Handler):
         def do_GET(self) -> None:
-            self.send_response(status)
-            for name, value in headers.items():
-                self.send_header(name.replace("_", "-"), value)
-            self.end_headers()
-            self.wfile.write(body)
+            self.answer(body, status, **headers)
 
-        def log_message(self, *_: Any) -> None:
-            """Nothing."""
-
-    return Handler
+    return Stub
 
 
 _JSON = {"Content_Type": "application/json"}
@@ -276,46 +279,25 @@ _ODD = json.dumps({"run_id": "a\x1b[2J", "target": 1, "state": "odd", "exit_code
     ],
 )
 def test_servers_that_are_none_of_ours(
-    fairway: RunFairway,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    status: int,
-    body: bytes,
-    headers: dict[str, str],
-    message: str,
+    ask_strange: Ask, status: int, body: bytes, headers: dict[str, str], message: str
 ) -> None:
-    monkeypatch.setenv("FAIRWAY_SERVER_TOKEN", "t")
-    with http.server.HTTPServer(("127.0.0.1", 0), _stub(status, body, **headers)) as server:
-        threading.Thread(target=server.serve_forever).start()
-        url = f"http://127.0.0.1:{server.server_port}"
-        code, printed, said = fairway(tmp_path, "--server", url, "show", "job-a")
-        server.shutdown()
+    code, printed, said = ask_strange(_stub(status, body, **headers), "show", "job-a")
     assert (code, printed) == (5, "")
     assert message in said
     assert "\x1b" not in said
 
 
-class _Endless(http.server.BaseHTTPRequestHandler):
+class _Endless(Handler):
     """Answers that never end."""
 
     def do_GET(self) -> None:
         path = self.path.partition("?")[0]
         if path.endswith("/records"):
-            self._say(json.dumps(_RECORDS).encode())
+            self.answer(json.dumps(_RECORDS).encode())
         elif path.endswith("/log"):
-            self._say(b"x")
+            self.answer(b"x")
         else:
-            self._say(b"[{}]", Findings="[]", Link='</api/v1/runs?x=y>; rel="next"')
-
-    def _say(self, body: bytes, **headers: str) -> None:
-        self.send_response(200)
-        for name, value in {"Content_Length": str(len(body)), **headers}.items():
-            self.send_header(name.replace("_", "-"), value)
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: Any) -> None:
-        """Nothing."""
+            self.answer(b"[{}]", Findings="[]", Link='</api/v1/runs?x=y>; rel="next"')
 
 
 _FILES = {
@@ -339,31 +321,21 @@ _RECORDS = {"since": 1, "runs": {"job-a": _FOLDER}}
 
 
 @pytest.mark.parametrize(
-    ("words", "limit", "message"),
+    ("words", "limit"),
     [
-        (["list"], "store._MOST_PAGES", "its answer does not end"),
-        (["logs", "job-a"], "store._MOST_BYTES", "its answer does not end"),
-        (["logs", "job-a", "-f"], "store._MOST_BYTES", "its answer does not end"),
-        (["show", "job-a"], "client._LARGEST", "its answer does not end"),
+        (["list"], "store._MOST_PAGES"),
+        (["logs", "job-a"], "store._MOST_BYTES"),
+        (["logs", "job-a", "-f"], "store._MOST_BYTES"),
+        (["show", "job-a"], "client._LARGEST"),
     ],
 )
 def test_answers_without_end_have_one(
-    fairway: RunFairway,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    words: list[str],
-    limit: str,
-    message: str,
+    ask_strange: Ask, monkeypatch: pytest.MonkeyPatch, words: list[str], limit: str
 ) -> None:
-    monkeypatch.setenv("FAIRWAY_SERVER_TOKEN", "t")
     monkeypatch.setattr(f"fairway_cli.server.{limit}", 20)
-    with http.server.HTTPServer(("127.0.0.1", 0), _Endless) as server:
-        threading.Thread(target=server.serve_forever).start()
-        url = f"http://127.0.0.1:{server.server_port}"
-        code, _, said = fairway(tmp_path, "--server", url, *words)
-        server.shutdown()
+    code, _, said = ask_strange(_Endless, *words)
     assert code == 5
-    assert message in said
+    assert "its answer does not end" in said
 
 
 @pytest.mark.parametrize(
@@ -378,26 +350,21 @@ def test_answers_without_end_have_one(
     ],
 )
 def test_records_go_into_the_folder_of_their_run(
-    fairway: RunFairway,
+    ask_strange: Ask,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     run_id: str,
     folder: dict[str, Any],
 ) -> None:
-    monkeypatch.setenv("FAIRWAY_SERVER_TOKEN", "t")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     body = json.dumps({"since": 1, "runs": {run_id: folder}}).encode()
-    with http.server.HTTPServer(("127.0.0.1", 0), _stub(200, body, **_JSON)) as server:
-        threading.Thread(target=server.serve_forever).start()
-        url = f"http://127.0.0.1:{server.server_port}"
-        code, _, said = fairway(tmp_path, "--server", url, "logs", "job-a")
-        server.shutdown()
+    code, _, said = ask_strange(_stub(200, body, **_JSON), "logs", "job-a")
     assert (code, "[strange-server]" in said) == (5, True)
     assert not list(tmp_path.rglob("*.json"))
     assert not list(tmp_path.rglob("*.sh"))
 
 
-class _Dripping(http.server.BaseHTTPRequestHandler):
+class _Dripping(Handler):
     """Answers whose next byte always comes, by the way that `kind` names, until nobody reads."""
 
     kind = ""
@@ -417,7 +384,7 @@ class _Dripping(http.server.BaseHTTPRequestHandler):
                 self.wfile.write(again)
                 self.pause.wait(0.01)
 
-    log_message, pause = _Endless.log_message, threading.Event()
+    pause = threading.Event()
 
 
 @pytest.mark.parametrize(
@@ -428,30 +395,19 @@ class _Dripping(http.server.BaseHTTPRequestHandler):
     ],
 )
 def test_answer_that_drips_without_end_is_ended_by_the_deadline(
-    fairway: RunFairway,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    kind: str,
-    words: list[str],
+    ask_strange: Ask, monkeypatch: pytest.MonkeyPatch, kind: str, words: list[str]
 ) -> None:
-    monkeypatch.setenv("FAIRWAY_SERVER_TOKEN", "t")
     monkeypatch.setattr("fairway_cli.server.client._PATIENCE", 0.5)
     monkeypatch.setattr(_Dripping, "kind", kind)
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Dripping) as server:
-        threading.Thread(target=server.serve_forever).start()
-        url = f"http://127.0.0.1:{server.server_port}"
-        code, _, said = fairway(tmp_path, "--server", url, *words, "--deadline", "1s")
-        server.shutdown()
+    code, _, said = ask_strange(_Dripping, *words, "--deadline", "1s")
     assert code == 5
     assert "[service-away]" in said
 
 
-def test_a_server_that_is_away(
-    fairway: RunFairway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_that_is_away(here: RunFairway, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAIRWAY_SERVER_TOKEN", "t")
     address = on_loopback(0)
     address.listener.close()
-    code, _, said = fairway(tmp_path, "--server", address.url, "list")
+    code, _, said = here("--server", address.url, "list")
     assert code == 5
     assert f"{address.url} does not answer: Connection refused" in said
