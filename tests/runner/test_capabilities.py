@@ -88,20 +88,6 @@ def test_retries_are_what_they_were(
     assert (job.failures_allowed, job.retry_limits) == (failures, limits)
 
 
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"retries": 2, "retry": {"error": 2}}, "`retries` sets the same"),
-        ({"retry": {"node": -1}}, "greater than or equal to 0"),
-        ({"retry": {"timeout": 1}}, "Extra inputs"),
-        ({"retry": 3}, "valid dictionary"),
-    ],
-)
-def test_retries_that_cannot_be(fields: dict[str, object], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        Job.model_validate({"name": "x", "command": "true", **fields})
-
-
 IDLE = {"name": "x", "command": "true", "idle_gpu": {"below": 5, "for": "30m"}}
 
 
@@ -129,7 +115,6 @@ def test_gpus_are_not_watched_where_there_are_none(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="watches GPUs, and a node of `nd` has none") as raised:
         require_gpus(job, nd, job_file.document)
     [finding] = raised.value.findings
-    assert finding.location is not None
     assert (finding.location.line, "-s idle_gpu=null" in finding.hint) == (3, True)
     for size in ("", "Standard_ND96isr_H100_v5"):  # where it is not known, it is seen there
         require_gpus(job, nd.model_copy(update={"vm_size": size}), job_file.document)
@@ -139,6 +124,10 @@ def test_gpus_are_not_watched_where_there_are_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
+        ({"retries": 2, "retry": {"error": 2}}, "`retries` sets the same"),
+        ({"retry": {"node": -1}}, "greater than or equal to 0"),
+        ({"retry": {"timeout": 1}}, "Extra inputs"),
+        ({"retry": 3}, "valid dictionary"),
         ({"sample_every": None}, "idle GPUs are found by samples"),
         ({"sample_every": "31m"}, "shorter than the time between two samples"),
         ({"cores": 4}, "`cores` and without `gpus` has no GPU"),
@@ -150,46 +139,49 @@ def test_gpus_are_not_watched_where_there_are_none(tmp_path: Path) -> None:
         ({"idle_gpu": 5}, "valid dictionary"),
     ],
 )
-def test_idle_gpus_that_cannot_be_seen(fields: dict[str, object], message: str) -> None:
+def test_job_with_retries_or_idle_gpus_that_cannot_be_is_refused(
+    fields: dict[str, object], message: str
+) -> None:
     with pytest.raises(ValueError, match=message):
         Job.model_validate({**IDLE, **fields})
 
 
+@pytest.mark.parametrize(
+    ("fields", "ability", "path", "said"),
+    [
+        ({"container": {"image": "ubuntu:24.04"}}, "containers", "container", ""),
+        (
+            {"setup": {"command": "apt-get install -y fio", "admin": True}},
+            "setup_as_admin",
+            "setup.admin",
+            "use a target with `batch`",
+        ),
+        (
+            {"setup": {"command": "mkdir /tmp/x", "release": "rm -r /tmp/x"}},
+            "releases",
+            "setup.release",
+            "-s setup.release=null",
+        ),
+        ({"after": ["other-run"]}, "after", "after", "`after` has no effect on `nd`: its engine"),
+        ({"account": "vision"}, "accounts", "account", "does not support `account`: its engine"),
+        ({"qos": "vision"}, "accounts", "qos", "does not support `qos`: its engine is"),
+    ],
+)
 @pytest.mark.parametrize("name", ENGINES)
-def test_containers(name: str) -> None:
-    job = Job.model_validate(
-        {"name": "x", "command": "true", "container": {"image": "ubuntu:24.04"}}
-    )
-    assert capabilities(name).containers
-    require(job, target(name))
-
-
-@pytest.mark.parametrize("name", ENGINES)
-def test_a_setup_as_root(name: str) -> None:
-    setup = {"command": "apt-get install -y fio", "admin": True}
-    job = Job.model_validate({"name": "x", "command": "true", "setup": setup})
-    if capabilities(name).setup_as_admin:
+def test_job_that_needs_an_ability_is_refused_where_the_engine_lacks_it(
+    name: str, fields: dict[str, object], ability: str, path: str, said: str
+) -> None:
+    job = Job.model_validate({"name": "x", "command": "true", **fields})
+    able = getattr(capabilities(name), ability)
+    assert able or ability != "containers", "every engine has these"
+    if able:
         require(job, target(name))
         return
     with pytest.raises(UserError) as raised:
         require(job, target(name))
     [finding] = raised.value.findings
-    assert (finding.id, finding.path) == ("not-supported", "setup.admin")
-    assert "use a target with `batch`" in finding.hint
-
-
-@pytest.mark.parametrize("name", ENGINES)
-def test_setup_release_is_refused_on_engines_that_do_not_release(name: str) -> None:
-    setup = {"command": "mkdir /tmp/x", "release": "rm -r /tmp/x"}
-    job = Job.model_validate({"name": "x", "command": "true", "setup": setup})
-    if capabilities(name).releases:
-        require(job, target(name))
-        return
-    with pytest.raises(UserError) as raised:
-        require(job, target(name))
-    [finding] = raised.value.findings
-    assert (finding.id, finding.path) == ("not-supported", "setup.release")
-    assert "-s setup.release=null" in finding.hint
+    assert (finding.id, finding.path) == ("not-supported", path)
+    assert said in f"{finding.message} {finding.hint}"
 
 
 @pytest.mark.parametrize("name", ENGINES)
@@ -221,16 +213,6 @@ def test_word_of_runs(name: str) -> None:
             assert "-s notify=null" in finding.hint
 
 
-@pytest.mark.parametrize("name", ENGINES)
-def test_after(name: str) -> None:
-    job = Job.model_validate({"name": "x", "command": "true", "after": ["other-run"]})
-    if capabilities(name).after:
-        require(job, target(name))
-        return
-    with pytest.raises(UserError, match="`after` has no effect on `nd`: its engine is `batch`"):
-        require(job, target(name))
-
-
 LATE = [name for name, able in ENGINES.items() if not able.after]
 
 
@@ -245,17 +227,6 @@ def test_a_submission_is_refused_by_what_the_engine_says_of_itself(
     store = RunStore(other.folder.parents[1])
     with pytest.raises(UserError, match="`after` has no effect on `nd`: its engine is `batch`"):
         prepare(load_job(file), target(name), store, asks=False)
-
-
-@pytest.mark.parametrize("field", ["account", "qos"])
-@pytest.mark.parametrize("name", ENGINES)
-def test_accounts_and_qualities_of_service(name: str, field: str) -> None:
-    job = Job.model_validate({"name": "x", "command": "true", field: "vision"})
-    if capabilities(name).accounts:
-        require(job, target(name))
-        return
-    with pytest.raises(UserError, match=f"does not support `{field}`: its engine is `{name}`"):
-        require(job, target(name))
 
 
 def test_an_engine_that_is_not_known_is_elsewhere() -> None:
@@ -282,69 +253,49 @@ def test_a_part_of_a_node(name: str, tmp_path: Path) -> None:
     said = f"`{nd.name}` gives each task whole nodes: its engine is `{elsewhere.engine}`"
     assert finding.message == said
     assert "use a target with `local` or `ssh` or `slurm` or `batch`" in finding.hint
-    assert finding.location is not None
     assert finding.location.line == 3
 
 
+ND, D2S = "Standard_ND96isr_H100_v5", "Standard_D2s_v6"
+ONE_SLOT = "gives each task whole nodes: they have one task slot each"
+UNKNOWN = "the resources of `nd`'s nodes are not known, so they cannot be shared"
+
+
 @pytest.mark.parametrize(
-    ("field", "size", "message", "hint"),
+    ("engine", "field", "size", "message", "hint"),
     [
+        ("batch", "gpus: 1", ND, ONE_SLOT, "gpus=null); or set `task_slots: 8` and `mpi: false`"),
         (
-            "gpus: 1",
-            "Standard_ND96isr_H100_v5",
-            "`nd` gives each task whole nodes: they have one task slot each",
-            "leave it out (-s gpus=null); or set `task_slots: 8` and `mpi: false`",
-        ),
-        (
+            "batch",
             "cores: 1",
-            "Standard_D2s_v6",
-            "`nd` gives each task whole nodes: they have one task slot each",
-            "leave it out (-s cores=null); or set `task_slots: 2` and `mpi: false`",
+            D2S,
+            ONE_SLOT,
+            "cores=null); or set `task_slots: 2` and `mpi: false`",
         ),
-        (
-            "gpus: 1",
-            "",
-            "the resources of `nd`'s nodes are not known, so they cannot be shared",
-            "leave it out (-s gpus=null), or set the target's `vm_size:`",
-        ),
+        ("batch", "gpus: 1", "", UNKNOWN, "(-s gpus=null), or set the target's `vm_size:`"),
+        ("ssh", "gpus: 9", ND, "needs 9 GPUs, and a node of `nd` has 8", "most 8"),
+        ("ssh", "gpus: 1", D2S, "needs 1 GPU, and a node of `nd` has none", "leave it out"),
+        ("ssh", "cores: 3", D2S, "needs 3 cores, and a node of `nd` has 2", "at most 2"),
     ],
 )
-def test_a_pool_whose_nodes_have_one_slot(
-    tmp_path: Path, field: str, size: str, message: str, hint: str
+def test_share_that_no_node_can_give_is_refused_at_its_line(
+    tmp_path: Path, engine: str, field: str, size: str, message: str, hint: str
 ) -> None:
     (tmp_path / "job.yaml").write_text(f"name: x\ncommand: 'true'\n{field}\n")
     job_file = load_job(tmp_path / "job.yaml")
-    nd = target("batch").model_copy(update={"vm_size": size})
-    with pytest.raises(UserError) as raised:
-        require_share(job_file.resolve(nd), nd, job_file.document)
-    [finding] = raised.value.findings
-    assert finding.message == message
-    assert finding.hint.startswith(hint)
-    assert finding.location is not None
-    assert finding.location.line == 3
-
-
-@pytest.mark.parametrize(
-    ("field", "size", "message", "hint"),
-    [
-        ("gpus: 9", "Standard_ND96isr_H100_v5", "needs 9 GPUs, and a node of `nd` has 8", "most 8"),
-        ("gpus: 1", "Standard_D2s_v6", "needs 1 GPU, and a node of `nd` has none", "leave it out"),
-        ("cores: 3", "Standard_D2s_v6", "needs 3 cores, and a node of `nd` has 2", "at most 2"),
-    ],
-)
-def test_more_than_a_node_has(
-    tmp_path: Path, field: str, size: str, message: str, hint: str
-) -> None:
-    (tmp_path / "job.yaml").write_text(f"name: x\ncommand: 'true'\n{field}\n")
-    job_file = load_job(tmp_path / "job.yaml")
-    nd = target("ssh").model_copy(update={"vm_size": size})
+    nd = target(engine).model_copy(update={"vm_size": size})
     with pytest.raises(UserError) as raised:
         require_share(job_file.resolve(nd), nd, job_file.document)
     [finding] = raised.value.findings
     assert message in finding.message
     assert hint in finding.hint
-    # Where the target does not say what its nodes are, it is seen there.
-    unknown = nd.model_copy(update={"vm_size": ""})
+    assert finding.location.line == 3
+
+
+def test_share_is_judged_on_the_node_where_its_size_is_not_known(tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text("name: x\ncommand: 'true'\ngpus: 9\n")
+    job_file = load_job(tmp_path / "job.yaml")
+    unknown = target("ssh").model_copy(update={"vm_size": ""})
     require_share(job_file.resolve(unknown), unknown, job_file.document)
 
 
@@ -364,7 +315,6 @@ def test_several_nodes_are_whole(name: str, tmp_path: Path) -> None:
     wrong = f"`{name}`: a job of 2 nodes uses whole nodes: `{name}` is for one node"
     assert finding.message == wrong
     assert finding.hint == f"leave `{name}` out, or set `nodes: 1`"
-    assert finding.location is not None
     assert finding.location.line == 3
 
 
@@ -378,7 +328,6 @@ def test_a_priority_that_nothing_goes_by_is_warned_of(name: str, tmp_path: Path)
     assert bool(found) is (name == "ssh")
     for finding in found:
         assert (finding.id, finding.path, finding.severity) == ("no-effect", "priority", WARNING)
-        assert finding.location is not None
         assert finding.location.line == 2
         assert finding.hint.endswith("a target with `slurm` or `batch` or `kubernetes`")
 
