@@ -10,12 +10,13 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from conftest import RunFairway
 
 GOLDEN = Path(__file__).with_name("golden") / "review"
 SAMPLES = Path(__file__).resolve().parents[1] / "core/review/plans"
@@ -35,8 +36,8 @@ def _plan(name: str) -> str:
 @pytest.mark.parametrize(
     ("name", "code"), [("create", 0), ("grow", 0), ("drift", 0), ("move-disks", 3)]
 )
-def test_the_comment_is_the_golden_one(fairway: Any, tmp_path: Path, name: str, code: int) -> None:
-    exit_code, comment, errors = fairway(tmp_path, "review", _plan(name), "--markdown")
+def test_the_comment_is_the_golden_one(here: RunFairway, name: str, code: int) -> None:
+    exit_code, comment, errors = here("review", _plan(name), "--markdown")
     golden = GOLDEN / f"{name}.md"
     if os.environ.get("FAIRWAY_GOLDEN") == "write":
         golden.parent.mkdir(exist_ok=True)
@@ -45,45 +46,42 @@ def test_the_comment_is_the_golden_one(fairway: Any, tmp_path: Path, name: str, 
     assert (exit_code, errors) == (code, "")
 
 
-@pytest.mark.parametrize("form", [(), ("--markdown",), ("--json",)])
-def test_disks_that_move_are_named_with_their_zone(
-    fairway: Any, tmp_path: Path, form: tuple[str, ...]
-) -> None:
-    code, out, _ = fairway(tmp_path, "review", _plan("move-disks"), *form)
+def test_disks_that_move_are_named_with_their_zone(here: RunFairway) -> None:
+    code, out, _ = here("review", _plan("move-disks"))
     assert code == 3
     assert all(disk in out for disk in DISKS)
     assert "zone" in out
 
 
-def test_the_command_for_a_loss_that_is_meant_is_said_whole(fairway: Any, tmp_path: Path) -> None:
-    _, out, _ = fairway(tmp_path, "review", _plan("move-disks"), "--base", _plan("drift"))
+def test_the_command_for_a_loss_that_is_meant_is_said_whole(here: RunFairway) -> None:
+    _, out, _ = here("review", _plan("move-disks"), "--base", _plan("drift"))
     again = out.splitlines()[-1].strip()
     assert again.startswith("fairway review ")
-    code, _, _ = fairway(tmp_path, *shlex.split(again)[1:])
+    code, _, _ = here(*shlex.split(again)[1:])
     assert code == 0
 
 
 def test_review_command_with_a_change_refused_by_azure_exits_with_2(
-    fairway: Any, tmp_path: Path
+    here: RunFairway, tmp_path: Path
 ) -> None:
     plan = json.loads((SAMPLES / "grow.json").read_text())
     change = {"actions": ["update"], "before": {"disk_size_gb": 64}, "after": {"disk_size_gb": 32}}
     disk = {"address": "azurerm_managed_disk.d", "type": "azurerm_managed_disk", "change": change}
     (tmp_path / "x.json").write_text(json.dumps({**plan, "resource_changes": [disk]}))
-    code, out, _ = fairway(tmp_path, "review", "x.json")
+    code, out, _ = here("review", "x.json")
     assert (code, "Azure shrinks no disk" in out) == (2, True)
 
 
-def test_a_loss_that_is_meant(fairway: Any, tmp_path: Path) -> None:
+def test_a_loss_that_is_meant(here: RunFairway) -> None:
     one, two = (("--allow", disk) for disk in DISKS)
-    assert fairway(tmp_path, "review", _plan("move-disks"), *one)[0] == 3
-    code, out, _ = fairway(tmp_path, "review", _plan("move-disks"), *one, *two)
+    assert here("review", _plan("move-disks"), *one)[0] == 3
+    code, out, _ = here("review", _plan("move-disks"), *one, *two)
     assert code == 0
     assert f"allowed: `{DISKS[0]}` would be replaced, and with it what it holds" in out
 
 
-def test_json(fairway: Any, tmp_path: Path) -> None:
-    code, out, _ = fairway(tmp_path, "review", _plan("move-disks"), "--json")
+def test_json(here: RunFairway) -> None:
+    code, out, _ = here("review", _plan("move-disks"), "--json")
     facts = json.loads(out)
     assert code == 3
     assert facts["version"] == 1
@@ -105,32 +103,32 @@ def test_json(fairway: Any, tmp_path: Path) -> None:
     assert (stack["stack"], stack["state"]) == ("demo-compute", "planned")
     zone = stack["changes"][1]["attributes"][-1]
     assert zone == {"path": "zone", "old": "1", "new": "2", "forces_replacement": True}
-    assert fairway(tmp_path, "review", _plan("move-disks"), "--json")[1] == out
+    assert here("review", _plan("move-disks"), "--json")[1] == out
 
 
-def test_the_growth_costs_two_nodes_more(fairway: Any, tmp_path: Path) -> None:
-    _, out, _ = fairway(tmp_path, "review", _plan("grow"), "--json")
+def test_the_growth_costs_two_nodes_more(here: RunFairway) -> None:
+    _, out, _ = here("review", _plan("grow"), "--json")
     cost = json.loads(out)["cost"]
     assert cost["hourly_difference"] == pytest.approx(2 * 98.32)
     assert "snapshot" in cost["prices"][0]["source"]
 
 
-def test_prices_of_a_file(fairway: Any, tmp_path: Path) -> None:
+def test_prices_of_a_file(here: RunFairway, tmp_path: Path) -> None:
     (tmp_path / "prices.toml").write_text(
         '[[prices]]\nregion = "eastus"\ncurrency = "EUR"\nsource = "ours"\ndate = 2026-11-21\n'
         '[prices.hourly]\n"vm/Standard_ND96isr_H100_v5" = 50.0\n'
     )
-    _, out, _ = fairway(tmp_path, "review", _plan("grow"), "--prices", "prices.toml")
+    _, out, _ = here("review", _plan("grow"), "--prices", "prices.toml")
     assert "+100.00 EUR an hour" in out
 
 
-def test_the_base_is_set_apart(fairway: Any, tmp_path: Path) -> None:
+def test_the_base_is_set_apart(here: RunFairway) -> None:
     base = ("--base", _plan("drift"))
-    code, out, _ = fairway(tmp_path, "review", _plan("grow"), *base, "--json")
+    code, out, _ = here("review", _plan("grow"), *base, "--json")
     (stack,) = json.loads(out)["stacks"]
     assert code == 0
     assert [each["action"] for each in stack["changes"]] == ["change", "create"]
-    code, out, _ = fairway(tmp_path, "review", _plan("drift"), *base, "--json")
+    code, out, _ = here("review", _plan("drift"), *base, "--json")
     (stack,) = json.loads(out)["stacks"]
     assert stack["changes"] == []
     assert len(stack["pending"]) == 1
@@ -144,96 +142,69 @@ def test_the_base_is_set_apart(fairway: Any, tmp_path: Path) -> None:
         ('{"format_version": "3.0"}', "format 3"),
     ],
 )
-def test_bad_input(fairway: Any, tmp_path: Path, content: str, said: str) -> None:
+def test_bad_input(here: RunFairway, tmp_path: Path, content: str, said: str) -> None:
     (tmp_path / "bad.json").write_text(content)
-    code, out, errors = fairway(tmp_path, "review", _plan("grow"), "bad.json")
+    code, out, errors = here("review", _plan("grow"), "bad.json")
     assert (code, out) == (2, "")
     assert "bad.json" in errors
     assert said in errors
 
 
-def test_a_missing_file_and_two_forms(fairway: Any, tmp_path: Path) -> None:
-    code, _, errors = fairway(tmp_path, "review", "none.json")
-    assert (code, "no such file" in errors) == (2, True)
-    code, _, errors = fairway(tmp_path, "review", _plan("grow"), "--json", "--markdown")
-    assert (code, "choose one" in errors) == (2, True)
-
-
-def test_a_terminal_is_not_moved_by_a_plan(fairway: Any, tmp_path: Path) -> None:
+def test_a_terminal_is_not_moved_by_a_plan(here: RunFairway, tmp_path: Path) -> None:
     plan = json.loads((SAMPLES / "grow.json").read_text())
     for resource in plan["resource_changes"]:
         resource["address"] = f"{resource['address']}\x1b[2J\rsafe"
     (tmp_path / "plan.json").write_text(json.dumps(plan))
-    _, out, _ = fairway(tmp_path, "review", "x=plan.json")
+    _, out, _ = here("review", "x=plan.json")
     assert "\x1b" not in out
     assert "\r" not in out
 
 
-@pytest.mark.integration
-def test_review_command_imports_no_environment_model_or_network_modules(tmp_path: Path) -> None:
-    """A review starts at once: it may import nothing that is slow."""
-    program = (
-        "import sys; sys.argv = ['fairway', 'review', sys.argv[1], '--markdown']\n"
-        "from fairway_cli import main as cli\n"
-        "try: cli.main()\n"
-        "finally: print(sorted({'urllib.request', 'ssl', 'rich.table', 'jinja2', 'cdktf',\n"
-        "    'fairway_core.environment'} & set(sys.modules)), file=sys.stderr)\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program, _plan("grow")],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=tmp_path,
-    )
-    assert done.stderr.strip() == "[]"
-
-
-def test_the_comment_of_a_pull_request(fairway: Any, tmp_path: Path) -> None:
-    _, facts, _ = fairway(tmp_path, "review", _plan("move-disks"), "--json")
+def test_the_comment_of_a_pull_request(here: RunFairway, tmp_path: Path) -> None:
+    _, facts, _ = here("review", _plan("move-disks"), "--json")
     (tmp_path / "reviews/review-lab").mkdir(parents=True)
     (tmp_path / "reviews/review-lab/review.json").write_text(facts)
     (tmp_path / "reviews/review-bad").mkdir()
     (tmp_path / "reviews/review-bad/review.json").write_text("<!-- @all")
     origin = ["--run", "https://example.org/7", "--commit", "a" * 40, "--base", "lab/fairway"]
-    code, out, _ = fairway(tmp_path, "comment", "reviews", *origin, "--head", "me/fairway")
+    code, out, _ = here("comment", "reviews", *origin, "--head", "me/fairway")
     assert code == 0
     assert out.startswith("<!-- fairway review -->\n[Plan](https://example.org/7)")
     assert "The code of a fork" in out
     assert "@all" not in out
     assert all(disk in out for disk in DISKS)
     (tmp_path / "none").mkdir()
-    code, _, errors = fairway(tmp_path, "comment", "none", *origin, "--head", "lab/fairway")
+    code, _, errors = here("comment", "none", *origin, "--head", "lab/fairway")
     assert (code, "holds no review" in errors) == (2, True)
 
 
 @pytest.mark.parametrize("words", [[""], ["a.json", "--base", ""]])
 def test_an_empty_word_is_not_the_current_folder(
-    fairway: Any, tmp_path: Path, words: list[str]
+    here: RunFairway, tmp_path: Path, words: list[str]
 ) -> None:
     (tmp_path / "a.json").write_bytes((SAMPLES / "create.json").read_bytes())
-    code, _, errors = fairway(tmp_path, "review", *words)
+    code, _, errors = here("review", *words)
     assert (code, "an empty word names no plan" in errors) == (2, True)
 
 
 def test_a_folder_of_plans_is_reviewed_in_the_order_of_deployment(
-    fairway: Any, tmp_path: Path
+    here: RunFairway, tmp_path: Path
 ) -> None:
     plans = tmp_path / "plans"
     plans.mkdir()
-    code, _, errors = fairway(tmp_path, "review", "plans")
+    code, _, errors = here("review", "plans")
     assert (code, "error: plans: holds no *.json" in errors) == (2, True)
     for role in ("compute", "network", "data"):
         (plans / f"plan-lab-{role}.json").write_bytes((SAMPLES / "create.json").read_bytes())
     (plans / "lab-data.tfplan").write_bytes(b"PK")
-    code, out, errors = fairway(tmp_path, "review", "plans", "--json")
+    code, out, errors = here("review", "plans", "--json")
     assert (code, errors) == (0, "")
     found = json.loads(out)
     stacks = [each["stack"] for each in found["stacks"]]
     assert stacks == ["plan-lab-network", "plan-lab-data", "plan-lab-compute"]
-    _, out, _ = fairway(tmp_path, "review", "plans", "--base", "plans", "--json")
+    _, out, _ = here("review", "plans", "--base", "plans", "--json")
     assert not any(each["changes"] for each in json.loads(out)["stacks"])
     (plans / "other.json").write_text("{}")
-    code, _, errors = fairway(tmp_path, "review", "plans")
+    code, _, errors = here("review", "plans")
     assert code == 2
     assert "other.json: this is JSON, but not a plan" in errors

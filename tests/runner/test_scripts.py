@@ -30,15 +30,12 @@ def render(folder: Path, template: str, **fields: object) -> str:
     return run.stdout
 
 
-@pytest.mark.parametrize("nasty", [False, True], ids=["plain", "nasty"])
 @pytest.mark.parametrize("template", TEMPLATES)
-def test_scripts_are_sound(tmp_path: Path, template: str, nasty: bool) -> None:
-    fields: dict[str, object] = {"command": "python train.py", "nodes": 2}
-    if nasty:
-        fields["command"] = "python train.py {{ params.x }} 'a'"
-        fields["params"] = {"x": NASTY}
-        fields["env"] = {"GREETING": NASTY.replace("{{ name }}", ""), "items": "a"}
-        fields["outputs"] = {"model": {}}
+def test_scripts_of_values_that_need_quotes_are_sound(tmp_path: Path, template: str) -> None:
+    fields: dict[str, object] = {"command": "python train.py {{ params.x }} 'a'", "nodes": 2}
+    fields["params"] = {"x": NASTY}
+    fields["env"] = {"GREETING": NASTY.replace("{{ name }}", ""), "items": "a"}
+    fields["outputs"] = {"model": {}}
     script = render(tmp_path, template, **fields)
     assert script.startswith("#!/usr/bin/env bash\n")
     assert subprocess.run(["bash", "-n"], input=script.encode()).returncode == 0
