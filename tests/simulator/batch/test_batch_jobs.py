@@ -303,14 +303,14 @@ def test_a_schedule_makes_a_job_at_each_of_its_times(service: Any, client: Any) 
     service.wait_until(lambda: not list(client.list_jobs()))
 
 
+def every(client: Any, interval: object) -> None:
+    """A schedule of jobs of the pool `sim`."""
+    about = {"recurrenceInterval": interval}, {"poolInfo": {"poolId": "sim"}}
+    client.create_job_schedule({"id": "s", "schedule": about[0], "jobSpecification": about[1]})
+
+
 def test_a_schedule_has_one_job_at_a_time(service: Any, client: Any) -> None:
-    client.create_job_schedule(
-        {
-            "id": "s",
-            "schedule": {"recurrenceInterval": timedelta(minutes=1)},
-            "jobSpecification": {"poolInfo": {"poolId": "sim"}},
-        }
-    )
+    every(client, timedelta(minutes=1))
     service.wait_until(lambda: len(list(client.list_jobs_from_schedule("s"))) == 1)
     service.advance(600)
     with pytest.raises(TimeoutError):
@@ -319,11 +319,5 @@ def test_a_schedule_has_one_job_at_a_time(service: Any, client: Any) -> None:
 
 def test_a_schedule_more_often_than_every_minute_is_refused(client: Any) -> None:
     with pytest.raises(HttpResponseError) as caught:
-        client.create_job_schedule(
-            {
-                "id": "s",
-                "schedule": {"recurrenceInterval": "PT30S"},
-                "jobSpecification": {"poolInfo": {"poolId": "sim"}},
-            }
-        )
+        every(client, "PT30S")
     assert caught.value.error.code == "InvalidPropertyValue"
