@@ -204,18 +204,18 @@ def test_run_costs_show_the_share_of_the_monthly_budget(
     assert "budget" not in _costs(fairway, folder)
 
 
-def test_table_and_csv(fairway: RunFairway, folder: Path) -> None:
+def test_table_and_csv(here: RunFairway, folder: Path) -> None:
     words = ("cost", "--runs", "--prices", "prices.toml", "--region", "southcentralus")
-    code, out, _ = fairway(folder, *words, "--by", "name")
+    code, out, _ = here(*words, "--by", "name")
     assert code == 0
     lines = [line.split() for line in out.splitlines()]
     assert lines[0] == ["NAME", "RUNS", "NODE", "HOURS", "SIZE", "USD"]
     assert lines[1] == ["here", "1", "1.00"]
     assert lines[3] == ["sweep", "1", "4.00", SIZE, "120.00"]
     assert lines[4] == ["all", "3", "6.00", SIZE, "210.00"]
-    _, out, _ = fairway(folder, "cost", "--runs", "--prices", "prices.toml")
+    _, out, _ = here("cost", "--runs", "--prices", "prices.toml")
     assert "the price of 2 of 3 runs is not known" in out
-    _, out, _ = fairway(folder, *words, "--csv", "--since", "2004-01-01")
+    _, out, _ = here(*words, "--csv", "--since", "2004-01-01")
     rows = list(csv.DictReader(io.StringIO(out)))
     assert [(row["run"], row["cost"], row["currency"]) for row in rows] == [
         ("sweep-b", "120.0", "USD"),
@@ -233,9 +233,9 @@ def test_table_and_csv(fairway: RunFairway, folder: Path) -> None:
     ],
 )
 def test_cost_runs_refuses_conflicting_or_wrong_options(
-    fairway: RunFairway, folder: Path, words: list[str], says: str
+    here: RunFairway, folder: Path, words: list[str], says: str
 ) -> None:
-    code, _, err = fairway(folder, "cost", *words)
+    code, _, err = here("cost", *words)
     assert code == 2
     assert says in err
 
@@ -278,19 +278,19 @@ class _Ended:
 
 
 def test_show_says_what_a_run_has_cost(
-    fairway: RunFairway, folder: Path, monkeypatch: pytest.MonkeyPatch
+    here: RunFairway, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prices = read_prices(folder / "prices.toml")
     monkeypatch.setattr("fairway_core.cost.cache.prices_at_hand", lambda: prices)
     (folder / "cdktf.json").write_text("{}")
     (folder / "environments").mkdir()
     (folder / "environments" / "lab.yaml").write_text(ENVIRONMENT)
-    _, out, _ = fairway(folder, "show", "one-a")
+    _, out, _ = here("show", "one-a")
     says = f"cost    90.00 USD: 1 node hour of {SIZE} at 90.00 an hour in southcentralus\n"
     assert says in out
-    facts = json.loads(fairway(folder, "show", "one-a", "--json")[1])
+    facts = json.loads(here("show", "one-a", "--json")[1])
     assert (facts["cost"]["cost"], facts["cost"]["region"]) == (90.0, "southcentralus")
-    _, out, _ = fairway(folder, "show", "here-c")
+    _, out, _ = here("show", "here-c")
     assert "cost " not in out
 
 
@@ -361,9 +361,9 @@ def test_only_the_targets_of_that_environment_are_asked(
 
 
 def test_a_target_that_does_not_tell_is_named(
-    fairway: RunFairway, folder: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    here: RunFairway, folder: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _, out, err = fairway(folder, "cost", "--runs", "--prices", "prices.toml")
+    _, out, err = here("cost", "--runs", "--prices", "prices.toml")
     assert "away-x" in out
     assert "one cannot be read" in err
 
@@ -371,7 +371,7 @@ def test_a_target_that_does_not_tell_is_named(
         raise TargetUnavailable.of("no-connection", "`nd` does not answer", exit_code=5)
 
     monkeypatch.setattr(spending, "engine_for", away)
-    code, out, err = fairway(folder, "cost", "--runs", "--prices", "prices.toml")
+    code, out, err = here("cost", "--runs", "--prices", "prices.toml")
     assert (code, "one-a" in out, "`nd` does not answer" in err) == (0, True, True)
 
 
