@@ -31,11 +31,14 @@ from fairway_simulator.azure import ControlPlane
 from fairway_simulator.azure.rights import all_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from fairway_core.environment import Environment
     from fairway_core.findings import Finding
+
+    Look = Callable[..., list[Finding]]
+    Checked = Callable[..., tuple[int, str]]
 
 NOBODY = "00000000-0000-0000-0000-000000000000"
 HERE = f"/subscriptions/{NOBODY}/providers"
@@ -67,8 +70,16 @@ def lab(tmp_path: Path) -> Environment:
     return load_environment(file)
 
 
+def versions_of(image: Any) -> str:
+    """Where Azure lists the versions of an image."""
+    publisher = f"{COMPUTE}/locations/westeurope/publishers/{image.publisher}"
+    return f"{publisher}/artifacttypes/vmimage/offers/{image.offer}/skus/{image.sku}/versions"
+
+
 @pytest.fixture
-def plane(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ControlPlane]:
+def plane(
+    lab: Environment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[ControlPlane]:
     """Azure, where all that the environment needs is there."""
     folder = tmp_path / "azure"
     folder.mkdir()
@@ -83,12 +94,8 @@ def plane(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ControlPl
         plane.give(f"{COMPUTE}/skus", {"value": skus[:1], "nextLink": more})
         plane.give(f"{COMPUTE}/moreSkus", {"value": skus[1:]})
         quota(plane, standardNDSH100v5Family=(192, 0), cores=(2000, 0), standardDSv6Family=(100, 0))
-        image = images_of(load_environment(tmp_path / "lab.yaml"))["clusters.pair"]
-        versions = (
-            f"{COMPUTE}/locations/westeurope/publishers/{image.publisher}/artifacttypes/vmimage"
-            f"/offers/{image.offer}/skus/{image.sku}/versions"
-        )
-        plane.give(versions, [{"name": image.version}])
+        image = images_of(lab)["clusters.pair"]
+        plane.give(versions_of(image), [{"name": image.version}])
         plane.give(f"{HERE}/Microsoft.Authorization/permissions", {"value": [{"actions": ["*"]}]})
         yield plane
 
@@ -116,20 +123,14 @@ def plane(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ControlPl
     ],
 )
 def test_live_check_warns_of_permissions_that_the_deployer_lacks(
-    tmp_path: Path,
-    lab: Environment,
-    plane: ControlPlane,
-    azure: Management,
-    roles: list[str],
-    slurm: bool,
-    missing: str,
+    tmp_path: Path, plane: ControlPlane, look: Look, roles: list[str], slurm: bool, missing: str
 ) -> None:
     given = [built_in_roles()[role] for role in roles]
     permissions = [{"actions": each.actions, "notActions": each.not_actions} for each in given]
     plane.give(f"{HERE}/Microsoft.Authorization/permissions", {"value": permissions})
     text = LAB.replace("engine: ssh", "engine: slurm") if slurm else LAB
     (tmp_path / "own.yaml").write_text(text)
-    found = check_live(load_environment(tmp_path / "own.yaml"), azure)
+    found = look(load_environment(tmp_path / "own.yaml"))
     rights = [each for each in found if each.id == "missing-right"]
     assert [each.severity for each in rights] == [Severity.WARNING] * bool(missing)
     assert all(missing in each.message and "Contributor" in each.hint for each in rights)
@@ -149,14 +150,14 @@ clusters:
 
 @pytest.mark.parametrize("state", [None, "Registering", "Registered"])
 def test_the_feature_of_infiniband_is_registered_before_a_node_pool_is_made(
-    lab: Environment, tmp_path: Path, plane: ControlPlane, azure: Management, state: str | None
+    lab: Environment, tmp_path: Path, plane: ControlPlane, look: Look, state: str | None
 ) -> None:
     feature = "Microsoft.ContainerService/features/AKSInfinibandSupport"
     if state:
         path = f"{HERE}/Microsoft.Features/providers/{feature}"
         plane.give(path, {"properties": {"state": state}})
     (file := tmp_path / "pods.yaml").write_text(PODS)
-    found = check_live(pods := load_environment(file), azure)
+    found = look(pods := load_environment(file))
     wrong = [each for each in found if each.id == "feature-not-registered"]
     assert len(wrong) == (state != "Registered")
     for each in wrong:
@@ -180,15 +181,10 @@ def test_the_feature_of_infiniband_is_registered_before_a_node_pool_is_made(
     ],
 )
 def test_version_of_kubernetes_is_one_that_the_region_offers(
-    lab: Environment,
-    tmp_path: Path,
-    plane: ControlPlane,
-    azure: Management,
-    version: str,
-    found: list[str],
+    tmp_path: Path, look: Look, version: str, found: list[str]
 ) -> None:
     (file := tmp_path / "pods.yaml").write_text(f'{PODS}kubernetes: {{version: "{version}"}}\n')
-    told = [each for each in check_live(load_environment(file), azure) if "kubernetes-" in each.id]
+    told = [each for each in look(load_environment(file)) if "kubernetes-" in each.id]
     assert _ids(told) == [(id_, "kubernetes.version") for id_ in found]
     assert all("it has 1.35, 1.36;" in each.hint for each in told)
 
@@ -203,7 +199,7 @@ def quota(plane: ControlPlane, **limits: tuple[int, int]) -> None:
 
 
 @pytest.fixture
-def azure(lab: Environment, plane: ControlPlane) -> Iterator[Management]:
+def azure(plane: ControlPlane) -> Iterator[Management]:
     """The subscription, read as Terraform's service principal."""
     cloud = chosen_cloud()
     azure = Management(cloud, credential_for(cloud), NOBODY)
@@ -211,14 +207,30 @@ def azure(lab: Environment, plane: ControlPlane) -> Iterator[Management]:
     azure.close()
 
 
+@pytest.fixture
+def look(lab: Environment, azure: Management) -> Look:
+    """Asks Azure about an environment, `lab` if none is given."""
+    return lambda environment=lab: check_live(environment, azure)
+
+
+@pytest.fixture
+def checked(plane: ControlPlane, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Checked:
+    """The exit code of `fairway check --live` on the environment, and what it prints."""
+
+    def run(**options: Any) -> tuple[int, str]:
+        with pytest.raises(typer.Exit) as caught:
+            check(str(tmp_path / "lab.yaml"), live=True, **options)
+        return caught.value.exit_code, capsys.readouterr().out
+
+    return run
+
+
 def _ids(findings: list[Finding]) -> list[tuple[str, str]]:
     return [(each.id, each.path) for each in findings]
 
 
-def test_live_check_finds_nothing_where_all_is_there(
-    lab: Environment, plane: ControlPlane, azure: Management
-) -> None:
-    assert check_live(lab, azure) == []
+def test_live_check_finds_nothing_where_all_is_there(plane: ControlPlane, look: Look) -> None:
+    assert look() == []
     assert {method for method, *_ in plane.requests} == {"GET", "POST"}
     posted = [path for method, path, _ in plane.requests if method == "POST"]
     assert posted == [f"/{NOBODY}/oauth2/v2.0/token"]
@@ -235,20 +247,16 @@ def test_needs_of_an_environment(lab: Environment) -> None:
     assert not {"Microsoft.NetApp", "Microsoft.KeyVault", "Microsoft.StorageCache"} & {*providers}
 
 
-def test_a_provider_that_is_not_registered(
-    lab: Environment, plane: ControlPlane, azure: Management
-) -> None:
+def test_a_provider_that_is_not_registered(plane: ControlPlane, look: Look) -> None:
     plane.give(f"{HERE}/Microsoft.Batch", {"registrationState": "NotRegistered"})
-    (found,) = check_live(lab, azure)
+    (found,) = look()
     assert found.id == "provider-not-registered"
     assert found.hint == "az provider register --namespace Microsoft.Batch --wait"
 
 
-def test_a_quota_that_is_too_small_or_in_use(
-    lab: Environment, plane: ControlPlane, azure: Management
-) -> None:
+def test_a_quota_that_is_too_small_or_in_use(plane: ControlPlane, look: Look) -> None:
     quota(plane, standardNDSH100v5Family=(96, 0), cores=(2000, 1900))
-    small, used = check_live(lab, azure)
+    small, used = look()
     assert (small.id, small.path) == ("quota-too-small", "clusters.pair")
     assert "192 vCPUs are needed" in small.message
     assert "is 96" in small.message
@@ -257,14 +265,14 @@ def test_a_quota_that_is_too_small_or_in_use(
 
 
 def test_the_account_of_a_pool_has_quotas_of_its_own(
-    lab: Environment, plane: ControlPlane, azure: Management
+    lab: Environment, plane: ControlPlane, look: Look
 ) -> None:
     accounts = [
         {"name": "other", "tags": {"environment": "b"}, "properties": {"lowPriorityCoreQuota": 1}},
         {"name": "it", "tags": {"environment": "lab"}, "properties": {"lowPriorityCoreQuota": 96}},
     ]
     plane.give(f"{HERE}/Microsoft.Batch/batchAccounts", {"value": accounts})
-    (found,) = check_live(lab, azure)
+    (found,) = look()
     assert (found.id, found.path) == ("quota-too-small", "clusters.pool")
     assert "384 vCPUs" in found.message
     assert "`it`" in found.message
@@ -279,7 +287,7 @@ def test_the_account_of_a_pool_has_quotas_of_its_own(
     ],
 )
 def test_an_image_that_batch_does_not_take(
-    lab: Environment, plane: ControlPlane, azure: Management, sku: str, agent: str, said: str
+    lab: Environment, plane: ControlPlane, look: Look, sku: str, agent: str, said: str
 ) -> None:
     image = pool_images_of(lab)["clusters.pool"]
     properties = {"accountEndpoint": plane.host}
@@ -291,35 +299,29 @@ def test_an_image_that_batch_does_not_take(
     more = f"https://{plane.host}/moreImages"
     plane.give("/supportedimages", {"value": [], "odata.nextLink": more})
     plane.give("/moreImages", {"value": [listed]})
-    found = check_live(lab, azure)
+    found = look()
     assert _ids(found) == ([("pool-image-not-listed", "clusters.pool")] if said else [])
     assert said in "".join(each.message for each in found)
 
 
 def test_an_account_that_does_not_say_its_images_is_a_warning(
-    lab: Environment, plane: ControlPlane, azure: Management
+    lab: Environment, plane: ControlPlane, look: Look
 ) -> None:
     properties = {"accountEndpoint": plane.host}
     account = {"name": "it", "tags": {"environment": "lab"}, "properties": properties}
     plane.give(f"{HERE}/Microsoft.Batch/batchAccounts", {"value": [account]})
     plane.give("/supportedimages", {}, status=403)
-    (found,) = check_live(lab, azure)
+    (found,) = look()
     assert (found.id, found.severity) == ("pool-images-not-asked", Severity.WARNING)
     what = "the Batch account was not asked whether it takes the pools' images"
     assert found.message == what
     assert "Azure Batch Account Reader" in found.hint
 
 
-def test_an_image_version_that_is_gone(
-    lab: Environment, plane: ControlPlane, azure: Management
-) -> None:
+def test_an_image_version_that_is_gone(lab: Environment, plane: ControlPlane, look: Look) -> None:
     image = images_of(lab)["clusters.pair"]
-    versions = (
-        f"{COMPUTE}/locations/westeurope/publishers/{image.publisher}/artifacttypes/vmimage"
-        f"/offers/{image.offer}/skus/{image.sku}/versions"
-    )
-    plane.give(versions, [{"name": "22.04.1"}, {"name": "22.04.2"}])
-    found = check_live(lab, azure)
+    plane.give(versions_of(image), [{"name": "22.04.1"}, {"name": "22.04.2"}])
+    found = look()
     assert ("no-image-version", "clusters.pair") in _ids(found)
     said = f"image `{image.urn}` is not in westeurope: the newest is 22.04.2"
     assert found[0].message == said
@@ -335,12 +337,7 @@ def test_an_image_version_that_is_gone(
     ],
 )
 def test_an_image_version_that_its_publisher_gives_up(
-    lab: Environment,
-    plane: ControlPlane,
-    azure: Management,
-    state: str,
-    days: int | None,
-    ids: list[str],
+    lab: Environment, plane: ControlPlane, look: Look, state: str, days: int | None, ids: list[str]
 ) -> None:
     image = images_of(lab)["clusters.pair"]
     status: dict[str, Any] = {"imageState": state}
@@ -348,12 +345,9 @@ def test_an_image_version_that_its_publisher_gives_up(
         end = datetime.now(UTC) + timedelta(days=days)
         status["scheduledDeprecationTime"] = f"{end:%Y-%m-%dT%H:%M:%S.%f}+00:00"
         status["alternativeOption"] = {"type": "Plan", "value": "newer"}
-    version = (
-        f"{COMPUTE}/locations/westeurope/publishers/{image.publisher}/artifacttypes/vmimage"
-        f"/offers/{image.offer}/skus/{image.sku}/versions/{image.version}"
-    )
-    plane.give(version, {"name": image.version, "properties": {"imageDeprecationStatus": status}})
-    found = [each for each in check_live(lab, azure) if each.id.startswith("image-")]
+    about = {"name": image.version, "properties": {"imageDeprecationStatus": status}}
+    plane.give(f"{versions_of(image)}/{image.version}", about)
+    found = [each for each in look() if each.id.startswith("image-")]
     assert [each.id for each in found if each.path == "clusters.pair"] == ids
     for each in found:
         assert image.urn in each.message
@@ -432,12 +426,12 @@ def test_a_quota_of_each_family_of_a_batch_account() -> None:
 
 
 def test_live_check_warns_of_hidden_resources_and_checks_the_rest(
-    lab: Environment, plane: ControlPlane, azure: Management
+    plane: ControlPlane, azure: Management, look: Look
 ) -> None:
     denied = {"error": {"code": "AuthorizationFailed"}}
     plane.give(f"{COMPUTE}/locations/westeurope/usages", denied, status=403)
     plane.give(f"{HERE}/Microsoft.Batch", {"registrationState": "Unregistered"})
-    registered, hidden = check_live(lab, azure)
+    registered, hidden = look()
     assert registered.id == "provider-not-registered"
     assert (hidden.id, hidden.severity) == ("not-allowed", Severity.WARNING)
     said = "not checked: you may not read providers/Microsoft.Compute/locations/westeurope/usages"
@@ -459,20 +453,20 @@ monitoring: {{emails: [me@example.com], workspace: {_LOGS}}}
 
 
 def test_live_check_looks_for_existing_resources(
-    lab: Environment, plane: ControlPlane, azure: Management, tmp_path: Path
+    lab: Environment, plane: ControlPlane, look: Look, tmp_path: Path
 ) -> None:
     """Where it is: a workspace and an account in another region are of no use, a group is."""
     file = tmp_path / "company.yaml"
     file.write_text(LAB.replace("name: lab", f"name: {lab.name}") + COMPANY)
     company = load_environment(file)
     named = ("resource_group.existing", "storage.existing", "registry.existing")
-    found = [each for each in check_live(company, azure) if each.id == "not-there"]
+    found = [each for each in look(company) if each.id == "not-there"]
     assert [each.path for each in found] == [*named, "monitoring.workspace"]
     assert "`lake` does not exist" in found[1].message
     assert f"az resource show --ids {_LAKE}" in found[1].hint
     for id_ in (_OTHERS, _LAKE, _IMAGES, _LOGS):
         plane.give(id_, {"id": id_, "location": "North Europe"})
-    found = check_live(company, azure)
+    found = look(company)
     assert _ids(found) == [
         ("in-another-region", "storage.existing"),
         ("in-another-region", "monitoring.workspace"),
@@ -480,31 +474,29 @@ def test_live_check_looks_for_existing_resources(
     assert "is in northeurope, and the environment in westeurope" in found[0].message
     for id_ in (_LAKE, _LOGS):
         plane.give(id_, {"id": id_, "location": "westeurope"})
-    assert check_live(company, azure) == []
+    assert look(company) == []
     plane.give(_LAKE, {"error": {"code": "AuthorizationFailed"}}, status=403)
-    (hidden,) = check_live(company, azure)
+    (hidden,) = look(company)
     assert (hidden.id, hidden.severity) == ("not-allowed", Severity.WARNING)
     assert "whether `storage.existing` exists was not checked" in hidden.message
 
 
-def test_a_service_that_fails_ends_it(
-    lab: Environment, plane: ControlPlane, azure: Management
+@pytest.mark.parametrize(
+    ("status", "id_", "code", "said"),
+    [(409, "service-failed", 5, "answers 409"), (401, "not-signed-in", 2, "az login")],
+)
+def test_live_check_ends_where_azure_refuses_an_answer(
+    plane: ControlPlane, look: Look, status: int, id_: str, code: int, said: str
 ) -> None:
-    plane.give(f"{COMPUTE}/skus", {"error": {"code": "Conflict"}}, status=409)
-    with pytest.raises(UserError, match="answers 409") as caught:
-        check_live(lab, azure)
-    assert caught.value.exit_code == 5
-
-
-def test_a_token_that_is_refused(lab: Environment, plane: ControlPlane, azure: Management) -> None:
-    plane.give(f"{COMPUTE}/skus", {}, status=401)
+    plane.give(f"{COMPUTE}/skus", {"error": {"code": "Conflict"}}, status=status)
     with pytest.raises(UserError) as caught:
-        check_live(lab, azure)
-    assert caught.value.findings[0].id == "not-signed-in"
-    assert caught.value.findings[0].hint == "az login"
+        look()
+    [finding] = caught.value.findings
+    assert (finding.id, caught.value.exit_code) == (id_, code)
+    assert said in f"{finding.message} {finding.hint}"
 
 
-def test_the_cloud_is_that_of_terraform(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cloud_is_that_of_terraform() -> None:
     assert chosen_cloud({}).scope == "https://management.azure.com/.default"
     china = chosen_cloud({"ARM_ENVIRONMENT": "china"})
     assert (china.manager, china.login) == (
@@ -518,30 +510,18 @@ def test_the_cloud_is_that_of_terraform(monkeypatch: pytest.MonkeyPatch) -> None
     assert caught.value.exit_code == 5
 
 
-def test_check_live_points_at_the_line(
-    lab: Environment, plane: ControlPlane, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_check_live_points_at_the_line(checked: Checked, plane: ControlPlane) -> None:
     quota(plane, standardNDSH100v5Family=(96, 0))
-    file = str(tmp_path / "lab.yaml")
-    with pytest.raises(typer.Exit) as caught:
-        check(file, json_=True, live=True)
-    assert caught.value.exit_code == 2
-    found = {each["id"]: each for each in json.loads(capsys.readouterr().out)["findings"]}
-    assert (
-        found["quota-too-small"]["line"]
-        == LAB.splitlines().index(
-            f"  pair: {{engine: ssh, size: {H100}, nodes: 2, mounts: [data]}}"
-        )
-        + 1
-    )
-    with pytest.raises(typer.Exit) as caught:
-        check(file, json_=True, live=True, ignore=["quota-too-small"])
-    assert caught.value.exit_code == 0
-    assert "quota-too-small" not in capsys.readouterr().out
+    code, printed = checked(json_=True)
+    found = {each["id"]: each for each in json.loads(printed)["findings"]}
+    wrong = f"  pair: {{engine: ssh, size: {H100}, nodes: 2, mounts: [data]}}"
+    assert (code, found["quota-too-small"]["line"]) == (2, LAB.splitlines().index(wrong) + 1)
+    code, printed = checked(json_=True, ignore=["quota-too-small"])
+    assert (code, "quota-too-small" in printed) == (0, False)
 
 
 def test_check_live_lists_what_may_be_had_of_each_size(
-    lab: Environment, plane: ControlPlane, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    checked: Checked, plane: ControlPlane
 ) -> None:
     """The H100 nodes do not fit in the quota, of the A100 ones the pool's account knows."""
     zones = [{"location": "WestEurope", "zones": ["1", "2"]}]
@@ -558,39 +538,21 @@ def test_check_live_lists_what_may_be_had_of_each_size(
         standardNCadsH100v5Family=(400, 0),
         standardDSv6Family=(100, 68),
     )
-    file = str(tmp_path / "lab.yaml")
-    with pytest.raises(typer.Exit) as caught:
-        check(file, json_=True, live=True)
-    assert caught.value.exit_code == 0
-    pair, pool, server = json.loads(capsys.readouterr().out)["sizes"]
+    code, printed = checked(json_=True)
+    assert code == 0
+    pair, pool, server = json.loads(printed)["sizes"]
     assert (pair["size"], pair["path"], pair["wanted"]) == (H100, "clusters.pair", 2)
     assert (pair["offered"], pair["refusal"], pair["zones"]) == (True, None, ["2"])
     assert (pair["vcpus_left"], pair["vcpus_limit"], pair["room"]) == (96, 192, 1)
     assert pair["nearest"] == H200
-    assert (pool["offered"], pool["spot"], pool["room"], pool["nearest"]) == (
-        *(True, True, None),
-        None,
-    )
+    seen = (pool["offered"], pool["spot"], pool["room"], pool["nearest"])
+    assert seen == (True, True, None, None)
     assert (server["room"], server["nearest"]) == (1, None)
-    with pytest.raises(typer.Exit) as caught:
-        check(file, live=True)
-    assert caught.value.exit_code == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0].split() == (
-        ["SIZE", "FOR", "WANTED", "YOURS", "ZONES", "VCPUS", "LEFT", "ROOM", "FOR", "NEAREST"]
-    )
-    assert lines[1].split() == [
-        H100,
-        "clusters.pair",
-        "2",
-        "yes",
-        "2",
-        "96",
-        "of",
-        "192",
-        "1",
-        H200,
-    ]
+    code, printed = checked()
+    assert code == 0
+    lines = printed.splitlines()
+    assert " ".join(lines[0].split()) == "SIZE FOR WANTED YOURS ZONES VCPUS LEFT ROOM FOR NEAREST"
+    assert " ".join(lines[1].split()) == f"{H100} clusters.pair 2 yes 2 96 of 192 1 {H200}"
 
 
 @pytest.mark.parametrize(
@@ -624,19 +586,17 @@ def test_the_nearest_size_that_may_be_had(
     assert (offer.refusal, offer.zones, offer.nearest) == (refusal, zones, nearest)
 
 
-def test_the_role_reader_sees_all_of_it(
-    lab: Environment, plane: ControlPlane, azure: Management
-) -> None:
+def test_the_role_reader_sees_all_of_it(plane: ControlPlane, look: Look) -> None:
     """What docs/checks.md says is enough. A role on another group shows nothing."""
     whole = f"/subscriptions/{NOBODY}"
     plane.rights = all_of(built_in_roles()["Reader"], [NOBODY], whole)
-    found = check_live(lab, azure)
+    found = look()
     assert [each.id for each in found] == ["missing-right"]
     plane.rights = all_of(built_in_roles()["Owner"], [NOBODY], f"{whole}/resourceGroups/other")
-    found = check_live(lab, azure)
+    found = look()
     assert {each.id for each in found} == {"not-allowed", "pool-images-not-asked"}
     plane.rights = all_of(built_in_roles()["Owner"], [NOBODY], whole)
-    assert check_live(lab, azure) == []
+    assert look() == []
 
 
 def test_every_finding_is_one_of_the_checks_with_its_severity() -> None:
@@ -656,23 +616,20 @@ def test_every_finding_is_one_of_the_checks_with_its_severity() -> None:
 
 
 def test_a_live_check_is_ignored_in_the_environment_file(
-    lab: Environment, plane: ControlPlane, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    checked: Checked, plane: ControlPlane, tmp_path: Path
 ) -> None:
     quota(plane, standardNDSH100v5Family=(96, 0))
-    file = tmp_path / "lab.yaml"
-    file.write_text(LAB + "checks: {ignore: [quota-too-small]}\n")
-    with pytest.raises(typer.Exit) as caught:
-        check(str(file), json_=True, live=True)
-    assert caught.value.exit_code == 0
-    assert "quota-too-small" not in capsys.readouterr().out
+    (tmp_path / "lab.yaml").write_text(LAB + "checks: {ignore: [quota-too-small]}\n")
+    code, printed = checked(json_=True)
+    assert (code, "quota-too-small" in printed) == (0, False)
 
 
 def test_live_check_reports_file_findings_when_azure_does_not_answer(
-    lab: Environment, plane: ControlPlane, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    checked: Checked, plane: ControlPlane
 ) -> None:
     plane.give(f"{COMPUTE}/skus", {"error": {"code": "Conflict"}}, status=409)
-    with pytest.raises(typer.Exit) as caught:
-        check(str(tmp_path / "lab.yaml"), json_=True, live=True)
-    assert caught.value.exit_code == 5
-    found = [each["id"] for each in json.loads(capsys.readouterr().out)["findings"]]
-    assert {"no-owner", "service-failed"} <= set(found)
+    code, printed = checked(json_=True)
+    assert code == 5
+    assert {"no-owner", "service-failed"} <= {
+        each["id"] for each in json.loads(printed)["findings"]
+    }
